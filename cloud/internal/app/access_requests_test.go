@@ -12,7 +12,7 @@ type request struct {
 	query     string
 	body      string // instead of the document's example
 	headers   map[string]string
-	before    func(a *attempt) // what else must be there
+	before    func(a *call) // what else must be there
 
 	// The rules that the document has in words.
 
@@ -22,7 +22,7 @@ type request struct {
 	gets  int      // the status for everybody whose credential is of the right kind, where that is no success
 }
 
-// requests are at least one for each operation.
+// usage are at least one for each operation.
 var requests = []request{
 	{operation: "getCloudHealth"},
 	{operation: "checkCloudLiveness"},
@@ -32,14 +32,14 @@ var requests = []request{
 	{operation: "signOut"},
 	{operation: "getAuthSession"},
 	{operation: "verifyEmail", body: `{"token": "{mailToken}"}`, before: mailed("verifyEmail")},
-	{operation: "sendVerificationEmail", before: func(a *attempt) {
+	{operation: "sendVerificationEmail", before: func(a *call) {
 		a.exec(`UPDATE users SET email_verified_at = NULL WHERE id::text = '{callerId}'`)
 	}},
 	{operation: "requestPasswordReset", body: `{"email": "owner-{mark}@example.com"}`},
 	{operation: "resetPassword", body: `{"token": "{mailToken}", "password": "purple monkey dishwasher"}`, before: mailed("resetPassword")},
 	{operation: "changePassword"},
 	{operation: "listAuthSessions"},
-	{operation: "endAuthSession", path: "/v1/auth/sessions/{ownerSessionId}", mine: "owner", before: func(a *attempt) {
+	{operation: "endAuthSession", path: "/v1/auth/sessions/{ownerSessionId}", mine: "owner", before: func(a *call) {
 		caller, err := a.house.parts.accounts.Authenticate(a.t.Context(), a.house.signIn(a.t, a.ours, "owner"))
 		a.must(err)
 		a.free["ownerSessionId"] = caller.SessionID.String()
@@ -77,11 +77,11 @@ var requests = []request{
 	{operation: "inviteMember", what: "as admin", body: `{"email": "new-{mark}@example.com", "role": "admin"}`, roles: []string{"owner"}},
 	{operation: "listInvitations"},
 	{operation: "revokeInvitation", what: "of a member"},
-	{operation: "revokeInvitation", what: "of an owner", roles: []string{"owner"}, before: func(a *attempt) {
+	{operation: "revokeInvitation", what: "of an owner", roles: []string{"owner"}, before: func(a *call) {
 		a.exec(`UPDATE invitations SET role = 'owner' WHERE id = '{invitationId}'`)
 	}},
 	{operation: "revokeInvitation", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/invitations/{invitationId}"},
-	{operation: "acceptInvitation", body: `{"token": "{mailToken}"}`, before: func(a *attempt) {
+	{operation: "acceptInvitation", body: `{"token": "{mailToken}"}`, before: func(a *call) {
 		a.exec(`INSERT INTO organizations VALUES ('{freshId}', 'Host', 'host-{freshId}', now());
 			INSERT INTO subscriptions (organization_id, plan_id, created_at, updated_at)
 				SELECT '{freshId}', id, now(), now() FROM plans WHERE slug = 'enterprise';
@@ -95,7 +95,7 @@ var requests = []request{
 	{operation: "listPlans"},
 	{operation: "getSubscription"},
 	{operation: "listInvoices"},
-	{operation: "startCheckout", before: func(a *attempt) {
+	{operation: "startCheckout", before: func(a *call) {
 		for _, v := range []tenant{a.ours, a.theirs} {
 			a.exec(v.fill(`
 				DELETE FROM subscription_add_ons WHERE organization_id = '{organizationId}';
@@ -143,8 +143,8 @@ var requests = []request{
 const member = "/v1/organizations/{organizationId}/members/{otherId}"
 
 // mailed makes {mailToken} one that the owner was mailed.
-func mailed(purpose string) func(*attempt) {
-	return func(a *attempt) {
+func mailed(purpose string) func(*call) {
+	return func(a *call) {
 		a.exec(`INSERT INTO auth_tokens (token_hash, user_id, purpose, created_at, expires_at)
 			VALUES (sha256('{mailToken}'), '{ownerId}', '` + purpose + `', now(), now() + interval '1 hour')`)
 	}

@@ -41,9 +41,9 @@ func (o outcome) String() string {
 
 func (o outcome) succeeded() bool { return o.status < http.StatusBadRequest }
 
-// judge holds an answer to the rules; it returns what is wrong, or nothing. The
+// check holds an answer to the rules; it returns what is wrong, or nothing. The
 // other is the answer to the same request without a credential.
-func (a *attempt) judge(got, anonymous outcome) string {
+func (a *call) check(got, anonymous outcome) string {
 	want, why := a.rule()
 	leaked := slices.DeleteFunc(a.ours.leaks(got.body, a.sent), func(name string) bool {
 		return a.credential.former && (name == "formerId" || name == "mark") // who the caller is
@@ -67,7 +67,7 @@ func (a *attempt) judge(got, anonymous outcome) string {
 
 // rule is the status that a request must get, and why; 0 for a success. It knows
 // nothing but the document, the credential, and what the request declares.
-func (a *attempt) rule() (status int, why string) {
+func (a *call) rule() (status int, why string) {
 	c, roles := a.credential, a.op.roles
 	if a.request.roles != nil {
 		roles = a.request.roles
@@ -132,9 +132,9 @@ func TestTheDocumentAsksForTheCredentialsOfTheSpecification(t *testing.T) {
 	}
 }
 
-// everythingSQL sums up all rows of an organization ($1), of every table that
+// checksumSQL sums up all rows of an organization ($1), of every table that
 // has such rows.
-func everythingSQL(t *testing.T, h *house) string {
+func checksumSQL(t *testing.T, h *testEnv) string {
 	t.Helper()
 	var sums []string
 	err := h.all.SelectContext(t.Context(), &sums, `
@@ -148,7 +148,7 @@ func everythingSQL(t *testing.T, h *house) string {
 	return `SELECT string_agg(sum, E'\n' ORDER BY sum) FROM (` + strings.Join(sums, " UNION ALL ") + `) AS sums`
 }
 
-func (a *attempt) sum() string {
+func (a *call) checksum() string {
 	a.t.Helper()
 	var sum string
 	a.must(a.house.all.GetContext(a.t.Context(), &sum, a.everything, a.ours["organizationId"]))

@@ -99,7 +99,7 @@ type credential struct {
 	beside bool   // its session's active organization is another one of the user's
 	former bool   // it was in the organization, which is still its session's active one
 	away   bool   // it belongs to another organization, where its role is owner
-	show   func(a *attempt, h http.Header)
+	show   func(a *call, h http.Header)
 }
 
 const (
@@ -108,17 +108,17 @@ const (
 	byKey    = "organizationKey"
 )
 
-func showCookie(a *attempt, h http.Header) { h.Set("Cookie", "svc_session="+a.token) }
-func showBearer(a *attempt, h http.Header) { h.Set("Authorization", "Bearer "+a.token) }
+func showCookie(a *call, h http.Header) { h.Set("Cookie", "svc_session="+a.token) }
+func showBearer(a *call, h http.Header) { h.Set("Authorization", "Bearer "+a.token) }
 
-func showKey(name string) func(*attempt, http.Header) {
-	return func(a *attempt, h http.Header) { h.Set("X-API-Key", a.home()[name]) }
+func showKey(name string) func(*call, http.Header) {
+	return func(a *call, h http.Header) { h.Set("X-API-Key", a.home()[name]) }
 }
 
 // credentials are the columns of the table. Those without a scheme are
 // worthless, or of the wrong kind for where they are shown.
 var credentials = []credential{
-	{name: "none", show: func(*attempt, http.Header) {}},
+	{name: "none", show: func(*call, http.Header) {}},
 	{name: "owner", scheme: byCookie, user: "owner", role: "owner", show: showCookie},
 	{name: "owner, Bearer", scheme: byBearer, user: "owner", role: "owner", show: showBearer},
 	{name: "admin", scheme: byCookie, user: "admin", role: "admin", show: showCookie},
@@ -127,7 +127,7 @@ var credentials = []credential{
 	{name: "owner, another active", scheme: byBearer, user: "partner", role: "owner", beside: true, show: showBearer},
 	{name: "owner elsewhere", scheme: byBearer, user: "owner", role: "owner", away: true, show: showBearer},
 	{name: "removed member", scheme: byBearer, user: "former", former: true, show: showBearer},
-	{name: "ended session", user: "owner", show: func(a *attempt, h http.Header) {
+	{name: "ended session", user: "owner", show: func(a *call, h http.Header) {
 		a.must(a.house.parts.accounts.SignOut(a.t.Context(), a.token))
 		showCookie(a, h)
 	}},
@@ -135,12 +135,12 @@ var credentials = []credential{
 	{name: "key elsewhere", scheme: byKey, away: true, show: showKey("key")},
 	{name: "revoked key", show: showKey("revokedKey")},
 	{name: "expired key", show: showKey("expiredKey")},
-	{name: "key as Bearer", show: func(a *attempt, h http.Header) { h.Set("Authorization", "Bearer "+a.ours["key"]) }},
-	{name: "session as key", user: "owner", show: func(a *attempt, h http.Header) { h.Set("X-API-Key", a.token) }},
+	{name: "key as Bearer", show: func(a *call, h http.Header) { h.Set("Authorization", "Bearer "+a.ours["key"]) }},
+	{name: "session as key", user: "owner", show: func(a *call, h http.Header) { h.Set("X-API-Key", a.token) }},
 }
 
 // signIn begins a session of a user of access.sql and returns its token.
-func (h *house) signIn(t *testing.T, v tenant, user string) string {
+func (h *testEnv) signIn(t *testing.T, v tenant, user string) string {
 	t.Helper()
 	session, err := h.parts.accounts.SignInAs(t.Context(), auth.Client{Address: "192.0.2.1"}, auth.Identity{
 		Issuer: "https://id.example.com", Subject: v[user+"Id"], EmailVerified: true, Email: user + "-" + v["mark"] + "@example.com",

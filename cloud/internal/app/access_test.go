@@ -22,10 +22,10 @@ import (
 // to testdata/access.md, which -update rewrites: a right that changes shows up
 // in a review.
 func TestEveryOperationForEveryCredential(t *testing.T) {
-	h := openHouse(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
+	h := newTestEnv(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
 	h.publish(t)
 	operations := operationsOf(h.document.T())
-	hash, everything := cheapHash(t), everythingSQL(t, h)
+	hash, everything := cheapHash(t), checksumSQL(t, h)
 	rows := make([][]outcome, len(requests))
 	asked := map[string]bool{}
 	t.Run("ask", func(t *testing.T) {
@@ -40,11 +40,11 @@ func TestEveryOperationForEveryCredential(t *testing.T) {
 				t.Parallel()
 				client := contracttest.New(t, h.document, nil)
 				for _, c := range credentials {
-					a := &attempt{t: t, house: h, client: client, op: op, request: r, credential: c, everything: everything}
+					a := &call{t: t, house: h, client: client, op: op, request: r, credential: c, everything: everything}
 					a.ours, a.theirs = newTenant(hash), newTenant(hash)
 					got := a.ask()
 					rows[i] = append(rows[i], got)
-					if problem := a.judge(got, rows[i][0]); problem != "" {
+					if problem := a.check(got, rows[i][0]); problem != "" {
 						t.Errorf("%s: answers %s %s, but %s", c.name, got, got.body, problem)
 					}
 				}
@@ -93,10 +93,10 @@ func operationsOf(spec *openapi3.T) map[string]operation {
 	return all
 }
 
-// attempt is one request with one credential.
-type attempt struct {
+// call is one request with one credential.
+type call struct {
 	t          *testing.T
-	house      *house
+	house      *testEnv
 	client     *http.Client
 	op         operation
 	request    request
@@ -111,14 +111,14 @@ type attempt struct {
 }
 
 // home is the tenant that the credential belongs to.
-func (a *attempt) home() tenant {
+func (a *call) home() tenant {
 	if a.credential.away {
 		return a.theirs
 	}
 	return a.ours
 }
 
-func (a *attempt) must(err error) {
+func (a *call) must(err error) {
 	a.t.Helper()
 	if err != nil {
 		a.t.Fatalf("%s: %v", a.credential.name, err)
@@ -126,28 +126,28 @@ func (a *attempt) must(err error) {
 }
 
 // fill puts the values of ours, and of what is nobody's, into a text.
-func (a *attempt) fill(text string) string { return a.free.fill(a.ours.fill(text)) }
+func (a *call) fill(text string) string { return a.free.fill(a.ours.fill(text)) }
 
 // exec runs statements in which names stand.
-func (a *attempt) exec(statements string) {
+func (a *call) exec(statements string) {
 	a.t.Helper()
 	_, err := a.house.all.ExecContext(a.t.Context(), a.fill(statements))
 	a.must(err)
 }
 
 // ask makes the organizations, signs in, and asks.
-func (a *attempt) ask() outcome {
+func (a *call) ask() outcome {
 	a.t.Helper()
 	a.prepare()
 	r := a.compose()
-	before := a.sum()
+	before := a.checksum()
 	got := a.send(r)
-	a.changed = a.sum() != before
+	a.changed = a.checksum() != before
 	return got
 }
 
 // prepare makes the organizations, signs in, and makes what else must be there.
-func (a *attempt) prepare() {
+func (a *call) prepare() {
 	a.t.Helper()
 	a.exec(accessSQL)
 	if a.credential.away {
@@ -176,7 +176,7 @@ func (a *attempt) prepare() {
 }
 
 // send sends a request, and reads the answer.
-func (a *attempt) send(r *http.Request) outcome {
+func (a *call) send(r *http.Request) outcome {
 	a.t.Helper()
 	response, err := a.client.Do(r)
 	a.must(err)
@@ -194,7 +194,7 @@ func (a *attempt) send(r *http.Request) outcome {
 }
 
 // compose makes the request.
-func (a *attempt) compose() *http.Request {
+func (a *call) compose() *http.Request {
 	a.t.Helper()
 	target := a.fill(cmp.Or(a.request.path, a.op.path))
 	if a.request.query != "" {
@@ -220,7 +220,7 @@ func (a *attempt) compose() *http.Request {
 }
 
 // body is the request's own, or the document's example.
-func (a *attempt) body() (text, mediaType string) {
+func (a *call) body() (text, mediaType string) {
 	a.t.Helper()
 	if a.op.RequestBody == nil {
 		return "", ""

@@ -82,22 +82,22 @@ func (p launchProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID 
 	return id, err
 }
 
-// ending is what an organization has to settle before it goes.
-type ending struct {
+// organizationEnder is what an organization has to settle before it goes.
+type organizationEnder struct {
 	billing  *billing.Service
 	licenses *license.Service
 }
 
 // EndOrganization implements org.Ending.
-func (e ending) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+func (e organizationEnder) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
 	if err := e.billing.EndOrganization(ctx, tx, orgID); err != nil {
 		return err
 	}
 	return e.licenses.EndOrganization(ctx, tx, orgID)
 }
 
-// source is who makes the change that ctx belongs to, for the audit log.
-func source(ctx context.Context) audit.Source {
+// auditSource is who makes the change that ctx belongs to, for the audit log.
+func auditSource(ctx context.Context) audit.Source {
 	caller := auth.CallerFrom(ctx)
 	return audit.Source{
 		UserID: caller.UserID, KeyID: caller.KeyID,

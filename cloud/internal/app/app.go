@@ -24,12 +24,12 @@ import (
 
 // Main runs the program svc-cloud and returns its exit status.
 func Main(args []string) int {
-	RelaxGarbage()
-	return cloud(nil, os.Stdin, os.Stdout, os.Stderr).Main(args)
+	TuneGarbageCollector()
+	return newProgram(nil, os.Stdin, os.Stdout, os.Stderr).Main(args)
 }
 
-// cloud is the program; a nil environ is the process's.
-func cloud(environ map[string]string, in io.Reader, out, errs io.Writer) program.Program[Config] {
+// newProgram is the program; a nil environ is the process's.
+func newProgram(environ map[string]string, in io.Reader, out, errs io.Writer) program.Program[Config] {
 	return program.Program[Config]{
 		Name:    "svc-cloud",
 		Summary: "the cloud API: profiles, organizations, and the license accounting of workers",
@@ -48,10 +48,10 @@ func cloud(environ map[string]string, in io.Reader, out, errs io.Writer) program
 	}
 }
 
-// RelaxGarbage lets the heap grow further before it is collected, unless the
+// TuneGarbageCollector lets the heap grow further before it is collected, unless the
 // environment says how far: what lives in it is a few MB, and each request leaves
 // a lot.
-func RelaxGarbage() {
+func TuneGarbageCollector() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
@@ -105,7 +105,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 			logger.Error("close the cloud's parts", "error", err)
 		}
 	}()
-	web, options, err := parts.route(config, logger)
+	web, options, err := parts.newWebServer(config, logger)
 	if err != nil {
 		_ = listener.Close()
 		return err
@@ -122,11 +122,11 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	background.Go(func() { parts.licenses.RunReaper(ctx, config.ReapInterval) })
 	background.Go(func() { parts.outbox.Run(ctx) })
 	background.Go(func() { parts.retention.Run(ctx) })
-	background.Go(func() { parts.requests.Run(ctx) })
+	background.Go(func() { parts.usage.Run(ctx) })
 	background.Go(func() { parts.sweep(ctx, config, logger) })
 	background.Go(func() {
 		select {
-		case <-database.gone():
+		case <-database.exited():
 			cancel(errDatabaseGone)
 		case <-ctx.Done():
 		}
@@ -144,14 +144,14 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 
 var errDatabaseGone = errors.New("the cloud's own PostgreSQL has ended")
 
-// sweepEvery is how often what is over is looked for.
-const sweepEvery = time.Hour
+// sweepInterval is how often what is over is looked for.
+const sweepInterval = time.Hour
 
 // sweep ends and forgets what its time is up for: subscriptions at the end of
 // their period, dashboard sessions, invitations, and profiles of launches whose
 // slots are forgotten, so that they can't be taken in again.
-func (p *parts) sweep(ctx context.Context, config Config, logger *slog.Logger) {
-	ticker := time.NewTicker(sweepEvery)
+func (p *services) sweep(ctx context.Context, config Config, logger *slog.Logger) {
+	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
 		_, sessions := p.accounts.Sweep(ctx)
@@ -174,7 +174,7 @@ func (p *parts) sweep(ctx context.Context, config Config, logger *slog.Logger) {
 
 func secretPath(config Config) string { return filepath.Join(config.DataDir, "secret-keys") }
 
-// healthy reports whether the database answers and takes writes.
-type healthy struct{ pool *sqlx.DB }
+// databaseHealth reports whether the database answers and takes writes.
+type databaseHealth struct{ pool *sqlx.DB }
 
-func (h healthy) Ping(ctx context.Context) error { return outageFault(pg.Writable(ctx, h.pool)) }
+func (h databaseHealth) Ping(ctx context.Context) error { return outageFault(pg.Writable(ctx, h.pool)) }

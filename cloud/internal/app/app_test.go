@@ -33,7 +33,7 @@ func routed(t *testing.T) (*echo.Echo, httpd.Options) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = parts.close() })
-	web, options, err := parts.route(config, slog.New(slog.DiscardHandler))
+	web, options, err := parts.newWebServer(config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ type AccessConfig struct {
 }
 
 func (a AccessConfig) validate() error {
-	switch auth.SignUps(a.SignUp) {
+	switch auth.SignUpPolicy(a.SignUp) {
 	case auth.SignUpFirst, auth.SignUpOpen, auth.SignUpInvite, auth.SignUpClosed:
 	default:
 		return fmt.Errorf("SIGN_UP must be open, invite or closed, not %q", a.SignUp)
@@ -86,10 +86,10 @@ type RetentionConfig struct {
 	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots, license events, and machines that report no more are kept; at least 24h."`
 }
 
-// leastSlots is how long a worker may take to report what it could not: without
+// minSlotRetention is how long a worker may take to report what it could not: without
 // the slot a late start would count as a new one, and a session that was given up
 // could not be taken in again.
-const leastSlots = 24 * time.Hour
+const minSlotRetention = 24 * time.Hour
 
 // IdempotencyConfig is how long answers are given again.
 type IdempotencyConfig struct {
@@ -132,8 +132,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s must not be negative", name)
 		}
 	}
-	if kept := c.Retention.Slots; kept != 0 && kept < leastSlots {
-		return fmt.Errorf("RETENTION_SLOTS must be at least %v, or 0: by ended slots a report that comes late is known", leastSlots)
+	if kept := c.Retention.Slots; kept != 0 && kept < minSlotRetention {
+		return fmt.Errorf("RETENTION_SLOTS must be at least %v, or 0: by ended slots a report that comes late is known", minSlotRetention)
 	}
 	if c.Idempotency.Kept <= idempotency.Lease {
 		return fmt.Errorf("RETENTION_IDEMPOTENCY must be more than %v", idempotency.Lease)

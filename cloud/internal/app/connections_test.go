@@ -15,8 +15,8 @@ import (
 // TestALaunchNeedsNoneOfTheOtherConnections takes all that are not for launches,
 // as organizations that are stuck would, and launches.
 func TestALaunchNeedsNoneOfTheOtherConnections(t *testing.T) {
-	h := openHouse(t, nil)
-	var launches []*attempt
+	h := newTestEnv(t, nil)
+	var launches []*call
 	h.eachOperation(t, func(t *testing.T, op operation, r request) {
 		if op.OperationID == "authorizeLaunch" || op.OperationID == "getCloudHealth" || op.OperationID == "endProfileSession" {
 			a := h.attempt(t, op, r, cheapHash(t))

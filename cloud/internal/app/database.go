@@ -35,9 +35,9 @@ type database struct {
 // of the file that holds its address while it runs, for commands beside it.
 const addressSuffix = ".address"
 
-// openDatabaseBeside is openDatabase for a command: the cloud's own PostgreSQL
+// openOrJoinDatabase is openDatabase for a command: the cloud's own PostgreSQL
 // may be running already.
-func openDatabaseBeside(ctx context.Context, config Config, logger *slog.Logger) (*database, error) {
+func openOrJoinDatabase(ctx context.Context, config Config, logger *slog.Logger) (*database, error) {
 	d, err := openDatabase(ctx, config, logger)
 	if !errors.Is(err, embedded.ErrInUse) {
 		return d, err
@@ -53,7 +53,7 @@ func openDatabaseBeside(ctx context.Context, config Config, logger *slog.Logger)
 // withDatabase opens the database for one command, up to date, also beside a
 // cloud that runs.
 func withDatabase(ctx context.Context, config Config, logger *slog.Logger, use func(pools) error) error {
-	database, err := openDatabaseBeside(ctx, config, logger)
+	database, err := openOrJoinDatabase(ctx, config, logger)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 			return nil, err
 		}
 		d.kind, dsn = "its own, in "+dir, d.server.DSN()
-		if err := d.announce(dir, dsn); err != nil {
+		if err := d.writeAddress(dir, dsn); err != nil {
 			d.close()
 			return nil, err
 		}
@@ -125,9 +125,9 @@ const (
 	configsOpen  = 4
 )
 
-// lockTime is how long all but tenants wait for a lock: with the wait for a
+// lockTimeout is how long all but tenants wait for a lock: with the wait for a
 // turn it is no longer than workers wait for an answer.
-const lockTime = 5 * time.Second
+const lockTimeout = 5 * time.Second
 
 func (d *database) pools(ctx context.Context) (pools, error) {
 	var p pools
@@ -136,9 +136,9 @@ func (d *database) pools(ctx context.Context) (pools, error) {
 		opts pg.Options
 	}{
 		{&p.tenants, pg.Options{ApplicationName: "svc-cloud", MaxOpen: tenantsOpen, Role: pg.AppRole}},
-		{&p.system, pg.Options{ApplicationName: "svc-cloud system", MaxOpen: systemOpen, Lock: lockTime, Role: pg.AllRole, ByIndex: true}},
-		{&p.launches, pg.Options{ApplicationName: "svc-cloud launches", MaxOpen: launchesOpen, Lock: lockTime, Role: pg.AllRole, ByIndex: true}},
-		{&p.configs, pg.Options{ApplicationName: "svc-cloud configurations", MaxOpen: configsOpen, Lock: lockTime, Role: pg.AppRole, ByIndex: true}},
+		{&p.system, pg.Options{ApplicationName: "svc-cloud system", MaxOpen: systemOpen, Lock: lockTimeout, Role: pg.AllRole, ByIndex: true}},
+		{&p.launches, pg.Options{ApplicationName: "svc-cloud launches", MaxOpen: launchesOpen, Lock: lockTimeout, Role: pg.AllRole, ByIndex: true}},
+		{&p.configs, pg.Options{ApplicationName: "svc-cloud configurations", MaxOpen: configsOpen, Lock: lockTimeout, Role: pg.AppRole, ByIndex: true}},
 	} {
 		pool, err := pg.Open(ctx, d.dsn, each.opts)
 		if err != nil {
@@ -160,7 +160,7 @@ func (p pools) close() error {
 	return errors.Join(errs...)
 }
 
-func (d *database) announce(dir, dsn string) error {
+func (d *database) writeAddress(dir, dsn string) error {
 	d.address = dir + addressSuffix
 	if err := os.Remove(d.address); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tell the address of the cloud's own PostgreSQL: %w", err)
@@ -171,8 +171,8 @@ func (d *database) announce(dir, dsn string) error {
 	return nil
 }
 
-// gone is closed when the cloud's own server has ended; never for another.
-func (d *database) gone() <-chan struct{} {
+// exited is closed when the cloud's own server has ended; never for another.
+func (d *database) exited() <-chan struct{} {
 	if d.server == nil {
 		return nil
 	}

@@ -22,8 +22,8 @@ import (
 // (life_test.go), and then looks for every secret that came up in all that the
 // database holds, however often that is wrapped in hexadecimal or base64.
 func TestADumpOfTheDatabaseHasNoSecretInClear(t *testing.T) {
-	h := openHouse(t, nil)
-	l := live(t, h)
+	h := newTestEnv(t, nil)
+	l := startLifecycle(t, h)
 	waiting := unwrapped(dump(t, h.dsn)) // some mail is still in the outbox
 	l.must(l.deliver() == 2, "the reset and the invitation of the end were not waiting")
 	for when, layers := range map[string][]string{"while mail waits": waiting, "when all mail is out": unwrapped(dump(t, h.dsn))} {

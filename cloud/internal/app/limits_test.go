@@ -14,17 +14,17 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// person is somebody who uses the API of a cloud.
-type person struct {
+// visitor is somebody who uses the API of a cloud.
+type visitor struct {
 	t      *testing.T
-	h      *house
+	h      *testEnv
 	client *http.Client
 	token  string
 }
 
-// visitor is somebody who is not signed in.
-func (h *house) visitor(t *testing.T) *person {
-	return &person{t: t, h: h, client: contracttest.New(t, h.document, nil)}
+// newVisitor is somebody who is not signed in.
+func (h *testEnv) newVisitor(t *testing.T) *visitor {
+	return &visitor{t: t, h: h, client: contracttest.New(t, h.document, nil)}
 }
 
 // reply is what the cloud answered.
@@ -42,7 +42,7 @@ type reply struct {
 	}
 }
 
-func (p *person) ask(method, path string, body map[string]any) reply {
+func (p *visitor) ask(method, path string, body map[string]any) reply {
 	p.t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *person) ask(method, path string, body map[string]any) reply {
 }
 
 // want asks, and fails the test unless the answer has that status.
-func (p *person) want(status int, method, path string, body map[string]any) reply {
+func (p *visitor) want(status int, method, path string, body map[string]any) reply {
 	p.t.Helper()
 	answer := p.ask(method, path, body)
 	if answer.status != status {
@@ -89,7 +89,7 @@ func (p *person) want(status int, method, path string, body map[string]any) repl
 }
 
 // signUp signs up, and uses the account from then on.
-func (p *person) signUp() reply {
+func (p *visitor) signUp() reply {
 	p.t.Helper()
 	answer := p.want(201, "POST", "/v1/auth/sign-up", map[string]any{"email": "ada@example.com", "password": password, "name": "Ada"})
 	p.token, _ = answer.Data["token"].(string)
@@ -98,7 +98,7 @@ func (p *person) signUp() reply {
 
 // atOnce asks the same so many times at the same time, and counts the answers by
 // their status. All refusals must name the limit.
-func (p *person) atOnce(n int, path string, body map[string]any, limit int) map[int]int {
+func (p *visitor) atOnce(n int, path string, body map[string]any, limit int) map[int]int {
 	p.t.Helper()
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -125,8 +125,8 @@ func (p *person) atOnce(n int, path string, body map[string]any, limit int) map[
 // TestTwentyOneOrganizationsOfOneUser: an unverified user gets one, a verified one
 // three, however many are asked for at once.
 func TestTwentyOneOrganizationsOfOneUser(t *testing.T) {
-	h := openHouse(t, nil)
-	ada := h.visitor(t)
+	h := newTestEnv(t, nil)
+	ada := h.newVisitor(t)
 	ada.signUp()
 	if counts := ada.atOnce(21, "/v1/organizations", map[string]any{"name": "Works"}, 1); counts[201] != 1 || counts[403] != 20 {
 		t.Errorf("unverified: %v", counts)
@@ -138,8 +138,8 @@ func TestTwentyOneOrganizationsOfOneUser(t *testing.T) {
 }
 
 func TestSixtyKeysOfOneOrganization(t *testing.T) {
-	h := openHouse(t, nil)
-	ada := h.visitor(t)
+	h := newTestEnv(t, nil)
+	ada := h.newVisitor(t)
 	ada.signUp()
 	keys := "/v1/organizations/" + ada.want(201, "POST", "/v1/organizations", map[string]any{"name": "Works"}).Data["id"].(string) + "/api-keys"
 	if counts := ada.atOnce(60, keys, map[string]any{"name": "fleet"}, 50); counts[201] != 50 || counts[403] != 10 {
@@ -150,8 +150,8 @@ func TestSixtyKeysOfOneOrganization(t *testing.T) {
 // TestAStrangerGetsNothingFromACloudWithItsDefaults: the first user gets in, who
 // was invited comes next, and nobody gets a plan that costs something.
 func TestAStrangerGetsNothingFromACloudWithItsDefaults(t *testing.T) {
-	h := openHouse(t, map[string]string{"SIGN_UP": "", "BILLING_SELF_SERVICE": "", "CONTACT_EMAIL": "sales@example.com"})
-	ada := h.visitor(t)
+	h := newTestEnv(t, map[string]string{"SIGN_UP": "", "BILLING_SELF_SERVICE": "", "CONTACT_EMAIL": "sales@example.com"})
+	ada := h.newVisitor(t)
 	ada.signUp()
 	organization := ada.want(201, "POST", "/v1/organizations", map[string]any{"name": "Works"}).Data["id"].(string)
 	for _, plan := range []string{"checkout", "change-plan"} {
@@ -165,10 +165,10 @@ func TestAStrangerGetsNothingFromACloudWithItsDefaults(t *testing.T) {
 	if _, err := h.parts.billing.Assign(t.Context(), uuid.MustParse(organization), "team"); err != nil { // the free plan has one member
 		t.Fatal(err)
 	}
-	eve := h.visitor(t)
+	eve := h.newVisitor(t)
 	eve.want(403, "POST", "/v1/auth/sign-up", map[string]any{"email": "eve@example.com", "password": password, "name": "Eve"})
 	eve.want(403, "POST", "/v1/auth/sign-up", map[string]any{"email": "ada@example.com", "password": password, "name": "Eve"}) // the same for an account's
-	l := &life{t: t, house: h, secrets: map[string]string{}}
+	l := &lifecycle{t: t, house: h, secrets: map[string]string{}}
 	h.parts.outbox.Transport = &l.mailbox
 	ada.want(201, "POST", "/v1/organizations/"+organization+"/members/invite", map[string]any{"email": "charles@example.com", "role": "member"})
 	l.deliver()
@@ -179,7 +179,7 @@ func TestAStrangerGetsNothingFromACloudWithItsDefaults(t *testing.T) {
 			t.Errorf("%s: %s", email, refusal.text)
 		}
 	}
-	charles := h.visitor(t)
+	charles := h.newVisitor(t)
 	joined := charles.want(201, "POST", "/v1/auth/sign-up",
 		map[string]any{"email": "Charles@example.com", "password": password, "name": "Charles", "invitationToken": token})
 	charles.token = joined.Data["token"].(string)

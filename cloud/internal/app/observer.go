@@ -11,17 +11,17 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 )
 
-// observer tells profiles and the feed of the sessions that the license counts.
-type observer struct {
+// sessionObserver tells profiles and the feed of the sessions that the license counts.
+type sessionObserver struct {
 	profiles *profile.Service
 	feed     *activity.Feed
 }
 
 // SessionsStarted implements license.Observer.
-func (o observer) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
+func (o sessionObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
 	starts, uses := []activity.Start{}, []profile.Use{}
-	for orgID, of := range byOrganization(started, func(s license.Started) uuid.UUID { return s.OrgID }) {
-		names, err := o.names(ctx, tx, orgID, of)
+	for orgID, of := range groupByOrganization(started, func(s license.Started) uuid.UUID { return s.OrgID }) {
+		names, err := o.profileNames(ctx, tx, orgID, of)
 		if err != nil {
 			return err
 		}
@@ -50,9 +50,9 @@ func (o observer) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []li
 }
 
 // SessionsEnded implements license.Observer.
-func (o observer) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
+func (o sessionObserver) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
 	ends := []activity.End{}
-	for orgID, of := range byOrganization(ended, func(e license.Ended) uuid.UUID { return e.OrgID }) {
+	for orgID, of := range groupByOrganization(ended, func(e license.Ended) uuid.UUID { return e.OrgID }) {
 		var over, givenUp []uuid.UUID
 		for _, e := range of {
 			ends = append(ends, activity.End{
@@ -72,7 +72,7 @@ func (o observer) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []licens
 			}
 		}
 		if len(givenUp) > 0 {
-			if err := o.profiles.GiveUpEphemeral(ctx, tx, orgID, givenUp); err != nil {
+			if err := o.profiles.AbandonEphemeral(ctx, tx, orgID, givenUp); err != nil {
 				return err
 			}
 		}
@@ -80,7 +80,7 @@ func (o observer) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []licens
 	return o.feed.Ended(ctx, tx, ends)
 }
 
-func (o observer) names(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, started []license.Started) (map[uuid.UUID]string, error) {
+func (o sessionObserver) profileNames(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, started []license.Started) (map[uuid.UUID]string, error) {
 	ids := make([]uuid.UUID, len(started))
 	for i, s := range started {
 		ids[i] = s.ProfileID
@@ -88,7 +88,7 @@ func (o observer) names(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, start
 	return profile.Names(ctx, tx, orgID, ids)
 }
 
-func byOrganization[T any](all []T, of func(T) uuid.UUID) map[uuid.UUID][]T {
+func groupByOrganization[T any](all []T, of func(T) uuid.UUID) map[uuid.UUID][]T {
 	grouped := map[uuid.UUID][]T{}
 	for _, one := range all {
 		grouped[of(one)] = append(grouped[of(one)], one)

@@ -118,12 +118,12 @@ func (l listCommand[S, T]) command(out io.Writer) program.Command[Config] {
 		Name: "list", Summary: l.summary,
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&search, "search", "", l.search)
-			asJSON(flags, &json)
+			addJSONFlag(flags, &json)
 		},
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			return withOperator(ctx, config, logger, func(o *operator) error {
 				all, rows := []T{}, [][]any{}
-				err := every(func(r page.Request) (page.Page[S], error) {
+				err := forEach(func(r page.Request) (page.Page[S], error) {
 					return l.list(ctx, o, search, r)
 				}, func(found S) error {
 					item, err := l.shown(ctx, o, found)
@@ -142,8 +142,8 @@ func (l listCommand[S, T]) command(out io.Writer) program.Command[Config] {
 	}
 }
 
-// every passes each item of a list to do, page by page.
-func every[T any](list func(page.Request) (page.Page[T], error), do func(T) error) error {
+// forEach passes each item of a list to do, page by page.
+func forEach[T any](list func(page.Request) (page.Page[T], error), do func(T) error) error {
 	for request := (page.Request{Page: 1, Limit: pageSize}); ; request.Page++ {
 		found, err := list(request)
 		if err != nil {
@@ -160,8 +160,8 @@ func every[T any](list func(page.Request) (page.Page[T], error), do func(T) erro
 	}
 }
 
-// asJSON declares the flag that asks for JSON.
-func asJSON(flags *flag.FlagSet, wanted *bool) {
+// addJSONFlag declares the flag that asks for JSON.
+func addJSONFlag(flags *flag.FlagSet, wanted *bool) {
 	flags.BoolVar(wanted, "json", false, "Print JSON instead of text")
 }
 

@@ -33,8 +33,8 @@ func organizationsCommand(out io.Writer) program.Command[Config] {
 
 const organizationDoc = "The organization's id or slug"
 
-// shownOrganization is an organization as the commands print it.
-type shownOrganization struct {
+// organizationView is an organization as the commands print it.
+type organizationView struct {
 	ID           uuid.UUID `json:"id"`
 	Slug         string    `json:"slug"`
 	Name         string    `json:"name"`
@@ -47,20 +47,20 @@ type shownOrganization struct {
 	CreatedAt    time.Time `json:"createdAt"`
 }
 
-func (o *operator) shown(ctx context.Context, s org.Summary) (shownOrganization, error) {
+func (o *operator) organizationView(ctx context.Context, s org.Summary) (organizationView, error) {
 	sub, err := o.subscriptions.Subscription(ctx, s.ID)
 	if err != nil {
-		return shownOrganization{}, fmt.Errorf("organization %s: %w", s.ID, err)
+		return organizationView{}, fmt.Errorf("organization %s: %w", s.ID, err)
 	}
-	return shownWith(s, sub), nil
+	return newOrganizationView(s, sub), nil
 }
 
-func shownWith(s org.Summary, sub billing.Subscription) shownOrganization {
-	shown := shownOrganization{
-		ID: s.ID, Slug: s.Slug, Name: s.Name, Plan: sub.Plan.Slug, Status: string(sub.Status), Suspended: sub.Held,
+func newOrganizationView(s org.Summary, sub billing.Subscription) organizationView {
+	shown := organizationView{
+		ID: s.ID, Slug: s.Slug, Name: s.Name, Plan: sub.Plan.Slug, Status: string(sub.Status), Suspended: sub.OperatorSuspended,
 		ProfileLimit: sub.Effective().Profiles, Members: s.Members, CreatedAt: s.CreatedAt.UTC(),
 	}
-	if sub.Held {
+	if sub.OperatorSuspended {
 		shown.Status = string(billing.Suspended)
 	}
 	if sub.Provider != "" {
@@ -70,17 +70,17 @@ func shownWith(s org.Summary, sub billing.Subscription) shownOrganization {
 }
 
 func listOrganizations(out io.Writer) program.Command[Config] {
-	return listCommand[org.Summary, shownOrganization]{
+	return listCommand[org.Summary, organizationView]{
 		summary: "List the organizations, the oldest first",
 		search:  "Only those whose name or slug contains this `TEXT`",
 		header:  "ID\tSLUG\tPLAN\tSTATUS\tPROFILES\tMEMBERS\tCREATED\tNAME",
 		list: func(ctx context.Context, o *operator, search string, r page.Request) (page.Page[org.Summary], error) {
-			return o.organizations.All(ctx, search, r)
+			return o.organizations.ListAll(ctx, search, r)
 		},
-		shown: func(ctx context.Context, o *operator, s org.Summary) (shownOrganization, error) {
-			return o.shown(ctx, s)
+		shown: func(ctx context.Context, o *operator, s org.Summary) (organizationView, error) {
+			return o.organizationView(ctx, s)
 		},
-		row: func(s shownOrganization) []any {
+		row: func(s organizationView) []any {
 			return []any{s.ID, s.Slug, s.Plan, s.Status, limitText(s.ProfileLimit), s.Members, shortTime(&s.CreatedAt), s.Name}
 		},
 	}.command(out)
@@ -88,21 +88,21 @@ func listOrganizations(out io.Writer) program.Command[Config] {
 
 // organizationDetails is all that `show` tells.
 type organizationDetails struct {
-	shownOrganization
-	Current  int           `json:"current"` // slots taken, reservations included
-	Running  int           `json:"runningSessions"`
-	Reserved int           `json:"reservedSlots"`
-	People   []shownMember `json:"people"`
-	Keys     []shownKey    `json:"keys"`
+	organizationView
+	Current  int          `json:"current"` // slots taken, reservations included
+	Running  int          `json:"runningSessions"`
+	Reserved int          `json:"reservedSlots"`
+	People   []memberView `json:"people"`
+	Keys     []keyView    `json:"keys"`
 }
 
-type shownMember struct {
+type memberView struct {
 	ID    uuid.UUID `json:"id"`
 	Email string    `json:"email"`
 	Role  org.Role  `json:"role"`
 }
 
-type shownKey struct {
+type keyView struct {
 	ID         uuid.UUID  `json:"id"`
 	Name       string     `json:"name"`
 	Prefix     string     `json:"prefix"`
@@ -112,7 +112,7 @@ type shownKey struct {
 }
 
 func (o *operator) details(ctx context.Context, s org.Summary) (d organizationDetails, err error) {
-	if d.shownOrganization, err = o.shown(ctx, s); err != nil {
+	if d.organizationView, err = o.organizationView(ctx, s); err != nil {
 		return d, err
 	}
 	overview, err := o.licenses.Sessions(ctx, s.ID)
@@ -120,20 +120,20 @@ func (o *operator) details(ctx context.Context, s org.Summary) (d organizationDe
 		return d, err
 	}
 	d.Current, d.Running, d.Reserved = overview.Current, overview.Running, overview.Reserved
-	d.People, d.Keys = []shownMember{}, []shownKey{}
-	err = every(func(r page.Request) (page.Page[org.Membership], error) {
+	d.People, d.Keys = []memberView{}, []keyView{}
+	err = forEach(func(r page.Request) (page.Page[org.Membership], error) {
 		return o.organizations.Members(ctx, s.ID, org.MemberFilter{}, r)
 	}, func(m org.Membership) error {
-		d.People = append(d.People, shownMember{m.UserID, m.Email, m.Role})
+		d.People = append(d.People, memberView{m.UserID, m.Email, m.Role})
 		return nil
 	})
 	if err != nil {
 		return d, err
 	}
-	err = every(func(r page.Request) (page.Page[apikey.Key], error) {
+	err = forEach(func(r page.Request) (page.Page[apikey.Key], error) {
 		return o.keys.List(ctx, s.ID, r)
 	}, func(k apikey.Key) error {
-		d.Keys = append(d.Keys, shownKey{k.ID, k.Name, k.Prefix, k.LastFour, k.LastUsedAt, k.ExpiresAt})
+		d.Keys = append(d.Keys, keyView{k.ID, k.Name, k.Prefix, k.LastFour, k.LastUsedAt, k.ExpiresAt})
 		return nil
 	})
 	return d, err
@@ -145,7 +145,7 @@ func showOrganization(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "show", Summary: "Show an organization: its plan, what runs, its members and keys",
 		Args:  []program.Arg{{Name: "ORG", Doc: organizationDoc, Value: &ref}},
-		Flags: func(flags *flag.FlagSet) { asJSON(flags, &json) },
+		Flags: func(flags *flag.FlagSet) { addJSONFlag(flags, &json) },
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			return withOperator(ctx, config, logger, func(o *operator) error {
 				found, err := o.organization(ctx, ref)
@@ -205,7 +205,7 @@ func changeOrganization(out io.Writer, c program.Command[Config], more []program
 		if flags != nil {
 			flags(set)
 		}
-		asJSON(set, &json)
+		addJSONFlag(set, &json)
 	}
 	c.Run = func(ctx context.Context, config Config, logger *slog.Logger) error {
 		return withOperator(ctx, config, logger, func(o *operator) error {
@@ -218,7 +218,7 @@ func changeOrganization(out io.Writer, c program.Command[Config], more []program
 				return err
 			}
 			if json {
-				return printJSON(out, shownWith(found, sub))
+				return printJSON(out, newOrganizationView(found, sub))
 			}
 			_, err = fmt.Fprintln(out, done)
 			return err

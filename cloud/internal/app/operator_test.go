@@ -22,7 +22,7 @@ import (
 // command runs svc-cloud with these words, as an operator would.
 func command(environ map[string]string, input string, words ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
-	status = cloud(environ, strings.NewReader(input), &stdout, &stderr).Main(words)
+	status = newProgram(environ, strings.NewReader(input), &stdout, &stderr).Main(words)
 	return status, stdout.String(), stderr.String()
 }
 
@@ -32,7 +32,7 @@ type shell struct {
 	environ map[string]string
 }
 
-func (h *house) shell(t *testing.T) shell {
+func (h *testEnv) shell(t *testing.T) shell {
 	return shell{t, map[string]string{
 		"DATABASE_URL": h.dsn, "DATA_DIR": h.config.DataDir, "PUBLIC_URL": h.url, "LOG_LEVEL": "error",
 	}}
@@ -66,7 +66,7 @@ func (s shell) read(into any, words ...string) {
 }
 
 // events are what the audit log has, "action actor operator" with the target.
-func (h *house) events(t *testing.T, target string) (found []string) {
+func (h *testEnv) events(t *testing.T, target string) (found []string) {
 	t.Helper()
 	err := h.all.SelectContext(t.Context(), &found, `
 		SELECT concat_ws(' ', action, actor_type, CASE WHEN details->>'operator' = $2 THEN 'by name' END,
@@ -86,13 +86,13 @@ func wantEvents(t *testing.T, got []string, want ...string) {
 }
 
 func TestOrganizations_AnOperatorListsShowsPlansAndSuspends(t *testing.T) {
-	h := openHouse(t, nil)
-	k, sh := h.keyed(t), h.shell(t)
+	h := newTestEnv(t, nil)
+	k, sh := h.newKeyClient(t), h.shell(t)
 	list := sh.run("organizations", "list", "--search", k.slug)
 	if want := k.org.String() + " " + k.slug + " free active 3 1 "; !strings.Contains(strings.Join(strings.Fields(list), " "), want) {
 		t.Errorf("the list lacks %q:\n%s", want, list)
 	}
-	var all []shownOrganization
+	var all []organizationView
 	if sh.read(&all, "organizations", "list", "--search", "nobody has this"); len(all) != 0 {
 		t.Errorf("found %+v", all)
 	}
@@ -132,8 +132,8 @@ func TestOrganizations_AnOperatorListsShowsPlansAndSuspends(t *testing.T) {
 var resetLink = regexp.MustCompile(`(\S+)/account/reset-password#token=([A-Za-z0-9_-]{43})\n`)
 
 func TestUsers_AnOperatorListsDisablesAndResetsPasswords(t *testing.T) {
-	h := openHouse(t, nil)
-	sh, ada := h.shell(t), h.visitor(t)
+	h := newTestEnv(t, nil)
+	sh, ada := h.shell(t), h.newVisitor(t)
 	id := ada.signUp().Data["user"].(map[string]any)["id"].(string)
 	signIn := func(password string) map[string]any {
 		return map[string]any{"email": "ada@example.com", "password": password}
@@ -147,7 +147,7 @@ func TestUsers_AnOperatorListsDisablesAndResetsPasswords(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	ada.want(401, "GET", "/v1/auth/session", nil) // at once
-	stranger := h.visitor(t)
+	stranger := h.newVisitor(t)
 	stranger.want(403, "POST", "/v1/auth/sign-in", signIn(password))
 	stranger.want(401, "POST", "/v1/auth/sign-in", signIn("not the password"))
 	sh.fails("is disabled already", "users", "disable", id)
@@ -173,7 +173,7 @@ func TestUsers_AnOperatorListsDisablesAndResetsPasswords(t *testing.T) {
 		"user.enabled operator by name", "user.enabled operator by name of the service",
 		"user.passwordResetIssued operator by name", "user.passwordResetIssued operator by name of the service")
 
-	l := &life{t: t, house: h, secrets: map[string]string{}}
+	l := &lifecycle{t: t, house: h, secrets: map[string]string{}}
 	h.parts.outbox.Transport = &l.mailbox
 	var mailed struct{ MailedTo string }
 	if sh.read(&mailed, "users", "reset-password", id, "--mail"); mailed.MailedTo != "ada@example.com" {
@@ -184,8 +184,8 @@ func TestUsers_AnOperatorListsDisablesAndResetsPasswords(t *testing.T) {
 }
 
 func TestUsers_ASignInUnderWayWhenItsUserIsDisabledEnds(t *testing.T) {
-	h := openHouse(t, nil)
-	ada := h.visitor(t)
+	h := newTestEnv(t, nil)
+	ada := h.newVisitor(t)
 	ada.signUp()
 	tx, err := h.all.BeginTxx(t.Context(), nil)
 	if err != nil {
@@ -196,7 +196,7 @@ func TestUsers_ASignInUnderWayWhenItsUserIsDisabledEnds(t *testing.T) {
 	tx.MustExec(`DELETE FROM auth_sessions`)
 	answer := make(chan int, 1)
 	go func() {
-		answer <- h.visitor(t).ask("POST", "/v1/auth/sign-in", map[string]any{"email": "ada@example.com", "password": password}).status
+		answer <- h.newVisitor(t).ask("POST", "/v1/auth/sign-in", map[string]any{"email": "ada@example.com", "password": password}).status
 	}()
 	super := dbtest.Open(t, h.dsn, pg.Options{}) // sees what other roles wait for
 	testenv.Eventually(t, "the sign-in waits for the user", func() bool {
@@ -215,10 +215,10 @@ func TestUsers_ASignInUnderWayWhenItsUserIsDisabledEnds(t *testing.T) {
 }
 
 func TestKeys_AnOperatorRevokesByIDAndByText(t *testing.T) {
-	h := openHouse(t, nil)
+	h := newTestEnv(t, nil)
 	sh := h.shell(t)
 	for _, byText := range []bool{false, true} {
-		k := h.keyed(t)
+		k := h.newKeyClient(t)
 		word, input := k.key.ID.String(), ""
 		if byText {
 			word, input = "-", k.secret+"\n"

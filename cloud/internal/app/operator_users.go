@@ -30,8 +30,8 @@ func usersCommand(out io.Writer) program.Command[Config] {
 
 const userDoc = "The user's e-mail address or id"
 
-// shownUser is a user as the commands print it.
-type shownUser struct {
+// userView is a user as the commands print it.
+type userView struct {
 	ID            uuid.UUID  `json:"id"`
 	Email         string     `json:"email"`
 	Name          string     `json:"name"`
@@ -42,14 +42,14 @@ type shownUser struct {
 	CreatedAt     time.Time  `json:"createdAt"`
 }
 
-func shownAccount(a auth.Account) shownUser {
-	return shownUser{
+func newUserView(a auth.Account) userView {
+	return userView{
 		ID: a.ID, Email: a.Email, Name: a.Name, EmailVerified: a.EmailVerifiedAt != nil, DisabledAt: a.DisabledAt,
 		Sessions: a.Sessions, LastSeenAt: a.LastSeenAt, CreatedAt: a.CreatedAt.UTC(),
 	}
 }
 
-func (u shownUser) status() string {
+func (u userView) status() string {
 	switch {
 	case u.DisabledAt != nil:
 		return "disabled"
@@ -61,15 +61,15 @@ func (u shownUser) status() string {
 }
 
 func listUsers(out io.Writer) program.Command[Config] {
-	return listCommand[auth.Account, shownUser]{
+	return listCommand[auth.Account, userView]{
 		summary: "List the users, the oldest first",
 		search:  "Only those whose address or name contains this `TEXT`",
 		header:  "ID\tE-MAIL\tSTATUS\tSESSIONS\tLAST SEEN\tCREATED\tNAME",
 		list: func(ctx context.Context, o *operator, search string, r page.Request) (page.Page[auth.Account], error) {
 			return o.users.List(ctx, search, r)
 		},
-		shown: func(_ context.Context, _ *operator, a auth.Account) (shownUser, error) { return shownAccount(a), nil },
-		row: func(u shownUser) []any {
+		shown: func(_ context.Context, _ *operator, a auth.Account) (userView, error) { return newUserView(a), nil },
+		row: func(u userView) []any {
 			return []any{u.ID, u.Email, u.status(), u.Sessions, shortTime(u.LastSeenAt), shortTime(&u.CreatedAt), u.Name}
 		},
 	}.command(out)
@@ -87,7 +87,7 @@ func changeUser(out io.Writer, c program.Command[Config], flags func(*flag.FlagS
 		if flags != nil {
 			flags(set)
 		}
-		asJSON(set, &json)
+		addJSONFlag(set, &json)
 	}
 	c.Run = func(ctx context.Context, config Config, logger *slog.Logger) error {
 		return withOperator(ctx, config, logger, func(o *operator) error {
@@ -107,7 +107,7 @@ func changeUser(out io.Writer, c program.Command[Config], flags func(*flag.FlagS
 			if err != nil {
 				return err
 			}
-			answer := map[string]any{"user": shownAccount(after)}
+			answer := map[string]any{"user": newUserView(after)}
 			for name, value := range more {
 				answer[name] = value
 			}
@@ -128,7 +128,7 @@ func resetPassword(out io.Writer) program.Command[Config] {
 		flags.BoolVar(&byMail, "mail", false, "Mail the link to the user instead of printing it")
 	}, func(ctx context.Context, config Config, logger *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
 		if byMail {
-			box, err := secrets(config, logger)
+			box, err := openSecretBox(config, logger)
 			if err != nil {
 				return "", nil, err
 			}
@@ -169,7 +169,7 @@ func keysCommand(in io.Reader, out io.Writer) program.Command[Config] {
 			Detail: "Workers that have it launch nothing more; what they run goes on. svc-cloud organizations show lists the ids. Give\n" +
 				"a key's text by standard input, as a - in place of KEY: a command line is seen by others, and kept.",
 			Args:  []program.Arg{{Name: "KEY", Doc: "The key's id, or - to read its text from standard input", Value: &ref}},
-			Flags: func(flags *flag.FlagSet) { asJSON(flags, &json) },
+			Flags: func(flags *flag.FlagSet) { addJSONFlag(flags, &json) },
 			Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 				wanted := ref
 				if ref == "-" {
@@ -201,7 +201,7 @@ func (o *operator) revoke(ctx context.Context, out io.Writer, ref string, json b
 	if json {
 		return printJSON(out, map[string]any{
 			"organizationId": orgID,
-			"key":            shownKey{key.ID, key.Name, key.Prefix, key.LastFour, key.LastUsedAt, key.ExpiresAt},
+			"key":            keyView{key.ID, key.Name, key.Prefix, key.LastFour, key.LastUsedAt, key.ExpiresAt},
 		})
 	}
 	_, err = fmt.Fprintf(out, "Revoked %s…%s (%s) of organization %s\n", key.Prefix, key.LastFour, key.Name, orgID)

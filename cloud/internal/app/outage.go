@@ -12,31 +12,31 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// requestTime bounds a request: what waits for a connection to a database that
+// requestTimeout bounds a request: what waits for a connection to a database that
 // does not answer gives up then. A statement that is under way ends by its own
 // timeout, a few seconds later at most (pg.Options.Statement).
-const requestTime = 30 * time.Second
+const requestTimeout = 30 * time.Second
 
-// databaseOutages answers 503 with Retry-After where a request failed because of
+// mapOutages answers 503 with Retry-After where a request failed because of
 // what the database can't do at the moment (specification 7.1). Errors that have
 // a kind already keep it. Requests whose answer does not stream end after limit.
-func databaseOutages(limit time.Duration) echo.MiddlewareFunc {
+func mapOutages(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			return outageFault(withLimit(c, limit, next))
+			return outageFault(withDeadline(c, limit, next))
 		}
 	}
 }
 
-// handlerOutages does the same for what fails in a handler, before the answer is
+// mapHandlerOutages does the same for what fails in a handler, before the answer is
 // kept for repeated requests.
-func handlerOutages(next echo.HandlerFunc) echo.HandlerFunc {
+func mapHandlerOutages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error { return outageFault(next(c)) }
 }
 
-// withLimit calls next with a deadline.
-func withLimit(c echo.Context, limit time.Duration, next echo.HandlerFunc) error {
-	if streams(c) {
+// withDeadline calls next with a deadline.
+func withDeadline(c echo.Context, limit time.Duration, next echo.HandlerFunc) error {
+	if isStreaming(c) {
 		return next(c)
 	}
 	r := c.Request()
@@ -66,5 +66,5 @@ func outageFault(err error) error {
 	return f
 }
 
-// streams reports whether the answer may take as long as the client reads it.
-func streams(c echo.Context) bool { return strings.HasSuffix(c.Path(), "/download") }
+// isStreaming reports whether the answer may take as long as the client reads it.
+func isStreaming(c echo.Context) bool { return strings.HasSuffix(c.Path(), "/download") }

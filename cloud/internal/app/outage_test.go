@@ -26,7 +26,7 @@ func TestDatabaseOutages_BoundsTheWaitForAConnection(t *testing.T) {
 	}
 	defer taken.Close()
 	web := httpd.New(httpd.Options{})
-	web.Use(databaseOutages(50 * time.Millisecond))
+	web.Use(mapOutages(50 * time.Millisecond))
 	web.GET("/query", func(c echo.Context) error {
 		_, err := db.ExecContext(c.Request().Context(), `SELECT 1`)
 		return err
@@ -52,7 +52,7 @@ func TestDatabaseOutages_BoundsTheWaitForAConnection(t *testing.T) {
 // TestDatabaseOutages_AlsoWithAnIdempotencyKey: a disk that is full is an outage
 // for requests whose answers are kept, too.
 func TestDatabaseOutages_AlsoWithAnIdempotencyKey(t *testing.T) {
-	h := openHouse(t, nil)
+	h := newTestEnv(t, nil)
 	v := newTenant(cheapHash(t))
 	h.all.MustExec(v.fill(accessSQL))
 	token := h.signIn(t, v, "owner")

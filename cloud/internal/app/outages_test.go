@@ -38,11 +38,11 @@ var elsewhere = map[string]string{
 // says nothing of the cause. Those that need no database answer as ever.
 func TestOperations_AnswerForAFailingDatabase(t *testing.T) {
 	dsn, cut := relay(t, dbtest.NewDSN(t))
-	h := openHouse(t, map[string]string{
+	h := newTestEnv(t, map[string]string{
 		"DATABASE_URL": dsn, "OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret",
 	})
 	h.publish(t)
-	hash, attempts := cheapHash(t), []*attempt{}
+	hash, attempts := cheapHash(t), []*call{}
 	h.eachOperation(t, func(t *testing.T, op operation, r request) {
 		a := h.attempt(t, op, r, hash)
 		a.prepare()
@@ -54,8 +54,8 @@ func TestOperations_AnswerForAFailingDatabase(t *testing.T) {
 		status int
 		begin  func(t *testing.T)
 	}{
-		{"without the tables, but those that say who calls", http.StatusInternalServerError, h.takeTables},
-		{"without any table", http.StatusInternalServerError, h.takeAllTables},
+		{"without the tables, but those that say who calls", http.StatusInternalServerError, h.revokeTable},
+		{"without any table", http.StatusInternalServerError, h.revokeAllTables},
 		{"without a server", http.StatusServiceUnavailable, func(*testing.T) { cut() }},
 	} {
 		t.Run(failure.name, func(t *testing.T) {
@@ -153,19 +153,19 @@ func relay(t *testing.T, dsn string) (through string, cut func()) {
 	return address.String(), cut
 }
 
-// takeTables leaves the service only the tables that say who calls.
-func (h *house) takeTables(t *testing.T) {
+// revokeTable leaves the service only the tables that say who calls.
+func (h *testEnv) revokeTable(t *testing.T) {
 	t.Helper()
 	h.revoke(t, `tablename NOT IN ('auth_sessions', 'users', 'memberships', 'api_keys')`)
 }
 
-// takeAllTables leaves the service none.
-func (h *house) takeAllTables(t *testing.T) {
+// revokeAllTables leaves the service none.
+func (h *testEnv) revokeAllTables(t *testing.T) {
 	t.Helper()
 	h.revoke(t, `true`)
 }
 
-func (h *house) revoke(t *testing.T, which string) {
+func (h *testEnv) revoke(t *testing.T, which string) {
 	t.Helper()
 	owner := dbtest.Open(t, h.dsn, pg.Options{})
 	var tables []string
@@ -177,7 +177,7 @@ func (h *house) revoke(t *testing.T, which string) {
 }
 
 func TestTheHealthOfACloudWithoutItsDatabase(t *testing.T) {
-	h := openHouse(t, nil)
+	h := newTestEnv(t, nil)
 	if err := h.parts.pools.close(); err != nil {
 		t.Fatal(err)
 	}
@@ -192,15 +192,15 @@ func TestTheHealthOfACloudWithoutItsDatabase(t *testing.T) {
 // and one whose database only reads.
 func TestReadiness_WithoutItsDatabase(t *testing.T) {
 	for name, c := range map[string]struct {
-		begin func(t *testing.T, h *house)
+		begin func(t *testing.T, h *testEnv)
 		code  string
 	}{
-		"gone": {func(t *testing.T, h *house) {
+		"gone": {func(t *testing.T, h *testEnv) {
 			if err := h.parts.pools.close(); err != nil {
 				t.Fatal(err)
 			}
 		}, "database_unreachable"},
-		"read only": {func(t *testing.T, h *house) {
+		"read only": {func(t *testing.T, h *testEnv) {
 			owner := dbtest.Open(t, h.dsn, pg.Options{})
 			var database string
 			if err := owner.GetContext(t.Context(), &database, `SELECT quote_ident(current_database())`); err != nil {
@@ -211,7 +211,7 @@ func TestReadiness_WithoutItsDatabase(t *testing.T) {
 		}, "database_read_only"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := openHouse(t, nil)
+			h := newTestEnv(t, nil)
 			ask := func(operation string) outcome {
 				a := h.attempt(t, operationsOf(h.document.T())[operation], request{}, "")
 				a.free = tenant{}
@@ -272,7 +272,7 @@ func TestReadiness_DropsBeforeThePortCloses(t *testing.T) {
 // TestHealth_AsksWhetherTheDatabaseTakesWrites: it fails while the database is
 // read-only, and no longer than that.
 func TestHealth_AsksWhetherTheDatabaseTakesWrites(t *testing.T) {
-	h := openHouse(t, nil)
+	h := newTestEnv(t, nil)
 	health := func() outcome {
 		a := h.attempt(t, operationsOf(h.document.T())["getCloudHealth"], request{}, "")
 		a.free = tenant{}

@@ -16,8 +16,8 @@ const (
 	databaseTimeout = 2 * time.Second
 )
 
-// readiness is whether this replica takes requests.
-func readiness(pools pools, logger *slog.Logger) *httpd.Readiness {
+// newReadiness is whether this replica takes requests.
+func newReadiness(pools pools, logger *slog.Logger) *httpd.Readiness {
 	return httpd.NewReadiness(logger, httpd.Remembered(databasePeriod, databaseTimeout, func(ctx context.Context) []httpd.Reason {
 		err := pg.Writable(ctx, pools.launches)
 		switch {

@@ -54,7 +54,7 @@ func addRelease(out, progress io.Writer) program.Command[Config] {
 				return err
 			}
 			bar := program.NewProgress(progress, "Storing", 0, info.Size())
-			p.File, p.Counts = archive, bar
+			p.File, p.Progress = archive, bar
 			return withCatalog(ctx, config, logger, func(builds *catalog.Service) error {
 				r, err := builds.Publish(ctx, p)
 				if err != nil {

@@ -13,7 +13,7 @@ import (
 // TestRemainingRequestsAreToldToPeople: the limits of the plan are shown, by the
 // assembled cloud, and refuse nothing (specification 8).
 func TestRemainingRequestsAreToldToPeople(t *testing.T) {
-	h := openHouse(t, nil)
+	h := newTestEnv(t, nil)
 	v := newTenant(cheapHash(t))
 	h.all.MustExec(v.fill(accessSQL))
 	h.all.MustExec(v.fill(`UPDATE subscriptions SET base_api_rpm_limit = 3 WHERE organization_id = '{organizationId}'`))

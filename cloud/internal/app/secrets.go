@@ -21,11 +21,11 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 				"day later, when answers kept for Idempotency-Key (RETENTION_IDEMPOTENCY) and queued mail have gone, too.",
 			Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 				return withDatabase(ctx, config, logger, func(pools pools) error {
-					box, err := secrets(config, logger)
+					box, err := openSecretBox(config, logger)
 					if err != nil {
 						return err
 					}
-					n, err := profile.Reseal(ctx, pools.system, box)
+					n, err := profile.ReencryptPasswords(ctx, pools.system, box)
 					if err != nil {
 						return err
 					}

@@ -15,50 +15,50 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// route builds the web server.
-func (p *parts) route(config Config, logger *slog.Logger) (*echo.Echo, httpd.Options, error) {
+// newWebServer builds the web server.
+func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo, httpd.Options, error) {
 	document, err := oapi.Parse(cloudapi.Document)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
-	door, err := access.New(p.accounts, p.keyChecks, p.organizations, p.public)
+	door, err := access.New(p.accounts, p.keyAuthenticator, p.organizations, p.public)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
-	door.Requests = p.requests
+	door.Requests = p.usage
 	options := httpd.Options{
 		Logger: logger, Document: document, Name: "svc-cloud", Version: program.Version, TrustedProxies: config.TrustedProxies,
 		MaxConnections: config.MaxConnections,
 	}
-	web, err := Front(options, document, door, p.answers)
+	web, err := NewRouter(options, document, door, p.idempotency)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
-	server := p.server(config, document.ContractVersion())
+	server := p.handlers(config, document.ContractVersion())
 	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
-	for _, raw := range p.raw(config, server) {
+	for _, raw := range p.rawHandlers(config, server) {
 		raw.Register(web)
 	}
 	return web, options, nil
 }
 
-// Front is all that a request passes before its handler.
-func Front(options httpd.Options, document *oapi.Document, door *access.Authorizer, answers replay.Store) (*echo.Echo, error) {
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
+// NewRouter is all that a request passes before its handler.
+func NewRouter(options httpd.Options, document *oapi.Document, authorizer *access.Authorizer, answers replay.Store) (*echo.Echo, error) {
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: authorizer.Authenticators(), Authorize: authorizer.Authorize})
 	if err != nil {
 		return nil, err
 	}
 	web := httpd.New(options)
-	web.Use(databaseOutages(requestTime), door.RejectInvalidKey, guard.Middleware(), door.RequireSameOrigin, door.RateLimitHeaders,
-		replay.New(guard, answers, options.Logger).Middleware, handlerOutages)
+	web.Use(mapOutages(requestTimeout), authorizer.RejectInvalidKey, guard.Middleware(), authorizer.RequireSameOrigin, authorizer.RateLimitHeaders,
+		replay.New(guard, answers, options.Logger).Middleware, mapHandlerOutages)
 	return web, nil
 }
 
-// server is the handlers, each with the services that it calls.
-func (p *parts) server(config Config, contract string) rest.Server {
+// handlers is the handlers, each with the services that it calls.
+func (p *services) handlers(config Config, contract string) rest.Server {
 	return rest.Server{
 		Health: rest.Health{
-			Database: healthy{p.pools.launches}, Readiness: p.readiness, Version: program.Version, ContractVersion: contract,
+			Database: databaseHealth{p.pools.launches}, Readiness: p.readiness, Version: program.Version, ContractVersion: contract,
 		},
 		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
@@ -66,21 +66,21 @@ func (p *parts) server(config Config, contract string) rest.Server {
 		Invitations:   rest.Invitations{Invitations: p.organizations},
 		APIKeys:       rest.APIKeys{Keys: p.keys, Connect: apikey.Connector{Cloud: p.public, Registry: config.RegistryURL}},
 		Billing:       rest.Billing{Subscriptions: p.billing, Public: p.public},
-		Contact:       rest.Contact{Messages: p.messages},
+		Contact:       rest.Contact{Messages: p.contact},
 		Audit:         rest.Audit{Events: p.audit},
 		Plans:         rest.Plans{Plans: p.plans},
-		Profiles:      rest.Profiles{Profiles: p.profiles, Requests: p.requests},
-		Sessions:      rest.Sessions{Feed: p.feed},
+		Profiles:      rest.Profiles{Profiles: p.profiles, Requests: p.usage},
+		Sessions:      rest.Sessions{Feed: p.activity},
 		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},
 		Releases:      rest.Releases{Catalog: p.catalog, Public: p.public},
 	}
 }
 
-// raw are the routes that are not JSON both ways.
-func (p *parts) raw(config Config, server rest.Server) []interface{ Register(web *echo.Echo) } {
+// rawHandlers are the routes that are not JSON both ways.
+func (p *services) rawHandlers(config Config, server rest.Server) []interface{ Register(web *echo.Echo) } {
 	return []interface{ Register(web *echo.Echo) }{
 		server.Releases,
-		p.singleSignOn(config),
+		p.newSingleSignOn(config),
 		rest.AccountPages{Public: p.public},
 		rest.StripeWebhook{Events: p.billing},
 	}

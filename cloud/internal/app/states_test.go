@@ -40,11 +40,11 @@ var states = []state{
 }
 
 // runs runs a statement.
-func runs(statement string) func(*attempt) { return func(a *attempt) { a.exec(statement) } }
+func runs(statement string) func(*call) { return func(a *call) { a.exec(statement) } }
 
 // archives does something with each archive of the store.
-func archives(do func(path string) error) func(*attempt) {
-	return func(a *attempt) {
+func archives(do func(path string) error) func(*call) {
+	return func(a *call) {
 		err := filepath.WalkDir(filepath.Join(a.house.config.DataDir, "releases"), func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
@@ -56,7 +56,7 @@ func archives(do func(path string) error) func(*attempt) {
 }
 
 func TestEachStateHasItsDocumentedStatus(t *testing.T) {
-	h := openHouse(t, nil)
+	h := newTestEnv(t, nil)
 	h.publish(t)
 	hash, operations := cheapHash(t), operationsOf(h.document.T())
 	for _, s := range states { // in their order: the store is one

@@ -28,101 +28,111 @@ const (
 	longestPause = 15 * time.Minute
 )
 
-// kind is what is counted, and how much of it is free within a window.
-type kind struct {
+// limitKind is what is counted, and how much of it is free within a window.
+type limitKind struct {
 	name   string
 	free   int
 	hourly bool
 }
 
-// subject is who something is counted of: an address, whether or not it has an
+// limitKey is who something is counted of: an address, whether or not it has an
 // account, or a client.
-type subject struct {
-	kind
+type limitKey struct {
+	limitKind
 	hash [sha256.Size]byte
 }
 
-func of(k kind, text string) subject { return subject{kind: k, hash: sha256.Sum256([]byte(text))} }
-
-// failuresOf counts wrong passwords for an address.
-func failuresOf(email string) subject {
-	return of(kind{"failures.email", 5, false}, emails.Normal(email))
+func newLimitKey(k limitKind, text string) limitKey {
+	return limitKey{limitKind: k, hash: sha256.Sum256([]byte(text))}
 }
 
-// failuresIn counts wrong passwords that were given in a session: who has one is
+// failuresByEmail counts wrong passwords for an address.
+func failuresByEmail(email string) limitKey {
+	return newLimitKey(limitKind{"failures.email", 5, false}, emails.Normal(email))
+}
+
+// failuresBySession counts wrong passwords that were given in a session: who has one is
 // no stranger.
-func failuresIn(session uuid.UUID) subject {
-	return of(kind{"failures.session", 5, false}, session.String())
+func failuresBySession(session uuid.UUID) limitKey {
+	return newLimitKey(limitKind{"failures.session", 5, false}, session.String())
 }
 
-// failuresFrom counts wrong passwords and wrong tokens that a client sent, and
+// failuresByClient counts wrong passwords and wrong tokens that a client sent, and
 // passwords that it sent during the pause of an address.
-func failuresFrom(c Client) subject { return of(kind{"failures.client", 20, false}, c.network()) }
+func failuresByClient(c Client) limitKey {
+	return newLimitKey(limitKind{"failures.client", 20, false}, c.network())
+}
 
-// mailsTo counts the mails that an address was asked to be sent.
-func mailsTo(email string) subject { return of(kind{"mails.email", 5, false}, emails.Normal(email)) }
+// mailsByEmail counts the mails that an address was asked to be sent.
+func mailsByEmail(email string) limitKey {
+	return newLimitKey(limitKind{"mails.email", 5, false}, emails.Normal(email))
+}
 
-// mailsBy counts the mails that a client asked for.
-func mailsBy(c Client) subject { return of(kind{"mails.client", 20, false}, c.network()) }
+// mailsByClient counts the mails that a client asked for.
+func mailsByClient(c Client) limitKey {
+	return newLimitKey(limitKind{"mails.client", 20, false}, c.network())
+}
 
-// invitations counts the mails that invited an address, and those that went out
+// invitationLimits counts the mails that invited an address, and those that went out
 // from an organization and from whoever invited. They are apart from the mails
 // that an address asks for: to invite somebody must not keep a reset from them.
-func invitations(orgID, inviterID uuid.UUID, email string) []subject {
-	return []subject{
-		of(kind{"invitations.email", 5, false}, emails.Normal(email)),
-		of(kind{"invitations.organization", 100, false}, orgID.String()),
-		of(kind{"invitations.user", 100, false}, inviterID.String()),
+func invitationLimits(orgID, inviterID uuid.UUID, email string) []limitKey {
+	return []limitKey{
+		newLimitKey(limitKind{"invitations.email", 5, false}, emails.Normal(email)),
+		newLimitKey(limitKind{"invitations.organization", 100, false}, orgID.String()),
+		newLimitKey(limitKind{"invitations.user", 100, false}, inviterID.String()),
 	}
 }
 
-// signUpsBy counts the accounts that a client made, or tried to: whether one could
+// signUpsByClient counts the accounts that a client made, or tried to: whether one could
 // be made tells whether the address has one.
-func signUpsBy(c Client) subject { return of(kind{"signUps.client", 10, true}, c.network()) }
+func signUpsByClient(c Client) limitKey {
+	return newLimitKey(limitKind{"signUps.client", 10, true}, c.network())
+}
 
-// attempts counts in the database, for all replicas.
-type attempts struct {
+// attemptLimiter counts in the database, for all replicas.
+type attemptLimiter struct {
 	db    *sqlx.DB
 	clock clock.Clock
 }
 
-// verdict decides on an attempt in a transaction. A refusal is the answer of one
+// decision decides on an attempt in a transaction. A refusal is the answer of one
 // that failed; what the verdict wrote before stays.
-type verdict func(tx *sqlx.Tx) (refusal, err error)
+type decision func(tx *sqlx.Tx) (refusal, err error)
 
-// look returns RateLimited when one of the subjects must pause. It holds nobody
+// check returns RateLimited when one of the subjects must pause. It holds nobody
 // off; it only spares what try or spend would refuse afterwards the work before.
-func (a attempts) look(ctx context.Context, subjects ...subject) error {
+func (a attemptLimiter) check(ctx context.Context, subjects ...limitKey) error {
 	kinds, hashes := columns(subjects)
-	var counts []count
+	var counts []attemptCount
 	err := a.db.SelectContext(ctx, &counts, `
 		SELECT blocked_until FROM auth_attempts
 		WHERE (kind, subject) IN (SELECT * FROM unnest($1::text[], $2::bytea[]))`, pq.Array(kinds), pq.ByteaArray(hashes))
 	if err != nil {
 		return fmt.Errorf("look at the counts of attempts: %w", err)
 	}
-	return a.pause(counts...)
+	return a.checkPause(counts...)
 }
 
-// try makes an attempt that is counted when it fails. When one of the subjects
+// countFailures makes an attempt that is counted when it fails. When one of the subjects
 // must pause, the answer is RateLimited and the verdict is never asked. The
 // subjects are locked meanwhile: of many attempts at once no more than the free
 // ones are answered.
-func (a attempts) try(ctx context.Context, subjects []subject, decide verdict) error {
-	return a.run(ctx, subjects, false, decide)
+func (a attemptLimiter) countFailures(ctx context.Context, subjects []limitKey, decide decision) error {
+	return a.do(ctx, subjects, false, decide)
 }
 
-// spend makes an attempt that is counted whatever becomes of it.
-func (a attempts) spend(ctx context.Context, subjects []subject, decide verdict) error {
-	return a.run(ctx, subjects, true, decide)
+// countAlways makes an attempt that is counted whatever becomes of it.
+func (a attemptLimiter) countAlways(ctx context.Context, subjects []limitKey, decide decision) error {
+	return a.do(ctx, subjects, true, decide)
 }
 
-func (a attempts) run(ctx context.Context, subjects []subject, always bool, decide verdict) error {
+func (a attemptLimiter) do(ctx context.Context, subjects []limitKey, always bool, decide decision) error {
 	var refusal error
 	err := pg.InTx(ctx, a.db, func(tx *sqlx.Tx) error {
-		counts, err := a.enter(ctx, tx, subjects)
+		counts, err := a.lockCounts(ctx, tx, subjects)
 		if err == nil {
-			err = a.pause(counts...)
+			err = a.checkPause(counts...)
 		}
 		if err != nil {
 			return err
@@ -131,7 +141,7 @@ func (a attempts) run(ctx context.Context, subjects []subject, always bool, deci
 		if err != nil || refusal == nil && !always {
 			return err
 		}
-		return a.count(ctx, tx, counts...)
+		return a.increment(ctx, tx, counts...)
 	})
 	if err != nil {
 		return err
@@ -139,52 +149,52 @@ func (a attempts) run(ctx context.Context, subjects []subject, always bool, deci
 	return refusal
 }
 
-// count is what is known of a subject.
-type count struct {
+// increment is what is known of a subject.
+type attemptCount struct {
 	Kind         string    `db:"kind"`
 	Subject      []byte    `db:"subject"`
 	Attempts     int       `db:"attempts"`
 	BlockedUntil time.Time `db:"blocked_until"`
 	ForgetAt     time.Time `db:"forget_at"`
-	limit        kind
+	limit        limitKind
 }
 
-// enterSQL locks the counts of subjects, in their order, and makes those that
+// lockCountsSQL locks the counts of subjects, in their order, and makes those that
 // there are none of.
-const enterSQL = `
+const lockCountsSQL = `
 	INSERT INTO auth_attempts AS a (kind, subject, attempts, blocked_until, forget_at)
 	SELECT kind, subject, 0, $3, $4 FROM unnest($1::text[], $2::bytea[]) AS s (kind, subject)
 	ON CONFLICT (kind, subject) DO UPDATE SET kind = excluded.kind
 	RETURNING a.kind, a.subject, a.attempts, a.blocked_until, a.forget_at`
 
-// enter locks the subjects and returns their counts, in the order of their
+// acquire locks the subjects and returns their counts, in the order of their
 // kinds' names, which is that of all who lock several.
-func (a attempts) enter(ctx context.Context, tx *sqlx.Tx, subjects []subject) ([]count, error) {
-	subjects = slices.SortedFunc(slices.Values(subjects), func(a, b subject) int { return cmp.Compare(a.name, b.name) })
+func (a attemptLimiter) lockCounts(ctx context.Context, tx *sqlx.Tx, subjects []limitKey) ([]attemptCount, error) {
+	subjects = slices.SortedFunc(slices.Values(subjects), func(a, b limitKey) int { return cmp.Compare(a.name, b.name) })
 	kinds, hashes := columns(subjects)
 	now := a.clock.Now()
-	var counts []count
-	err := tx.SelectContext(ctx, &counts, enterSQL, pq.Array(kinds), pq.ByteaArray(hashes), now, now.Add(window))
+	var counts []attemptCount
+	err := tx.SelectContext(ctx, &counts, lockCountsSQL, pq.Array(kinds), pq.ByteaArray(hashes), now, now.Add(window))
 	if err != nil {
 		return nil, fmt.Errorf("lock the counts of attempts: %w", err)
 	}
-	slices.SortFunc(counts, func(a, b count) int { return cmp.Compare(a.Kind, b.Kind) })
+	slices.SortFunc(counts, func(a, b attemptCount) int { return cmp.Compare(a.Kind, b.Kind) })
 	for i, s := range subjects {
-		counts[i].limit = s.kind
+		counts[i].limit = s.limitKind
 	}
 	return counts, nil
 }
 
 // columns are subjects as statements take them.
-func columns(subjects []subject) (kinds []string, hashes [][]byte) {
+func columns(subjects []limitKey) (kinds []string, hashes [][]byte) {
 	for _, s := range subjects {
 		kinds, hashes = append(kinds, s.name), append(hashes, s.hash[:])
 	}
 	return kinds, hashes
 }
 
-// pause is RateLimited when one of those counted must pause.
-func (a attempts) pause(counts ...count) error {
+// checkPause is RateLimited when one of those counted must pause.
+func (a attemptLimiter) checkPause(counts ...attemptCount) error {
 	var pause time.Duration
 	for _, c := range counts {
 		pause = max(pause, c.BlockedUntil.Sub(a.clock.Now()))
@@ -197,18 +207,18 @@ func (a attempts) pause(counts ...count) error {
 	return refusal
 }
 
-// count counts one more attempt of each.
-func (a attempts) count(ctx context.Context, tx *sqlx.Tx, counts ...count) error {
+// increment counts one more attempt of each.
+func (a attemptLimiter) increment(ctx context.Context, tx *sqlx.Tx, counts ...attemptCount) error {
 	for _, c := range counts {
-		c.add(a.clock.Now())
-		if err := c.write(ctx, tx); err != nil {
+		c.increment(a.clock.Now())
+		if err := c.save(ctx, tx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *count) write(ctx context.Context, tx *sqlx.Tx) error {
+func (c *attemptCount) save(ctx context.Context, tx *sqlx.Tx) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE auth_attempts SET attempts = $3, blocked_until = $4, forget_at = $5 WHERE kind = $1 AND subject = $2`,
 		c.Kind, c.Subject, c.Attempts, c.BlockedUntil, c.ForgetAt)
@@ -218,7 +228,7 @@ func (c *count) write(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
-func (c *count) add(now time.Time) {
+func (c *attemptCount) increment(now time.Time) {
 	if !now.Before(c.ForgetAt) || c.limit.hourly && c.Attempts == 0 {
 		c.Attempts, c.ForgetAt = 0, now.Add(c.limit.window())
 	}
@@ -229,7 +239,7 @@ func (c *count) add(now time.Time) {
 	case c.limit.hourly:
 		c.BlockedUntil = c.ForgetAt
 	default:
-		c.BlockedUntil = now.Add(pauseAfter(beyond))
+		c.BlockedUntil = now.Add(pauseFor(beyond))
 		if after := c.BlockedUntil.Add(window); after.After(c.ForgetAt) {
 			c.ForgetAt = after
 		}
@@ -237,16 +247,16 @@ func (c *count) add(now time.Time) {
 }
 
 // window is how long attempts of the kind are remembered.
-func (k kind) window() time.Duration {
+func (k limitKind) window() time.Duration {
 	if k.hourly {
 		return time.Hour
 	}
 	return window
 }
 
-// pauseAfter is how long to pause after the last free attempt (0) and those
+// pauseFor is how long to pause after the last free attempt (0) and those
 // that follow.
-func pauseAfter(beyond int) time.Duration {
+func pauseFor(beyond int) time.Duration {
 	pause := firstPause
 	for range beyond {
 		if pause *= 2; pause >= longestPause {
@@ -256,8 +266,8 @@ func pauseAfter(beyond int) time.Duration {
 	return pause
 }
 
-// forget forgets what was counted of a subject.
-func forget(ctx context.Context, tx *sqlx.Tx, s subject) error {
+// deleteCount forgets what was counted of a subject.
+func deleteCount(ctx context.Context, tx *sqlx.Tx, s limitKey) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM auth_attempts WHERE kind = $1 AND subject = $2`, s.name, s.hash[:])
 	if err != nil {
 		return fmt.Errorf("forget failed attempts: %w", err)

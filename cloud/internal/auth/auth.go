@@ -59,18 +59,18 @@ type Service struct {
 	// Public is where browsers reach the service: the links of mails begin
 	// there.
 	Public *url.URL
-	// SignUps is who may make an account.
-	SignUps SignUps
+	// SignUpPolicy is who may make an account.
+	SignUpPolicy SignUpPolicy
 	// Invitations knows who was invited; nil knows nobody.
 	Invitations Invitations
 
-	db          *sqlx.DB
-	clock       clock.Clock
-	memberships Memberships
-	passwords   *passwords
-	sessions    sessions
-	attempts    attempts
-	lines       *lines
+	db           *sqlx.DB
+	clock        clock.Clock
+	memberships  Memberships
+	passwords    *passwords
+	sessions     sessions
+	attempts     attemptLimiter
+	networkLocks *networkLocks
 }
 
 // New returns a Service whose passwords take that cost.
@@ -82,9 +82,9 @@ func New(db *sqlx.DB, clock clock.Clock, memberships Memberships, cost Cost) (*S
 	return &Service{
 		Public: &url.URL{Scheme: "http", Host: "localhost"},
 		db:     db, clock: clock, memberships: memberships, passwords: passwords,
-		sessions: newSessions(store{db: db, clock: clock}),
-		attempts: attempts{db: db, clock: clock},
-		lines:    &lines{of: map[string]*line{}},
+		sessions:     newSessions(sessionStore{db: db, clock: clock}),
+		attempts:     attemptLimiter{db: db, clock: clock},
+		networkLocks: &networkLocks{byNetwork: map[string]*networkLock{}},
 	}, nil
 }
 
@@ -130,7 +130,7 @@ func (s *Service) Session(ctx context.Context, token string) (Session, error) {
 	result := Session{Token: token, ExpiresAt: entry.expires, ActiveOrgID: entry.activeOrgID}
 	result.User, err = s.user(ctx, entry.userID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Session{}, errNoSession()
+		return Session{}, errInvalidSession()
 	}
 	if err != nil {
 		return Session{}, err

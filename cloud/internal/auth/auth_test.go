@@ -47,12 +47,12 @@ func newFixture(t *testing.T) fixture {
 		t.Fatal(err)
 	}
 	f.db.MustExec(`CREATE TABLE mailbox (number serial, recipient text, subject text, body text)`)
-	service.Mailer, service.Public, service.SignUps = f.mail, &url.URL{Scheme: "https", Host: "svc.example"}, auth.SignUpOpen
+	service.Mailer, service.Public, service.SignUpPolicy = f.mail, &url.URL{Scheme: "https", Host: "svc.example"}, auth.SignUpOpen
 	f.Service = service
 	return f
 }
 
-// home is where requests come from unless a test says otherwise.
+// initialOrganization is where requests come from unless a test says otherwise.
 var home = auth.Client{Address: "203.0.113.7", UserAgent: "Mozilla/5.0"}
 
 var ada = auth.NewUser{Email: "Ada@Example.com", Password: "correct horse battery", Name: "Ada"}
@@ -169,7 +169,7 @@ func TestSessionEndsAfterSevenDays(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	f.clock.Advance(7*24*time.Hour - time.Microsecond)
-	if _, err := f.Sweep(t.Context()); err != nil { // of what the sign-up left besides
+	if _, err := f.Sweep(t.Context()); err != nil { // byNetwork what the sign-up left besides
 		t.Error(err)
 	}
 	if _, err := f.Authenticate(t.Context(), session.Token); err != nil {

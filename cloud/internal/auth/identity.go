@@ -29,7 +29,7 @@ type Identity struct {
 // user. A new one needs an address that the provider has verified (else
 // Forbidden): it is linked to the account with that address, if that is verified
 // here, too. An account with the address unverified is a Conflict: whoever made
-// it need not be who has the address. Without an account one is made, where SignUps
+// it need not be who has the address. Without an account one is made, where SignUpPolicy
 // allows it (else Forbidden). An account that is disabled is Forbidden.
 func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity) (Session, error) {
 	var a account
@@ -42,7 +42,7 @@ func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity
 		err = tx.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users
 			WHERE id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2)`, identity.Issuer, identity.Subject)
 		if errors.Is(err, sql.ErrNoRows) {
-			a, err = s.adopt(ctx, tx, identity)
+			a, err = s.findOrLink(ctx, tx, identity)
 		}
 		if err != nil {
 			return fmt.Errorf("find the user of an identity: %w", err)
@@ -55,16 +55,16 @@ func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity
 	if a.DisabledAt != nil {
 		return Session{}, errDisabled()
 	}
-	return s.beginAtHome(ctx, client, a)
+	return s.beginKnown(ctx, client, a)
 }
 
-// adopt finds or makes the account of a new identity, and links the two.
-func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, identity Identity) (account, error) {
+// findOrLink finds or makes the account of a new identity, and links the two.
+func (s *Service) findOrLink(ctx context.Context, tx *sqlx.Tx, identity Identity) (account, error) {
 	email := emails.Normal(identity.Email)
-	if !identity.EmailVerified || !plausible(email) {
+	if !identity.EmailVerified || !isPlausibleEmail(email) {
 		return account{}, fault.New(fault.Forbidden, "The sign-in provider does not say that your e-mail address is verified.")
 	}
-	if err := s.makeIdentified(ctx, tx, email, identity.Name); err != nil {
+	if err := s.createIdentified(ctx, tx, email, identity.Name); err != nil {
 		return account{}, err
 	}
 	var a account
@@ -85,10 +85,10 @@ func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, identity Identity) (ac
 	return a, nil
 }
 
-// makeIdentified makes an account for the address, which the provider has
+// createIdentified makes an account for the address, which the provider has
 // verified, if it has none and may have one (else Forbidden).
-func (s *Service) makeIdentified(ctx context.Context, tx *sqlx.Tx, email, name string) error {
-	if err := s.lockFirst(ctx, tx); err != nil {
+func (s *Service) createIdentified(ctx context.Context, tx *sqlx.Tx, email, name string) error {
+	if err := s.lockFirstUser(ctx, tx); err != nil {
 		return err
 	}
 	var known bool
@@ -99,10 +99,10 @@ func (s *Service) makeIdentified(ctx context.Context, tx *sqlx.Tx, email, name s
 	if err != nil {
 		return err
 	}
-	if refusal, err := s.mayJoin(ctx, tx, invited); refusal != nil || err != nil {
-		return firstOf(refusal, err)
+	if refusal, err := s.checkSignUpPolicy(ctx, tx, invited); refusal != nil || err != nil {
+		return firstError(refusal, err)
 	}
-	u, err := s.newcomer(email, name)
+	u, err := s.newIdentifiedUser(email, name)
 	if err != nil {
 		return err
 	}
@@ -115,8 +115,8 @@ const (
 	maxName  = 128
 )
 
-// newcomer is the user that an identity makes.
-func (s *Service) newcomer(email, name string) (User, error) {
+// newIdentifiedUser is the user that an identity makes.
+func (s *Service) newIdentifiedUser(email, name string) (User, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return User{}, fmt.Errorf("make a user id: %w", err)
@@ -132,8 +132,8 @@ func (s *Service) newcomer(email, name string) (User, error) {
 	return User{ID: id, Email: email, Name: name, EmailVerifiedAt: &now, CreatedAt: now}, nil
 }
 
-// plausible reports whether the provider's address can be one of ours.
-func plausible(email string) bool {
+// isPlausibleEmail reports whether the provider's address can be one of ours.
+func isPlausibleEmail(email string) bool {
 	address, err := mail.ParseAddress(email)
 	return err == nil && address.Address == email && len(email) <= maxEmail
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Presence is one place where a user is signed in: a dashboard session without
+// SessionInfo is one place where a user is signed in: a dashboard session without
 // its token. IPAddress and UserAgent are of the client that signed in.
-type Presence struct {
+type SessionInfo struct {
 	ID         uuid.UUID `db:"id"`
 	CreatedAt  time.Time `db:"created_at"`
 	LastSeenAt time.Time `db:"last_seen_at"` // exact to a minute
@@ -26,10 +26,10 @@ type Presence struct {
 // sortable maps the names that sessions sort by to columns.
 var sortable = map[string]string{"createdAt": "created_at", "lastSeenAt": "last_seen_at", "expiresAt": "expiry"}
 
-// Presences returns a page of the caller's sessions. It sorts by createdAt,
+// ListSessions returns a page of the caller's sessions. It sorts by createdAt,
 // lastSeenAt or expiresAt.
-func (s *Service) Presences(ctx context.Context, caller Caller, r page.Request) (page.Page[Presence], error) {
-	result := page.Page[Presence]{Request: r, Items: []Presence{}}
+func (s *Service) ListSessions(ctx context.Context, caller Caller, r page.Request) (page.Page[SessionInfo], error) {
+	result := page.Page[SessionInfo]{Request: r, Items: []SessionInfo{}}
 	const mine = ` FROM auth_sessions WHERE user_id = $1 AND expiry > $2`
 	now := s.clock.Now()
 	if err := s.db.GetContext(ctx, &result.Total, `SELECT count(*)`+mine, caller.UserID, now); err != nil {
@@ -47,8 +47,8 @@ func (s *Service) Presences(ctx context.Context, caller Caller, r page.Request) 
 	return result, nil
 }
 
-// EndPresence ends one of the user's sessions; any other is NotFound.
-func (s *Service) EndPresence(ctx context.Context, userID, sessionID uuid.UUID) error {
+// EndSession ends one of the user's sessions; any other is NotFound.
+func (s *Service) EndSession(ctx context.Context, userID, sessionID uuid.UUID) error {
 	result, err := s.db.ExecContext(ctx,
 		`DELETE FROM auth_sessions WHERE user_id = $1 AND id = $2 AND expiry > $3`, userID, sessionID, s.clock.Now())
 	if err != nil {

@@ -24,9 +24,9 @@ func (f fixture) caller(t *testing.T, session auth.Session) auth.Caller {
 }
 
 // presences are the caller's sessions, the oldest first.
-func (f fixture) presences(t *testing.T, caller auth.Caller) []auth.Presence {
+func (f fixture) presences(t *testing.T, caller auth.Caller) []auth.SessionInfo {
 	t.Helper()
-	found, err := f.Presences(t.Context(), caller, page.Request{Page: 1, Limit: 100, SortBy: "createdAt"})
+	found, err := f.ListSessions(t.Context(), caller, page.Request{Page: 1, Limit: 100, SortBy: "createdAt"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestSessionsSayWhereTheirUserIsSignedIn(t *testing.T) {
 	caller := f.caller(t, second)
 	got := f.presences(t, caller)
 	later := began.Add(time.Hour)
-	want := []auth.Presence{
+	want := []auth.SessionInfo{
 		{CreatedAt: began, LastSeenAt: began, ExpiresAt: first.ExpiresAt, IPAddress: home.Address, UserAgent: home.UserAgent},
 		{CreatedAt: later, LastSeenAt: later, ExpiresAt: second.ExpiresAt, IPAddress: "2001:db8::1", UserAgent: "curl/8" + strings.Repeat("é", 252), Current: true},
 	}
@@ -79,12 +79,12 @@ func TestSessionsComeByPages(t *testing.T) {
 	}
 	caller := f.caller(t, session)
 	for _, sortBy := range []string{"createdAt", "lastSeenAt", "expiresAt"} {
-		found, err := f.Presences(t.Context(), caller, page.Request{Page: 2, Limit: 2, SortBy: sortBy, Desc: true})
+		found, err := f.ListSessions(t.Context(), caller, page.Request{Page: 2, Limit: 2, SortBy: sortBy, Desc: true})
 		if err != nil || found.Total != 5 || len(found.Items) != 2 || !found.HasNext() {
 			t.Fatalf("by %s: %+v, %v", sortBy, found, err)
 		}
 	}
-	found, err := f.Presences(t.Context(), caller, page.Request{Page: 1, Limit: 1, SortBy: "lastSeenAt"})
+	found, err := f.ListSessions(t.Context(), caller, page.Request{Page: 1, Limit: 1, SortBy: "lastSeenAt"})
 	if err != nil || found.Items[0].Current {
 		t.Errorf("the session seen longest ago is %+v, %v; not the one that asks", found.Items, err)
 	}
@@ -114,14 +114,14 @@ func TestASessionIsEndedByItsUserOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := f.caller(t, first).SessionID
-	wantKind(t, f.EndPresence(t.Context(), stranger.User.ID, id), fault.NotFound)
-	wantKind(t, f.EndPresence(t.Context(), first.User.ID, uuid.New()), fault.NotFound)
-	if err := f.EndPresence(t.Context(), first.User.ID, id); err != nil {
+	wantKind(t, f.EndSession(t.Context(), stranger.User.ID, id), fault.NotFound)
+	wantKind(t, f.EndSession(t.Context(), first.User.ID, uuid.New()), fault.NotFound)
+	if err := f.EndSession(t.Context(), first.User.ID, id); err != nil {
 		t.Fatal(err)
 	}
 	_, err = f.Authenticate(t.Context(), first.Token)
 	wantKind(t, err, fault.Unauthenticated)
-	wantKind(t, f.EndPresence(t.Context(), first.User.ID, id), fault.NotFound)
+	wantKind(t, f.EndSession(t.Context(), first.User.ID, id), fault.NotFound)
 	f.caller(t, second)
 }
 

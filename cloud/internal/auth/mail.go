@@ -17,7 +17,7 @@ import (
 // purpose is what the token of a mail is good for, and the mail.
 type purpose struct {
 	name    string
-	path    string // of the page that takes the token
+	path    string // byNetwork the page that takes the token
 	life    time.Duration
 	subject string
 	text    string // with the link in it
@@ -71,8 +71,8 @@ func (s *Service) newLink(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, p 
 	return link.String(), nil
 }
 
-// tellChanged mails that the password is another one.
-func (s *Service) tellChanged(ctx context.Context, tx *sqlx.Tx, email string) error {
+// mailPasswordChanged mails that the password is another one.
+func (s *Service) mailPasswordChanged(ctx context.Context, tx *sqlx.Tx, email string) error {
 	return s.send(ctx, tx, email, changedSubject, fmt.Sprintf(changedText, s.Public.JoinPath(forgotPath)))
 }
 
@@ -90,14 +90,14 @@ func (s *Service) send(ctx context.Context, tx *sqlx.Tx, to, subject, text strin
 // organization, once tx is committed. It is RateLimited when the address got too
 // many of late, or too many went out from the organization or the inviter.
 func (s *Service) SpendInvitation(ctx context.Context, tx *sqlx.Tx, orgID, inviterID uuid.UUID, email string) error {
-	counts, err := s.attempts.enter(ctx, tx, invitations(orgID, inviterID, email))
+	counts, err := s.attempts.lockCounts(ctx, tx, invitationLimits(orgID, inviterID, email))
 	if err != nil {
 		return err
 	}
-	if err := s.attempts.pause(counts...); err != nil {
+	if err := s.attempts.checkPause(counts...); err != nil {
 		return err
 	}
-	return s.attempts.count(ctx, tx, counts...)
+	return s.attempts.increment(ctx, tx, counts...)
 }
 
 // redeem uses a token up and returns whose it is, and whether only the mailbox had
@@ -113,7 +113,7 @@ func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpo
 		WHERE t.token_hash = $1 AND t.purpose = $2 AND t.expires_at > $3
 		FOR NO KEY UPDATE OF u`, secret.Hash(token), p.name, s.clock.Now())
 	if errors.Is(err, sql.ErrNoRows) {
-		return User{}, false, errNoToken(), nil
+		return User{}, false, errInvalidToken(), nil
 	}
 	if err != nil {
 		return User{}, false, nil, fmt.Errorf("find a token: %w", err)
@@ -123,13 +123,13 @@ func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpo
 		return User{}, false, nil, fmt.Errorf("use a token: %w", err)
 	}
 	if used, err := result.RowsAffected(); err != nil || used == 0 { // while this waited for the lock
-		return User{}, false, errNoToken(), err
+		return User{}, false, errInvalidToken(), err
 	}
 	return found.User, found.Mailed, nil, nil
 }
 
-// redeemable reports whether a token is good still, and whose it is.
-func (s *Service) redeemable(ctx context.Context, token string, p purpose) (u User, is bool, err error) {
+// findByToken reports whether a token is good still, and whose it is.
+func (s *Service) findByToken(ctx context.Context, token string, p purpose) (u User, is bool, err error) {
 	err = s.db.GetContext(ctx, &u, `
 		SELECT u.id, u.email, u.name, u.email_verified_at, u.created_at
 		FROM auth_tokens t JOIN users u ON u.id = t.user_id
@@ -144,6 +144,6 @@ func (s *Service) redeemable(ctx context.Context, token string, p purpose) (u Us
 	return u, true, nil
 }
 
-func errNoToken() error {
+func errInvalidToken() error {
 	return fault.Field("token", "is unknown, was used already, or has expired")
 }

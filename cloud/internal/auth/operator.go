@@ -39,7 +39,7 @@ type Account struct {
 	LastSeenAt *time.Time `db:"last_seen_at"` // in one of them; nil when there is none
 }
 
-const accounts = `
+const accountsSQL = `
 	SELECT id, email, name, email_verified_at, created_at, disabled_at,
 	       (SELECT count(*) FROM auth_sessions WHERE user_id = users.id AND expiry > $1) AS sessions,
 	       (SELECT max(last_seen_at) FROM auth_sessions WHERE user_id = users.id AND expiry > $1) AS last_seen_at
@@ -57,7 +57,7 @@ func (o Operator) List(ctx context.Context, search string, r page.Request) (page
 	if err != nil {
 		return result, fmt.Errorf("count the users: %w", err)
 	}
-	err = o.DB.SelectContext(ctx, &result.Items, accounts+`WHERE email ILIKE $2 OR name ILIKE $2 ORDER BY created_at, id LIMIT $3 OFFSET $4`,
+	err = o.DB.SelectContext(ctx, &result.Items, accountsSQL+`WHERE email ILIKE $2 OR name ILIKE $2 ORDER BY created_at, id LIMIT $3 OFFSET $4`,
 		o.Accounts.clock.Now(), pattern, r.Limit, r.Offset())
 	if err != nil {
 		return result, fmt.Errorf("list the users: %w", err)
@@ -68,7 +68,7 @@ func (o Operator) List(ctx context.Context, search string, r page.Request) (page
 // Find returns the user with this id or e-mail address; NotFound for no one.
 func (o Operator) Find(ctx context.Context, ref string) (Account, error) {
 	var a Account
-	err := o.DB.GetContext(ctx, &a, accounts+`WHERE id::text = $2 OR email = $3`, o.Accounts.clock.Now(), strings.ToLower(ref), emails.Normal(ref))
+	err := o.DB.GetContext(ctx, &a, accountsSQL+`WHERE id::text = $2 OR email = $3`, o.Accounts.clock.Now(), strings.ToLower(ref), emails.Normal(ref))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Account{}, fault.Missing("user")
 	}
@@ -85,7 +85,7 @@ func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
 	return o.change(ctx, userID, "user.disabled", nil, func(tx *sqlx.Tx) error {
 		// The user's row comes first, as in replaceCredentials: a session that is
 		// being begun waits for it, and then is refused.
-		err := set(ctx, tx, `UPDATE users SET disabled_at = $2, credential_version = credential_version + 1
+		err := setDisabled(ctx, tx, `UPDATE users SET disabled_at = $2, credential_version = credential_version + 1
 			WHERE id = $1 AND disabled_at IS NULL`, "The user is disabled already.", userID, o.Accounts.clock.Now())
 		if err != nil {
 			return err
@@ -106,12 +106,12 @@ func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
 // disabled is a Conflict.
 func (o Operator) Enable(ctx context.Context, userID uuid.UUID) error {
 	return o.change(ctx, userID, "user.enabled", nil, func(tx *sqlx.Tx) error {
-		return set(ctx, tx, `UPDATE users SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL`, "The user is not disabled.", userID)
+		return setDisabled(ctx, tx, `UPDATE users SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL`, "The user is not disabled.", userID)
 	})
 }
 
-// set changes a user. When the statement finds nobody to change it is a Conflict.
-func set(ctx context.Context, tx *sqlx.Tx, statement, refusal string, args ...any) error {
+// setDisabled changes a user. When the statement finds nobody to change it is a Conflict.
+func setDisabled(ctx context.Context, tx *sqlx.Tx, statement, refusal string, args ...any) error {
 	result, err := tx.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return fmt.Errorf("change a user: %w", err)

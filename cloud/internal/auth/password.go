@@ -27,7 +27,7 @@ const (
 // processors: a rush of sign-ins waits its turn and can't use up the memory.
 type passwords struct {
 	params argon2id.Params
-	turns  chan struct{}
+	slots  chan struct{}
 	// decoy is compared where there is no account, so that an unknown address
 	// takes as long as a wrong password.
 	decoy string
@@ -39,7 +39,7 @@ func newPasswords(cost Cost) (*passwords, error) {
 			Memory: cost.MemoryKiB, Iterations: cost.Iterations, Parallelism: 1,
 			SaltLength: saltBytes, KeyLength: keyBytes,
 		},
-		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	var err error
 	p.decoy, err = argon2id.CreateHash("", &p.params)
@@ -51,10 +51,10 @@ func newPasswords(cost Cost) (*passwords, error) {
 
 // hash returns what to store for a password.
 func (p *passwords) hash(ctx context.Context, password string) (string, error) {
-	if err := p.wait(ctx); err != nil {
+	if err := p.acquire(ctx); err != nil {
 		return "", err
 	}
-	defer p.done()
+	defer p.release()
 	hash, err := argon2id.CreateHash(password, &p.params)
 	if err != nil {
 		return "", fmt.Errorf("hash a password: %w", err)
@@ -65,10 +65,10 @@ func (p *passwords) hash(ctx context.Context, password string) (string, error) {
 // matches compares a password with a stored hash. An empty hash, that of no
 // account, takes as long and never matches.
 func (p *passwords) matches(ctx context.Context, password, hash string) (bool, error) {
-	if err := p.wait(ctx); err != nil {
+	if err := p.acquire(ctx); err != nil {
 		return false, err
 	}
-	defer p.done()
+	defer p.release()
 	known := hash != ""
 	if !known {
 		hash = p.decoy
@@ -80,13 +80,13 @@ func (p *passwords) matches(ctx context.Context, password, hash string) (bool, e
 	return match && known, nil
 }
 
-func (p *passwords) wait(ctx context.Context) error {
+func (p *passwords) acquire(ctx context.Context) error {
 	select {
-	case p.turns <- struct{}{}:
+	case p.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait to check a password: %w", ctx.Err())
 	}
 }
 
-func (p *passwords) done() { <-p.turns }
+func (p *passwords) release() { <-p.slots }

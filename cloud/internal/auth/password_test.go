@@ -41,7 +41,7 @@ func dear(t *testing.T) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service.Mailer, service.SignUps = f.mail, auth.SignUpOpen
+	service.Mailer, service.SignUpPolicy = f.mail, auth.SignUpOpen
 	f.Service = service
 	f.signUp(t)
 	return f

@@ -18,7 +18,7 @@ import (
 // tells which addresses have accounts.
 func (s *Service) RequestReset(ctx context.Context, client Client, email string) error {
 	email = emails.Normal(email)
-	return s.attempts.spend(ctx, []subject{mailsTo(email), mailsBy(client)}, func(tx *sqlx.Tx) (refusal, err error) {
+	return s.attempts.countAlways(ctx, []limitKey{mailsByEmail(email), mailsByClient(client)}, func(tx *sqlx.Tx) (refusal, err error) {
 		id, known := uuid.New(), true
 		err = tx.GetContext(ctx, &id, `SELECT id FROM users WHERE email = $1 AND disabled_at IS NULL`, email)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -51,22 +51,22 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 // A token that is unknown, used or expired is a Validation error, and so is a
 // password that is easily guessed: the token stays good then.
 func (s *Service) ResetPassword(ctx context.Context, client Client, token, password string) error {
-	counted := []subject{failuresFrom(client)}
-	return s.inTurn(ctx, client, counted, func() error {
-		hash := "" // of no token
-		if u, is, err := s.redeemable(ctx, token, reset); err != nil {
+	counted := []limitKey{failuresByClient(client)}
+	return s.withNetworkLock(ctx, client, counted, func() error {
+		hash := "" // byNetwork no token
+		if u, is, err := s.findByToken(ctx, token, reset); err != nil {
 			return err
 		} else if is {
-			if reason := guessable(password, u.Email, u.Name); reason != "" {
+			if reason := passwordWeakness(password, u.Email, u.Name); reason != "" {
 				return fault.Field("password", reason)
 			}
 			if hash, err = s.passwords.hash(ctx, password); err != nil {
 				return err
 			}
 		}
-		return s.attempts.try(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
+		return s.attempts.countFailures(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
 			if hash == "" {
-				return errNoToken(), nil
+				return errInvalidToken(), nil
 			}
 			return s.reset(ctx, tx, client, token, hash)
 		})
@@ -83,17 +83,17 @@ func (s *Service) reset(ctx context.Context, tx *sqlx.Tx, client Client, token, 
 		return nil, err
 	}
 	if mailed {
-		if err := s.verified(ctx, tx, u.ID); err != nil {
+		if err := s.markVerified(ctx, tx, u.ID); err != nil {
 			return nil, err
 		}
 	}
-	if err := forget(ctx, tx, failuresOf(u.Email)); err != nil {
+	if err := deleteCount(ctx, tx, failuresByEmail(u.Email)); err != nil {
 		return nil, err
 	}
-	if err := s.attempts.settle(ctx, tx, u.Email, client); err != nil {
+	if err := s.attempts.addKnownNetwork(ctx, tx, u.Email, client); err != nil {
 		return nil, err
 	}
-	return nil, s.tellChanged(ctx, tx, u.Email)
+	return nil, s.mailPasswordChanged(ctx, tx, u.Email)
 }
 
 // ChangePassword sets another password for the caller, and ends the caller's
@@ -105,7 +105,7 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 	var a account
 	err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE id = $1`, caller.UserID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return errNoSession()
+		return errInvalidSession()
 	}
 	if err != nil {
 		return fmt.Errorf("find a user: %w", err)
@@ -113,11 +113,11 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 	if a.PasswordHash == "" {
 		return fault.New(fault.Conflict, "The account has no password yet. Ask for a mail to set one.")
 	}
-	if reason := guessable(password, a.Email, a.Name); reason != "" {
+	if reason := passwordWeakness(password, a.Email, a.Name); reason != "" {
 		return fault.Field("newPassword", reason)
 	}
-	counted := []subject{failuresIn(caller.SessionID), failuresFrom(client)}
-	return s.inTurn(ctx, client, counted, func() error {
+	counted := []limitKey{failuresBySession(caller.SessionID), failuresByClient(client)}
+	return s.withNetworkLock(ctx, client, counted, func() error {
 		hash, err := s.passwords.hash(ctx, password) // first, so that a right password takes no longer than a wrong one
 		if err != nil {
 			return err
@@ -126,9 +126,9 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 		if err != nil {
 			return err
 		}
-		return s.attempts.try(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
+		return s.attempts.countFailures(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
 			if !match {
-				return errNotCurrent(), nil
+				return errWrongCurrentPassword(), nil
 			}
 			return s.change(ctx, tx, caller, a, hash)
 		})
@@ -138,25 +138,25 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 // change sets the password that has the hash, where the account's is still the
 // one that was read.
 func (s *Service) change(ctx context.Context, tx *sqlx.Tx, caller Caller, a account, hash string) (refusal, err error) {
-	if still, err := stillVersion(ctx, tx, a); err != nil || !still {
-		return errNotCurrent(), err
+	if still, err := credentialsUnchanged(ctx, tx, a); err != nil || !still {
+		return errWrongCurrentPassword(), err
 	}
 	if err := replaceCredentials(ctx, tx, a.ID, hash, caller.SessionID); err != nil {
 		return nil, err
 	}
-	for _, counted := range []subject{failuresOf(a.Email), failuresIn(caller.SessionID)} {
-		if err := forget(ctx, tx, counted); err != nil {
+	for _, counted := range []limitKey{failuresByEmail(a.Email), failuresBySession(caller.SessionID)} {
+		if err := deleteCount(ctx, tx, counted); err != nil {
 			return nil, err
 		}
 	}
-	return nil, s.tellChanged(ctx, tx, a.Email)
+	return nil, s.mailPasswordChanged(ctx, tx, a.Email)
 }
 
-func errNotCurrent() error { return fault.Field("currentPassword", "is wrong") }
+func errWrongCurrentPassword() error { return fault.Field("currentPassword", "is wrong") }
 
-// stillVersion locks the account, and reports whether its password is still the
+// credentialsUnchanged locks the account, and reports whether its password is still the
 // one that was read.
-func stillVersion(ctx context.Context, tx *sqlx.Tx, a account) (bool, error) {
+func credentialsUnchanged(ctx context.Context, tx *sqlx.Tx, a account) (bool, error) {
 	var version int
 	err := tx.GetContext(ctx, &version, `SELECT credential_version FROM users WHERE id = $1 FOR NO KEY UPDATE`, a.ID)
 	if errors.Is(err, sql.ErrNoRows) {

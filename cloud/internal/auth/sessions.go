@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// lifetime is how long a dashboard session lasts.
-const lifetime = 7 * 24 * time.Hour
+// sessionLifetime is how long a dashboard session lasts.
+const sessionLifetime = 7 * 24 * time.Hour
 
 // The names of what a session holds.
 const (
@@ -25,13 +25,13 @@ const (
 // sessions are the dashboard sessions, by their token.
 type sessions struct {
 	manager *scs.SessionManager
-	store   store
+	store   sessionStore
 }
 
 // newSessions does without scs.New, which starts a goroutine that never ends.
-func newSessions(s store) sessions {
+func newSessions(s sessionStore) sessions {
 	return sessions{store: s, manager: &scs.SessionManager{
-		Lifetime: lifetime, Store: s, Codec: scs.GobCodec{}, HashTokenInStore: true,
+		Lifetime: sessionLifetime, Store: s, Codec: scs.GobCodec{}, HashTokenInStore: true,
 	}}
 }
 
@@ -44,9 +44,9 @@ type entry struct {
 }
 
 // begin starts a session under a token of its own, whatever the client had
-// before. Its error is errReplaced when the user's credentials are no longer of
+// before. Its error is errCredentialsReplaced when the user's credentials are no longer of
 // that version.
-func (s sessions) begin(ctx context.Context, b beginning, orgID uuid.UUID) (string, time.Time, error) {
+func (s sessions) begin(ctx context.Context, b newSession, orgID uuid.UUID) (string, time.Time, error) {
 	ctx, err := s.manager.Load(ctx, "")
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("make a session: %w", err)
@@ -57,11 +57,11 @@ func (s sessions) begin(ctx context.Context, b beginning, orgID uuid.UUID) (stri
 	if b.id, err = uuid.NewV7(); err != nil {
 		return "", time.Time{}, fmt.Errorf("make a session id: %w", err)
 	}
-	s.manager.SetDeadline(ctx, b.at.Add(lifetime))
+	s.manager.SetDeadline(ctx, b.at.Add(sessionLifetime))
 	s.manager.Put(ctx, idField, b.id.String())
 	s.manager.Put(ctx, userField, b.userID.String())
 	s.put(ctx, orgID)
-	token, expires, err := s.manager.Commit(withBeginning(ctx, b))
+	token, expires, err := s.manager.Commit(withNewSession(ctx, b))
 	if err != nil {
 		return "", time.Time{}, err
 	}
@@ -87,7 +87,7 @@ func (s sessions) open(ctx context.Context, token string) (context.Context, entr
 	}
 	userID, err := uuid.Parse(s.manager.GetString(ctx, userField))
 	if err != nil { // what the manager makes of an unknown token has no user
-		return nil, entry{}, errNoSession()
+		return nil, entry{}, errInvalidSession()
 	}
 	e := entry{userID: userID, expires: s.manager.Deadline(ctx)}
 	if e.id, err = uuid.Parse(s.manager.GetString(ctx, idField)); err != nil {
@@ -107,8 +107,8 @@ func (s sessions) activate(ctx context.Context, token string, orgID uuid.UUID) (
 		return uuid.Nil, err
 	}
 	s.put(ctx, orgID)
-	if _, _, err := s.manager.Commit(ctx); errors.Is(err, errEnded) {
-		return uuid.Nil, errNoSession()
+	if _, _, err := s.manager.Commit(ctx); errors.Is(err, errSessionEnded) {
+		return uuid.Nil, errInvalidSession()
 	} else if err != nil {
 		return uuid.Nil, err
 	}
@@ -123,6 +123,6 @@ func (s sessions) end(ctx context.Context, token string) error {
 	return s.manager.Destroy(ctx)
 }
 
-func errNoSession() error {
+func errInvalidSession() error {
 	return fault.New(fault.Unauthenticated, "The session is unknown or has ended. Sign in again.")
 }

@@ -32,12 +32,12 @@ const accountColumns = userColumns + `, coalesce(password_hash, '') AS password_
 // the same Unauthenticated error, after the same work. After too many failures
 // the answer is RateLimited, also to the right password: else the pause would
 // only hide from an attacker which attempts failed, not which one is right. Only
-// in a network from which the user has signed in before (see homeOf) it opens
+// in a network from which the user has signed in before (see knownNetwork) it opens
 // nevertheless, in the tries that are free there. The right password of an account
 // that is disabled is Forbidden.
 func (s *Service) SignIn(ctx context.Context, client Client, email, password string) (Session, error) {
 	var a account
-	err := s.inTurn(ctx, client, []subject{failuresFrom(client)}, func() error {
+	err := s.withNetworkLock(ctx, client, []limitKey{failuresByClient(client)}, func() error {
 		err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE email = $1`, emails.Normal(email))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("find a user: %w", err)
@@ -46,7 +46,7 @@ func (s *Service) SignIn(ctx context.Context, client Client, email, password str
 		if err != nil {
 			return err
 		}
-		return s.attempts.guess(ctx, client, email, match)
+		return s.attempts.checkPassword(ctx, client, email, match)
 	})
 	if err != nil {
 		return Session{}, err
@@ -54,7 +54,7 @@ func (s *Service) SignIn(ctx context.Context, client Client, email, password str
 	if a.DisabledAt != nil {
 		return Session{}, errDisabled()
 	}
-	return s.beginAtHome(ctx, client, a)
+	return s.beginKnown(ctx, client, a)
 }
 
 // errDisabled is for who has proved to be the user; nobody else learns of it.
@@ -66,17 +66,17 @@ func errWrongPassword() error {
 	return fault.New(fault.Unauthenticated, "The e-mail address or the password is wrong.")
 }
 
-// beginAtHome begins a session where the user worked last.
-func (s *Service) beginAtHome(ctx context.Context, client Client, a account) (Session, error) {
-	active, err := s.home(ctx, a.ID, a.LastOrgID.UUID)
+// beginKnown begins a session where the user worked last.
+func (s *Service) beginKnown(ctx context.Context, client Client, a account) (Session, error) {
+	active, err := s.initialOrganization(ctx, a.ID, a.LastOrgID.UUID)
 	if err != nil {
 		return Session{}, err
 	}
 	return s.begin(ctx, client, a, active)
 }
 
-// home is the organization that a new session works in.
-func (s *Service) home(ctx context.Context, userID, last uuid.UUID) (uuid.UUID, error) {
+// initialOrganization is the organization that a new session works in.
+func (s *Service) initialOrganization(ctx context.Context, userID, last uuid.UUID) (uuid.UUID, error) {
 	all, err := s.memberships.Organizations(ctx, userID)
 	if err != nil {
 		return uuid.Nil, err
@@ -95,14 +95,14 @@ func (s *Service) home(ctx context.Context, userID, last uuid.UUID) (uuid.UUID, 
 // have been replaced meanwhile. The client's network is a home of the user from
 // then on.
 func (s *Service) begin(ctx context.Context, client Client, a account, active uuid.UUID) (Session, error) {
-	token, expires, err := s.sessions.begin(ctx, beginning{
+	token, expires, err := s.sessions.begin(ctx, newSession{
 		userID: a.ID, credentialVersion: a.CredentialVersion, client: client, at: s.clock.Now(),
 	}, active)
-	if errors.Is(err, errReplaced) {
+	if errors.Is(err, errCredentialsReplaced) {
 		return Session{}, errWrongPassword()
 	}
 	if err == nil {
-		err = s.attempts.settle(ctx, s.db, a.Email, client)
+		err = s.attempts.addKnownNetwork(ctx, s.db, a.Email, client)
 	}
 	if err != nil {
 		return Session{}, err

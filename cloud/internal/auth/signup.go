@@ -12,15 +12,15 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// SignUps is who may make an account, by a password or by an OpenID provider.
-type SignUps string
+// SignUpPolicy is who may make an account, by a password or by an OpenID provider.
+type SignUpPolicy string
 
 // Who may make an account.
 const (
-	SignUpFirst  SignUps = ""       // anybody while there is no user, then as SignUpInvite
-	SignUpOpen   SignUps = "open"   // anybody
-	SignUpInvite SignUps = "invite" // who was invited to an organization
-	SignUpClosed SignUps = "closed" // nobody
+	SignUpFirst  SignUpPolicy = ""       // anybody while there is no user, then as SignUpInvite
+	SignUpOpen   SignUpPolicy = "open"   // anybody
+	SignUpInvite SignUpPolicy = "invite" // who was invited to an organization
+	SignUpClosed SignUpPolicy = "closed" // nobody
 )
 
 // Invitations knows who was invited to an organization. An invitation counts for
@@ -42,7 +42,7 @@ type NewUser struct {
 }
 
 // SignUp makes an account, mails a link to verify its address, and signs it in.
-// Who may not have one, see SignUps, is Forbidden. The token of an invitation of
+// Who may not have one, see SignUpPolicy, is Forbidden. The token of an invitation of
 // the address lets its holder in, and verifies the address, which it was mailed
 // to; any other token is a Validation error. A password that is easily guessed is
 // one, too. An address that has an account is a Conflict; too many accounts from
@@ -53,10 +53,10 @@ func (s *Service) SignUp(ctx context.Context, client Client, n NewUser) (Session
 		return Session{}, fmt.Errorf("make a user id: %w", err)
 	}
 	u := User{ID: id, Email: emails.Normal(n.Email), Name: n.Name, CreatedAt: s.clock.Now()}
-	if refusal, err := s.mayJoin(ctx, s.db, n.Invitation != ""); refusal != nil || err != nil {
-		return Session{}, firstOf(refusal, err)
+	if refusal, err := s.checkSignUpPolicy(ctx, s.db, n.Invitation != ""); refusal != nil || err != nil {
+		return Session{}, firstError(refusal, err)
 	}
-	if reason := guessable(n.Password, u.Email, u.Name); reason != "" {
+	if reason := passwordWeakness(n.Password, u.Email, u.Name); reason != "" {
 		return Session{}, fault.Field("password", reason)
 	}
 	if n.Invitation != "" {
@@ -72,20 +72,20 @@ func (s *Service) SignUp(ctx context.Context, client Client, n NewUser) (Session
 
 // signUpUninvited makes the account of somebody who shows no invitation.
 func (s *Service) signUpUninvited(ctx context.Context, client Client, u User, n NewUser) error {
-	counted := []subject{signUpsBy(client)}
-	return s.inTurn(ctx, client, counted, func() error {
+	counted := []limitKey{signUpsByClient(client)}
+	return s.withNetworkLock(ctx, client, counted, func() error {
 		hash, err := s.passwords.hash(ctx, n.Password)
 		if err != nil {
 			return err
 		}
-		return s.attempts.spend(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
-			if err := s.lockFirst(ctx, tx); err != nil {
+		return s.attempts.countAlways(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
+			if err := s.lockFirstUser(ctx, tx); err != nil {
 				return nil, err
 			}
-			if refusal, err := s.mayJoin(ctx, tx, false); refusal != nil || err != nil {
+			if refusal, err := s.checkSignUpPolicy(ctx, tx, false); refusal != nil || err != nil {
 				return refusal, err
 			}
-			if refusal, err := makeUser(ctx, tx, u, hash); refusal != nil || err != nil {
+			if refusal, err := createUser(ctx, tx, u, hash); refusal != nil || err != nil {
 				return refusal, err
 			}
 			return nil, s.mailToken(ctx, tx, u.ID, u.Email, verification)
@@ -96,24 +96,24 @@ func (s *Service) signUpUninvited(ctx context.Context, client Client, u User, n 
 // signUpInvited makes the account of somebody who shows an invitation. Only a
 // wrong one is counted: many who are invited may share a network.
 func (s *Service) signUpInvited(ctx context.Context, client Client, u *User, n NewUser) error {
-	counted := []subject{failuresFrom(client)}
-	return s.inTurn(ctx, client, counted, func() error {
+	counted := []limitKey{failuresByClient(client)}
+	return s.withNetworkLock(ctx, client, counted, func() error {
 		invited, err := s.isInvitation(ctx, n.Invitation, u.Email)
 		if err != nil {
 			return err
 		}
-		hash := "" // of no invitation
+		hash := "" // byNetwork no invitation
 		if invited {
 			if hash, err = s.passwords.hash(ctx, n.Password); err != nil {
 				return err
 			}
 			u.EmailVerifiedAt = &u.CreatedAt
 		}
-		return s.attempts.try(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
+		return s.attempts.countFailures(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
 			if !invited {
 				return fault.Field("invitationToken", "is not that of an open invitation for this e-mail address"), nil
 			}
-			return makeUser(ctx, tx, *u, hash)
+			return createUser(ctx, tx, *u, hash)
 		})
 	})
 }
@@ -132,10 +132,10 @@ func (s *Service) hasInvitation(ctx context.Context, email string) (bool, error)
 	return s.Invitations.HasInvitation(ctx, email)
 }
 
-// lockFirst lets those who may be the first user make their accounts one after
+// lockFirstUser lets those who may be the first user make their accounts one after
 // the other, where it matters who is.
-func (s *Service) lockFirst(ctx context.Context, tx *sqlx.Tx) error {
-	if s.SignUps != SignUpFirst {
+func (s *Service) lockFirstUser(ctx context.Context, tx *sqlx.Tx) error {
+	if s.SignUpPolicy != SignUpFirst {
 		return nil
 	}
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('first user', 0))`); err != nil {
@@ -144,15 +144,15 @@ func (s *Service) lockFirst(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
-// mayJoin refuses who may not make an account. While nobody holds the lock of
-// lockFirst, its answer to those who are not invited may be out of date.
-func (s *Service) mayJoin(ctx context.Context, q sqlx.QueryerContext, invited bool) (refusal, err error) {
+// checkSignUpPolicy refuses who may not make an account. While nobody holds the lock of
+// lockFirstUser, its answer to those who are not invited may be out of date.
+func (s *Service) checkSignUpPolicy(ctx context.Context, q sqlx.QueryerContext, invited bool) (refusal, err error) {
 	switch {
-	case s.SignUps == SignUpClosed:
+	case s.SignUpPolicy == SignUpClosed:
 		return fault.New(fault.Forbidden, "This service makes no new accounts. Ask its operator."), nil
-	case invited || s.SignUps == SignUpOpen:
+	case invited || s.SignUpPolicy == SignUpOpen:
 		return nil, nil
-	case s.SignUps == SignUpFirst:
+	case s.SignUpPolicy == SignUpFirst:
 		var others bool
 		if err := sqlx.GetContext(ctx, q, &others, `SELECT EXISTS (SELECT FROM users)`); err != nil {
 			return nil, fmt.Errorf("look for a user: %w", err)
@@ -165,7 +165,7 @@ func (s *Service) mayJoin(ctx context.Context, q sqlx.QueryerContext, invited bo
 		"An account needs an invitation to an organization. Ask one of its owners or admins for one, and sign up with the token of its mail."), nil
 }
 
-func makeUser(ctx context.Context, tx *sqlx.Tx, u User, hash string) (refusal, err error) {
+func createUser(ctx context.Context, tx *sqlx.Tx, u User, hash string) (refusal, err error) {
 	taken, err := insertUser(ctx, tx, u, sql.NullString{String: hash, Valid: true})
 	if err != nil || !taken {
 		return nil, err
@@ -185,7 +185,7 @@ func insertUser(ctx context.Context, tx *sqlx.Tx, u User, hash sql.NullString) (
 	return inserted == 0, err
 }
 
-func firstOf(refusal, err error) error {
+func firstError(refusal, err error) error {
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,9 @@ func (i invited) IsInvitation(_ context.Context, token, email string) (bool, err
 func TestSignUp_FollowsWhoMay(t *testing.T) {
 	const good = "the token of the mail"
 	for _, c := range []struct {
-		rule         auth.SignUps
+		rule         auth.SignUpPolicy
 		others       bool   // whether there is a user
-		token        string // of the body
+		token        string // byNetwork the body
 		want         fault.Kind
 		identity     bool // whether an OpenID provider's user gets in without an invitation
 		wantIdentity bool // with an invitation
@@ -46,7 +46,7 @@ func TestSignUp_FollowsWhoMay(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q, others %v, token %q", c.rule, c.others, c.token), func(t *testing.T) {
 			f := newFixture(t)
-			f.SignUps, f.Invitations = c.rule, invited{"ada@example.com": good}
+			f.SignUpPolicy, f.Invitations = c.rule, invited{"ada@example.com": good}
 			if c.others {
 				f.db.MustExec(`INSERT INTO users (id, email, name, created_at) VALUES (gen_random_uuid(), 'first@example.com', 'First', now())`)
 			}
@@ -84,7 +84,7 @@ func TestSignUp_FollowsWhoMay(t *testing.T) {
 func TestSignUp_TheFirstUserIsOne(t *testing.T) {
 	for range 5 {
 		f := newFixture(t)
-		f.SignUps = auth.SignUpFirst
+		f.SignUpPolicy = auth.SignUpFirst
 		var all sync.WaitGroup
 		made := make(chan error, 12)
 		for i := range cap(made) {
@@ -120,7 +120,7 @@ func TestSignUp_TheFirstUserIsOne(t *testing.T) {
 func TestSignUp_WrongInvitationsPauseTheClientAndGoodOnesDoNot(t *testing.T) {
 	f := newFixture(t)
 	tokens := invited{}
-	f.SignUps, f.Invitations = auth.SignUpInvite, tokens
+	f.SignUpPolicy, f.Invitations = auth.SignUpInvite, tokens
 	for i := range 30 {
 		n := ada
 		n.Email, n.Invitation = fmt.Sprintf("%d@example.com", i), "good"

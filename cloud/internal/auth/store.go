@@ -14,51 +14,51 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// storeTime bounds one statement of the session store.
-const storeTime = 5 * time.Second
+// storeTimeout bounds one statement of the session store.
+const storeTimeout = 5 * time.Second
 
-// seenEvery is how exact the time is at which a session was seen last: each
+// lastSeenPrecision is how exact the time is at which a session was seen last: each
 // request would be a write otherwise.
-const seenEvery = time.Minute
+const lastSeenPrecision = time.Minute
 
-// errEnded says that a session ended while it was being changed.
-var errEnded = errors.New("the session has ended")
+// errSessionEnded says that a session ended while it was being changed.
+var errSessionEnded = errors.New("the session has ended")
 
-// errReplaced says that the credentials which a session was to begin with are
+// errCredentialsReplaced says that the credentials which a session was to begin with are
 // no longer the user's.
-var errReplaced = errors.New("the credentials were replaced")
+var errCredentialsReplaced = errors.New("the credentials were replaced")
 
-// store keeps dashboard sessions in auth_sessions. What it is given as a token
+// sessionStore keeps dashboard sessions in auth_sessions. What it is given as a token
 // is the hash already.
-type store struct {
+type sessionStore struct {
 	db    *sqlx.DB
 	clock clock.Clock
 }
 
-var _ scs.CtxStore = store{}
+var _ scs.CtxStore = sessionStore{}
 
-// beginning is what is known of a session that begins.
-type beginning struct {
+// newSession is what is known of a session that begins.
+type newSession struct {
 	id                uuid.UUID
 	userID            uuid.UUID
-	credentialVersion int // of the credentials that were checked
+	credentialVersion int // byNetwork the credentials that were checked
 	client            Client
 	at                time.Time
 }
 
-type beginningKey struct{}
+type newSessionKey struct{}
 
-// withBeginning marks the commit of a new session. Any other commit changes a
+// withNewSession marks the commit of a new session. Any other commit changes a
 // session that must still be there: a write that also created would bring back
 // one that was signed out meanwhile.
-func withBeginning(ctx context.Context, b beginning) context.Context {
-	return context.WithValue(ctx, beginningKey{}, b)
+func withNewSession(ctx context.Context, b newSession) context.Context {
+	return context.WithValue(ctx, newSessionKey{}, b)
 }
 
 // FindCtx implements scs.CtxStore. An expired session is not found. One that is
 // has been seen.
-func (s store) FindCtx(ctx context.Context, hash string) (data []byte, found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+func (s sessionStore) FindCtx(ctx context.Context, hash string) (data []byte, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	var row struct {
 		Data       []byte    `db:"data"`
@@ -73,7 +73,7 @@ func (s store) FindCtx(ctx context.Context, hash string) (data []byte, found boo
 	if err != nil {
 		return nil, false, fmt.Errorf("find a session: %w", err)
 	}
-	if longAgo := now.Add(-seenEvery); !row.LastSeenAt.After(longAgo) {
+	if longAgo := now.Add(-lastSeenPrecision); !row.LastSeenAt.After(longAgo) {
 		_, err := s.db.ExecContext(ctx,
 			`UPDATE auth_sessions SET last_seen_at = $2 WHERE token_hash = $1 AND last_seen_at <= $3`, hash, now, longAgo)
 		if err != nil {
@@ -84,10 +84,10 @@ func (s store) FindCtx(ctx context.Context, hash string) (data []byte, found boo
 }
 
 // CommitCtx implements scs.CtxStore.
-func (s store) CommitCtx(ctx context.Context, hash string, data []byte, expiry time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+func (s sessionStore) CommitCtx(ctx context.Context, hash string, data []byte, expiry time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if b, ok := ctx.Value(beginningKey{}).(beginning); ok {
+	if b, ok := ctx.Value(newSessionKey{}).(newSession); ok {
 		return s.insert(ctx, b, hash, data, expiry)
 	}
 	result, err := s.db.ExecContext(ctx,
@@ -97,7 +97,7 @@ func (s store) CommitCtx(ctx context.Context, hash string, data []byte, expiry t
 		return fmt.Errorf("change a session: %w", err)
 	}
 	if changed, err := result.RowsAffected(); err != nil || changed == 0 {
-		return errors.Join(errEnded, err)
+		return errors.Join(errSessionEnded, err)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (s store) CommitCtx(ctx context.Context, hash string, data []byte, expiry t
 // insert begins a session, if the user's credentials are still of that version
 // and the account is not disabled.
 // It waits for who is replacing them.
-func (s store) insert(ctx context.Context, b beginning, hash string, data []byte, expiry time.Time) error {
+func (s sessionStore) insert(ctx context.Context, b newSession, hash string, data []byte, expiry time.Time) error {
 	result, err := s.db.ExecContext(ctx, `
 		INSERT INTO auth_sessions (token_hash, user_id, data, expiry, id, created_at, last_seen_at, ip_address, user_agent)
 		SELECT $1, id, $2, $3, $4, $5, $5, $6, $7 FROM users
@@ -115,14 +115,14 @@ func (s store) insert(ctx context.Context, b beginning, hash string, data []byte
 		return fmt.Errorf("begin a session: %w", err)
 	}
 	if begun, err := result.RowsAffected(); err != nil || begun == 0 {
-		return errors.Join(errReplaced, err)
+		return errors.Join(errCredentialsReplaced, err)
 	}
 	return nil
 }
 
 // DeleteCtx implements scs.CtxStore.
-func (s store) DeleteCtx(ctx context.Context, hash string) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+func (s sessionStore) DeleteCtx(ctx context.Context, hash string) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if _, err := s.db.ExecContext(ctx, `DELETE FROM auth_sessions WHERE token_hash = $1`, hash); err != nil {
 		return fmt.Errorf("end a session: %w", err)
@@ -131,14 +131,14 @@ func (s store) DeleteCtx(ctx context.Context, hash string) error {
 }
 
 // Find implements scs.Store.
-func (s store) Find(hash string) ([]byte, bool, error) {
+func (s sessionStore) Find(hash string) ([]byte, bool, error) {
 	return s.FindCtx(context.Background(), hash)
 }
 
 // Commit implements scs.Store.
-func (s store) Commit(hash string, data []byte, expiry time.Time) error {
+func (s sessionStore) Commit(hash string, data []byte, expiry time.Time) error {
 	return s.CommitCtx(context.Background(), hash, data, expiry)
 }
 
 // Delete implements scs.Store.
-func (s store) Delete(hash string) error { return s.DeleteCtx(context.Background(), hash) }
+func (s sessionStore) Delete(hash string) error { return s.DeleteCtx(context.Background(), hash) }

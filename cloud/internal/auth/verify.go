@@ -15,17 +15,17 @@ import (
 // VerifyEmail takes the token of a verification mail: its user receives mail at
 // the address. A token that is unknown, used or expired is a Validation error.
 func (s *Service) VerifyEmail(ctx context.Context, client Client, token string) error {
-	return s.attempts.try(ctx, []subject{failuresFrom(client)}, func(tx *sqlx.Tx) (refusal, err error) {
+	return s.attempts.countFailures(ctx, []limitKey{failuresByClient(client)}, func(tx *sqlx.Tx) (refusal, err error) {
 		u, _, refusal, err := s.redeem(ctx, tx, token, verification)
 		if refusal != nil || err != nil {
 			return refusal, err
 		}
-		return nil, s.verified(ctx, tx, u.ID)
+		return nil, s.markVerified(ctx, tx, u.ID)
 	})
 }
 
-// verified notes that the user receives mail at the address.
-func (s *Service) verified(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID) error {
+// markVerified notes that the user receives mail at the address.
+func (s *Service) markVerified(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID) error {
 	_, err := tx.ExecContext(ctx,
 		`UPDATE users SET email_verified_at = $2 WHERE id = $1 AND email_verified_at IS NULL`, userID, s.clock.Now())
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Service) verified(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID) e
 func (s *Service) SendVerification(ctx context.Context, client Client, userID uuid.UUID) error {
 	u, err := s.user(ctx, userID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return errNoSession()
+		return errInvalidSession()
 	}
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Service) SendVerification(ctx context.Context, client Client, userID uu
 	if u.EmailVerifiedAt != nil {
 		return fault.New(fault.Conflict, "The e-mail address is verified already.")
 	}
-	return s.attempts.spend(ctx, []subject{mailsTo(u.Email), mailsBy(client)}, func(tx *sqlx.Tx) (refusal, err error) {
+	return s.attempts.countAlways(ctx, []limitKey{mailsByEmail(u.Email), mailsByClient(client)}, func(tx *sqlx.Tx) (refusal, err error) {
 		return nil, s.mailToken(ctx, tx, u.ID, u.Email, verification)
 	})
 }

@@ -47,7 +47,7 @@ func serveChain(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	options := httpd.Options{Logger: logger, Document: document, Name: "chain"}
-	web, err := app.Front(options, document, door, nil)
+	web, err := app.NewRouter(options, document, door, nil)
 	if err != nil {
 		return err
 	}

@@ -27,10 +27,10 @@ func main() {
 	var err error
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "chain":
-		app.RelaxGarbage()
+		app.TuneGarbageCollector()
 		err = serveChain(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 1 && os.Args[1] == "byhand":
-		app.RelaxGarbage()
+		app.TuneGarbageCollector()
 		err = serveBaseline(ctx, os.Stdin, os.Stdout)
 	default:
 		err = run(ctx, parse())

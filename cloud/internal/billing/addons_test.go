@@ -16,7 +16,7 @@ import (
 )
 
 func TestAnAddOnRaisesItsLimitAndItsEndLowersIt(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.clock.Advance(15 * 24 * time.Hour)
 	s := h.must(h.AddAddOn(t.Context(), h.org, "profiles", 2))
@@ -37,7 +37,7 @@ func TestAnAddOnRaisesItsLimitAndItsEndLowersIt(t *testing.T) {
 }
 
 func TestAddOnsOfAnotherOrganizationAreOutOfReach(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	mine := h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1)).AddOns[0].ID
 	other := h.organization("free")
@@ -51,7 +51,7 @@ func TestAddOnsOfAnotherOrganizationAreOutOfReach(t *testing.T) {
 }
 
 func TestTheTermsAreThoseOfThePurchase(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1))
 	h.exec(`UPDATE plans SET profile_limit = 1, member_limit = NULL, api_rpm_limit = 1, price_cents = 1,
@@ -75,7 +75,7 @@ func TestTheTermsAreThoseOfThePurchase(t *testing.T) {
 }
 
 func TestAnUnlimitedLimitCantBeRaised(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.exec(`UPDATE plans SET api_rpm_limit = NULL WHERE slug = 'team'`)
 	h.buy("team")
 	_, err := h.AddAddOn(t.Context(), h.org, "api-rpm", 1)
@@ -103,7 +103,7 @@ func TestAnUnlimitedLimitCantBeRaised(t *testing.T) {
 }
 
 func TestAddOnsNeedAPlanThatCosts(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	_, err := h.AddAddOn(t.Context(), h.org, "profiles", 1)
 	wantFault(t, "what free does not offer", err, fault.Validation)
 	h.exec(`UPDATE plans SET add_ons = (SELECT add_ons FROM plans WHERE slug = 'team') WHERE slug = 'free'`)
@@ -112,7 +112,7 @@ func TestAddOnsNeedAPlanThatCosts(t *testing.T) {
 }
 
 func TestALimitStaysANumberOfTheDocuments(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.exec(`UPDATE plans SET add_ons = '[{"slug": "profiles", "name": "Many", "limit": "profileLimit", "amount": 2147484, "priceCents": 9}]' WHERE slug = 'team'`)
 	h.buy("team")
 	_, err := h.AddAddOn(t.Context(), h.org, "profiles", 1000)
@@ -123,7 +123,7 @@ func TestALimitStaysANumberOfTheDocuments(t *testing.T) {
 }
 
 func TestAddOnsComeAlongOnTheTermsOfTheNewPlan(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.exec(`UPDATE plans SET add_ons = '[{"slug": "profiles", "name": "Fifty profiles", "limit": "profileLimit", "amount": 50, "priceCents": 7000}]' WHERE slug = 'scale'`)
 	h.buy("team")
 	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 2))
@@ -140,7 +140,7 @@ func TestAddOnsComeAlongOnTheTermsOfTheNewPlan(t *testing.T) {
 }
 
 func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	var bought, refused atomic.Int32
 	var wg sync.WaitGroup
@@ -167,7 +167,7 @@ func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
 }
 
 func TestAProfileLimitDoesNotChangeWhileSomebodyCountsAgainstIt(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	counting := h.db.MustBegin()
 	defer counting.Rollback()
@@ -189,7 +189,7 @@ func TestAProfileLimitDoesNotChangeWhileSomebodyCountsAgainstIt(t *testing.T) {
 }
 
 func TestAChangeThatWaitedFindsTheNewPlan(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	other := h.db.MustBegin()
 	defer other.Rollback()
@@ -212,15 +212,15 @@ func TestAChangeThatWaitedFindsTheNewPlan(t *testing.T) {
 	}
 }
 
-// stubborn is a provider that fails, or waits.
-type stubborn struct {
+// failingProvider is a provider that fails, or waits.
+type failingProvider struct {
 	billing.Manual
 	fail  error
 	enter chan struct{}
 	leave chan struct{}
 }
 
-func (s stubborn) ChangePlan(ctx context.Context, sub billing.Subscription, to billing.Plan) (billing.Outcome, error) {
+func (s failingProvider) ChangePlan(ctx context.Context, sub billing.Subscription, to billing.Plan) (billing.Outcome, error) {
 	if s.fail != nil {
 		return billing.Outcome{}, s.fail
 	}
@@ -230,10 +230,10 @@ func (s stubborn) ChangePlan(ctx context.Context, sub billing.Subscription, to b
 }
 
 func TestAFailureOfTheProviderLeavesEverythingAsItWas(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	before := h.buy("team")
 	refusal := fault.New(fault.Unavailable, "The payment provider cannot be reached.")
-	h.Provider = stubborn{Manual: billing.Manual{Clock: h.clock}, fail: refusal}
+	h.Provider = failingProvider{Manual: billing.Manual{Clock: h.clock}, fail: refusal}
 	if _, err := h.ChangePlan(t.Context(), h.org, "scale"); !errors.Is(err, refusal) {
 		t.Errorf("error %v", err)
 	}
@@ -245,9 +245,9 @@ func TestAFailureOfTheProviderLeavesEverythingAsItWas(t *testing.T) {
 }
 
 func TestWhileAChangeIsUnderWayNoOtherBegins(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
-	p := stubborn{Manual: billing.Manual{Clock: h.clock}, enter: make(chan struct{}), leave: make(chan struct{})}
+	p := failingProvider{Manual: billing.Manual{Clock: h.clock}, enter: make(chan struct{}), leave: make(chan struct{})}
 	h.Provider = p
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -269,9 +269,9 @@ func TestWhileAChangeIsUnderWayNoOtherBegins(t *testing.T) {
 }
 
 func TestAChangeDoesNotReplaceWhatChangedMeanwhile(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
-	p := stubborn{Manual: billing.Manual{Clock: h.clock}, enter: make(chan struct{}), leave: make(chan struct{})}
+	p := failingProvider{Manual: billing.Manual{Clock: h.clock}, enter: make(chan struct{}), leave: make(chan struct{})}
 	h.Provider = p
 	done := make(chan error)
 	go func() { _, err := h.ChangePlan(t.Context(), h.org, "scale"); done <- err }()
@@ -285,7 +285,7 @@ func TestAChangeDoesNotReplaceWhatChangedMeanwhile(t *testing.T) {
 }
 
 func TestAClaimLapses(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.exec(`UPDATE subscriptions SET changing_until = clock_timestamp() - interval '1 second'`) // its program has died
 	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1))

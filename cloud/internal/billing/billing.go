@@ -66,9 +66,9 @@ type Outcome struct {
 // How long the steps of a change may take. A claim outlasts the others, so that
 // it only lapses when the program that made it has died.
 const (
-	providerTime = 30 * time.Second
-	settleTime   = 10 * time.Second
-	claimTime    = time.Minute
+	providerTimeout = 30 * time.Second
+	commitTimeout   = 10 * time.Second
+	changeLockTTL   = time.Minute
 )
 
 // Service changes subscriptions and reads them.
@@ -90,25 +90,25 @@ type Service struct {
 func (s *Service) Subscription(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
 	var found Subscription
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
-		found, err = read(ctx, tx, orgID)
+		found, err = readSubscription(ctx, tx, orgID)
 		return err
 	})
 	return found, err
 }
 
-// Offered is an add-on of the plan as it is offered today, and what the
+// AvailableAddOn is an add-on of the plan as it is offered today, and what the
 // subscription has of it.
-type Offered struct {
+type AvailableAddOn struct {
 	Offer
 	Bought *AddOn // nil for none
 }
 
 // AddOns returns what the plan of the organization offers today.
-func (s *Service) AddOns(ctx context.Context, orgID uuid.UUID) ([]Offered, error) {
-	list := []Offered{}
+func (s *Service) AddOns(ctx context.Context, orgID uuid.UUID) ([]AvailableAddOn, error) {
+	list := []AvailableAddOn{}
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		list = list[:0]
-		sub, err := read(ctx, tx, orgID)
+		sub, err := readSubscription(ctx, tx, orgID)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (s *Service) AddOns(ctx context.Context, orgID uuid.UUID) ([]Offered, error
 			return err
 		}
 		for _, o := range today.Offers {
-			list = append(list, Offered{Offer: o, Bought: sub.addOn(o.Slug)})
+			list = append(list, AvailableAddOn{Offer: o, Bought: sub.addOn(o.Slug)})
 		}
 		return nil
 	})
@@ -131,18 +131,18 @@ func (s *Service) Portal(ctx context.Context, orgID uuid.UUID, returnURL string)
 	if err != nil {
 		return "", err
 	}
-	provider, err := s.providerOf(sub)
+	provider, err := s.providerFor(sub)
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, providerTime)
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
 	return provider.Portal(ctx, sub, returnURL)
 }
 
-// providerOf is who bills the subscription: the one that it was bought with,
+// providerFor is who bills the subscription: the one that it was bought with,
 // also when the service has another one for new subscriptions by now.
-func (s *Service) providerOf(sub Subscription) (Provider, error) {
+func (s *Service) providerFor(sub Subscription) (Provider, error) {
 	switch sub.Provider {
 	case "", s.Provider.Name():
 		return s.Provider, nil
@@ -153,108 +153,108 @@ func (s *Service) providerOf(sub Subscription) (Provider, error) {
 		fault.Unavailable, "The payment provider of the subscription is not available.")
 }
 
-// changer is who bills the subscription, where the organization may change it
+// selfServiceProvider is who bills the subscription, where the organization may change it
 // itself: else it is Forbidden, and says whom to ask.
-func (s *Service) changer(sub Subscription) (Provider, error) {
-	if sub.Held {
-		return nil, fault.New(fault.Forbidden, "The organization is suspended by the operator of this service. Ask "+s.operator()+".")
+func (s *Service) selfServiceProvider(sub Subscription) (Provider, error) {
+	if sub.OperatorSuspended {
+		return nil, fault.New(fault.Forbidden, "The organization is suspended by the operator of this service. Ask "+s.operatorContact()+".")
 	}
-	provider, err := s.providerOf(sub)
+	provider, err := s.providerFor(sub)
 	if err != nil || s.SelfService || provider.Name() != ManualName {
 		return provider, err
 	}
-	return nil, fault.New(fault.Forbidden, "Only the operator of this service changes plans and add-ons. Ask "+s.operator()+".")
+	return nil, fault.New(fault.Forbidden, "Only the operator of this service changes plans and add-ons. Ask "+s.operatorContact()+".")
 }
 
-func (s *Service) operator() string {
+func (s *Service) operatorContact() string {
 	if s.Contact == "" {
 		return "them, by POST /v1/contact for one"
 	}
 	return "them: " + s.Contact
 }
 
-// step is the provider's part of a change.
-type step func(ctx context.Context, sub Subscription) (Outcome, error)
+// providerCall is the provider's part of a change.
+type providerCall func(ctx context.Context, sub Subscription) (Outcome, error)
 
 // change makes one change: it claims the subscription, so that no other change
 // begins, lets the provider do its part, and writes down what came of it. begin
 // decides under the lock of the subscription whether the change is allowed.
 func (s *Service) change(ctx context.Context, orgID uuid.UUID, action string, details map[string]any,
-	begin func(tx *sqlx.Tx, sub Subscription) (step, error),
+	begin func(tx *sqlx.Tx, sub Subscription) (providerCall, error),
 ) (Subscription, string, error) {
 	var sub Subscription
-	var do step
+	var do providerCall
 	var claim time.Time
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
-		if sub, err = lock(ctx, tx, orgID); err != nil {
+		if sub, err = lockSubscription(ctx, tx, orgID); err != nil {
 			return err
 		}
 		if do, err = begin(tx, sub); err != nil {
 			return err
 		}
-		claim, err = claimChange(ctx, tx, orgID)
+		claim, err = acquireChangeLock(ctx, tx, orgID)
 		return err
 	})
 	if err != nil {
 		return Subscription{}, "", err
 	}
-	working, cancel := context.WithTimeout(ctx, providerTime)
+	working, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
 	outcome, err := do(working, sub)
 	// The client may be gone by now; what was done must still be written down.
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	if err == nil {
-		sub, err = s.settle(settling, orgID, claim, outcome, action, details)
+		sub, err = s.commitChange(settling, orgID, claim, outcome, action, details)
 	}
 	if err != nil {
-		s.release(settling, orgID, claim)
+		s.abortChange(settling, orgID, claim)
 		return Subscription{}, "", err
 	}
 	return sub, outcome.URL, nil
 }
 
-// settle writes down what came of a change and ends its claim.
-func (s *Service) settle(ctx context.Context, orgID uuid.UUID, claim time.Time, outcome Outcome, action string, details map[string]any) (Subscription, error) {
+// commitChange writes down what came of a change and ends its claim.
+func (s *Service) commitChange(ctx context.Context, orgID uuid.UUID, claim time.Time, outcome Outcome, action string, details map[string]any) (Subscription, error) {
 	var settled Subscription
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
-		if err := endClaim(ctx, tx, orgID, claim); err != nil {
+		if err := releaseChangeLock(ctx, tx, orgID, claim); err != nil {
 			return err
 		}
-		if err := s.write(ctx, tx, outcome); err != nil {
+		if err := s.applyOutcome(ctx, tx, outcome); err != nil {
 			return err
 		}
 		if err := s.Audit.Record(ctx, tx, orgID, action, orgID.String(), details); err != nil {
 			return err
 		}
-		settled, err = read(ctx, tx, orgID)
+		settled, err = readSubscription(ctx, tx, orgID)
 		return err
 	})
 	return settled, err
 }
 
-// release ends the claim of a change that failed. A claim that can't be ended
+// abortChange ends the claim of a change that failed. A claim that can't be ended
 // lapses.
-func (s *Service) release(ctx context.Context, orgID uuid.UUID, claim time.Time) {
-	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error { return endClaim(ctx, tx, orgID, claim) })
-	if err != nil && !errors.Is(err, errClaimLost) {
+func (s *Service) abortChange(ctx context.Context, orgID uuid.UUID, claim time.Time) {
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error { return releaseChangeLock(ctx, tx, orgID, claim) })
+	if err != nil && !errors.Is(err, errChangeLockLost) {
 		s.Logger.ErrorContext(ctx, "release a subscription after a failed change", "organization", orgID, "error", err)
 	}
 }
 
-// write makes an outcome true: the subscription, its slots and its invoice. The
+// applyOutcome makes an outcome true: the subscription, its slots and its invoice. The
 // caller holds the lock of the subscription.
-func (s *Service) write(ctx context.Context, tx *sqlx.Tx, outcome Outcome) error {
+func (s *Service) applyOutcome(ctx context.Context, tx *sqlx.Tx, outcome Outcome) error {
 	if outcome.Subscription == nil {
 		return nil
 	}
 	sub := *outcome.Subscription
 	sub.UpdatedAt = s.Clock.Now()
-	if err := save(ctx, tx, sub); err != nil {
+	if err := saveSubscription(ctx, tx, sub); err != nil {
 		return err
 	}
 	var err error
-	if sub.Held, err = isHeld(ctx, tx, sub.OrgID); err != nil { // it may have changed since the subscription was read
+	if sub.OperatorSuspended, err = isOperatorSuspended(ctx, tx, sub.OrgID); err != nil { // it may have changed since the subscription was read
 		return err
 	}
 	if err := s.Slots.SetLimit(ctx, tx, sub.OrgID, sub.Effective().Profiles); err != nil {

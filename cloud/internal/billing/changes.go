@@ -16,8 +16,8 @@ import (
 // changes, see SelfService, is Forbidden, here as in the changes below.
 func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL string) (Subscription, string, error) {
 	return s.change(ctx, orgID, "subscription.checkedOut", map[string]any{"plan": slug},
-		func(tx *sqlx.Tx, sub Subscription) (step, error) {
-			provider, err := s.changer(sub)
+		func(tx *sqlx.Tx, sub Subscription) (providerCall, error) {
+			provider, err := s.selfServiceProvider(sub)
 			if err != nil {
 				return nil, err
 			}
@@ -28,7 +28,7 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 			if to.PriceCents == 0 {
 				return nil, fault.Field("plan", "costs nothing: there is nothing to check out")
 			}
-			if err := settled(sub); err != nil {
+			if err := requireNotSuspended(sub); err != nil {
 				return nil, err
 			}
 			if sub.Paid() {
@@ -46,8 +46,8 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 // is now: a Remote provider may still have to tell of the change.
 func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.planChanged", map[string]any{"plan": slug},
-		func(tx *sqlx.Tx, sub Subscription) (step, error) {
-			provider, err := s.changer(sub)
+		func(tx *sqlx.Tx, sub Subscription) (providerCall, error) {
+			provider, err := s.selfServiceProvider(sub)
 			if err != nil {
 				return nil, err
 			}
@@ -59,7 +59,7 @@ func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) 
 				return nil, fault.New(fault.Conflict, "The organization has this plan already.")
 			}
 			if to.PriceCents > 0 {
-				if err := settled(sub); err != nil {
+				if err := requireNotSuspended(sub); err != nil {
 					return nil, err
 				}
 			}
@@ -82,11 +82,11 @@ func (s *Service) Resume(ctx context.Context, orgID uuid.UUID) (Subscription, er
 }
 
 func (s *Service) setCancel(ctx context.Context, orgID uuid.UUID, cancel bool, action, refusal string) (Subscription, error) {
-	sub, _, err := s.change(ctx, orgID, action, nil, func(_ *sqlx.Tx, sub Subscription) (step, error) {
+	sub, _, err := s.change(ctx, orgID, action, nil, func(_ *sqlx.Tx, sub Subscription) (providerCall, error) {
 		if !sub.Paid() {
 			return nil, fault.New(fault.Conflict, refusal)
 		}
-		provider, err := s.providerOf(sub)
+		provider, err := s.providerFor(sub)
 		return func(ctx context.Context, sub Subscription) (Outcome, error) {
 			return provider.SetCancel(ctx, sub, cancel)
 		}, err
@@ -98,16 +98,16 @@ func (s *Service) setCancel(ctx context.Context, orgID uuid.UUID, cancel bool, a
 // is on the terms of that. A limit that is unlimited can't be raised.
 func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, quantity int) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.addOnAdded", map[string]any{"addOn": slug, "quantity": quantity},
-		func(tx *sqlx.Tx, sub Subscription) (step, error) {
-			provider, err := s.changer(sub)
+		func(tx *sqlx.Tx, sub Subscription) (providerCall, error) {
+			provider, err := s.selfServiceProvider(sub)
 			if err != nil {
 				return nil, err
 			}
-			offer, err := buyable(ctx, tx, sub, slug)
+			offer, err := findOffer(ctx, tx, sub, slug)
 			if err != nil {
 				return nil, err
 			}
-			if _, err := sub.with(offer, quantity, s.Clock.Now()); err != nil {
+			if _, err := sub.withAddOn(offer, quantity, s.Clock.Now()); err != nil {
 				return nil, err
 			}
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
@@ -120,12 +120,12 @@ func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, qu
 // RemoveAddOn ends an add-on of the subscription; an unknown one is NotFound.
 func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.addOnRemoved", map[string]any{"addOnId": addOnID.String()},
-		func(_ *sqlx.Tx, sub Subscription) (step, error) {
-			provider, err := s.changer(sub)
+		func(_ *sqlx.Tx, sub Subscription) (providerCall, error) {
+			provider, err := s.selfServiceProvider(sub)
 			if err != nil {
 				return nil, err
 			}
-			if err := settled(sub); err != nil {
+			if err := requireNotSuspended(sub); err != nil {
 				return nil, err
 			}
 			for _, a := range sub.AddOns {
@@ -140,18 +140,18 @@ func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Su
 	return sub, err
 }
 
-// settled refuses a change that would be charged or credited while what was
+// requireNotSuspended refuses a change that would be charged or credited while what was
 // bought is not paid for.
-func settled(sub Subscription) error {
+func requireNotSuspended(sub Subscription) error {
 	if sub.Status == Suspended {
 		return fault.New(fault.Conflict, "The subscription is suspended: pay what is due, or change to the free plan.")
 	}
 	return nil
 }
 
-// buyable returns what the subscription can have more of.
-func buyable(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) (Offer, error) {
-	if err := settled(sub); err != nil {
+// findOffer returns what the subscription can have more of.
+func findOffer(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) (Offer, error) {
+	if err := requireNotSuspended(sub); err != nil {
 		return Offer{}, err
 	}
 	offer := sub.Plan.offer(slug)
@@ -159,10 +159,10 @@ func buyable(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) (O
 		offer = &had.Offer
 	}
 	if offer == nil {
-		return Offer{}, notOffered(ctx, tx, sub, slug)
+		return Offer{}, errNotOffered(ctx, tx, sub, slug)
 	}
-	if sub.Plan.Limits.named(offer.Limit) == nil {
-		return Offer{}, unlimited(slug, offer.Limit)
+	if sub.Plan.Limits.byName(offer.Limit) == nil {
+		return Offer{}, errUnlimited(slug, offer.Limit)
 	}
 	if !sub.Paid() {
 		return Offer{}, fault.New(fault.Conflict, "Add-ons need a plan that costs something.")
@@ -170,22 +170,22 @@ func buyable(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) (O
 	return *offer, nil
 }
 
-// notOffered says why: an add-on of another plan may raise what this one does
+// errNotOffered says why: an add-on of another plan may raise what this one does
 // not limit.
-func notOffered(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) error {
+func errNotOffered(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) error {
 	others, err := offersOf(ctx, tx, slug)
 	if err != nil {
 		return err
 	}
 	for _, o := range others {
-		if sub.Plan.Limits.named(o.Limit) == nil {
-			return unlimited(slug, o.Limit)
+		if sub.Plan.Limits.byName(o.Limit) == nil {
+			return errUnlimited(slug, o.Limit)
 		}
 	}
 	return fault.Invalid(fault.Detail{Field: "addOn", Code: fault.Custom, Message: "is not offered with the plan", Received: slug})
 }
 
-func unlimited(slug, limit string) error {
+func errUnlimited(slug, limit string) error {
 	return fault.New(fault.Conflict, "The plan has no limit that this could raise: it is unlimited already.",
 		fault.Detail{Field: "addOn", Code: fault.Custom, Message: limit + " is unlimited", Received: slug})
 }

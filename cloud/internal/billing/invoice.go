@@ -32,7 +32,7 @@ type Invoice struct {
 	Status         InvoiceStatus `db:"status"`
 	Currency       string        `db:"currency"`
 	SubtotalCents  int64         `db:"subtotal_cents"`   // the sum of the lines
-	TotalCents     int64         `db:"total_cents"`      // with discounts and taxes; negative for a credit
+	TotalCents     int64         `db:"total_cents"`      // withAddOn discounts and taxes; negative for a credit
 	AmountDueCents int64         `db:"amount_due_cents"` // what is to be paid, once credits are used
 	Lines          Lines         `db:"lines"`
 	PeriodStart    time.Time     `db:"period_start"`
@@ -118,17 +118,17 @@ func writeInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) 
 	if err != nil {
 		return fmt.Errorf("number an invoice: %w", err)
 	}
-	i.Number = number(orgID, n)
-	_, err = putInvoice(ctx, tx, orgID, i)
+	i.Number = invoiceNumber(orgID, n)
+	_, err = upsertInvoice(ctx, tx, orgID, i)
 	return err
 }
 
-// number is what people call the n-th invoice of an organization.
-func number(orgID uuid.UUID, n int) string { return fmt.Sprintf("%X-%04d", orgID[12:], n) }
+// invoiceNumber is what people call the n-th invoice of an organization.
+func invoiceNumber(orgID uuid.UUID, n int) string { return fmt.Sprintf("%X-%04d", orgID[12:], n) }
 
-// putInvoice writes an invoice; one that the provider has told of before is
+// upsertInvoice writes an invoice; one that the provider has told of before is
 // written anew. False when it is there already as it is.
-func putInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) (bool, error) {
+func upsertInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) (bool, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return false, fmt.Errorf("make an invoice id: %w", err)

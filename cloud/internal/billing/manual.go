@@ -39,32 +39,32 @@ func (m Manual) ChangePlan(_ context.Context, s Subscription, to Plan) (Outcome,
 	now := m.Clock.Now()
 	var lines []Line
 	if s.Paid() {
-		lines = rest(s, now, credit)
+		lines = remainderLines(s, now, credit)
 	}
 	if to.PriceCents == 0 {
-		return bill(s.ended(to), s.Plan.Currency, lines, now), nil
+		return newOutcome(s.asEnded(to), s.Plan.Currency, lines, now), nil
 	}
 	if s.Plan.Currency != to.Currency && (s.Paid() || s.CreditCents > 0) {
 		return Outcome{}, fault.New(fault.Conflict, "The plan is in another currency than what was paid.")
 	}
-	after := s.on(to)
+	after := s.withPlan(to)
 	if !s.Paid() || s.Plan.Interval != to.Interval {
 		after.Period, after.Provider = new(firstPeriod(now, to.Interval)), ManualName
-		return bill(after, to.Currency, append(lines, whole(after)...), now), nil
+		return newOutcome(after, to.Currency, append(lines, fullPeriodLines(after)...), now), nil
 	}
-	return bill(after, to.Currency, append(lines, rest(after, now, charge)...), now), nil
+	return newOutcome(after, to.Currency, append(lines, remainderLines(after, now, charge)...), now), nil
 }
 
 // AddAddOn implements Provider.
 func (m Manual) AddAddOn(_ context.Context, s Subscription, o Offer, quantity int) (Outcome, error) {
 	now := m.Clock.Now()
-	after, err := s.with(o, quantity, now)
+	after, err := s.withAddOn(o, quantity, now)
 	if err != nil {
 		return Outcome{}, err
 	}
 	price := int64(after.addOn(o.Slug).PriceCents) * int64(quantity)
-	line := s.restLine(o.Name, quantity, price, now, charge)
-	return bill(after, s.Plan.Currency, []Line{line}, now), nil
+	line := s.remainderLine(o.Name, quantity, price, now, charge)
+	return newOutcome(after, s.Plan.Currency, []Line{line}, now), nil
 }
 
 // RemoveAddOn implements Provider.
@@ -74,8 +74,8 @@ func (m Manual) RemoveAddOn(_ context.Context, s Subscription, slug string) (Out
 	if had == nil {
 		return Outcome{}, fault.Missing("add-on")
 	}
-	line := s.restLine(had.Name, had.Quantity, int64(had.PriceCents)*int64(had.Quantity), now, credit)
-	return bill(s.without(slug), s.Plan.Currency, []Line{line}, now), nil
+	line := s.remainderLine(had.Name, had.Quantity, int64(had.PriceCents)*int64(had.Quantity), now, credit)
+	return newOutcome(s.withoutAddOn(slug), s.Plan.Currency, []Line{line}, now), nil
 }
 
 // SetCancel implements Provider.
@@ -91,10 +91,10 @@ func (Manual) Portal(context.Context, Subscription, string) (string, error) { re
 // it when it was cancelled.
 func (m Manual) Renew(s Subscription, free Plan) Outcome {
 	if s.CancelAtPeriodEnd {
-		return Outcome{Subscription: new(s.ended(free))}
+		return Outcome{Subscription: new(s.asEnded(free))}
 	}
 	s.Period = new(s.Period.next(s.Plan.Interval))
-	return bill(s, s.Plan.Currency, whole(s), m.Clock.Now())
+	return newOutcome(s, s.Plan.Currency, fullPeriodLines(s), m.Clock.Now())
 }
 
 // The signs of a line's amount.
@@ -103,8 +103,8 @@ const (
 	credit = -1
 )
 
-// whole is the lines of a whole period.
-func whole(s Subscription) []Line {
+// fullPeriodLines is the lines of a whole period.
+func fullPeriodLines(s Subscription) []Line {
 	p := s.Period
 	lines := []Line{{Description: s.Plan.Name, Quantity: 1, AmountCents: int64(s.Plan.PriceCents), PeriodStart: p.Start, PeriodEnd: p.End}}
 	for _, a := range s.AddOns {
@@ -116,16 +116,16 @@ func whole(s Subscription) []Line {
 	return lines
 }
 
-// rest is the lines of what is left of the period, credited or charged.
-func rest(s Subscription, now time.Time, sign int64) []Line {
+// remainderLines is the lines of what is left of the period, credited or charged.
+func remainderLines(s Subscription, now time.Time, sign int64) []Line {
 	lines := []Line{}
-	for _, l := range whole(s) {
-		lines = append(lines, s.restLine(l.Description, int(l.Quantity), l.AmountCents, now, sign))
+	for _, l := range fullPeriodLines(s) {
+		lines = append(lines, s.remainderLine(l.Description, int(l.Quantity), l.AmountCents, now, sign))
 	}
 	return lines
 }
 
-func (s Subscription) restLine(name string, quantity int, cents int64, now time.Time, sign int64) Line {
+func (s Subscription) remainderLine(name string, quantity int, cents int64, now time.Time, sign int64) Line {
 	description := "Rest of the period: " + name
 	if sign == credit {
 		description = "Unused time: " + name
@@ -135,14 +135,14 @@ func (s Subscription) restLine(name string, quantity int, cents int64, now time.
 		from = s.Period.End
 	}
 	return Line{
-		Description: description, Quantity: int64(quantity), AmountCents: sign * s.Period.share(cents, now),
+		Description: description, Quantity: int64(quantity), AmountCents: sign * s.Period.prorate(cents, now),
 		PeriodStart: from, PeriodEnd: s.Period.End,
 	}
 }
 
-// bill writes the lines on an invoice, unless they amount to nothing at all. A
+// newOutcome writes the lines on an invoice, unless they amount to nothing at all. A
 // credit that the subscription has pays for it; a negative total becomes one.
-func bill(s Subscription, currency string, lines []Line, now time.Time) Outcome {
+func newOutcome(s Subscription, currency string, lines []Line, now time.Time) Outcome {
 	var total int64
 	empty := true
 	for _, l := range lines {

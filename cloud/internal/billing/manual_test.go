@@ -14,7 +14,7 @@ import (
 )
 
 func TestANewOrganizationPaysNothing(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	s := h.sub()
 	if s.Plan.Slug != "free" || s.Status != billing.Active || s.Paid() || s.CancelAtPeriodEnd || len(s.AddOns) > 0 {
 		t.Errorf("subscription %+v", s)
@@ -26,7 +26,7 @@ func TestANewOrganizationPaysNothing(t *testing.T) {
 }
 
 func TestCheckoutTakesEffectAtOnce(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	s := h.buy("team")
 	end := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	diff(t, "period", &billing.Period{Anchor: start, Start: start, End: end}, s.Period)
@@ -47,7 +47,7 @@ func TestCheckoutTakesEffectAtOnce(t *testing.T) {
 }
 
 func TestCheckoutRefuses(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	_, _, err := h.Checkout(t.Context(), h.org, "golden", "")
 	wantFault(t, "an unknown plan", err, fault.NotFound)
 	_, _, err = h.Checkout(t.Context(), h.org, "free", "")
@@ -61,7 +61,7 @@ func TestCheckoutRefuses(t *testing.T) {
 }
 
 func TestAChangeOfPlanCreditsAndChargesTheRestOfThePeriod(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.clock.Advance(15 * 24 * time.Hour) // half of the month
 	s := h.must(h.ChangePlan(t.Context(), h.org, "scale"))
@@ -82,7 +82,7 @@ func TestAChangeOfPlanCreditsAndChargesTheRestOfThePeriod(t *testing.T) {
 }
 
 func TestTheRestOfAPeriodIsRoundedToTheCent(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.exec(`INSERT INTO plans (id, slug, name, price_cents, currency, interval, profile_limit, position, add_ons)
 		VALUES (gen_random_uuid(), 'dear', 'Dear', 2147483647, 'usd', 'year', 1, 9,
 		'[{"slug": "dear", "name": "Dear too", "limit": "profileLimit", "amount": 1, "priceCents": 2147483647}]')`)
@@ -97,7 +97,7 @@ func TestTheRestOfAPeriodIsRoundedToTheCent(t *testing.T) {
 }
 
 func TestWhatIsCreditedPaysTheNextInvoices(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("scale")
 	h.clock.Advance(15 * 24 * time.Hour)
 	s := h.must(h.ChangePlan(t.Context(), h.org, "starter"))
@@ -117,7 +117,7 @@ func TestWhatIsCreditedPaysTheNextInvoices(t *testing.T) {
 }
 
 func TestFromAPaidPlanToTheFreeOneAtOnceAndBack(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.must(h.AddAddOn(t.Context(), h.org, "members", 1))
 	h.clock.Advance(15 * 24 * time.Hour)
@@ -134,7 +134,7 @@ func TestFromAPaidPlanToTheFreeOneAtOnceAndBack(t *testing.T) {
 }
 
 func TestAYearlyPlanBeginsAPeriodOfItsOwn(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.exec(`INSERT INTO plans (id, slug, name, price_cents, currency, interval, position)
 		VALUES (gen_random_uuid(), 'yearly', 'Yearly', 100000, 'usd', 'year', 9), (gen_random_uuid(), 'euro', 'Euro', 100, 'eur', 'month', 10)`)
 	h.buy("team")
@@ -150,7 +150,7 @@ func TestAYearlyPlanBeginsAPeriodOfItsOwn(t *testing.T) {
 }
 
 func TestPeriodsBeginOnTheSameDayOfTheMonth(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	at := time.Date(2027, 1, 31, 8, 0, 0, 0, time.UTC)
 	h.clock.Advance(at.Sub(start))
 	h.buy("starter")
@@ -165,7 +165,7 @@ func TestPeriodsBeginOnTheSameDayOfTheMonth(t *testing.T) {
 }
 
 func TestASweepRenewsWhatIsDueAndNothingElse(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 2))
 	h.exec(`UPDATE plans SET price_cents = price_cents * 10 WHERE price_cents > 0`)
@@ -198,7 +198,7 @@ func TestASweepRenewsWhatIsDueAndNothingElse(t *testing.T) {
 }
 
 func TestACancellationEndsWithThePeriodAndDeletesNothing(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	_, err := h.Cancel(t.Context(), h.org)
 	wantFault(t, "cancelling the free plan", err, fault.Conflict)
 	_, err = h.Resume(t.Context(), h.org)
@@ -241,7 +241,7 @@ func TestACancellationEndsWithThePeriodAndDeletesNothing(t *testing.T) {
 }
 
 func TestAChangeOfPlanTakesACancellationBack(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.must(h.Cancel(t.Context(), h.org))
 	if s := h.must(h.ChangePlan(t.Context(), h.org, "scale")); s.CancelAtPeriodEnd {
@@ -250,7 +250,7 @@ func TestAChangeOfPlanTakesACancellationBack(t *testing.T) {
 }
 
 func TestManualBillingDoesNotHoldAnOrganization(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	err := pg.InOrg(t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error { return h.EndOrganization(t.Context(), tx, h.org) })
 	if err != nil {
@@ -259,14 +259,14 @@ func TestManualBillingDoesNotHoldAnOrganization(t *testing.T) {
 }
 
 func TestThereIsNoPortal(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	if url, err := h.Portal(t.Context(), h.org, "https://example.com/"); url != "" || err != nil {
 		t.Errorf("portal %q, %v", url, err)
 	}
 }
 
 func TestInvoicesAreListedByPage(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("starter")
 	for range 4 {
 		h.clock.Advance(31 * 24 * time.Hour)

@@ -18,7 +18,7 @@ import (
 func (s *Service) Assign(ctx context.Context, orgID uuid.UUID, slug string) (Subscription, error) {
 	manual := Manual{Clock: s.Clock}
 	sub, _, err := s.change(ctx, orgID, "subscription.planAssigned", map[string]any{"plan": slug},
-		func(tx *sqlx.Tx, sub Subscription) (step, error) {
+		func(tx *sqlx.Tx, sub Subscription) (providerCall, error) {
 			to, err := findPlan(ctx, tx, slug)
 			switch {
 			case err != nil:
@@ -47,27 +47,27 @@ func (s *Service) Suspend(ctx context.Context, orgID uuid.UUID, reason string) (
 	if reason != "" {
 		details["reason"] = reason
 	}
-	return s.hold(ctx, orgID, true, "organization.suspended", "The organization is suspended already.", details)
+	return s.setOperatorSuspended(ctx, orgID, true, "organization.suspended", "The organization is suspended already.", details)
 }
 
 // Restore takes Suspend back. An organization that is not suspended by an
 // operator is a Conflict.
 func (s *Service) Restore(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
-	return s.hold(ctx, orgID, false, "organization.resumed", "The organization is not suspended by an operator.", nil)
+	return s.setOperatorSuspended(ctx, orgID, false, "organization.resumed", "The organization is not suspended by an operator.", nil)
 }
 
-// hold needs no claim: it changes nothing that a change under way reads, and its
+// setOperatorSuspended needs no claim: it changes nothing that a change under way reads, and its
 // lock keeps that from settling meanwhile.
-func (s *Service) hold(ctx context.Context, orgID uuid.UUID, held bool, action, refusal string, details map[string]any) (Subscription, error) {
+func (s *Service) setOperatorSuspended(ctx context.Context, orgID uuid.UUID, held bool, action, refusal string, details map[string]any) (Subscription, error) {
 	var sub Subscription
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
-		if sub, err = lock(ctx, tx, orgID); err != nil {
+		if sub, err = lockSubscription(ctx, tx, orgID); err != nil {
 			return err
 		}
-		if sub.Held == held {
+		if sub.OperatorSuspended == held {
 			return fault.New(fault.Conflict, refusal)
 		}
-		sub.Held = held
+		sub.OperatorSuspended = held
 		_, err = tx.ExecContext(ctx, `
 			UPDATE subscriptions SET operator_suspended_at = CASE WHEN $2 THEN $3::timestamptz END WHERE organization_id = $1`,
 			orgID, held, s.Clock.Now())
@@ -82,8 +82,8 @@ func (s *Service) hold(ctx context.Context, orgID uuid.UUID, held bool, action, 
 	return sub, err
 }
 
-// isHeld tells whether an operator suspended the organization.
-func isHeld(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
+// isOperatorSuspended tells whether an operator suspended the organization.
+func isOperatorSuspended(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
 	var held bool
 	err := tx.GetContext(ctx, &held, `SELECT operator_suspended_at IS NOT NULL FROM subscriptions WHERE organization_id = $1`, orgID)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // changes are what an organization would change of its subscription by itself.
-func (h *house) changes(ctx context.Context) map[string]func() error {
+func (h *fixture) changes(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"checkout":    func() error { _, _, err := h.Checkout(ctx, h.org, "enterprise", "https://example.com"); return err },
 		"change-plan": func() error { _, err := h.ChangePlan(ctx, h.org, "scale"); return err },
@@ -24,7 +24,7 @@ func (h *house) changes(ctx context.Context) map[string]func() error {
 }
 
 func TestWithoutSelfServiceOnlyAnOperatorChangesWhatIsBilledByHand(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.SelfService, h.Contact = false, "sales@example.com"
 	for _, plan := range []string{"free", "team"} {
 		if plan != "free" {
@@ -60,7 +60,7 @@ func TestWithoutSelfServiceOnlyAnOperatorChangesWhatIsBilledByHand(t *testing.T)
 }
 
 func TestAnOrganizationThatAnOperatorSuspendedHasNoSlotsUntilItIsRestored(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	if _, err := h.Assign(t.Context(), h.org, "team"); err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +91,13 @@ func TestAnOrganizationThatAnOperatorSuspendedHasNoSlotsUntilItIsRestored(t *tes
 	if n, err := h.Sweep(t.Context()); n != 1 || err != nil || *slots() != 0 { // a new period is no end of it
 		t.Errorf("renewed %d, %v, with %d slots", n, err, *slots())
 	}
-	if sub, err := h.Assign(t.Context(), h.org, "scale"); err != nil || *slots() != 0 || !sub.Held {
+	if sub, err := h.Assign(t.Context(), h.org, "scale"); err != nil || *slots() != 0 || !sub.OperatorSuspended {
 		t.Errorf("another plan: %v, %d slots", err, *slots())
 	}
 	if _, err := h.Assign(t.Context(), h.org, "team"); err != nil {
 		t.Fatal(err)
 	}
-	if sub, err := h.Restore(t.Context(), h.org); err != nil || sub.Held || *slots() != before {
+	if sub, err := h.Restore(t.Context(), h.org); err != nil || sub.OperatorSuspended || *slots() != before {
 		t.Errorf("restored: %v, %d slots, want %d", err, *slots(), before)
 	}
 	if _, err := h.Restore(t.Context(), h.org); !fault.Is(err, fault.Conflict) {
@@ -105,20 +105,20 @@ func TestAnOrganizationThatAnOperatorSuspendedHasNoSlotsUntilItIsRestored(t *tes
 	}
 }
 
-// slow lets something happen while a change is with the provider.
-type slow struct {
+// slowProvider lets something happen while a change is with the provider.
+type slowProvider struct {
 	billing.Manual
 	meanwhile func() error
 }
 
-func (s slow) ChangePlan(ctx context.Context, sub billing.Subscription, to billing.Plan) (billing.Outcome, error) {
+func (s slowProvider) ChangePlan(ctx context.Context, sub billing.Subscription, to billing.Plan) (billing.Outcome, error) {
 	outcome, err := s.Manual.ChangePlan(ctx, sub, to)
 	return outcome, errors.Join(err, s.meanwhile())
 }
 
 func TestASuspensionDuringAChangeOfPlanStays(t *testing.T) {
-	h := open(t)
-	h.Provider = slow{billing.Manual{Clock: h.clock}, func() error {
+	h := newFixture(t)
+	h.Provider = slowProvider{billing.Manual{Clock: h.clock}, func() error {
 		_, err := h.Suspend(t.Context(), h.org, "")
 		return err
 	}}
@@ -126,7 +126,7 @@ func TestASuspensionDuringAChangeOfPlanStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !sub.Held || *sub.Effective().Profiles != 0 {
+	if !sub.OperatorSuspended || *sub.Effective().Profiles != 0 {
 		t.Errorf("the subscription is %+v", sub)
-	} // checkBooks looks at the slots
+	} // checkLimits looks at the slots
 }

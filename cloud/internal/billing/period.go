@@ -28,9 +28,9 @@ func (p Period) next(interval string) Period {
 	return Period{Anchor: p.Anchor, Start: p.End, End: addMonths(p.Anchor, passed+step)}
 }
 
-// share is the part of a price that falls on the rest of the period, by the
+// prorate is the part of a price that falls on the rest of the period, by the
 // second, rounded half up.
-func (p Period) share(cents int64, now time.Time) int64 {
+func (p Period) prorate(cents int64, now time.Time) int64 {
 	total := p.End.Unix() - p.Start.Unix()
 	rest := min(max(p.End.Unix()-now.Unix(), 0), total)
 	if total <= 0 {

@@ -69,9 +69,9 @@ type RemoteInvoice struct {
 	SubscriptionID string
 }
 
-// rereads bounds how often what stands in the provider's books is read again,
+// maxRereads bounds how often what stands in the provider's books is read again,
 // when another event was taken in meanwhile.
-const rereads = 5
+const maxRereads = 5
 
 // Receive takes in an event of the provider. An event that was taken in before
 // changes nothing. After an error it has not been taken in: the provider sends
@@ -86,7 +86,7 @@ func (s *Service) Receive(ctx context.Context, payload []byte, signature string)
 	case err != nil:
 		return err
 	case event.CheckoutID != "":
-		return s.forgetCheckout(ctx, event.CheckoutID)
+		return s.clearCheckout(ctx, event.CheckoutID)
 	case event.SubscriptionID == "" && event.InvoiceID == "":
 		return nil
 	}
@@ -97,7 +97,7 @@ func (s *Service) Receive(ctx context.Context, payload []byte, signature string)
 	if known {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, providerTime)
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
 	if event.InvoiceID != "" {
 		return s.syncInvoice(ctx, remote, event)
@@ -108,7 +108,7 @@ func (s *Service) Receive(ctx context.Context, payload []byte, signature string)
 // syncSubscription makes the organization's subscription what it is in the
 // provider's books.
 func (s *Service) syncSubscription(ctx context.Context, remote Remote, event Event) error {
-	orgID, err := s.organizationOf(ctx, event.SubscriptionID)
+	orgID, err := s.findOrganization(ctx, event.SubscriptionID)
 	if err != nil {
 		return err
 	}
@@ -119,14 +119,14 @@ func (s *Service) syncSubscription(ctx context.Context, remote Remote, event Eve
 		}
 		orgID = found.OrgID
 	}
-	err = s.sync(ctx, orgID, event, func() (applier, error) {
+	err = s.sync(ctx, orgID, event, func() (applyFunc, error) {
 		found, err := remote.Subscription(ctx, event.SubscriptionID)
 		return func(tx *sqlx.Tx, sub Subscription) error {
-			after, err := s.adopt(ctx, tx, sub, found, remote.Name())
+			after, err := s.applyRemote(ctx, tx, sub, found, remote.Name())
 			if err != nil || reflect.DeepEqual(after, sub) {
 				return err
 			}
-			if err := s.write(ctx, tx, Outcome{Subscription: &after}); err != nil {
+			if err := s.applyOutcome(ctx, tx, Outcome{Subscription: &after}); err != nil {
 				return err
 			}
 			return s.Audit.Record(ctx, tx, orgID, "subscription.changed", orgID.String(), map[string]any{
@@ -134,8 +134,8 @@ func (s *Service) syncSubscription(ctx context.Context, remote Remote, event Eve
 			})
 		}, err
 	})
-	if errors.Is(err, errGone) {
-		return s.endOrphan(ctx, remote, orgID, event)
+	if errors.Is(err, errOrganizationDeleted) {
+		return s.endOrphanedSubscription(ctx, remote, orgID, event)
 	}
 	return err
 }
@@ -148,17 +148,17 @@ func (s *Service) syncInvoice(ctx context.Context, remote Remote, event Event) e
 	}
 	orgID := found.OrgID
 	if orgID == uuid.Nil {
-		if orgID, err = s.organizationOf(ctx, found.SubscriptionID); err != nil || orgID == uuid.Nil {
+		if orgID, err = s.findOrganization(ctx, found.SubscriptionID); err != nil || orgID == uuid.Nil {
 			return err
 		}
 	}
-	err = s.sync(ctx, orgID, event, func() (applier, error) {
+	err = s.sync(ctx, orgID, event, func() (applyFunc, error) {
 		found, err := remote.Invoice(ctx, event.InvoiceID)
 		return func(tx *sqlx.Tx, _ Subscription) error {
 			if found.Draft {
 				return nil
 			}
-			changed, err := putInvoice(ctx, tx, orgID, found.Invoice)
+			changed, err := upsertInvoice(ctx, tx, orgID, found.Invoice)
 			if err != nil || !changed {
 				return err
 			}
@@ -167,29 +167,29 @@ func (s *Service) syncInvoice(ctx context.Context, remote Remote, event Event) e
 			})
 		}, err
 	})
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errOrganizationDeleted) {
 		s.Logger.WarnContext(ctx, "an event of a payment provider is about an organization that is gone", "event", event.ID, "organization", orgID)
 		return nil
 	}
 	return err
 }
 
-// applier writes what was read from the provider's books, under the lock of the
+// applyFunc writes what was read from the provider's books, under the lock of the
 // subscription.
-type applier func(tx *sqlx.Tx, sub Subscription) error
+type applyFunc func(tx *sqlx.Tx, sub Subscription) error
 
-// errGone says that the organization of an event is not here.
-var errGone = errors.New("the organization of an event is gone")
+// errOrganizationDeleted says that the organization of an event is not here.
+var errOrganizationDeleted = errors.New("the organization of an event is gone")
 
 // sync reads from the provider's books and applies it, unless something newer
 // was applied in between: then it reads again. So nothing old ever replaces
-// what is newer. An organization that is gone is errGone.
-func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch func() (applier, error)) error {
-	for range rereads {
+// what is newer. An organization that is gone is errOrganizationDeleted.
+func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch func() (applyFunc, error)) error {
+	for range maxRereads {
 		var revision int64
 		err := s.System.GetContext(ctx, &revision, `SELECT revision FROM subscriptions WHERE organization_id = $1`, orgID)
 		if errors.Is(err, sql.ErrNoRows) {
-			return errGone
+			return errOrganizationDeleted
 		}
 		if err != nil {
 			return fmt.Errorf("read the revision of a subscription: %w", err)
@@ -208,18 +208,18 @@ func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch 
 
 // applyAt applies what was read when the subscription had this revision; false
 // when it has another one by now.
-func (s *Service) applyAt(ctx context.Context, orgID uuid.UUID, revision int64, event Event, apply applier) (bool, error) {
+func (s *Service) applyAt(ctx context.Context, orgID uuid.UUID, revision int64, event Event, apply applyFunc) (bool, error) {
 	done := false
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		done = false
-		sub, err := lock(ctx, tx, orgID)
+		sub, err := lockSubscription(ctx, tx, orgID)
 		if err != nil {
 			return err
 		}
 		if done = sub.revision == revision; !done {
 			return nil
 		}
-		fresh, err := s.note(ctx, tx, event)
+		fresh, err := s.recordEvent(ctx, tx, event)
 		if err != nil || !fresh {
 			return err
 		}
@@ -232,9 +232,9 @@ func (s *Service) applyAt(ctx context.Context, orgID uuid.UUID, revision int64, 
 	return done, err
 }
 
-// note remembers that an event was taken in; false when it was before. What is
+// recordEvent remembers that an event was taken in; false when it was before. What is
 // no event of the provider is not remembered.
-func (s *Service) note(ctx context.Context, tx *sqlx.Tx, event Event) (bool, error) {
+func (s *Service) recordEvent(ctx context.Context, tx *sqlx.Tx, event Event) (bool, error) {
 	if event.ID == "" {
 		return true, nil
 	}
@@ -248,9 +248,9 @@ func (s *Service) note(ctx context.Context, tx *sqlx.Tx, event Event) (bool, err
 	return inserted == 1, err
 }
 
-// organizationOf returns whose subscription that is in the provider's books,
+// findOrganization returns whose subscription that is in the provider's books,
 // uuid.Nil when it is nobody's by now.
-func (s *Service) organizationOf(ctx context.Context, remoteID string) (uuid.UUID, error) {
+func (s *Service) findOrganization(ctx context.Context, remoteID string) (uuid.UUID, error) {
 	var orgID uuid.UUID
 	err := s.System.GetContext(ctx, &orgID, `SELECT organization_id FROM subscriptions WHERE provider_subscription_id = $1`, remoteID)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -91,20 +91,20 @@ type subscriptionRow struct {
 	UpdatedAt   time.Time      `db:"updated_at"`
 }
 
-// lock returns the organization's subscription, and keeps others from changing
+// lockSubscription returns the organization's subscription, and keeps others from changing
 // it until the transaction ends. It locks before it reads: a statement that did
 // both would not find the new plan of a subscription that it waited for.
-func lock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, error) {
+func lockSubscription(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, error) {
 	_, err := tx.ExecContext(ctx, `SELECT FROM subscriptions WHERE organization_id = $1 FOR UPDATE`, orgID)
 	if err != nil {
 		return Subscription{}, fmt.Errorf("lock the subscription of organization %s: %w", orgID, err)
 	}
-	return read(ctx, tx, orgID)
+	return readSubscription(ctx, tx, orgID)
 }
 
-// read returns the organization's subscription. An organization without one is
+// readSubscription returns the organization's subscription. An organization without one is
 // NotFound.
-func read(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, error) {
+func readSubscription(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, error) {
 	var r subscriptionRow
 	err := tx.GetContext(ctx, &r, `
 		SELECT s.plan_id, p.slug, p.name, p.add_ons, s.price_cents, s.currency, s.interval,
@@ -123,7 +123,7 @@ func read(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, erro
 		return Subscription{}, fmt.Errorf("read the subscription of organization %s: %w", orgID, err)
 	}
 	s := Subscription{
-		OrgID: orgID, Plan: r.plan(), Status: r.Status, Held: r.Held, CancelAtPeriodEnd: r.Cancel, CreditCents: r.CreditCents,
+		OrgID: orgID, Plan: r.plan(), Status: r.Status, OperatorSuspended: r.Held, CancelAtPeriodEnd: r.Cancel, CreditCents: r.CreditCents,
 		Provider: r.Provider.String, CustomerID: r.CustomerID.String, RemoteID: r.RemoteID.String, CheckoutID: r.CheckoutID.String,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, revision: r.Revision,
 	}
@@ -162,8 +162,8 @@ func readAddOns(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) ([]AddOn, err
 	return list, nil
 }
 
-// save writes the subscription, unless it has changed since it was read.
-func save(ctx context.Context, tx *sqlx.Tx, s Subscription) error {
+// saveSubscription writes the subscription, unless it has changed since it was read.
+func saveSubscription(ctx context.Context, tx *sqlx.Tx, s Subscription) error {
 	var anchor, start, end *time.Time
 	if p := s.Period; p != nil {
 		anchor, start, end = &p.Anchor, &p.Start, &p.End
@@ -216,16 +216,16 @@ func saveAddOns(ctx context.Context, tx *sqlx.Tx, s Subscription) error {
 	return nil
 }
 
-// claimChange keeps other changes from beginning until endClaim, or until the
+// acquireChangeLock keeps other changes from beginning until releaseChangeLock, or until the
 // claim lapses. While another one holds it is a Conflict.
-func claimChange(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (time.Time, error) {
+func acquireChangeLock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (time.Time, error) {
 	var until time.Time
 	err := tx.GetContext(ctx, &until, `
 		UPDATE subscriptions SET changing_until = clock_timestamp() + make_interval(secs => $2)
 		WHERE organization_id = $1 AND (changing_until IS NULL OR changing_until <= clock_timestamp())
-		RETURNING changing_until`, orgID, claimTime.Seconds())
+		RETURNING changing_until`, orgID, changeLockTTL.Seconds())
 	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, errChanging()
+		return time.Time{}, errChangeInProgress()
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("claim the subscription of organization %s: %w", orgID, err)
@@ -233,13 +233,13 @@ func claimChange(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (time.Time, 
 	return until, nil
 }
 
-// errChanging refuses to begin while a change is under way.
-func errChanging() error {
+// errChangeInProgress refuses to begin while a change is under way.
+func errChangeInProgress() error {
 	return fault.New(fault.Conflict, "Another change of the subscription is under way. Try again in a moment.")
 }
 
-// changing tells whether a change is under way.
-func changing(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
+// changeInProgress tells whether a change is under way.
+func changeInProgress(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
 	var is bool
 	err := tx.GetContext(ctx, &is, `
 		SELECT coalesce(changing_until > clock_timestamp(), false) FROM subscriptions WHERE organization_id = $1`, orgID)
@@ -249,10 +249,10 @@ func changing(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
 	return is, nil
 }
 
-// errClaimLost says that a change took so long that another one could begin.
-var errClaimLost = errors.New("the change took longer than its claim on the subscription")
+// errChangeLockLost says that a change took so long that another one could begin.
+var errChangeLockLost = errors.New("the change took longer than its claim on the subscription")
 
-func endClaim(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, until time.Time) error {
+func releaseChangeLock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, until time.Time) error {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE subscriptions SET changing_until = NULL WHERE organization_id = $1 AND changing_until = $2`, orgID, until)
 	if err != nil {
@@ -261,7 +261,7 @@ func endClaim(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, until time.Time
 	if ended, err := result.RowsAffected(); err != nil || ended == 1 {
 		return err
 	}
-	return errClaimLost
+	return errChangeLockLost
 }
 
 // offersOf returns what all plans offer under that slug.

@@ -41,8 +41,8 @@ const (
 	apiRphLimit  = "apiRphLimit"
 )
 
-// named returns the limit of that name, nil when it is unlimited.
-func (l Limits) named(name string) *int {
+// byName returns the limit of that name, nil when it is unlimited.
+func (l Limits) byName(name string) *int {
 	return map[string]*int{profileLimit: l.Profiles, memberLimit: l.Members, apiRpmLimit: l.APIRpm, apiRphLimit: l.APIRph}[name]
 }
 
@@ -70,7 +70,7 @@ func (p Plan) offer(slug string) *Offer {
 // raises.
 func (p Plan) Raises(addOn string) bool {
 	o := p.offer(addOn)
-	return o != nil && p.Limits.named(o.Limit) != nil
+	return o != nil && p.Limits.byName(o.Limit) != nil
 }
 
 // Offer is an add-on that can be bought with a plan.
@@ -97,7 +97,7 @@ type Subscription struct {
 	Status            Status
 	AddOns            []AddOn // the oldest first
 	Fallback          *Limits // what counts instead while it is suspended; nil otherwise
-	Held              bool    // an operator suspended the organization: it launches nothing
+	OperatorSuspended bool    // an operator suspended the organization: it launches nothing
 	Period            *Period // nil on a plan that costs nothing
 	CancelAtPeriodEnd bool
 	CreditCents       int64  // of manual billing; the next invoices use it up
@@ -129,19 +129,19 @@ func (s Subscription) Additional() Limits {
 // Effective is what counts: what was bought, or less while it is suspended. What
 // an operator suspended has no slot left.
 func (s Subscription) Effective() Limits {
-	limits := s.bought()
+	limits := s.purchased()
 	if s.Fallback != nil {
 		limits = *s.Fallback
 	}
-	if s.Held {
+	if s.OperatorSuspended {
 		limits.Profiles = new(0)
 	}
 	return limits
 }
 
-// bought is base and additional together, nil (unlimited) where the base is
+// purchased is base and additional together, nil (unlimited) where the base is
 // (specification 8).
-func (s Subscription) bought() Limits {
+func (s Subscription) purchased() Limits {
 	base, more := s.Plan.Limits, s.Additional()
 	add := func(a, b *int) *int {
 		if a == nil {
@@ -162,9 +162,9 @@ func (s Subscription) addOn(slug string) *AddOn {
 	return nil
 }
 
-// on returns the subscription on another plan. Add-ons that the plan offers too
+// withPlan returns the subscription on another plan. Add-ons that the plan offers too
 // come along on its terms, where there is a limit to raise; the others end.
-func (s Subscription) on(to Plan) Subscription {
+func (s Subscription) withPlan(to Plan) Subscription {
 	var kept []AddOn
 	for _, a := range s.AddOns {
 		if to.Raises(a.Slug) {
@@ -176,41 +176,41 @@ func (s Subscription) on(to Plan) Subscription {
 	return s
 }
 
-// ended returns the subscription on the free plan, when what was paid for is
+// asEnded returns the subscription on the free plan, when what was paid for is
 // over; the page to pay at went before.
-func (s Subscription) ended(free Plan) Subscription {
-	s = s.on(free)
+func (s Subscription) asEnded(free Plan) Subscription {
+	s = s.withPlan(free)
 	s.Status, s.AddOns, s.Period, s.Provider, s.RemoteID, s.CheckoutID = Canceled, nil, nil, "", "", ""
 	return s
 }
 
-// with returns the subscription with so many more of what is offered. More of
+// withAddOn returns the subscription with so many more of what is offered. More of
 // what it has already is on the terms of that.
-func (s Subscription) with(o Offer, quantity int, now time.Time) (Subscription, error) {
+func (s Subscription) withAddOn(o Offer, quantity int, now time.Time) (Subscription, error) {
 	s.AddOns = slices.Clone(s.AddOns)
 	if had := s.addOn(o.Slug); had != nil {
 		had.Quantity += quantity
-		return s, s.fits(o.Limit)
+		return s, s.checkLimit(o.Limit)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return s, fmt.Errorf("make an add-on id: %w", err)
 	}
 	s.AddOns = append(s.AddOns, AddOn{ID: id, Offer: o, Quantity: quantity, CreatedAt: now})
-	return s, s.fits(o.Limit)
+	return s, s.checkLimit(o.Limit)
 }
 
-// fits refuses a limit that is greater than any other number of the service.
-func (s Subscription) fits(limit string) error {
-	if total := s.bought().named(limit); total != nil && *total > math.MaxInt32 {
+// checkLimit refuses a limit that is greater than any other number of the service.
+func (s Subscription) checkLimit(limit string) error {
+	if total := s.purchased().byName(limit); total != nil && *total > math.MaxInt32 {
 		return fault.Invalid(fault.Detail{Field: "quantity", Code: fault.TooBig, Message: "raises the limit too far",
 			Constraint: map[string]any{"max": math.MaxInt32}})
 	}
 	return nil
 }
 
-// without returns the subscription without an add-on.
-func (s Subscription) without(slug string) Subscription {
+// withoutAddOn returns the subscription without an add-on.
+func (s Subscription) withoutAddOn(slug string) Subscription {
 	s.AddOns = slices.DeleteFunc(slices.Clone(s.AddOns), func(a AddOn) bool { return a.Slug == slug })
 	return s
 }

@@ -15,12 +15,12 @@ import (
 const (
 	// sweepBatch is how many subscriptions or events Sweep takes at a time.
 	sweepBatch = 500
-	// overdue is how long after the end of a period the provider's event is
+	// overdueAfter is how long after the end of a period the provider's event is
 	// waited for, before the provider is asked.
-	overdue = time.Hour
-	// eventsKept is how long events are remembered: the provider repeats one for
+	overdueAfter = time.Hour
+	// eventRetention is how long events are remembered: the provider repeats one for
 	// three days, and its signature is too old after minutes.
-	eventsKept = 30 * 24 * time.Hour
+	eventRetention = 30 * 24 * time.Hour
 )
 
 // Sweep does what time brings: it renews the subscriptions of manual billing
@@ -32,14 +32,14 @@ const (
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	now := s.Clock.Now()
 	swept, failures := 0, []error{}
-	for last := (due{}); ctx.Err() == nil; {
-		batch, err := s.dueAfter(ctx, last, now)
+	for last := (dueSubscription{}); ctx.Err() == nil; {
+		batch, err := s.nextDue(ctx, last, now)
 		if err != nil {
 			failures = append(failures, err)
 			break
 		}
 		for _, d := range batch {
-			did, err := s.bringUpToDate(ctx, d)
+			did, err := s.updateDue(ctx, d)
 			if err != nil {
 				failures = append(failures, fmt.Errorf("sweep the subscription of organization %s: %w", d.OrgID, err))
 			} else if did {
@@ -51,50 +51,50 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 		}
 		last = batch[len(batch)-1]
 	}
-	failures = append(failures, s.forgetEvents(ctx, now.Add(-eventsKept)))
+	failures = append(failures, s.deleteEvents(ctx, now.Add(-eventRetention)))
 	return swept, errors.Join(failures...)
 }
 
-// due is a subscription whose period is over.
-type due struct {
+// dueSubscription is a subscription whose period is over.
+type dueSubscription struct {
 	OrgID    uuid.UUID `db:"organization_id"`
 	Provider string    `db:"provider"`
 	RemoteID string    `db:"remote_id"`
 	End      time.Time `db:"current_period_end"`
 }
 
-// dueAfter returns the next of those that something can be done about, the
+// nextDue returns the next of those that something can be done about, the
 // longest over first. Each sweep passes each once, so that one which fails keeps
 // none from its turn.
-func (s *Service) dueAfter(ctx context.Context, last due, now time.Time) ([]due, error) {
+func (s *Service) nextDue(ctx context.Context, last dueSubscription, now time.Time) ([]dueSubscription, error) {
 	asked := ""
 	if remote, ok := s.Provider.(Remote); ok {
 		asked = remote.Name()
 	}
-	var batch []due
+	var batch []dueSubscription
 	err := s.System.SelectContext(ctx, &batch, `
 		SELECT organization_id, provider, coalesce(provider_subscription_id, '') AS remote_id, current_period_end FROM subscriptions
 		WHERE current_period_end <= $1 AND (current_period_end, organization_id) > ($2, $3)
 		  AND (provider = 'manual' OR provider = $4 AND provider_subscription_id IS NOT NULL AND current_period_end <= $5)
 		ORDER BY current_period_end, organization_id LIMIT $6`,
-		now, last.End, last.OrgID, asked, now.Add(-overdue), sweepBatch)
+		now, last.End, last.OrgID, asked, now.Add(-overdueAfter), sweepBatch)
 	if err != nil {
 		return nil, fmt.Errorf("list the subscriptions whose period is over: %w", err)
 	}
 	return batch, nil
 }
 
-// bringUpToDate does what is to be done about one; false when that was nothing.
-func (s *Service) bringUpToDate(ctx context.Context, d due) (bool, error) {
+// updateDue does what is to be done about one; false when that was nothing.
+func (s *Service) updateDue(ctx context.Context, d dueSubscription) (bool, error) {
 	if d.Provider == ManualName {
 		return s.renew(ctx, d.OrgID)
 	}
-	return true, s.ask(ctx, d.RemoteID)
+	return true, s.resync(ctx, d.RemoteID)
 }
 
-// forgetEvents removes those that were taken in before, a batch at a time.
+// deleteEvents removes those that were taken in before, a batch at a time.
 // Replicas share the work.
-func (s *Service) forgetEvents(ctx context.Context, before time.Time) error {
+func (s *Service) deleteEvents(ctx context.Context, before time.Time) error {
 	for {
 		result, err := s.System.ExecContext(ctx, `
 			DELETE FROM payment_events WHERE ctid = ANY (ARRAY(
@@ -115,11 +115,11 @@ func (s *Service) renew(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	did := false
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		did = false
-		sub, err := lock(ctx, tx, orgID)
+		sub, err := lockSubscription(ctx, tx, orgID)
 		if err != nil {
 			return err
 		}
-		under, err := changing(ctx, tx, orgID)
+		under, err := changeInProgress(ctx, tx, orgID)
 		if err != nil || under || !sub.Paid() || sub.Provider != ManualName || sub.Period.End.After(s.Clock.Now()) {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *Service) renew(ctx context.Context, orgID uuid.UUID) (bool, error) {
 		if sub.CancelAtPeriodEnd {
 			action = "subscription.ended"
 		}
-		if err := s.write(ctx, tx, Manual{Clock: s.Clock}.Renew(sub, free)); err != nil {
+		if err := s.applyOutcome(ctx, tx, Manual{Clock: s.Clock}.Renew(sub, free)); err != nil {
 			return err
 		}
 		did = true
@@ -140,9 +140,9 @@ func (s *Service) renew(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	return did, err
 }
 
-// ask reads from the provider's books what an event should have told.
-func (s *Service) ask(ctx context.Context, remoteID string) error {
-	ctx, cancel := context.WithTimeout(ctx, providerTime)
+// resync reads from the provider's books what an event should have told.
+func (s *Service) resync(ctx context.Context, remoteID string) error {
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
 	return s.syncSubscription(ctx, s.Provider.(Remote), Event{Kind: "sweep", SubscriptionID: remoteID})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestASweepPassesWhatSomebodyElseBills(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) SELECT gen_random_uuid(), 'S', 's' || n, now() FROM generate_series(1, 500) n`)
 	h.exec(`INSERT INTO subscriptions (organization_id, plan_id, provider, provider_subscription_id, period_anchor, current_period_start, current_period_end, created_at, updated_at)
@@ -26,7 +26,7 @@ func TestASweepPassesWhatSomebodyElseBills(t *testing.T) {
 }
 
 func TestASweepRenewsMoreThanOneBatch(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) SELECT gen_random_uuid(), 'S', 's' || n, now() FROM generate_series(1, 501) n`)
 	h.exec(`INSERT INTO license_org (org_id) SELECT id FROM organizations WHERE name = 'S'`)
 	h.exec(`INSERT INTO subscriptions (organization_id, plan_id, provider, base_profile_limit, period_anchor, current_period_start, current_period_end, created_at, updated_at)
@@ -36,18 +36,18 @@ func TestASweepRenewsMoreThanOneBatch(t *testing.T) {
 }
 
 func TestARenewalIsOneOrganizations(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.buy("team")
 	h.organization("team")
-	h.Audit = onlyOne{h.Audit}
+	h.Audit = singleOrgRecorder{h.Audit}
 	h.clock.Advance(31 * 24 * time.Hour)
 	h.sweep(1)
 }
 
-// onlyOne refuses to record in a transaction that sees two organizations.
-type onlyOne struct{ billing.Recorder }
+// singleOrgRecorder refuses to record in a transaction that sees two organizations.
+type singleOrgRecorder struct{ billing.Recorder }
 
-func (o onlyOne) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
+func (o singleOrgRecorder) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
 	var seen int
 	if err := tx.GetContext(ctx, &seen, `SELECT count(*) FROM subscriptions`); err != nil || seen != 1 {
 		return fmt.Errorf("%d subscriptions are seen: %w", seen, err)
@@ -56,7 +56,7 @@ func (o onlyOne) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, actio
 }
 
 func TestOldEventsGoABatchAtATime(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.exec(`CREATE TABLE removals (n bigint); GRANT ALL ON removals TO svc_app`)
 	h.exec(`CREATE FUNCTION note_removal() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN INSERT INTO removals SELECT count(*) FROM removed; RETURN NULL; END $$`)

@@ -28,13 +28,13 @@ type fixture struct {
 	clock *clock.Fake
 }
 
-func setUp(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "releases")
-	return setUpIn(t, "file://"+dir, dir)
+	return newFixtureIn(t, "file://"+dir, dir)
 }
 
-func setUpIn(t *testing.T, storeURL, dir string) *fixture {
+func newFixtureIn(t *testing.T, storeURL, dir string) *fixture {
 	t.Helper()
 	store, err := OpenStore(t.Context(), storeURL, "")
 	if err != nil {
@@ -47,10 +47,10 @@ func setUpIn(t *testing.T, storeURL, dir string) *fixture {
 
 // inEachStore runs the test with a directory, and with a real S3 server.
 func inEachStore(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Run("directory", func(t *testing.T) { test(t, setUp(t)) })
+	t.Run("directory", func(t *testing.T) { test(t, newFixture(t)) })
 	t.Run("S3", func(t *testing.T) {
 		url, dir := catalogtest.S3(t)
-		test(t, setUpIn(t, url, dir))
+		test(t, newFixtureIn(t, url, dir))
 	})
 }
 
@@ -130,7 +130,7 @@ func aPublishedBuildIsFoundReadAndRemoved(t *testing.T, f *fixture) {
 	counted := &bytes.Buffer{}
 	file := f.archive("a/chrome", "a/icudtl.dat")
 	b := Build{"153.0.7727.15", "linux", "x86_64"}
-	r := f.must(f.Publish(t.Context(), Publication{Build: b, Channel: "beta", File: file, Counts: counted}))
+	r := f.must(f.Publish(t.Context(), Publication{Build: b, Channel: "beta", File: file, Progress: counted}))
 	content, err := os.ReadFile(file.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func aBuildHasOneArchive(t *testing.T, f *fixture) {
 }
 
 func TestWhatIsNoBuildIsRefusedAndLeavesNothing(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	for name, test := range map[string]struct {
 		version, system, arch string
 		names                 []string
@@ -207,10 +207,10 @@ func TestWhatIsNoBuildIsRefusedAndLeavesNothing(t *testing.T) {
 }
 
 func TestAFileThatChangesMeanwhileIsNotPublished(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	file := f.archive("chrome")
 	spoil := writerFunc(func(b []byte) (int, error) { return len(b), nil })
-	p := Publication{Build: Build{"153.0.1.1", "linux", "x86_64"}, Channel: "stable", File: file, Counts: spoil}
+	p := Publication{Build: Build{"153.0.1.1", "linux", "x86_64"}, Channel: "stable", File: file, Progress: spoil}
 	r := Release{Build: p.Build, SHA256: strings.Repeat("0", 64), ObjectKey: "x"}
 	if err := f.store(t.Context(), p, r); err == nil || !strings.Contains(err.Error(), "the file changed") {
 		t.Errorf("error %v", err)
@@ -225,7 +225,7 @@ type writerFunc func([]byte) (int, error)
 func (w writerFunc) Write(b []byte) (int, error) { return w(b) }
 
 func TestReleasesAreFilteredSortedByNumbersAndPaged(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	for _, b := range []Build{{"153.0.9.1", "linux", "x86_64"}, {"153.0.10.1", "linux", "x86_64"}, {"99.0.1.1", "linux", "x86_64"},
 		{"153.0.10.1", "linux", "arm64"}, {"153.0.10.1", "windows", "x86_64"}} {
 		f.must(f.publish(b.Version, b.OS, b.Arch, "chrome", b.Version))

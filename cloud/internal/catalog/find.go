@@ -39,11 +39,11 @@ func (s *Service) Find(ctx context.Context, b Build) (Release, error) {
 			return r, nil
 		}
 	}
-	return Release{}, ambiguous(b, found)
+	return Release{}, errAmbiguous(b, found)
 }
 
-// ambiguous asks for what tells the releases apart.
-func ambiguous(b Build, found []Release) error {
+// errAmbiguous asks for what tells the releases apart.
+func errAmbiguous(b Build, found []Release) error {
 	var details []fault.Detail
 	for _, field := range []struct {
 		name, given string

@@ -33,8 +33,8 @@ type Publication struct {
 	Build
 	Channel string
 	File    *os.File
-	// Counts, if set, is written what the store has taken in.
-	Counts io.Writer
+	// Progress, if set, is written what the store has taken in.
+	Progress io.Writer
 }
 
 // Publish puts the archive into the store and lists it. Publishing the same
@@ -66,7 +66,7 @@ func (s *Service) Publish(ctx context.Context, p Publication) (Release, error) {
 	case err == nil && present.SHA256 == sum:
 		return present, nil
 	case err == nil:
-		return Release{}, taken(p.Build)
+		return Release{}, errAlreadyPublished(p.Build)
 	case !fault.Is(err, fault.NotFound):
 		return Release{}, err
 	}
@@ -96,7 +96,7 @@ func (p Publication) validate() error {
 	return nil
 }
 
-func taken(b Build) error {
+func errAlreadyPublished(b Build) error {
 	return fault.New(fault.Conflict, "Another archive is published as "+b.String()+". Remove that one first.")
 }
 
@@ -112,7 +112,7 @@ func (s *Service) store(ctx context.Context, p Publication, r Release) error {
 	if err != nil {
 		return err
 	}
-	hash, counts := sha256.New(), p.Counts
+	hash, counts := sha256.New(), p.Progress
 	if counts == nil {
 		counts = io.Discard
 	}
@@ -136,7 +136,7 @@ func (s *Service) insert(ctx context.Context, r Release) (Release, error) {
 		if findErr == nil && present.SHA256 == r.SHA256 {
 			return present, nil
 		}
-		return Release{}, errors.Join(taken(r.Build), s.discard(ctx, r))
+		return Release{}, errors.Join(errAlreadyPublished(r.Build), s.discard(ctx, r))
 	}
 	if err != nil {
 		return Release{}, fmt.Errorf("list %s: %w", r.Build, err)

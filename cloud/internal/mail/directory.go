@@ -27,15 +27,15 @@ func (d *Directory) Deliver(ctx context.Context, m Message) error {
 		return fmt.Errorf("make the directory of mail: %w", err)
 	}
 	path := filepath.Join(d.Path, m.CreatedAt.UTC().Format("20060102T150405")+"-"+m.ID.String()+".eml")
-	if err := write(path, d.compose(m)); err != nil {
+	if err := writeFile(path, d.compose(m)); err != nil {
 		return fmt.Errorf("write a mail: %w", err)
 	}
 	d.Logger.InfoContext(ctx, "mail written to a file: there is no mail server", "to", m.To, "subject", m.Subject, "file", path)
 	return nil
 }
 
-// write makes the file appear whole.
-func write(path, text string) error {
+// writeFile makes the file appear whole.
+func writeFile(path, text string) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".mail-*") // mode 0600
 	if err != nil {
 		return err

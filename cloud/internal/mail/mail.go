@@ -36,9 +36,9 @@ type Message struct {
 	CreatedAt time.Time
 }
 
-// ErrRefused is what a Transport returns, wrapped, for a mail that it would
+// ErrPermanent is what a Transport returns, wrapped, for a mail that it would
 // refuse the next time too.
-var ErrRefused = errors.New("refused for good")
+var ErrPermanent = errors.New("refused for good")
 
 // Transport takes mails to where they are read. It must be safe for concurrent
 // use, and give up when ctx ends.
@@ -56,11 +56,11 @@ type Sealer interface {
 // Outbox is the mail that waits to be sent. Any number of replicas may share one
 // database.
 type Outbox struct {
-	DB        *sqlx.DB
-	Sealer    Sealer
-	Transport Transport
-	Logger    *slog.Logger
-	Pace      Pace
+	DB          *sqlx.DB
+	Sealer      Sealer
+	Transport   Transport
+	Logger      *slog.Logger
+	RetryPolicy RetryPolicy
 }
 
 // Send queues a mail in the caller's transaction. Its text is readable by
@@ -72,12 +72,12 @@ func (o *Outbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string
 // Urgent is an Outbox for mails that people wait for.
 type Urgent struct{ *Outbox }
 
-// headStart is how much earlier a mail that is urgent is due.
-const headStart = 24 * time.Hour
+// urgentHeadStart is how much earlier a mail that is urgent is due.
+const urgentHeadStart = 24 * time.Hour
 
 // Send is Outbox.Send for a mail that goes before all others of the last day.
 func (u Urgent) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
-	return u.queue(ctx, tx, headStart, to, subject, text)
+	return u.queue(ctx, tx, urgentHeadStart, to, subject, text)
 }
 
 // queue queues a mail that was due so long ago: the order is by that.
@@ -93,7 +93,7 @@ func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, to, 
 	if err != nil {
 		return fmt.Errorf("make a mail id: %w", err)
 	}
-	sealed, err := o.Sealer.Seal([]byte(text), place(id))
+	sealed, err := o.Sealer.Seal([]byte(text), associatedData(id))
 	if err != nil {
 		return fmt.Errorf("seal a mail: %w", err)
 	}
@@ -107,8 +107,8 @@ func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, to, 
 	return nil
 }
 
-// place is where a sealed text belongs.
-func place(id uuid.UUID) []byte { return []byte("mail:" + id.String()) }
+// associatedData is where a sealed text belongs.
+func associatedData(id uuid.UUID) []byte { return []byte("mail:" + id.String()) }
 
 // oneLine makes a subject of a text: what would end a header becomes a space.
 func oneLine(text string) string {

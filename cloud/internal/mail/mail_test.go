@@ -25,8 +25,8 @@ import (
 
 const from = "svc <noreply@svc.example>"
 
-// house is an outbox on a database of its own.
-type house struct {
+// fixture is an outbox on a database of its own.
+type fixture struct {
 	t   *testing.T
 	dsn string
 	db  *sqlx.DB
@@ -34,27 +34,27 @@ type house struct {
 	mail.Outbox
 }
 
-func open(t *testing.T, transport mail.Transport) *house {
+func newFixture(t *testing.T, transport mail.Transport) *fixture {
 	t.Helper()
-	h := &house{t: t, dsn: dbtest.NewDSN(t), log: &logs{}}
+	h := &fixture{t: t, dsn: dbtest.NewDSN(t), log: &logs{}}
 	h.db = dbtest.Open(t, h.dsn, pg.Options{Role: pg.AppRole})
 	h.Outbox = h.replica(h.db, transport)
 	return h
 }
 
 // replica is another Outbox on the same database.
-func (h *house) replica(db *sqlx.DB, transport mail.Transport) mail.Outbox {
+func (h *fixture) replica(db *sqlx.DB, transport mail.Transport) mail.Outbox {
 	h.t.Helper()
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return mail.Outbox{DB: db, Sealer: box, Transport: transport, Logger: slog.New(slog.NewJSONHandler(h.log, nil)),
-		Pace: mail.Pace{Every: 5 * time.Millisecond, Timeout: 5 * time.Second, Backoff: 20 * time.Minute}}
+		RetryPolicy: mail.RetryPolicy{Every: 5 * time.Millisecond, Timeout: 5 * time.Second, Backoff: 20 * time.Minute}}
 }
 
 // queue sends a mail in a transaction of its own.
-func (h *house) queue(to, subject, text string) {
+func (h *fixture) queue(to, subject, text string) {
 	h.t.Helper()
 	err := pg.InTx(h.t.Context(), h.db, func(tx *sqlx.Tx) error { return h.Send(h.t.Context(), tx, to, subject, text) })
 	if err != nil {
@@ -82,7 +82,7 @@ type row struct {
 	Waits    float64 `db:"waits"` // seconds until it is due
 }
 
-func (h *house) row() row {
+func (h *fixture) row() row {
 	h.t.Helper()
 	var r row
 	err := h.db.GetContext(context.Background(), &r, `SELECT state, attempts, last_error, sealed_text IS NULL AS wiped,
@@ -94,7 +94,7 @@ func (h *house) row() row {
 }
 
 // await waits until the one mail is as the test wants it.
-func (h *house) await(what string, as func(row) bool) row {
+func (h *fixture) await(what string, as func(row) bool) row {
 	h.t.Helper()
 	var r row
 	defer func() {
@@ -123,7 +123,7 @@ func failed(attempts int) func(row) bool {
 }
 
 // due makes what waits due.
-func (h *house) due() {
+func (h *fixture) due() {
 	h.t.Helper()
 	if _, err := h.db.ExecContext(context.Background(), `UPDATE mail_outbox SET due_at = clock_timestamp()`); err != nil {
 		h.t.Fatal(err)
@@ -176,14 +176,14 @@ func decoded(m *netmail.Message) io.Reader {
 	return m.Body
 }
 
-// counter delivers nothing and counts, by mail.
-type counter struct {
+// countingTransport delivers nothing and counts, by mail.
+type countingTransport struct {
 	mu   sync.Mutex
 	seen map[uuid.UUID]int
 	hold <-chan struct{}
 }
 
-func (c *counter) Deliver(ctx context.Context, m mail.Message) error {
+func (c *countingTransport) Deliver(ctx context.Context, m mail.Message) error {
 	c.mu.Lock()
 	if c.seen == nil {
 		c.seen = map[uuid.UUID]int{}
@@ -198,7 +198,7 @@ func (c *counter) Deliver(ctx context.Context, m mail.Message) error {
 	}
 }
 
-func (c *counter) counts() map[uuid.UUID]int {
+func (c *countingTransport) counts() map[uuid.UUID]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := map[uuid.UUID]int{}

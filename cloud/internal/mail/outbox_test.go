@@ -22,7 +22,7 @@ const token = "c2VjcmV0LXRva2Vu"
 
 func TestAMailIsSealedUntilItIsSentAndWipedAfterwards(t *testing.T) {
 	s := serve(t, false)
-	h := open(t, dialer(t, "smtp://robot:hunter2@localhost:"+s.port, s))
+	h := newFixture(t, dialer(t, "smtp://robot:hunter2@localhost:"+s.port, s))
 	h.queue("Ada <ada@example.com>", "Héllo\r\nBcc: eve@example.com", "Open https://svc.example/#"+token+"\nBest\n.\nsvc")
 	var dump string
 	if err := h.db.Get(&dump, `SELECT string_agg(m::text || encode(sealed_text, 'escape'), '') FROM mail_outbox m`); err != nil {
@@ -63,7 +63,7 @@ func TestAMailIsSealedUntilItIsSentAndWipedAfterwards(t *testing.T) {
 func TestAnUrgentMailWaitsForNoOther(t *testing.T) {
 	hold := make(chan struct{})
 	defer close(hold)
-	h := open(t, &counter{hold: hold})
+	h := newFixture(t, &countingTransport{hold: hold})
 	for range 20 {
 		h.queue("ada@example.com", "Join", "text")
 	}
@@ -85,7 +85,7 @@ func TestAnUrgentMailWaitsForNoOther(t *testing.T) {
 }
 
 func TestWhatIsRolledBackIsNotSent(t *testing.T) {
-	h := open(t, &counter{})
+	h := newFixture(t, &countingTransport{})
 	wanted := errors.New("no")
 	err := pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error {
 		if err := h.Send(t.Context(), tx, "ada@example.com", "Hi", "text"); err != nil {
@@ -100,7 +100,7 @@ func TestWhatIsRolledBackIsNotSent(t *testing.T) {
 }
 
 func TestSendRefusesWhatIsNoMail(t *testing.T) {
-	h := open(t, &counter{})
+	h := newFixture(t, &countingTransport{})
 	for name, m := range map[string][2]string{
 		"no address": {"ada", "text"}, "two addresses": {"a@example.com, b@example.com", "text"},
 		"another header": {"a@example.com\r\nBcc: b@example.com", "text"},
@@ -115,7 +115,7 @@ func TestSendRefusesWhatIsNoMail(t *testing.T) {
 
 func TestARefusedRecipientIsGivenUpAtOnce(t *testing.T) {
 	s := serve(t, false)
-	h := open(t, dialer(t, "smtp://localhost:"+s.port, s))
+	h := newFixture(t, dialer(t, "smtp://localhost:"+s.port, s))
 	s.refuse("gone@example.com", reply(550, "no such mailbox"))
 	h.queue("gone@example.com", "Hi", token)
 	run(t, &h.Outbox)
@@ -127,7 +127,7 @@ func TestARefusedRecipientIsGivenUpAtOnce(t *testing.T) {
 
 func TestATroubleThatMayPassIsTriedAgainLaterAndLater(t *testing.T) {
 	s := serve(t, false)
-	h := open(t, dialer(t, "smtp://localhost:"+s.port, s))
+	h := newFixture(t, dialer(t, "smtp://localhost:"+s.port, s))
 	s.refuse("busy@example.com", reply(451, "come again"))
 	h.queue("busy@example.com", "Hi", token)
 	run(t, &h.Outbox)
@@ -149,8 +149,8 @@ func TestATroubleThatMayPassIsTriedAgainLaterAndLater(t *testing.T) {
 
 func TestAMailIsGivenUpAfterItsLastAttempt(t *testing.T) {
 	s := serve(t, false)
-	h := open(t, dialer(t, "smtp://localhost:"+s.port, s))
-	h.Pace.Attempts = 3
+	h := newFixture(t, dialer(t, "smtp://localhost:"+s.port, s))
+	h.RetryPolicy.Attempts = 3
 	s.refuse("busy@example.com", reply(451, "come again"))
 	h.queue("busy@example.com", "Hi", token)
 	run(t, &h.Outbox)
@@ -165,9 +165,9 @@ func TestAMailIsGivenUpAfterItsLastAttempt(t *testing.T) {
 }
 
 func TestAHangingServerHoldsAMailNoLongerThanItsAttempt(t *testing.T) {
-	port, dialed := hang(t)
-	h := open(t, plain(t, port))
-	h.Pace.Timeout = 200 * time.Millisecond
+	port, dialed := startHangingServer(t)
+	h := newFixture(t, plain(t, port))
+	h.RetryPolicy.Timeout = 200 * time.Millisecond
 	h.queue("ada@example.com", "Hi", token)
 	run(t, &h.Outbox)
 	waiting := h.await("given up for now", failed(1))
@@ -177,9 +177,9 @@ func TestAHangingServerHoldsAMailNoLongerThanItsAttempt(t *testing.T) {
 }
 
 func TestRunEndsWhileAServerHangs(t *testing.T) {
-	port, dialed := hang(t)
-	h := open(t, plain(t, port))
-	h.Pace.Timeout, h.Pace.Grace = time.Minute, 50*time.Millisecond
+	port, dialed := startHangingServer(t)
+	h := newFixture(t, plain(t, port))
+	h.RetryPolicy.Timeout, h.RetryPolicy.Grace = time.Minute, 50*time.Millisecond
 	h.queue("ada@example.com", "Hi", token)
 	stop := run(t, &h.Outbox)
 	eventually(t, func() bool { return dialed() > 0 })
@@ -193,13 +193,13 @@ func TestRunEndsWhileAServerHangs(t *testing.T) {
 	}
 }
 
-// ending is a Transport that ends Run before it delivers.
-type ending struct {
+// interruptedTransport is a Transport that ends Run before it delivers.
+type interruptedTransport struct {
 	mail.Transport
 	end func()
 }
 
-func (e ending) Deliver(ctx context.Context, m mail.Message) error {
+func (e interruptedTransport) Deliver(ctx context.Context, m mail.Message) error {
 	e.end()
 	return e.Transport.Deliver(ctx, m)
 }
@@ -207,7 +207,7 @@ func (e ending) Deliver(ctx context.Context, m mail.Message) error {
 func TestRunLetsAnAttemptFinish(t *testing.T) {
 	s := serve(t, false)
 	ctx, cancel := context.WithCancel(t.Context())
-	h := open(t, ending{dialer(t, "smtp://localhost:"+s.port, s), cancel})
+	h := newFixture(t, interruptedTransport{dialer(t, "smtp://localhost:"+s.port, s), cancel})
 	h.queue("ada@example.com", "Hi", token)
 	h.Run(ctx)
 	if r := h.row(); r.State != "sent" || len(s.received()) != 1 {
@@ -215,14 +215,14 @@ func TestRunLetsAnAttemptFinish(t *testing.T) {
 	}
 }
 
-// dying is a process that is no more once its mail was delivered: it has lost
+// crashingTransport is a process that is no more once its mail was delivered: it has lost
 // its database before it can note anything.
-type dying struct {
+type crashingTransport struct {
 	mail.Transport
 	die func()
 }
 
-func (d dying) Deliver(ctx context.Context, m mail.Message) error {
+func (d crashingTransport) Deliver(ctx context.Context, m mail.Message) error {
 	err := d.Transport.Deliver(ctx, m)
 	d.die()
 	return err
@@ -231,10 +231,10 @@ func (d dying) Deliver(ctx context.Context, m mail.Message) error {
 func TestADeathBetweenSendingAndNotingSendsAgainUnderTheSameMessageID(t *testing.T) {
 	s := serve(t, false)
 	transport := dialer(t, "smtp://localhost:"+s.port, s)
-	h := open(t, transport)
+	h := newFixture(t, transport)
 	h.queue("ada@example.com", "Hi", "text")
 	doomedPool := dbtest.Open(t, h.dsn, pg.Options{Role: pg.AppRole})
-	doomed := h.replica(doomedPool, dying{transport, func() { doomedPool.Close() }})
+	doomed := h.replica(doomedPool, crashingTransport{transport, func() { doomedPool.Close() }})
 	stop := run(t, &doomed)
 	eventually(t, func() bool { return len(s.received()) > 0 })
 	stop()
@@ -255,8 +255,8 @@ func TestReplicasShareTheMail(t *testing.T) {
 	const mails, replicas = 60, 3
 	hold := make(chan struct{})
 	close(hold)
-	all := &counter{hold: hold}
-	h := open(t, all)
+	all := &countingTransport{hold: hold}
+	h := newFixture(t, all)
 	for range mails {
 		h.queue("ada@example.com", "Hi", "text")
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Pace is how fast an Outbox works. Zero values mean the defaults.
-type Pace struct {
+// RetryPolicy is how fast an Outbox works. Zero values mean the defaults.
+type RetryPolicy struct {
 	Every    time.Duration // how often to look for mail; default 1 s
 	Timeout  time.Duration // the longest attempt; default 30 s
 	Grace    time.Duration // what an attempt under way gets when Run is to end; default 5 s
@@ -28,7 +28,7 @@ const (
 	markTime   = 10 * time.Second
 )
 
-func (p Pace) withDefaults() Pace {
+func (p RetryPolicy) withDefaults() RetryPolicy {
 	p.Every = defaultTo(p.Every, time.Second)
 	p.Timeout = defaultTo(p.Timeout, 30*time.Second)
 	p.Grace = defaultTo(p.Grace, 5*time.Second)
@@ -48,10 +48,10 @@ func defaultTo(d, standard time.Duration) time.Duration {
 
 // lease is how long a claimed mail is left to the one that claimed it: longer
 // than its attempt and the note of how that ended can take.
-func (p Pace) lease() time.Duration { return p.Timeout + 2*markTime + time.Minute }
+func (p RetryPolicy) lease() time.Duration { return p.Timeout + 2*markTime + time.Minute }
 
 // pause is what follows the n-th failed attempt.
-func (p Pace) pause(n int) time.Duration {
+func (p RetryPolicy) pause(n int) time.Duration {
 	pause := p.Backoff
 	for range n - 1 {
 		if pause = 2 * pause; pause >= maxBackoff {
@@ -64,7 +64,7 @@ func (p Pace) pause(n int) time.Duration {
 // Run sends what is due until ctx ends; attempts under way then have a moment
 // to finish. It logs every mail by its recipient and subject, never its text.
 func (o *Outbox) Run(ctx context.Context) {
-	pace := o.Pace.withDefaults()
+	pace := o.RetryPolicy.withDefaults()
 	for ctx.Err() == nil {
 		sent, err := o.sendDue(ctx, pace)
 		pause := pace.Every
@@ -102,7 +102,7 @@ WHERE id = ANY (ARRAY(
 RETURNING id, recipient, subject, sealed_text, attempts, created_at`
 
 // sendDue sends one batch and returns how many mails that was.
-func (o *Outbox) sendDue(ctx context.Context, pace Pace) (int, error) {
+func (o *Outbox) sendDue(ctx context.Context, pace RetryPolicy) (int, error) {
 	var claimed []queued
 	if err := o.DB.SelectContext(ctx, &claimed, claimSQL, pace.lease().Seconds(), batch); err != nil {
 		return 0, fmt.Errorf("claim mail: %w", err)
@@ -116,7 +116,7 @@ func (o *Outbox) sendDue(ctx context.Context, pace Pace) (int, error) {
 }
 
 // attempt sends one mail and notes how that ended.
-func (o *Outbox) attempt(ctx context.Context, pace Pace, m queued) {
+func (o *Outbox) attempt(ctx context.Context, pace RetryPolicy, m queued) {
 	err := o.deliver(ctx, pace, m)
 	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
 	defer cancel()
@@ -125,7 +125,7 @@ func (o *Outbox) attempt(ctx context.Context, pace Pace, m queued) {
 	case err == nil:
 		log.InfoContext(ctx, "mail sent")
 		err = o.finish(note, m, "sent", "")
-	case errors.Is(err, ErrRefused) || m.Attempt >= pace.Attempts:
+	case errors.Is(err, ErrPermanent) || m.Attempt >= pace.Attempts:
 		log.ErrorContext(ctx, "mail given up", "error", err)
 		err = o.finish(note, m, "dead", err.Error())
 	default:
@@ -138,8 +138,8 @@ func (o *Outbox) attempt(ctx context.Context, pace Pace, m queued) {
 	}
 }
 
-func (o *Outbox) deliver(ctx context.Context, pace Pace, m queued) error {
-	text, err := o.Sealer.Open(m.Sealed, place(m.ID))
+func (o *Outbox) deliver(ctx context.Context, pace RetryPolicy, m queued) error {
+	text, err := o.Sealer.Open(m.Sealed, associatedData(m.ID))
 	if err != nil {
 		return fmt.Errorf("open a mail: %w", err)
 	}

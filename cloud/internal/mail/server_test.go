@@ -49,7 +49,7 @@ type received struct {
 // serve starts a server on loopback; implicit means TLS from the first byte.
 func serve(t *testing.T, implicit bool) *server {
 	t.Helper()
-	certificate, roots := certify(t)
+	certificate, roots := newCertificate(t)
 	s := &server{t: t, roots: roots, refusals: map[string]error{}}
 	inner := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		_, secure := c.TLSConnectionState()
@@ -148,8 +148,8 @@ func reply(code int, text string) error {
 	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{code / 100, 1, 1}, Message: text}
 }
 
-// hang is a server that takes connections and never says a word.
-func hang(t *testing.T) (port string, dialed func() int) {
+// startHangingServer is a server that takes connections and never says a word.
+func startHangingServer(t *testing.T) (port string, dialed func() int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -183,8 +183,8 @@ func hang(t *testing.T) (port string, dialed func() int) {
 	}
 }
 
-// certify makes a certificate for localhost and the pool that trusts it.
-func certify(t *testing.T) (tls.Certificate, *x509.CertPool) {
+// newCertificate makes a certificate for localhost and the pool that trusts it.
+func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -208,16 +208,16 @@ func certify(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
 }
 
-// manners are what is odd about a server.
-type manners int
+// serverQuirk are what is odd about a server.
+type serverQuirk int
 
 const (
-	sealedEars manners = iota // it must hear neither credentials nor a mail
-	rude                      // it hangs up on QUIT
+	sealedEars serverQuirk = iota // it must hear neither credentials nor a mail
+	rude                          // it hangs up on QUIT
 )
 
 // serveInClear starts a server that has no certificate.
-func serveInClear(t *testing.T, odd manners) *server {
+func serveInClear(t *testing.T, odd serverQuirk) *server {
 	t.Helper()
 	s := &server{t: t, refusals: map[string]error{}}
 	inner := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{server: s}, nil }))
@@ -228,7 +228,7 @@ func serveInClear(t *testing.T, odd manners) *server {
 	}
 	s.port = strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	if odd == rude {
-		listener = hangingUp{listener}
+		listener = closingListener{listener}
 	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = inner.Serve(listener) })
@@ -242,17 +242,17 @@ func serveInClear(t *testing.T, odd manners) *server {
 	return s
 }
 
-// hangingUp breaks a connection when it reads QUIT.
-type hangingUp struct{ net.Listener }
+// closingListener breaks a connection when it reads QUIT.
+type closingListener struct{ net.Listener }
 
-func (l hangingUp) Accept() (net.Conn, error) {
+func (l closingListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
-	return hangingUpConn{conn}, err
+	return closingConn{conn}, err
 }
 
-type hangingUpConn struct{ net.Conn }
+type closingConn struct{ net.Conn }
 
-func (c hangingUpConn) Read(b []byte) (int, error) {
+func (c closingConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if bytes.HasPrefix(b[:n], []byte("QUIT")) {
 		c.Close()

@@ -82,8 +82,8 @@ func (s *SMTP) Deliver(ctx context.Context, m Message) error {
 	if err != nil {
 		return err
 	}
-	line := &line{ctx: ctx}
-	defer line.hangUp()
+	line := &connection{ctx: ctx}
+	defer line.close()
 	client, err := gomail.NewClient(s.Host, s.options(line)...)
 	if err != nil {
 		return fmt.Errorf("set up SMTP: %w", err)
@@ -105,9 +105,9 @@ func isTimeout(err error) bool {
 	return ok && slow.Timeout()
 }
 
-func (s *SMTP) options(line *line) []gomail.Option {
+func (s *SMTP) options(line *connection) []gomail.Option {
 	all := []gomail.Option{
-		gomail.WithPort(s.Port), gomail.WithTimeout(line.left()), gomail.WithoutNoop(), gomail.WithoutRset(),
+		gomail.WithPort(s.Port), gomail.WithTimeout(line.timeLeft()), gomail.WithoutNoop(), gomail.WithoutRset(),
 		gomail.WithTLSConfig(s.tls()),
 	}
 	switch s.TLS {
@@ -136,7 +136,7 @@ func (s *SMTP) compose(m Message) (*gomail.Msg, error) {
 		return nil, fmt.Errorf("the sender of a mail: %w", err)
 	}
 	if err := message.To(m.To); err != nil {
-		return nil, fmt.Errorf("%w: the recipient of a mail: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: the recipient of a mail: %w", ErrPermanent, err)
 	}
 	message.SetMessageIDWithValue(messageID(m, s.From))
 	message.SetDateWithValue(m.CreatedAt)
@@ -155,31 +155,31 @@ func classify(err error) error {
 	}
 	own := refusal.Reason == gomail.ErrSMTPRcptTo || refusal.Reason == gomail.ErrSMTPDataClose
 	if own && refusal.ErrorCode() >= 500 {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return fmt.Errorf("%w: %w", ErrPermanent, err)
 	}
 	return err
 }
 
-// line is the one connection of a delivery. It ends with the context, whatever
-// the protocol is waiting for, and at the latest with hangUp.
-type line struct {
+// connection is the one connection of a delivery. It ends with the context, whatever
+// the protocol is waiting for, and at the latest with close.
+type connection struct {
 	ctx  context.Context
 	conn net.Conn
 	stop func() bool
 }
 
-const defaultLeft = time.Minute
+const defaultTimeLeft = time.Minute
 
-// left is how much time there is.
-func (l *line) left() time.Duration {
+// timeLeft is how much time there is.
+func (l *connection) timeLeft() time.Duration {
 	deadline, ok := l.ctx.Deadline()
 	if !ok {
-		return defaultLeft
+		return defaultTimeLeft
 	}
 	return max(time.Until(deadline), time.Millisecond)
 }
 
-func (l *line) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (l *connection) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (l *line) dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, nil
 }
 
-func (l *line) dialTLS(config *tls.Config) gomail.DialContextFunc {
+func (l *connection) dialTLS(config *tls.Config) gomail.DialContextFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := l.dial(ctx, network, address)
 		if err != nil {
@@ -199,7 +199,7 @@ func (l *line) dialTLS(config *tls.Config) gomail.DialContextFunc {
 	}
 }
 
-func (l *line) hangUp() {
+func (l *connection) close() {
 	if l.conn != nil {
 		l.stop()
 		l.conn.Close()

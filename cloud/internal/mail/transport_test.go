@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/mail"
 )
 
-func letter() mail.Message {
+func newMessage() mail.Message {
 	return mail.Message{ID: uuid.Must(uuid.NewV7()), To: "ada@example.com", Subject: "Grüße", Text: "Zeile 1\nZeile 2 ü", CreatedAt: time.Now()}
 }
 
@@ -35,7 +35,7 @@ func TestSMTPEncryptsAsItsAddressSays(t *testing.T) {
 		"nothing, when asked so": {"smtp://localhost:" + starttls.port + "?tls=none", starttls, false},
 	} {
 		before := len(test.server.received())
-		if err := dialer(t, test.address, test.server).Deliver(t.Context(), letter()); err != nil {
+		if err := dialer(t, test.address, test.server).Deliver(t.Context(), newMessage()); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -54,8 +54,8 @@ func TestSMTPSendsNothingToAServerThatIsNotTheOne(t *testing.T) {
 		"a server without STARTTLS":      dialer(t, "smtp://localhost:"+serveInClear(t, sealedEars).port, s),
 		"credentials without STARTTLS":   dialer(t, "smtp://robot:hunter2@localhost:"+serveInClear(t, sealedEars).port, s),
 	} {
-		err := transport.Deliver(t.Context(), letter())
-		if err == nil || errors.Is(err, mail.ErrRefused) {
+		err := transport.Deliver(t.Context(), newMessage())
+		if err == nil || errors.Is(err, mail.ErrPermanent) {
 			t.Errorf("%s: %v, want a failure that may pass", name, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "wrong-one")) {
@@ -69,7 +69,7 @@ func TestSMTPSendsNothingToAServerThatIsNotTheOne(t *testing.T) {
 
 func TestAGoodByeThatFailsIsNoFailure(t *testing.T) {
 	s := serveInClear(t, rude)
-	if err := dialer(t, "smtp://localhost:"+s.port+"?tls=none", s).Deliver(t.Context(), letter()); err != nil {
+	if err := dialer(t, "smtp://localhost:"+s.port+"?tls=none", s).Deliver(t.Context(), newMessage()); err != nil {
 		t.Errorf("the server took the mail, but: %v", err)
 	}
 	if n := len(s.received()); n != 1 {
@@ -82,12 +82,12 @@ func TestSMTPTellsARefusalFromATrouble(t *testing.T) {
 	transport := dialer(t, "smtp://localhost:"+s.port, s)
 	for code, forGood := range map[int]bool{421: false, 450: false, 550: true, 554: true} {
 		s.refuse("ada@example.com", reply(code, "recipient"))
-		if err := transport.Deliver(t.Context(), letter()); err == nil || errors.Is(err, mail.ErrRefused) != forGood {
+		if err := transport.Deliver(t.Context(), newMessage()); err == nil || errors.Is(err, mail.ErrPermanent) != forGood {
 			t.Errorf("%d for the recipient: %v, want for good: %v", code, err, forGood)
 		}
 		s.refuse("ada@example.com", nil)
 		s.content = reply(code, "content")
-		if err := transport.Deliver(t.Context(), letter()); err == nil || errors.Is(err, mail.ErrRefused) != forGood {
+		if err := transport.Deliver(t.Context(), newMessage()); err == nil || errors.Is(err, mail.ErrPermanent) != forGood {
 			t.Errorf("%d for the content: %v, want for good: %v", code, err, forGood)
 		}
 		s.content = nil
@@ -132,7 +132,7 @@ func TestTheDirectoryKeepsEachMailForItsOwner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mail")
 	log := &logs{}
 	d := &mail.Directory{Path: dir, From: from, Logger: slog.New(slog.NewTextHandler(log, nil))}
-	m := letter()
+	m := newMessage()
 	for range 2 { // an attempt that is repeated replaces its file
 		if err := d.Deliver(t.Context(), m); err != nil {
 			t.Fatal(err)

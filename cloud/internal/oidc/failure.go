@@ -16,17 +16,17 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// callTime bounds each call to the provider.
-const callTime = 10 * time.Second
+// callTimeout bounds each call to the provider.
+const callTimeout = 10 * time.Second
 
-// maxAnswer is how much of the provider's answer is read.
-const maxAnswer = 1 << 20
+// maxResponse is how much of the provider's answer is read.
+const maxResponse = 1 << 20
 
 // newClient returns the client for all calls. It follows no redirect: requests
 // carry the secret.
 func newClient() *http.Client {
 	return &http.Client{
-		Timeout:       callTime,
+		Timeout:       callTimeout,
 		Transport:     transport{http.DefaultTransport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -51,31 +51,31 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = res.Body.Close()
 		return nil, statusError(res.StatusCode)
 	}
-	res.Body = bounded{io.LimitReader(res.Body, maxAnswer), res.Body}
+	res.Body = limitedBody{io.LimitReader(res.Body, maxResponse), res.Body}
 	return res, nil
 }
 
-type bounded struct {
+type limitedBody struct {
 	io.Reader
 	io.Closer
 }
 
-// watchedKeys remembers why keys could not be had: the verifier keeps only the
+// keySet remembers why keys could not be had: the verifier keeps only the
 // text.
-type watchedKeys struct {
+type keySet struct {
 	oidc.KeySet
 	err error
 }
 
 // VerifySignature implements oidc.KeySet.
-func (k *watchedKeys) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	payload, err := k.KeySet.VerifySignature(ctx, jwt)
 	k.err = err
 	return payload, err
 }
 
-// unreachable reports whether a call failed rather than its answer.
-func unreachable(err error) bool {
+// isUnreachable reports whether a call failed rather than its answer.
+func isUnreachable(err error) bool {
 	_, ok := errors.AsType[*url.Error](err)
 	return ok || errors.Is(err, context.DeadlineExceeded)
 }
@@ -86,11 +86,11 @@ func failure(err error) error {
 	status := statusError(0)
 	switch {
 	case ok && call.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(brief(err), fault.Timeout, "The sign-in provider did not answer in time.")
+		return fault.Wrap(truncateError(err), fault.Timeout, "The sign-in provider did not answer in time.")
 	case ok && !errors.As(err, &status):
-		return fault.Wrap(brief(err), fault.Unavailable, "The sign-in provider cannot be reached.")
+		return fault.Wrap(truncateError(err), fault.Unavailable, "The sign-in provider cannot be reached.")
 	default:
-		return fault.Wrap(brief(err), fault.BadGateway, "The sign-in provider gave no usable answer.")
+		return fault.Wrap(truncateError(err), fault.BadGateway, "The sign-in provider gave no usable answer.")
 	}
 }
 
@@ -102,23 +102,23 @@ func refused(err error) error {
 	return failure(err)
 }
 
-// distrust is the fault of an answer that proves nothing.
-func distrust(cause error) error {
-	return fault.Wrap(brief(cause), fault.Unauthenticated, "The sign-in could not be confirmed. Start again.")
+// errUntrusted is the fault of an answer that proves nothing.
+func errUntrusted(cause error) error {
+	return fault.Wrap(truncateError(cause), fault.Unauthenticated, "The sign-in could not be confirmed. Start again.")
 }
 
-// brief is an error for the log: the libraries' texts quote whole answers.
-func brief(err error) error { return errors.New(shorten(err.Error())) }
+// truncateError is an error for the log: the libraries' texts quote whole answers.
+func truncateError(err error) error { return errors.New(truncate(err.Error())) }
 
 const maxText = 300
 
-func shorten(text string) string { return fmt.Sprintf("%.*s", maxText, text) }
+func truncate(text string) string { return fmt.Sprintf("%.*s", maxText, text) }
 
-// lenience is a boolean that some providers send as text.
-type lenience bool
+// lenientBool is a boolean that some providers send as text.
+type lenientBool bool
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (l *lenience) UnmarshalJSON(text []byte) error {
+func (l *lenientBool) UnmarshalJSON(text []byte) error {
 	*l = string(text) == `true` || string(text) == `"true"`
 	return nil
 }

@@ -35,7 +35,7 @@ func TestAProviderThatIsDownIsSaidToBe(t *testing.T) {
 			t.Run(path[1:]+" "+name, func(t *testing.T) {
 				f.Provider = oidc.New(config(f.real, f.real.Client)) // which has not asked for anything
 				attempt, params := f.begin(t, "ada")
-				f.real.Front(func(provider http.Handler) http.Handler {
+				f.real.WrapHandler(func(provider http.Handler) http.Handler {
 					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						if r.URL.Path == path {
 							answer.handler(w, r)
@@ -44,7 +44,7 @@ func TestAProviderThatIsDownIsSaidToBe(t *testing.T) {
 						provider.ServeHTTP(w, r)
 					})
 				})
-				defer f.real.Front(nil)
+				defer f.real.WrapHandler(nil)
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				if answer.kind == fault.Timeout {
 					ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -69,7 +69,7 @@ func TestAProviderThatIsDownIsSaidToBe(t *testing.T) {
 func TestTheProviderIsAskedWhatItIsOnce(t *testing.T) {
 	f := newFixture(t, oidctest.Options{})
 	var asked atomic.Int64
-	f.real.Front(func(provider http.Handler) http.Handler {
+	f.real.WrapHandler(func(provider http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/.well-known") {
 				asked.Add(1)

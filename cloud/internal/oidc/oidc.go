@@ -77,15 +77,15 @@ func (p *Provider) Start(ctx context.Context) (Attempt, string, error) {
 // is Unauthenticated. A provider that can't be reached is Unavailable, one that
 // is too slow Timeout, one that answers nonsense BadGateway.
 func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Identity, error) {
-	if a.State == "" || !same(answer.Get("state"), a.State) {
+	if a.State == "" || !equalConstantTime(answer.Get("state"), a.State) {
 		return Identity{}, fault.Field("state", "is of another sign-in, or of one that was given up")
 	}
 	if answer.Has("error") {
-		cause := errors.New(shorten(answer.Get("error")))
+		cause := errors.New(truncate(answer.Get("error")))
 		return Identity{}, fault.Wrap(cause, fault.Unauthenticated, "The sign-in provider did not sign you in.")
 	}
 	if issuer := answer.Get("iss"); issuer != "" && issuer != p.config.Issuer { // RFC 9207: mixed up with another provider
-		return Identity{}, distrust(errors.New("the answer names another issuer"))
+		return Identity{}, errUntrusted(errors.New("the answer names another issuer"))
 	}
 	d, err := p.discover(ctx)
 	if err != nil {
@@ -147,17 +147,17 @@ func (p *Provider) discover(ctx context.Context) (*discovery, error) {
 
 // claims are what is read of an ID token or of what the provider says of a user.
 type claims struct {
-	Subject         string   `json:"sub"`
-	AuthorizedParty string   `json:"azp"`
-	Email           string   `json:"email"`
-	EmailVerified   lenience `json:"email_verified"`
-	Name            string   `json:"name"`
+	Subject         string      `json:"sub"`
+	AuthorizedParty string      `json:"azp"`
+	Email           string      `json:"email"`
+	EmailVerified   lenientBool `json:"email_verified"`
+	Name            string      `json:"name"`
 }
 
 // verify checks the ID token: its signature, issuer, audience, expiry and nonce.
 func (p *Provider) verify(ctx context.Context, d *discovery, token *oauth2.Token, nonce string) (claims, error) {
 	raw, _ := token.Extra("id_token").(string)
-	keys := &watchedKeys{KeySet: d.keys}
+	keys := &keySet{KeySet: d.keys}
 	var says struct {
 		Algorithms []string `json:"id_token_signing_alg_values_supported"`
 	}
@@ -166,21 +166,21 @@ func (p *Provider) verify(ctx context.Context, d *discovery, token *oauth2.Token
 	}
 	config := &oidc.Config{ClientID: p.config.ClientID, SupportedSigningAlgs: asymmetric(says.Algorithms)}
 	id, err := oidc.NewVerifier(p.config.Issuer, keys, config).Verify(ctx, raw)
-	if unreachable(keys.err) {
+	if isUnreachable(keys.err) {
 		return claims{}, failure(keys.err)
 	}
 	if err != nil {
-		return claims{}, distrust(err)
+		return claims{}, errUntrusted(err)
 	}
-	if !same(id.Nonce, nonce) {
-		return claims{}, distrust(errors.New("the ID token has the nonce of another sign-in"))
+	if !equalConstantTime(id.Nonce, nonce) {
+		return claims{}, errUntrusted(errors.New("the ID token has the nonce of another sign-in"))
 	}
 	var c claims
 	if err := id.Claims(&c); err != nil {
-		return claims{}, distrust(err)
+		return claims{}, errUntrusted(err)
 	}
 	if c.Subject == "" || len(id.Audience) > 1 && c.AuthorizedParty != p.config.ClientID {
-		return claims{}, distrust(errors.New("the ID token was issued to another client, or to nobody"))
+		return claims{}, errUntrusted(errors.New("the ID token was issued to another client, or to nobody"))
 	}
 	return c, nil
 }
@@ -196,10 +196,12 @@ func userInfo(ctx context.Context, d *discovery, token *oauth2.Token, id claims)
 		return claims{}, failure(err)
 	}
 	if c.Subject != id.Subject { // OpenID Connect Core 5.3.2
-		return claims{}, distrust(errors.New("the provider describes somebody else"))
+		return claims{}, errUntrusted(errors.New("the provider describes somebody else"))
 	}
 	c.Name = cmp.Or(c.Name, id.Name)
 	return c, nil
 }
 
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+func equalConstantTime(a, b string) bool {
+	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
+}

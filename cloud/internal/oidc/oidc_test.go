@@ -124,7 +124,7 @@ func TestWhatProvesNothingIsRefused(t *testing.T) {
 
 // swap makes the provider answer something else in one place.
 func (f fixture) swap(path, name, value string) {
-	f.real.Front(func(provider http.Handler) http.Handler {
+	f.real.WrapHandler(func(provider http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != path {
 				provider.ServeHTTP(w, r)
@@ -191,7 +191,7 @@ func TestOnlyTheIDTokenOfThisSignInCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			attempt, answer := f.begin(t, "ada")
 			f.swap("/token", "id_token", test.token(attempt.Nonce))
-			defer f.real.Front(nil)
+			defer f.real.WrapHandler(nil)
 			got, err := f.Finish(t.Context(), attempt, answer)
 			if test.good {
 				if err != nil || got.Subject != "mallory" {
@@ -210,7 +210,7 @@ func TestTheUserInfoOfSomebodyElseIsRefused(t *testing.T) {
 		attempt, answer := f.begin(t, "ada")
 		f.swap("/me", "sub", subject)
 		_, err := f.Finish(t.Context(), attempt, answer)
-		f.real.Front(nil)
+		f.real.WrapHandler(nil)
 		if good && err != nil {
 			t.Error(err)
 		}

@@ -44,24 +44,24 @@ func (s *Service) Accept(ctx context.Context, userID uuid.UUID, token string) (O
 	}
 	var joined Organization
 	err = pg.InOrg(ctx, s.DB, asked.OrgID, func(tx *sqlx.Tx) (err error) {
-		joined, err = s.join(ctx, tx, asked.OrgID, userID, token)
+		joined, err = s.acceptInvitation(ctx, tx, asked.OrgID, userID, token)
 		return err
 	})
 	return joined, err
 }
 
-func (s *Service) join(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID, token string) (Organization, error) {
+func (s *Service) acceptInvitation(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID, token string) (Organization, error) {
 	if err := lock(ctx, tx, orgID); err != nil {
 		return Organization{}, err
 	}
-	i, err := s.open(ctx, tx, orgID, token)
+	i, err := s.findOpenInvitation(ctx, tx, orgID, token)
 	if err != nil {
 		return Organization{}, err
 	}
-	if err := refuseMember(ctx, tx, orgID, userID); err != nil {
+	if err := requireNotMember(ctx, tx, orgID, userID); err != nil {
 		return Organization{}, err
 	}
-	if err := s.requireRoom(ctx, tx, orgID, `SELECT count(*) FROM memberships WHERE organization_id = $1`); err != nil {
+	if err := s.checkMemberLimit(ctx, tx, orgID, `SELECT count(*) FROM memberships WHERE organization_id = $1`); err != nil {
 		return Organization{}, err
 	}
 	now := s.Clock.Now()
@@ -70,7 +70,7 @@ func (s *Service) join(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID
 	if err != nil {
 		return Organization{}, fmt.Errorf("make a member: %w", err)
 	}
-	if err := end(ctx, tx, orgID, i.ID, "accepted", now); err != nil {
+	if err := endInvitation(ctx, tx, orgID, i.ID, "accepted", now); err != nil {
 		return Organization{}, err
 	}
 	err = s.Audit.Record(ctx, tx, orgID, "member.joined", userID.String(), map[string]any{"role": i.Role, "invitation": i.ID})
@@ -80,7 +80,7 @@ func (s *Service) join(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID
 	return find(ctx, tx, userID, orgID)
 }
 
-func refuseMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) error {
+func requireNotMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) error {
 	var in bool
 	err := tx.GetContext(ctx, &in,
 		`SELECT EXISTS (SELECT FROM memberships WHERE organization_id = $1 AND user_id = $2)`, orgID, userID)
@@ -93,9 +93,9 @@ func refuseMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) err
 	return nil
 }
 
-// open returns the invitation with this token, or a Conflict that says why it is
+// findOpenInvitation returns the invitation with this token, or a Conflict that says why it is
 // over.
-func (s *Service) open(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, token string) (Invitation, error) {
+func (s *Service) findOpenInvitation(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, token string) (Invitation, error) {
 	var i struct {
 		Invitation
 		Outcome sql.NullString `db:"outcome"`
@@ -119,19 +119,19 @@ func (s *Service) open(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, token 
 	}
 }
 
-// openInvitation is the condition of an invitation that can be accepted at $1.
-const openInvitation = `SELECT EXISTS (SELECT FROM invitations WHERE outcome IS NULL AND expires_at > $1 AND email = $2`
+// openInvitationSQL is the condition of an invitation that can be accepted at $1.
+const openInvitationSQL = `SELECT EXISTS (SELECT FROM invitations WHERE outcome IS NULL AND expires_at > $1 AND email = $2`
 
 // HasInvitation reports whether the address has an invitation, to any
 // organization, that can be accepted.
 func (s *Service) HasInvitation(ctx context.Context, email string) (bool, error) {
-	return s.invited(ctx, openInvitation+`)`, s.Clock.Now(), emails.Normal(email))
+	return s.invited(ctx, openInvitationSQL+`)`, s.Clock.Now(), emails.Normal(email))
 }
 
 // IsInvitation reports whether the token is that of an invitation of the address
 // that can be accepted.
 func (s *Service) IsInvitation(ctx context.Context, token, email string) (bool, error) {
-	return s.invited(ctx, openInvitation+` AND token_hash = $3)`, s.Clock.Now(), emails.Normal(email), secret.Hash(token))
+	return s.invited(ctx, openInvitationSQL+` AND token_hash = $3)`, s.Clock.Now(), emails.Normal(email), secret.Hash(token))
 }
 
 func (s *Service) invited(ctx context.Context, query string, args ...any) (is bool, err error) {

@@ -49,7 +49,7 @@ func TestAcceptRefusesEachCaseInItsOwnWords(t *testing.T) {
 		f.invite(tm.id, tm.owner, email, org.Member)
 		return f.token(email)
 	}
-	accept := func(userID uuid.UUID, token string) error { return second(f.Accept(t.Context(), userID, token)) }
+	accept := func(userID uuid.UUID, token string) error { return errorOf(f.Accept(t.Context(), userID, token)) }
 
 	una := invite(address("Una"))
 	wantKind(t, "another's", accept(stranger, una), fault.Forbidden, "for another e-mail address")
@@ -102,7 +102,7 @@ func TestAcceptChecksTheLimitAgain(t *testing.T) {
 	f.invite(tm.id, tm.owner, address("Zoe"), org.Member)
 	zoe := f.user("Zoe")
 	f.limitMembers(tm.id, new(3))
-	err := second(f.Accept(t.Context(), zoe, f.token(address("Zoe"))))
+	err := errorOf(f.Accept(t.Context(), zoe, f.token(address("Zoe"))))
 	wantKind(t, "full", err, fault.Forbidden, "all the members")
 	var refusal *fault.Error
 	want := []fault.Detail{{Field: "memberLimit", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": 3, "limit": 3}}}
@@ -113,7 +113,7 @@ func TestAcceptChecksTheLimitAgain(t *testing.T) {
 		t.Errorf("details (-want +got):\n%s", diff)
 	}
 	f.limitMembers(tm.id, new(4))
-	if err := second(f.Accept(t.Context(), zoe, f.token(address("Zoe")))); err != nil {
+	if err := errorOf(f.Accept(t.Context(), zoe, f.token(address("Zoe")))); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestTheMemberLimitIsExactUnderParallelAcceptances(t *testing.T) {
 		ids, tokens = append(ids, f.user(name)), append(tokens, f.token(address(name)))
 	}
 	f.limitMembers(tm.id, new(4))
-	done, refused := f.atOnce(callers, func(i int) error { return second(f.Accept(t.Context(), ids[i], tokens[i])) })
+	done, refused := f.concurrently(callers, func(i int) error { return errorOf(f.Accept(t.Context(), ids[i], tokens[i])) })
 	if done != 1 || refused[fault.Forbidden] != callers-1 || f.count(`memberships`) != 4 {
 		t.Errorf("%d joined, %v refused, %d members; want 1, %d, 4", done, refused, f.count(`memberships`), callers-1)
 	}
@@ -142,7 +142,7 @@ func TestAnInvitationIsGoodOnceUnderParallelAcceptances(t *testing.T) {
 	tm := f.team()
 	f.invite(tm.id, tm.owner, address("Zoe"), org.Member)
 	zoe, token := f.user("Zoe"), f.token(address("Zoe"))
-	done, refused := f.atOnce(16, func(int) error { return second(f.Accept(t.Context(), zoe, token)) })
+	done, refused := f.concurrently(16, func(int) error { return errorOf(f.Accept(t.Context(), zoe, token)) })
 	if done != 1 || refused[fault.Conflict] != 15 || f.count(`memberships`) != 4 {
 		t.Errorf("%d joined, %v refused, %d members", done, refused, f.count(`memberships`))
 	}
@@ -162,14 +162,14 @@ func TestInvitesAndAcceptancesAtOnceKeepTheLimit(t *testing.T) {
 		f.invite(tm.id, tm.owner, address(name), org.Member)
 		ids, tokens = append(ids, f.user(name)), append(tokens, f.token(address(name)))
 	}
-	f.atOnce(32, func(i int) error {
+	f.concurrently(32, func(i int) error {
 		switch {
 		case i < len(ids):
-			return second(f.Accept(t.Context(), ids[i], tokens[i]))
+			return errorOf(f.Accept(t.Context(), ids[i], tokens[i]))
 		case i == 20:
 			return f.Remove(t.Context(), tm.id, tm.member, tm.member)
 		default:
-			return second(f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: uuid.NewString() + "@example.com", Role: org.Member}))
+			return errorOf(f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: uuid.NewString() + "@example.com", Role: org.Member}))
 		}
 	})
 	members, open := f.count(`memberships`), f.count(`invitations WHERE outcome IS NULL`)
@@ -183,7 +183,7 @@ func TestAnInvitationOutlivesTheAccountThatMadeIt(t *testing.T) {
 	tm := f.team()
 	f.invite(tm.id, tm.owner, address("Zoe"), org.Member)
 	f.db.MustExec(`UPDATE invitations SET invited_by = NULL`)
-	if err := second(f.Accept(t.Context(), f.user("Zoe"), f.token(address("Zoe")))); err != nil {
+	if err := errorOf(f.Accept(t.Context(), f.user("Zoe"), f.token(address("Zoe")))); err != nil {
 		t.Errorf("of a deleted account: %v", err)
 	}
 }

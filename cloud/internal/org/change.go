@@ -22,7 +22,7 @@ type Change struct {
 func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change) (Organization, error) {
 	var o Organization
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		role, err := enter(ctx, tx, orgID, userID)
+		role, err := lockForMember(ctx, tx, orgID, userID)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change)
 		_, err = tx.ExecContext(ctx,
 			`UPDATE organizations SET name = coalesce($2, name), slug = coalesce($3, slug) WHERE id = $1`, orgID, c.Name, c.Slug)
 		if pg.IsUnique(err, "organizations_slug_key") {
-			return slugTaken(*c.Slug)
+			return errSlugTaken(*c.Slug)
 		}
 		if err != nil {
 			return fmt.Errorf("rename an organization: %w", err)
@@ -54,10 +54,10 @@ func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change)
 // may (Forbidden), and slug must be the organization's own (Validation).
 //
 // The locks come in the order in which everybody else takes them: the
-// subscription, what Ending locks, and the rows that have foreign keys.
+// subscription, what Ender locks, and the rows that have foreign keys.
 func (s *Service) Delete(ctx context.Context, orgID, userID uuid.UUID, slug string) error {
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		role, err := enter(ctx, tx, orgID, userID)
+		role, err := lockForMember(ctx, tx, orgID, userID)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *Service) Delete(ctx context.Context, orgID, userID uuid.UUID, slug stri
 		if _, err := s.Limits.LockMemberLimit(ctx, tx, orgID); err != nil {
 			return err
 		}
-		if err := s.Ending.EndOrganization(ctx, tx, orgID); err != nil {
+		if err := s.Ender.EndOrganization(ctx, tx, orgID); err != nil {
 			return fmt.Errorf("end an organization: %w", err)
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM organizations WHERE id = $1`, orgID); err != nil {

@@ -29,9 +29,9 @@ type fixture struct {
 	db          *sqlx.DB // of the superuser
 	clock       *clock.Fake
 	provisioner *provisioner
-	ending      *ending
+	ending      *recordingEnder
 	mail        *outbox
-	audit       *journal
+	audit       *auditRecorder
 	users       *users
 }
 
@@ -39,7 +39,7 @@ func newFixture(t *testing.T) fixture {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
 	f := fixture{
-		t: t, db: dbtest.Open(t, dsn, pg.Options{}), mail: &outbox{}, audit: &journal{}, ending: &ending{},
+		t: t, db: dbtest.Open(t, dsn, pg.Options{}), mail: &outbox{}, audit: &auditRecorder{}, ending: &recordingEnder{},
 		clock: clock.NewFake(time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)),
 	}
 	f.users = &users{db: f.db}
@@ -48,7 +48,7 @@ func newFixture(t *testing.T) fixture {
 	f.Service = &org.Service{
 		DB:     dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}),
 		System: dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole}),
-		Clock:  f.clock, Provisioner: f.provisioner, Ending: f.ending, Limits: plans,
+		Clock:  f.clock, Provisioner: f.provisioner, Ender: f.ending, Limits: plans,
 		Users: f.users, Mail: f.mail, Audit: f.audit, PublicURL: &url.URL{Scheme: "https", Host: "cloud.example.com"},
 	}
 	return f
@@ -84,13 +84,13 @@ func (p *provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUI
 	return errors.Join(p.plans.Subscribe(ctx, tx, orgID, slug, p.clock.Now()), p.err)
 }
 
-// ending records what ends while the organization is still there; or it fails.
-type ending struct {
+// recordingEnder records what ends while the organization is still there; or it fails.
+type recordingEnder struct {
 	orgs []uuid.UUID
 	err  error
 }
 
-func (e *ending) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+func (e *recordingEnder) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
 	var id uuid.UUID
 	if err := tx.GetContext(ctx, &id, `SELECT id FROM organizations WHERE id = $1`, orgID); err != nil {
 		return err
@@ -146,13 +146,13 @@ func (f fixture) token(email string) string {
 	return ""
 }
 
-// journal keeps what was recorded, "action target".
-type journal struct {
+// auditRecorder keeps what was recorded, "action target".
+type auditRecorder struct {
 	mu      sync.Mutex
 	entries []string
 }
 
-func (j *journal) Record(_ context.Context, _ *sqlx.Tx, _ uuid.UUID, action, targetID string, _ map[string]any) error {
+func (j *auditRecorder) Record(_ context.Context, _ *sqlx.Tx, _ uuid.UUID, action, targetID string, _ map[string]any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.entries = append(j.entries, action+" "+targetID)
@@ -190,7 +190,7 @@ func (f fixture) create(userID uuid.UUID, name, slug string) org.Organization {
 	return o
 }
 
-// join makes a new user a member.
+// acceptInvitation makes a new user a member.
 func (f fixture) join(orgID uuid.UUID, name string, role org.Role) uuid.UUID {
 	f.t.Helper()
 	id := f.user(name)
@@ -261,9 +261,9 @@ func wantKind(t *testing.T, what string, err error, kind fault.Kind, text string
 	}
 }
 
-// atOnce calls fn n times at once and counts the kinds of its errors; those
+// concurrently calls fn n times at once and counts the kinds of its errors; those
 // without a kind fail the test.
-func (f fixture) atOnce(n int, fn func(i int) error) (done int, refused map[fault.Kind]int) {
+func (f fixture) concurrently(n int, fn func(i int) error) (done int, refused map[fault.Kind]int) {
 	f.t.Helper()
 	for _, pool := range []*sqlx.DB{f.DB, f.System, f.db} {
 		f.connect(pool)

@@ -53,7 +53,7 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 	}
 	token := secret.NewToken()
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		actor, err := enter(ctx, tx, orgID, actorID)
+		actor, err := lockForMember(ctx, tx, orgID, actorID)
 		if err != nil {
 			return err
 		}
@@ -63,10 +63,10 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 		if err := expire(ctx, tx, orgID, now); err != nil {
 			return err
 		}
-		if err := refuseKnown(ctx, tx, orgID, i.Email); err != nil {
+		if err := requireNotInvited(ctx, tx, orgID, i.Email); err != nil {
 			return err
 		}
-		if err := s.requireRoom(ctx, tx, orgID, `
+		if err := s.checkMemberLimit(ctx, tx, orgID, `
 			SELECT (SELECT count(*) FROM memberships WHERE organization_id = $1)
 			     + (SELECT count(*) FROM invitations WHERE organization_id = $1 AND outcome IS NULL)`); err != nil {
 			return err
@@ -110,15 +110,15 @@ func expire(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) er
 	return nil
 }
 
-// refuseKnown refuses an address that is in already, or asked already. Whoever
+// requireNotInvited refuses an address that is in already, or asked already. Whoever
 // may invite sees both lists anyway, so this tells nothing.
-func refuseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, email string) error {
+func requireNotInvited(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, email string) error {
 	var known struct {
 		Member  bool `db:"member"`
 		Invited bool `db:"invited"`
 	}
 	err := tx.GetContext(ctx, &known, `
-		SELECT EXISTS (SELECT `+members+` AND u.email = $2) AS member,
+		SELECT EXISTS (SELECT `+membersSQL+` AND u.email = $2) AS member,
 		       EXISTS (SELECT FROM invitations WHERE organization_id = $1 AND email = $2 AND outcome IS NULL) AS invited`,
 		orgID, email)
 	switch {
@@ -133,10 +133,10 @@ func refuseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, email string
 	}
 }
 
-// requireRoom refuses when the organization has as many as its memberLimit of
+// checkMemberLimit refuses when the organization has as many as its memberLimit of
 // what the query counts: the lock first, so that the count sees what all before
 // have committed (specification 8).
-func (s *Service) requireRoom(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, count string) error {
+func (s *Service) checkMemberLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, count string) error {
 	limit, err := s.Limits.LockMemberLimit(ctx, tx, orgID)
 	if err != nil || limit == nil {
 		return err

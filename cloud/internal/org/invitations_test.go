@@ -224,8 +224,8 @@ func TestTheMemberLimitIsExactUnderParallelInvites(t *testing.T) {
 	for n := range limit - 3 - 1 {
 		f.invite(tm.id, tm.owner, string(rune('a'+n))+"@example.com", org.Member)
 	}
-	done, refused := f.atOnce(callers, func(int) error {
-		return second(f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: uuid.NewString() + "@example.com", Role: org.Member}))
+	done, refused := f.concurrently(callers, func(int) error {
+		return errorOf(f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: uuid.NewString() + "@example.com", Role: org.Member}))
 	})
 	if done != 1 || refused[fault.Forbidden] != callers-1 {
 		t.Errorf("%d invited, %v refused; want 1 and %d", done, refused, callers-1)
@@ -243,7 +243,7 @@ func TestAnInviteWaitsForAChangeOfThePlan(t *testing.T) {
 	change.MustExec(`UPDATE subscriptions SET base_member_limit = 3 WHERE organization_id = $1`, tm.id)
 	result := make(chan error)
 	go func() {
-		result <- second(f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: "new@example.com", Role: org.Member}))
+		result <- errorOf(f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: "new@example.com", Role: org.Member}))
 	}()
 	for f.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
 		select {
@@ -261,8 +261,8 @@ func TestAnInviteWaitsForAChangeOfThePlan(t *testing.T) {
 func TestParallelInvitesOfOneAddressMakeOne(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
-	done, refused := f.atOnce(16, func(int) error {
-		return second(f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: "new@example.com", Role: org.Member}))
+	done, refused := f.concurrently(16, func(int) error {
+		return errorOf(f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: "new@example.com", Role: org.Member}))
 	})
 	if done != 1 || refused[fault.Conflict] != 15 || len(f.mail.mails) != 1 {
 		t.Errorf("%d invited, %v refused, %d mails", done, refused, len(f.mail.mails))

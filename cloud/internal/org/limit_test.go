@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// maker makes a user who makes organizations.
-func (f fixture) maker(verified bool) uuid.UUID {
+// newUser makes a user who makes organizations.
+func (f fixture) newUser(verified bool) uuid.UUID {
 	f.t.Helper()
 	id := uuid.Must(uuid.NewV7())
 	f.db.MustExec(`INSERT INTO users (id, email, name, created_at, email_verified_at)
@@ -19,8 +19,8 @@ func (f fixture) maker(verified bool) uuid.UUID {
 	return id
 }
 
-// makeAtOnce makes so many organizations at the same time, and returns the refusals.
-func (f fixture) makeAtOnce(userID uuid.UUID, n int) (refusals []error) {
+// createConcurrently makes so many organizations at the same time, and returns the refusals.
+func (f fixture) createConcurrently(userID uuid.UUID, n int) (refusals []error) {
 	f.t.Helper()
 	errs := make(chan error, n)
 	var all sync.WaitGroup
@@ -55,21 +55,21 @@ func (f fixture) wantLimit(errs []error, n int, field string, limit int) {
 
 func TestCreate_NeedsAVerifiedAddressForTheSecondOrganization(t *testing.T) {
 	f := newFixture(t)
-	user := f.maker(false)
-	f.wantLimit(f.makeAtOnce(user, 8), 7, "email", 1)
+	user := f.newUser(false)
+	f.wantLimit(f.createConcurrently(user, 8), 7, "email", 1)
 	f.db.MustExec(`UPDATE users SET email_verified_at = now() WHERE id = $1`, user)
-	f.wantLimit(f.makeAtOnce(user, 8), 0, "", 0)
+	f.wantLimit(f.createConcurrently(user, 8), 0, "", 0)
 }
 
 func TestCreate_StopsAtTheMostFreeOrganizationsOfAUser(t *testing.T) {
 	f := newFixture(t)
-	f.MostFree = 3
-	user, other := f.maker(true), f.maker(true)
-	f.makeAtOnce(user, 2) // on the team plan, which is not free
+	f.MaxFree = 3
+	user, other := f.newUser(true), f.newUser(true)
+	f.createConcurrently(user, 2) // on the team plan, which is not free
 	f.db.MustExec(`UPDATE subscriptions SET price_cents = 0 WHERE organization_id = (SELECT id FROM organizations ORDER BY id LIMIT 1)`)
 	f.provisioner.free = true
-	f.wantLimit(f.makeAtOnce(user, 10), 8, "freeOrganizations", 3)
-	f.wantLimit(f.makeAtOnce(other, 3), 0, "", 0)
+	f.wantLimit(f.createConcurrently(user, 10), 8, "freeOrganizations", 3)
+	f.wantLimit(f.createConcurrently(other, 3), 0, "", 0)
 	f.db.MustExec(`DELETE FROM organizations WHERE id = (SELECT id FROM organizations WHERE created_by = $1 ORDER BY id DESC LIMIT 1)`, user)
-	f.wantLimit(f.makeAtOnce(user, 5), 4, "freeOrganizations", 3)
+	f.wantLimit(f.createConcurrently(user, 5), 4, "freeOrganizations", 3)
 }

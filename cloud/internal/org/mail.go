@@ -51,8 +51,8 @@ func withArticle(r Role) string {
 	return "an " + string(r)
 }
 
-// longestName is how much of a name a mail repeats, in characters.
-const longestName = 60
+// maxQuotedName is how much of a name a mail repeats, in characters.
+const maxQuotedName = 60
 
 // quoted is a name as a mail repeats it: in quotation marks, in one line, and
 // without what a mail program takes for a link or an address. People choose the
@@ -63,8 +63,8 @@ func quoted(name string) string {
 		words[i] = unlinked(word)
 	}
 	characters := []rune(strings.Join(words, " "))
-	if len(characters) > longestName {
-		characters = append(characters[:longestName-1], '…')
+	if len(characters) > maxQuotedName {
+		characters = append(characters[:maxQuotedName-1], '…')
 	}
 	return `"` + string(characters) + `"`
 }

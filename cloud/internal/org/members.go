@@ -31,7 +31,7 @@ type MemberFilter struct {
 	Role   Role
 }
 
-const members = `
+const membersSQL = `
 	FROM memberships m JOIN users u ON u.id = m.user_id
 	WHERE m.organization_id = $1`
 
@@ -50,7 +50,7 @@ var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 // name, email or role.
 func (s *Service) Members(ctx context.Context, orgID uuid.UUID, f MemberFilter, r page.Request) (page.Page[Membership], error) {
 	result := page.Page[Membership]{Request: r, Items: []Membership{}}
-	from := members + ` AND ($2 = '' OR m.role = $2) AND (u.name ILIKE $3 OR u.email ILIKE $3)`
+	from := membersSQL + ` AND ($2 = '' OR m.role = $2) AND (u.name ILIKE $3 OR u.email ILIKE $3)`
 	pattern := "%" + likeEscaper.Replace(f.Search) + "%"
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+from, orgID, f.Role, pattern); err != nil {
@@ -73,7 +73,7 @@ func (s *Service) Members(ctx context.Context, orgID uuid.UUID, f MemberFilter, 
 func (s *Service) ChangeRole(ctx context.Context, orgID, actorID, memberID uuid.UUID, role Role) (Membership, error) {
 	var m Membership
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		actor, err := enter(ctx, tx, orgID, actorID)
+		actor, err := lockForMember(ctx, tx, orgID, actorID)
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (s *Service) ChangeRole(ctx context.Context, orgID, actorID, memberID uuid.
 		if old == role {
 			return nil
 		}
-		if err := keepAnOwner(ctx, tx, orgID, m); err != nil {
+		if err := requireAnotherOwner(ctx, tx, orgID, m); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx,
@@ -96,7 +96,7 @@ func (s *Service) ChangeRole(ctx context.Context, orgID, actorID, memberID uuid.
 			return fmt.Errorf("change a role: %w", err)
 		}
 		m.Role = role
-		if err := s.withdraw(ctx, tx, orgID, memberID, role); err != nil {
+		if err := s.revokeUnauthorizedInvitations(ctx, tx, orgID, memberID, role); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, orgID, "member.roleChanged", memberID.String(), map[string]any{"from": old, "to": role})
@@ -109,7 +109,7 @@ func (s *Service) ChangeRole(ctx context.Context, orgID, actorID, memberID uuid.
 // is NotFound. Keys that the member made stay valid.
 func (s *Service) Remove(ctx context.Context, orgID, actorID, memberID uuid.UUID) error {
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		actor, err := enter(ctx, tx, orgID, actorID)
+		actor, err := lockForMember(ctx, tx, orgID, actorID)
 		if err != nil {
 			return err
 		}
@@ -124,14 +124,14 @@ func (s *Service) Remove(ctx context.Context, orgID, actorID, memberID uuid.UUID
 				return forbidden("Only an owner removes owners and admins, and only an admin or an owner removes members.")
 			}
 		}
-		if err := keepAnOwner(ctx, tx, orgID, m); err != nil {
+		if err := requireAnotherOwner(ctx, tx, orgID, m); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2`, orgID, memberID)
 		if err != nil {
 			return fmt.Errorf("remove a member: %w", err)
 		}
-		if err := s.withdraw(ctx, tx, orgID, memberID, ""); err != nil {
+		if err := s.revokeUnauthorizedInvitations(ctx, tx, orgID, memberID, ""); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, orgID, action, memberID.String(), map[string]any{"role": m.Role})
@@ -141,7 +141,7 @@ func (s *Service) Remove(ctx context.Context, orgID, actorID, memberID uuid.UUID
 func member(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) (Membership, error) {
 	var m Membership
 	err := tx.GetContext(ctx, &m,
-		`SELECT u.id, u.email, u.name, m.role, m.created_at`+members+` AND m.user_id = $2`, orgID, userID)
+		`SELECT u.id, u.email, u.name, m.role, m.created_at`+membersSQL+` AND m.user_id = $2`, orgID, userID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Membership{}, fault.Missing("member")
 	}
@@ -151,8 +151,8 @@ func member(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) (Membersh
 	return m, nil
 }
 
-// keepAnOwner refuses to lose the last owner.
-func keepAnOwner(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, leaving Membership) error {
+// requireAnotherOwner refuses to lose the last owner.
+func requireAnotherOwner(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, leaving Membership) error {
 	if leaving.Role != Owner {
 		return nil
 	}

@@ -155,7 +155,7 @@ func TestChangesOfMembersMissWhoIsNotThere(t *testing.T) {
 	stranger := f.user("Zoe")
 	elsewhere := f.create(stranger, "Elsewhere", "elsewhere")
 	for name, err := range map[string]error{
-		"a stranger's role":       second(f.ChangeRole(t.Context(), tm.id, tm.owner, stranger, org.Admin)),
+		"a stranger's role":       errorOf(f.ChangeRole(t.Context(), tm.id, tm.owner, stranger, org.Admin)),
 		"remove a stranger":       f.Remove(t.Context(), tm.id, tm.owner, stranger),
 		"an unknown user":         f.Remove(t.Context(), tm.id, tm.owner, uuid.New()),
 		"an owner from elsewhere": f.Remove(t.Context(), tm.id, stranger, tm.member),
@@ -169,7 +169,7 @@ func TestChangesOfMembersMissWhoIsNotThere(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
 func TestTwoOwnersWhoGoAtOnceLeaveOne(t *testing.T) {
 	f := newFixture(t)
@@ -178,15 +178,15 @@ func TestTwoOwnersWhoGoAtOnceLeaveOne(t *testing.T) {
 		id := f.create(first, "Engines", "").ID
 		other := f.join(id, uuid.NewString(), org.Owner)
 		owners := []uuid.UUID{first, other}
-		done, refused := f.atOnce(2, func(i int) error {
+		done, refused := f.concurrently(2, func(i int) error {
 			me, you := owners[i], owners[1-i]
 			switch round % 4 {
 			case 0:
 				return f.Remove(t.Context(), id, me, me)
 			case 1:
-				return second(f.ChangeRole(t.Context(), id, me, me, org.Member))
+				return errorOf(f.ChangeRole(t.Context(), id, me, me, org.Member))
 			case 2: // the one who was quicker leaves the other without a right to answer
-				return second(f.ChangeRole(t.Context(), id, me, you, org.Member))
+				return errorOf(f.ChangeRole(t.Context(), id, me, you, org.Member))
 			default:
 				return f.Remove(t.Context(), id, me, you)
 			}

@@ -23,13 +23,13 @@ type Summary struct {
 	CreatedAt time.Time `db:"created_at"`
 }
 
-const summaries = `
+const summariesSQL = `
 	SELECT id, name, slug, created_at, (SELECT count(*) FROM memberships WHERE organization_id = o.id) AS members
 	FROM organizations o `
 
-// All returns a page of the organizations whose name or slug contains the text, in
+// ListAll returns a page of the organizations whose name or slug contains the text, in
 // any case, the oldest first.
-func (s *Service) All(ctx context.Context, search string, r page.Request) (page.Page[Summary], error) {
+func (s *Service) ListAll(ctx context.Context, search string, r page.Request) (page.Page[Summary], error) {
 	result := page.Page[Summary]{Request: r, Items: []Summary{}}
 	pattern := "%" + likeEscaper.Replace(search) + "%"
 	err := s.System.GetContext(ctx, &result.Total, `SELECT count(*) FROM organizations WHERE name ILIKE $1 OR slug ILIKE $1`, pattern)
@@ -37,7 +37,7 @@ func (s *Service) All(ctx context.Context, search string, r page.Request) (page.
 		return result, fmt.Errorf("count the organizations: %w", err)
 	}
 	err = s.System.SelectContext(ctx, &result.Items,
-		summaries+`WHERE name ILIKE $1 OR slug ILIKE $1 ORDER BY created_at, id LIMIT $2 OFFSET $3`, pattern, r.Limit, r.Offset())
+		summariesSQL+`WHERE name ILIKE $1 OR slug ILIKE $1 ORDER BY created_at, id LIMIT $2 OFFSET $3`, pattern, r.Limit, r.Offset())
 	if err != nil {
 		return result, fmt.Errorf("list the organizations: %w", err)
 	}
@@ -47,7 +47,7 @@ func (s *Service) All(ctx context.Context, search string, r page.Request) (page.
 // Find returns the organization with this id or slug; NotFound for none.
 func (s *Service) Find(ctx context.Context, ref string) (Summary, error) {
 	var found Summary
-	err := s.System.GetContext(ctx, &found, summaries+`WHERE id::text = $1 OR slug = $1`, strings.ToLower(ref))
+	err := s.System.GetContext(ctx, &found, summariesSQL+`WHERE id::text = $1 OR slug = $1`, strings.ToLower(ref))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Summary{}, fault.Missing("organization")
 	}

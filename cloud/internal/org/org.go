@@ -34,13 +34,13 @@ type Service struct {
 	System      *sqlx.DB // sees all of them: it finds out which one a user or a token belongs to
 	Clock       clock.Clock
 	Provisioner Provisioner
-	Ending      Ending
+	Ender       Ender
 	Limits      Limits
 	Users       Users
 	Mail        Mailer
 	Audit       Recorder
 	PublicURL   *url.URL // where people reach the service
-	MostFree    int      // the most organizations on a free plan that a user makes; 0 for no limit
+	MaxFree     int      // the most organizations on a free plan that a user makes; 0 for no limit
 }
 
 // Provisioner gives a new organization what it starts with, in the transaction
@@ -49,9 +49,9 @@ type Provisioner interface {
 	Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error
 }
 
-// Ending ends what an organization still has under way, such as live slots, in
+// Ender ends what an organization still has under way, such as live slots, in
 // the transaction that removes it.
-type Ending interface {
+type Ender interface {
 	EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error
 }
 
@@ -92,7 +92,7 @@ type NewOrganization struct {
 }
 
 // Create makes an organization that the user owns. The second one needs a verified
-// address, and there are no more than MostFree on a free plan (Forbidden, with both
+// address, and there are no more than MaxFree on a free plan (Forbidden, with both
 // numbers); what counts is who made them. A slug that is taken is a Conflict; one
 // that is made from the name gives way.
 func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganization) (Organization, error) {
@@ -106,7 +106,7 @@ func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganizatio
 	}
 	o := Organization{ID: id, Name: n.Name, Role: Owner, CreatedAt: s.Clock.Now()}
 	err = pg.InOrg(ctx, s.DB, o.ID, func(tx *sqlx.Tx) error {
-		if err := s.requireMore(ctx, tx, userID, verified); err != nil {
+		if err := s.checkOrganizationLimit(ctx, tx, userID, verified); err != nil {
 			return err
 		}
 		slug, err := insert(ctx, tx, o, n.Slug, userID)
@@ -136,7 +136,7 @@ func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganizatio
 func insert(ctx context.Context, tx *sqlx.Tx, o Organization, wanted string, userID uuid.UUID) (string, error) {
 	candidates := []string{wanted}
 	if wanted == "" {
-		candidates = slugs(o.Name)
+		candidates = slugCandidates(o.Name)
 	}
 	for _, slug := range candidates {
 		result, err := tx.ExecContext(ctx, `
@@ -149,16 +149,16 @@ func insert(ctx context.Context, tx *sqlx.Tx, o Organization, wanted string, use
 			return slug, err
 		}
 	}
-	return "", slugTaken(candidates[len(candidates)-1])
+	return "", errSlugTaken(candidates[len(candidates)-1])
 }
 
-func slugTaken(slug string) error {
+func errSlugTaken(slug string) error {
 	return fault.New(fault.Conflict, "The slug is taken.",
 		fault.Detail{Field: "slug", Code: fault.Custom, Message: "is taken", Received: slug})
 }
 
-// mine is what a member sees of an organization.
-const mine = `
+// membershipsSQL is what a member sees of an organization.
+const membershipsSQL = `
 	SELECT o.id, o.name, o.slug, o.created_at, m.role
 	FROM organizations o JOIN memberships m ON m.organization_id = o.id
 	WHERE m.user_id = $1`
@@ -175,7 +175,7 @@ func (s *Service) List(ctx context.Context, userID uuid.UUID, r page.Request) (p
 		return result, fmt.Errorf("count the organizations of a user: %w", err)
 	}
 	err = s.System.SelectContext(ctx, &result.Items,
-		mine+r.Order(sortable)+` LIMIT $2 OFFSET $3`, userID, r.Limit, r.Offset())
+		membershipsSQL+r.Order(sortable)+` LIMIT $2 OFFSET $3`, userID, r.Limit, r.Offset())
 	if err != nil {
 		return result, fmt.Errorf("list the organizations of a user: %w", err)
 	}
@@ -195,7 +195,7 @@ func (s *Service) Get(ctx context.Context, userID, orgID uuid.UUID) (Organizatio
 
 func find(ctx context.Context, tx *sqlx.Tx, userID, orgID uuid.UUID) (Organization, error) {
 	var o Organization
-	err := tx.GetContext(ctx, &o, mine+` AND o.id = $2`, userID, orgID)
+	err := tx.GetContext(ctx, &o, membershipsSQL+` AND o.id = $2`, userID, orgID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Organization{}, fault.Missing("organization")
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// keepEnded is how long an invitation that is over can still say why.
-const keepEnded = 90 * 24 * time.Hour
+// endedRetention is how long an invitation that is over can still say why.
+const endedRetention = 90 * 24 * time.Hour
 
 // RevokeInvitation makes a live invitation worthless. Only an owner revokes one
 // of an owner or an admin (Forbidden). One that is not there, or is over already,
@@ -23,7 +23,7 @@ const keepEnded = 90 * 24 * time.Hour
 func (s *Service) RevokeInvitation(ctx context.Context, orgID, actorID, id uuid.UUID) error {
 	now := s.Clock.Now()
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		actor, err := enter(ctx, tx, orgID, actorID)
+		actor, err := lockForMember(ctx, tx, orgID, actorID)
 		if err != nil {
 			return err
 		}
@@ -40,15 +40,15 @@ func (s *Service) RevokeInvitation(ctx context.Context, orgID, actorID, id uuid.
 		if !actor.manages(i.Role) {
 			return forbidden("Only an owner revokes the invitation of an owner or an admin.")
 		}
-		if err := end(ctx, tx, orgID, id, "revoked", now); err != nil {
+		if err := endInvitation(ctx, tx, orgID, id, "revoked", now); err != nil {
 			return err
 		}
 		return s.recordRevoked(ctx, tx, orgID, i)
 	})
 }
 
-// end closes an open invitation.
-func end(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID, outcome string, now time.Time) error {
+// endInvitation closes an open invitation.
+func endInvitation(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID, outcome string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE invitations SET outcome = $3, ended_at = $4
 		WHERE organization_id = $1 AND id = $2 AND outcome IS NULL`, orgID, id, outcome, now)
@@ -58,9 +58,9 @@ func end(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID, outcome string, 
 	return nil
 }
 
-// withdraw revokes the open invitations of a user that one with this role could
+// revokeUnauthorizedInvitations revokes the open invitations of a user that one with this role could
 // not make; "" is nobody's role. Else who is thrown out could come back.
-func (s *Service) withdraw(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID, role Role) error {
+func (s *Service) revokeUnauthorizedInvitations(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID, role Role) error {
 	var open []Invitation
 	err := tx.SelectContext(ctx, &open, `
 		SELECT id, email, role FROM invitations
@@ -72,7 +72,7 @@ func (s *Service) withdraw(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.
 		if role.manages(i.Role) {
 			continue
 		}
-		if err := end(ctx, tx, orgID, i.ID, "revoked", s.Clock.Now()); err != nil {
+		if err := endInvitation(ctx, tx, orgID, i.ID, "revoked", s.Clock.Now()); err != nil {
 			return err
 		}
 		if err := s.recordRevoked(ctx, tx, orgID, i); err != nil {
@@ -90,7 +90,7 @@ func (s *Service) recordRevoked(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUI
 // over for 90 days, and returns how many.
 func (s *Service) SweepInvitations(ctx context.Context) (int64, error) {
 	result, err := s.System.ExecContext(ctx,
-		`DELETE FROM invitations WHERE coalesce(ended_at, expires_at) <= $1`, s.Clock.Now().Add(-keepEnded))
+		`DELETE FROM invitations WHERE coalesce(ended_at, expires_at) <= $1`, s.Clock.Now().Add(-endedRetention))
 	if err != nil {
 		return 0, fmt.Errorf("forget invitations: %w", err)
 	}

@@ -61,8 +61,8 @@ func TestWhoLosesARoleLosesTheInvitationsItTook(t *testing.T) {
 		do   func() error
 		left []string
 	}{
-		{func() error { return second(f.ChangeRole(t.Context(), tm.id, tm.owner, boss, org.Admin)) }, []string{"keep@example.com", "m@example.com"}},
-		{func() error { return second(f.ChangeRole(t.Context(), tm.id, tm.owner, boss, org.Owner)) }, []string{"keep@example.com", "m@example.com"}},
+		{func() error { return errorOf(f.ChangeRole(t.Context(), tm.id, tm.owner, boss, org.Admin)) }, []string{"keep@example.com", "m@example.com"}},
+		{func() error { return errorOf(f.ChangeRole(t.Context(), tm.id, tm.owner, boss, org.Owner)) }, []string{"keep@example.com", "m@example.com"}},
 		{func() error { return f.Remove(t.Context(), tm.id, tm.owner, boss) }, []string{"keep@example.com"}},
 	} {
 		if err := step.do(); err != nil {

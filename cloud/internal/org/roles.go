@@ -28,13 +28,13 @@ func (r Role) manages(other Role) bool {
 	return r == Owner || r == Admin && other == Member
 }
 
-// enter begins a change of who belongs to the organization, or of the
+// lockForMember begins a change of who belongs to the organization, or of the
 // organization itself: changes queue for its row, so each one sees what those
 // before it have done. It returns the role that the user has now; who is no
 // member any more is told that there is no such organization.
 //
 // The lock leaves foreign keys alone: launches go on meanwhile.
-func enter(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) (Role, error) {
+func lockForMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) (Role, error) {
 	if err := lock(ctx, tx, orgID); err != nil {
 		return "", err
 	}

@@ -15,9 +15,9 @@ const (
 	attempts    = 4 // with a random suffix; a second collision is a freak
 )
 
-// slugs returns the slugs to try for a name: the name's own, if it has one,
+// slugCandidates returns the slugs to try for a name: the name's own, if it has one,
 // then some that end in random characters.
-func slugs(name string) []string {
+func slugCandidates(name string) []string {
 	base := slugOf(name)
 	var result []string
 	if len(base) >= slugMin {

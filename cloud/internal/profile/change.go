@@ -24,7 +24,7 @@ func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		if err != nil {
 			return err
 		}
-		if err := r.match(ifMatch); err != nil {
+		if err := r.checkVersion(ifMatch); err != nil {
 			return err
 		}
 		if err := s.patch(&r, patch); err != nil {
@@ -40,7 +40,7 @@ func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		if err := s.record(ctx, tx, updated, &r, change); err != nil {
 			return err
 		}
-		result, err = s.shown(ctx, tx, &r)
+		result, err = s.withLiveSessions(ctx, tx, &r)
 		return err
 	})
 	return result, err
@@ -64,7 +64,7 @@ func (s *Service) patch(r *row, patch json.RawMessage) error {
 	r.Version++
 	r.UpdatedAt = s.Clock.Now()
 	if password.forget {
-		return r.seal(s.Sealer, password.set)
+		return r.encryptPassword(s.Sealer, password.set)
 	}
 	return nil
 }
@@ -77,10 +77,10 @@ func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		if err != nil {
 			return err
 		}
-		if err := r.match(ifMatch); err != nil {
+		if err := r.checkVersion(ifMatch); err != nil {
 			return err
 		}
-		held, err := s.Live.HeldByProfile(ctx, tx, orgID, id)
+		held, err := s.LiveSessions.HeldByProfile(ctx, tx, orgID, id)
 		if err != nil {
 			return fmt.Errorf("look for live sessions: %w", err)
 		}
@@ -94,7 +94,7 @@ func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 	})
 }
 
-func (r *row) match(version *int64) error {
+func (r *row) checkVersion(version *int64) error {
 	if version != nil && *version != r.Version {
 		return fault.New(fault.Conflict, "The profile was changed since it was read.")
 	}

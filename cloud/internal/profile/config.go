@@ -17,11 +17,11 @@ import (
 // statement.
 type configs struct {
 	once sync.Once
-	*combine.Combiner[uuid.UUID, uuid.UUID, FoundConfig]
+	*combine.Combiner[uuid.UUID, uuid.UUID, ConfigResult]
 }
 
-// FoundConfig is a configuration, or why it can't be had.
-type FoundConfig struct {
+// ConfigResult is a configuration, or why it can't be had.
+type ConfigResult struct {
 	Config
 	Err error
 }
@@ -39,8 +39,8 @@ func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, erro
 	return found.Config, found.Err
 }
 
-func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]FoundConfig, error) {
-	return combine.Lookup(ids, func(distinct []uuid.UUID) (map[uuid.UUID]FoundConfig, error) { return s.Configs(ctx, orgID, distinct) })
+func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]ConfigResult, error) {
+	return combine.Lookup(ids, func(distinct []uuid.UUID) (map[uuid.UUID]ConfigResult, error) { return s.Configs(ctx, orgID, distinct) })
 }
 
 // configsSQL enters the organization and reads, in one round trip: every launch
@@ -52,19 +52,19 @@ CROSS JOIN LATERAL (
 	WHERE organization_id = entered.id::uuid AND id = ANY ($2) AND browser_version IS NOT NULL OFFSET 0) AS p`
 
 // Configs is Config of several profiles.
-func (s *Service) Configs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]FoundConfig, error) {
+func (s *Service) Configs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]ConfigResult, error) {
 	var rows []row
-	if err := cmp.Or(s.ForConfig, s.DB).SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(ids)); err != nil {
+	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(ids)); err != nil {
 		return nil, fmt.Errorf("read the configurations of profiles: %w", err)
 	}
-	found := make(map[uuid.UUID]FoundConfig, len(ids))
+	found := make(map[uuid.UUID]ConfigResult, len(ids))
 	for _, r := range rows {
 		config, err := s.config(r)
-		found[r.ID] = FoundConfig{config, err}
+		found[r.ID] = ConfigResult{config, err}
 	}
 	for _, id := range ids {
 		if _, ok := found[id]; !ok {
-			found[id] = FoundConfig{Err: fault.Missing("profile")}
+			found[id] = ConfigResult{Err: fault.Missing("profile")}
 		}
 	}
 	return found, nil
@@ -78,7 +78,7 @@ CROSS JOIN LATERAL (SELECT id FROM profiles WHERE organization_id = entered.id::
 // Known returns those of the ids that are profiles of the organization.
 func (s *Service) Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var known []uuid.UUID
-	if err := cmp.Or(s.ForConfig, s.DB).SelectContext(ctx, &known, knownSQL, orgID, pq.Array(ids)); err != nil {
+	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &known, knownSQL, orgID, pq.Array(ids)); err != nil {
 		return nil, fmt.Errorf("look for profiles: %w", err)
 	}
 	return known, nil
@@ -89,7 +89,7 @@ func (s *Service) config(r row) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	password, err := r.open(s.Sealer)
+	password, err := r.decryptPassword(s.Sealer)
 	if err != nil {
 		return Config{}, err
 	}

@@ -78,7 +78,7 @@ func (s *Service) draftOf(r *row) (Draft, error) {
 	if err != nil {
 		return Draft{}, err
 	}
-	password, err := r.open(s.Sealer)
+	password, err := r.decryptPassword(s.Sealer)
 	return Draft{Fields: p.Fields, ProxyPassword: password}, err
 }
 
@@ -92,7 +92,7 @@ func (s *Service) newRow(orgID uuid.UUID, createdBy *uuid.UUID, draft Draft) (*r
 	if err := r.set(draft.Fields); err != nil {
 		return nil, err
 	}
-	return r, r.seal(s.Sealer, draft.ProxyPassword)
+	return r, r.encryptPassword(s.Sealer, draft.ProxyPassword)
 }
 
 // insertWithinLimit never lets the organization have more than its
@@ -104,30 +104,30 @@ func (s *Service) insertWithinLimit(ctx context.Context, tx *sqlx.Tx, r *row) er
 		return err
 	}
 	if limit != nil {
-		counts, err := countAll(ctx, tx, r.OrganizationID)
+		counts, err := countProfiles(ctx, tx, r.OrganizationID)
 		if err != nil {
 			return err
 		}
 		if count := counts.Listed + counts.Ephemeral; count >= *limit {
-			return limitReached(count, *limit)
+			return errLimitReached(count, *limit)
 		}
 	}
 	return r.insert(ctx, tx)
 }
 
-// counts are the profiles that count to the profileLimit.
-type counts struct {
+// profileCounts are the profiles that count to the profileLimit.
+type profileCounts struct {
 	Listed    int `db:"listed"`
 	Ephemeral int `db:"ephemeral"`
 }
 
-func countAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (counts, error) {
-	var n counts
+func countProfiles(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (profileCounts, error) {
+	var n profileCounts
 	err := sqlx.GetContext(ctx, q, &n, `
 		SELECT count(*) FILTER (WHERE NOT ephemeral) AS listed, count(*) FILTER (WHERE ephemeral) AS ephemeral
 		FROM profiles WHERE organization_id = $1 AND given_up_at IS NULL`, orgID)
 	if err != nil {
-		return counts{}, fmt.Errorf("count the profiles: %w", err)
+		return profileCounts{}, fmt.Errorf("count the profiles: %w", err)
 	}
 	return n, nil
 }

@@ -43,9 +43,9 @@ func (s *Service) RemoveEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return nil
 }
 
-// GiveUpEphemeral stops counting, within tx, those of the profiles that were made
+// AbandonEphemeral stops counting, within tx, those of the profiles that were made
 // for one launch. They stay for the case that it turns out to be alive.
-func (s *Service) GiveUpEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
+func (s *Service) AbandonEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE profiles SET given_up_at = clock_timestamp() WHERE organization_id = $1 AND id = ANY($2) AND ephemeral`,
 		orgID, pq.Array(ids))

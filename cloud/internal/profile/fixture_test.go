@@ -33,7 +33,7 @@ type fixture struct {
 	user  uuid.UUID
 }
 
-func setUp(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dsn: dbtest.NewDSN(t), clock: clock.NewFake(noon), live: &liveSessions{}, user: newID()}
 	f.svc = f.service()
@@ -50,7 +50,7 @@ func (f *fixture) service() *Service {
 		f.t.Fatal(err)
 	}
 	pool := dbtest.Open(f.t, f.dsn, pg.Options{MaxOpen: 12})
-	return &Service{DB: pool, System: pool, Clock: f.clock, Sealer: box, Limits: subscriptions{pool}, Live: f.live}
+	return &Service{DB: pool, System: pool, Clock: f.clock, Sealer: box, Limits: subscriptions{pool}, LiveSessions: f.live}
 }
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
@@ -174,7 +174,7 @@ func (s subscriptions) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgI
 	return c, err
 }
 
-// liveSessions is Live by what the test says.
+// liveSessions is LiveSessions by what the test says.
 type liveSessions struct {
 	mu    sync.Mutex
 	count map[uuid.UUID]int

@@ -16,7 +16,7 @@ import (
 
 func TestTheLimitIsExactUnderParallelCreates(t *testing.T) {
 	const limit, callers, each = 25, 32, 3
-	f := setUp(t)
+	f := newFixture(t)
 	f.org = f.organization(new(limit))
 	services := []*Service{f.svc, f.service(), f.service()}
 	source := f.create(named("First"))
@@ -73,7 +73,7 @@ func add(t *testing.T, svc *Service, f *fixture, source uuid.UUID, way int) erro
 }
 
 func TestAtTheLimitEveryWayIsRefusedWithCurrentAndLimit(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	f.org = f.organization(new(1))
 	p := f.create(named("Only"))
 	for way, name := range []string{"create", "duplicate", "ephemeral"} {
@@ -89,7 +89,7 @@ func TestAtTheLimitEveryWayIsRefusedWithCurrentAndLimit(t *testing.T) {
 }
 
 func TestADuplicateIsLikeItsSource(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	source := f.create(full())
 	f.clock.Advance(time.Hour)
 	f.exec(`UPDATE profiles SET last_used_at = now(), version = 7`)
@@ -122,7 +122,7 @@ func TestTheNameOfACopyStaysInBounds(t *testing.T) {
 }
 
 func TestAnEphemeralProfileIsCountedNotListedAndRemoved(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	kept := f.create(named("Kept"))
 	id := f.ephemeral(withProxy())
 	found, err := f.svc.List(t.Context(), f.org, Filter{}, page.Request{Page: 1, Limit: 20})
@@ -149,11 +149,11 @@ func TestAnEphemeralProfileIsCountedNotListedAndRemoved(t *testing.T) {
 }
 
 func TestAnEphemeralProfileThatWasGivenUpIsNotCountedUntilItsLaunchIsBack(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	f.org = f.organization(new(2))
 	kept, id := f.create(named("Kept")), f.ephemeral(withProxy())
 	ids := []uuid.UUID{id, kept.ID}
-	f.inTx(func(tx *sqlx.Tx) error { return f.svc.GiveUpEphemeral(t.Context(), tx, f.org, ids) })
+	f.inTx(func(tx *sqlx.Tx) error { return f.svc.AbandonEphemeral(t.Context(), tx, f.org, ids) })
 	if *f.password(id) != hunter {
 		t.Error("its configuration is gone")
 	}
@@ -171,7 +171,7 @@ func TestAnEphemeralProfileThatWasGivenUpIsNotCountedUntilItsLaunchIsBack(t *tes
 	}
 	f.exec(`UPDATE profiles SET created_at = created_at - interval '1 year'`)
 	sweep(0)
-	f.inTx(func(tx *sqlx.Tx) error { return f.svc.GiveUpEphemeral(t.Context(), tx, f.org, ids) })
+	f.inTx(func(tx *sqlx.Tx) error { return f.svc.AbandonEphemeral(t.Context(), tx, f.org, ids) })
 	sweep(0)
 	f.exec(`UPDATE profiles SET given_up_at = given_up_at - interval '61 minutes'`)
 	sweep(1)
@@ -179,7 +179,7 @@ func TestAnEphemeralProfileThatWasGivenUpIsNotCountedUntilItsLaunchIsBack(t *tes
 }
 
 func TestAnEphemeralProfileGetsItsVersionFromItsLaunch(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	id := f.ephemeral(Draft{})
 	_, err := f.svc.Get(t.Context(), f.org, id)
 	wantFault(t, err, fault.NotFound)
@@ -192,7 +192,7 @@ func TestAnEphemeralProfileGetsItsVersionFromItsLaunch(t *testing.T) {
 }
 
 func TestTouchUsedKeepsTheLatestAndWaitsForNobody(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	a, b, foreign := f.create(named("A")), f.create(named("B")), f.organization(nil)
 	later := noon.Add(time.Minute)
 	touch := func(uses ...Use) {

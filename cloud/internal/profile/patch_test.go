@@ -34,7 +34,7 @@ func TestUpdateMergesThePatch(t *testing.T) {
 		"empty forgets the password": {`{"proxy":{"password":""}}`, func(p *Profile) { p.HasProxyPassword = false }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := setUp(t)
+			f := newFixture(t)
 			want := f.create(full())
 			f.clock.Advance(time.Minute)
 			got, err := f.svc.Update(t.Context(), f.org, want.ID, nil, json.RawMessage(test.patch))
@@ -62,7 +62,7 @@ func TestAPatchBringsANewPassword(t *testing.T) {
 		"with a new server": `{"proxy":{"password":"new","server":"socks5://b:1"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := setUp(t)
+			f := newFixture(t)
 			p := f.create(withProxy())
 			if _, err := f.svc.Update(t.Context(), f.org, p.ID, nil, json.RawMessage(patch)); err != nil {
 				t.Fatal(err)
@@ -73,7 +73,7 @@ func TestAPatchBringsANewPassword(t *testing.T) {
 		})
 	}
 	t.Run("with the first proxy", func(t *testing.T) {
-		f := setUp(t)
+		f := newFixture(t)
 		p := f.create(named("Bare"))
 		_, err := f.svc.Update(t.Context(), f.org, p.ID, nil, json.RawMessage(`{"proxy":{"username":"x"}}`))
 		if details := wantFault(t, err, fault.Validation).Details; len(details) != 1 || details[0].Field != "proxy.server" || details[0].Code != fault.Required {
@@ -87,7 +87,7 @@ func TestAPatchBringsANewPassword(t *testing.T) {
 }
 
 func TestAnUpdateThatIsRefusedChangesNothing(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	p := f.create(full())
 	_, err := f.svc.Update(t.Context(), f.org, p.ID, nil, json.RawMessage(`{"name":"New","os":"linux"}`))
 	wantFault(t, err, fault.Validation)
@@ -99,7 +99,7 @@ func TestAnUpdateThatIsRefusedChangesNothing(t *testing.T) {
 }
 
 func TestAnUpdateThatWaitedSeesTheNewVersion(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	p := f.create(named("P"))
 	late := make(chan error, 1)
 	f.inTx(func(tx *sqlx.Tx) error {

@@ -137,8 +137,8 @@ type Limits interface {
 	Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (Ceilings, error)
 }
 
-// Live knows which profiles run.
-type Live interface {
+// LiveSessions knows which profiles run.
+type LiveSessions interface {
 	// LiveByProfile returns how many live sessions each of the profiles has; one
 	// without any may be missing.
 	LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, profileIDs []uuid.UUID) (map[uuid.UUID]int, error)
@@ -163,14 +163,14 @@ type Recorder interface {
 // Service is the profiles of all organizations. A profile of another
 // organization is a NotFound fault, like one that does not exist.
 type Service struct {
-	DB        *sqlx.DB
-	System    *sqlx.DB // sees all organizations
-	ForConfig *sqlx.DB // what Config reads by, within one organization as DB; DB when nil
-	Clock     clock.Clock
-	Sealer    Sealer
-	Limits    Limits
-	Live      Live
-	Recorder  Recorder // of the changes that users make; nil keeps none
+	DB           *sqlx.DB
+	System       *sqlx.DB // sees all organizations
+	ConfigDB     *sqlx.DB // what Config reads by, within one organization as DB; DB when nil
+	Clock        clock.Clock
+	Sealer       Sealer
+	Limits       Limits
+	LiveSessions LiveSessions
+	Recorder     Recorder // of the changes that users make; nil keeps none
 
 	configs configs
 }

@@ -33,7 +33,7 @@ func full() Draft {
 }
 
 func TestAProfileIsReadAsItWasWritten(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	draft := full()
 	created := f.create(draft)
 	want := Profile{ID: created.ID, OrganizationID: f.org, Fields: draft.Fields, HasProxyPassword: true, Version: 1,
@@ -49,7 +49,7 @@ func TestAProfileIsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestTheProxyPasswordIsSealedAndOnlyTheConfigHasIt(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	p := f.create(withProxy())
 	var whole string
 	if err := f.svc.DB.GetContext(t.Context(), &whole, `SELECT profiles::text || encode(proxy_secret, 'escape') FROM profiles`); err != nil {
@@ -74,7 +74,7 @@ func TestTheProxyPasswordIsSealedAndOnlyTheConfigHasIt(t *testing.T) {
 }
 
 func TestAForeignProfileIsNotThere(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	p := f.create(named("Mine"))
 	foreign := f.organization(nil)
 	ctx := t.Context()
@@ -105,7 +105,7 @@ func TestAForeignProfileIsNotThere(t *testing.T) {
 }
 
 func TestFiltersNarrowTheList(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	for _, d := range []Draft{
 		{Fields: Fields{Name: "100% Cotton", Notes: "under_score", BrowserVersion: 156, OS: new("linux"), Tags: []string{"a", "b"}}},
 		{Fields: Fields{Name: "100 Wool", Notes: `back\slash`, BrowserVersion: 150, OS: new("macos"), Tags: []string{"ab"}}},
@@ -143,7 +143,7 @@ func TestFiltersNarrowTheList(t *testing.T) {
 }
 
 func TestSortsAndPages(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	versions := map[string]int32{"b": 150, "A": 156, "c": 153}
 	for _, name := range []string{"b", "A", "c"} {
 		f.clock.Advance(time.Second)
@@ -175,7 +175,7 @@ func TestSortsAndPages(t *testing.T) {
 }
 
 func TestListCountsLiveSessions(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	f.create(named("Idle"))
 	p := f.create(named("Busy"))
 	f.live.set(p.ID, 3)
@@ -186,7 +186,7 @@ func TestListCountsLiveSessions(t *testing.T) {
 }
 
 func TestDeleteWaitsForTheSessions(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	p := f.create(named("Busy"))
 	f.live.set(p.ID, 1)
 	wantFault(t, f.svc.Delete(t.Context(), f.org, p.ID, nil), fault.Conflict)
@@ -199,7 +199,7 @@ func TestDeleteWaitsForTheSessions(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	f.org = f.organization(new(3))
 	p := f.create(named("One"))
 	launched := f.ephemeral(Draft{})
@@ -209,7 +209,7 @@ func TestStats(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	f.inTx(func(tx *sqlx.Tx) error { return f.svc.GiveUpEphemeral(t.Context(), tx, f.org, []uuid.UUID{launched}) })
+	f.inTx(func(tx *sqlx.Tx) error { return f.svc.AbandonEphemeral(t.Context(), tx, f.org, []uuid.UUID{launched}) })
 	if got, err := f.svc.Stats(t.Context(), f.org); err != nil || got.EphemeralProfiles != 0 {
 		t.Errorf("%d ephemeral profiles, %v; one that was given up does not count", got.EphemeralProfiles, err)
 	}
@@ -218,7 +218,7 @@ func TestStats(t *testing.T) {
 // TestStats_AgreesWithTheListAndTheLimit: the list has as many as totalProfiles,
 // and the limit is met by the sum with ephemeralProfiles.
 func TestStats_AgreesWithTheListAndTheLimit(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	f.org = f.organization(new(3))
 	f.create(named("One"))
 	f.ephemeral(Draft{})

@@ -40,15 +40,15 @@ func (s *Service) Get(ctx context.Context, orgID, id uuid.UUID) (Profile, error)
 		if err != nil {
 			return err
 		}
-		p, err = s.shown(ctx, tx, &r)
+		p, err = s.withLiveSessions(ctx, tx, &r)
 		return err
 	})
 	return p, err
 }
 
-// shown is the row as a Profile with its live sessions counted.
-func (s *Service) shown(ctx context.Context, q sqlx.QueryerContext, r *row) (Profile, error) {
-	all, err := s.shownAll(ctx, q, r.OrganizationID, []row{*r})
+// withLiveSessions is the row as a Profile with its live sessions counted.
+func (s *Service) withLiveSessions(ctx context.Context, q sqlx.QueryerContext, r *row) (Profile, error) {
+	all, err := s.withLiveSessionsAll(ctx, q, r.OrganizationID, []row{*r})
 	if err != nil {
 		return Profile{}, err
 	}
@@ -70,19 +70,19 @@ func (s *Service) List(ctx context.Context, orgID uuid.UUID, f Filter, req page.
 		if err != nil {
 			return fmt.Errorf("list the profiles: %w", err)
 		}
-		result.Items, err = s.shownAll(ctx, tx, orgID, rows)
+		result.Items, err = s.withLiveSessionsAll(ctx, tx, orgID, rows)
 		return err
 	})
 	return result, err
 }
 
-// shownAll is shown for rows of one organization.
-func (s *Service) shownAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, rows []row) ([]Profile, error) {
+// withLiveSessionsAll is shown for rows of one organization.
+func (s *Service) withLiveSessionsAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, rows []row) ([]Profile, error) {
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
 		ids[i] = r.ID
 	}
-	live, err := s.Live.LiveByProfile(ctx, q, orgID, ids)
+	live, err := s.LiveSessions.LiveByProfile(ctx, q, orgID, ids)
 	if err != nil {
 		return nil, fmt.Errorf("count live sessions: %w", err)
 	}
@@ -118,12 +118,12 @@ func (s *Service) Stats(ctx context.Context, orgID uuid.UUID) (Stats, error) {
 		if stats.Ceilings, err = s.Limits.Ceilings(ctx, tx, orgID); err != nil {
 			return fmt.Errorf("read the limits: %w", err)
 		}
-		counts, err := countAll(ctx, tx, orgID)
+		counts, err := countProfiles(ctx, tx, orgID)
 		if err != nil {
 			return err
 		}
 		stats.TotalProfiles, stats.EphemeralProfiles = counts.Listed, counts.Ephemeral
-		if stats.ActiveProfiles, err = s.Live.LiveProfiles(ctx, tx, orgID); err != nil {
+		if stats.ActiveProfiles, err = s.LiveSessions.LiveProfiles(ctx, tx, orgID); err != nil {
 			return fmt.Errorf("count running profiles: %w", err)
 		}
 		return nil
@@ -150,8 +150,8 @@ func Names(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, ids []uu
 	return names, nil
 }
 
-// Know returns a NotFound fault unless the organization has the profile.
-func (s *Service) Know(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID) error {
+// EnsureExists returns a NotFound fault unless the organization has the profile.
+func (s *Service) EnsureExists(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID) error {
 	names, err := Names(ctx, tx, orgID, []uuid.UUID{id})
 	if err != nil {
 		return err

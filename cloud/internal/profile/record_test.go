@@ -14,13 +14,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// table is a Recorder that writes to a table, so that what is rolled back was
+// auditTable is a Recorder that writes to a table, so that what is rolled back was
 // never recorded. It refuses the action that fails.
-type table struct{ fails string }
+type auditTable struct{ fails string }
 
 var errRefused = errors.New("refused")
 
-func (r table) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
+func (r auditTable) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
 	if action == r.fails {
 		return errRefused
 	}
@@ -36,7 +36,7 @@ func (r table) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action,
 func (f *fixture) recording(fails string) (lines func() []string) {
 	f.t.Helper()
 	f.exec(`CREATE TABLE recorded (n serial, org uuid, line text)`)
-	f.svc.Recorder = table{fails}
+	f.svc.Recorder = auditTable{fails}
 	return func() []string {
 		f.t.Helper()
 		found := []string{}
@@ -48,7 +48,7 @@ func (f *fixture) recording(fails string) (lines func() []string) {
 }
 
 func TestChangesAreRecordedWithoutSecrets(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	lines := f.recording("")
 	p := f.create(withProxy())
 	copied, err := f.svc.Duplicate(t.Context(), f.org, p.ID, f.user, nil)
@@ -74,7 +74,7 @@ func TestChangesAreRecordedWithoutSecrets(t *testing.T) {
 }
 
 func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	p := f.create(named("One"))
 	f.exec(`UPDATE subscriptions SET base_profile_limit = 1`)
 	lines := f.recording("")
@@ -110,7 +110,7 @@ func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
 		deleted: func(f *fixture, id uuid.UUID) error { return f.svc.Delete(t.Context(), f.org, id, nil) },
 	} {
 		t.Run(action, func(t *testing.T) {
-			f := setUp(t)
+			f := newFixture(t)
 			p := f.create(named("One"))
 			f.recording(action)
 			if err := change(f, p.ID); !errors.Is(err, errRefused) {

@@ -122,17 +122,17 @@ func (r *row) profile() (Profile, error) {
 	return p, nil
 }
 
-// aad says where the row's secret belongs, so that it can't be opened as
+// associatedData says where the row's secret belongs, so that it can't be opened as
 // another profile's.
-func (r *row) aad() []byte { return append(r.OrganizationID[:], r.ID[:]...) }
+func (r *row) associatedData() []byte { return append(r.OrganizationID[:], r.ID[:]...) }
 
-// seal keeps the proxy password in the row; nil or empty is none.
-func (r *row) seal(s Sealer, password *string) error {
+// encryptPassword keeps the proxy password in the row; nil or empty is none.
+func (r *row) encryptPassword(s Sealer, password *string) error {
 	r.ProxySecret = nil
 	if password == nil || *password == "" {
 		return nil
 	}
-	sealed, err := s.Seal([]byte(*password), r.aad())
+	sealed, err := s.Seal([]byte(*password), r.associatedData())
 	if err != nil {
 		return fmt.Errorf("seal the proxy password of profile %s: %w", r.ID, err)
 	}
@@ -140,12 +140,12 @@ func (r *row) seal(s Sealer, password *string) error {
 	return nil
 }
 
-// open returns the proxy password; nil for none.
-func (r *row) open(s Sealer) (*string, error) {
+// decryptPassword returns the proxy password; nil for none.
+func (r *row) decryptPassword(s Sealer) (*string, error) {
 	if r.ProxySecret == nil {
 		return nil, nil
 	}
-	plain, err := s.Open(r.ProxySecret, r.aad())
+	plain, err := s.Open(r.ProxySecret, r.associatedData())
 	if err != nil {
 		return nil, fmt.Errorf("open the proxy password of profile %s: %w", r.ID, err)
 	}

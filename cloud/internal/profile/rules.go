@@ -36,7 +36,7 @@ func (f *Fields) check(prefix string) error {
 		}
 	}
 	for i, u := range f.StartURLs {
-		if !canStartAt(u) {
+		if !isStartURL(u) {
 			refuse(fmt.Sprintf("startUrls[%d]", i), "must be an http or https URL with a host, or about:blank", u)
 		}
 	}
@@ -57,7 +57,7 @@ func knownTimezone(name string) bool {
 	return err == nil
 }
 
-func canStartAt(raw string) bool {
+func isStartURL(raw string) bool {
 	if raw == "about:blank" {
 		return true
 	}
@@ -120,8 +120,8 @@ func checkProxy(p *Proxy, refuse func(field, message string, received any)) {
 	}
 }
 
-// limitReached is the refusal at the profileLimit (specification 7.3.1).
-func limitReached(current, limit int) error {
+// errLimitReached is the refusal at the profileLimit (specification 7.3.1).
+func errLimitReached(current, limit int) error {
 	return fault.Wrap(&LimitError{Current: current, Limit: limit}, fault.Forbidden,
 		"The organization has all the profiles that its plan allows.",
 		fault.Detail{

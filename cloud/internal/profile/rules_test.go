@@ -84,7 +84,7 @@ func TestALongHeaderNameIsRefusedAndClipped(t *testing.T) {
 }
 
 func TestAWrongDraftIsNotMade(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	d := named("Wrong")
 	d.Args = []string{"--proxy-server=http://a"}
 	_, err := f.svc.Create(t.Context(), f.org, f.user, d)

@@ -38,17 +38,17 @@ type accounts struct {
 	client *http.Client // holds every exchange to the document
 	url    string
 
-	journal journal // what the organizations recorded
-	outbox  outbox  // what they mailed
+	journal auditRecorder // what the organizations recorded
+	outbox  outbox        // what they mailed
 }
 
-// unserved stands for the operations of other parts.
-type unserved struct{ cloudapi.StrictServerInterface }
+// unimplemented stands for the operations of other parts.
+type unimplemented struct{ cloudapi.StrictServerInterface }
 
 // handlers are the accounts' operations, and two others in the least form that
 // shows whom the gate lets in.
 type handlers struct {
-	unserved
+	unimplemented
 	rest.Auth
 	rest.Organizations
 	rest.Members
@@ -86,7 +86,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	orgs := a.organizations(plans, address)
 	users, err := auth.New(a.db, a.clock, orgs, auth.Cost{MemoryKiB: 64, Iterations: 1})
 	must(t, err)
-	orgs.Users, users.SignUps, users.Invitations = users, auth.SignUpOpen, orgs
+	orgs.Users, users.SignUpPolicy, users.Invitations = users, auth.SignUpOpen, orgs
 	keys := &apikey.Service{DB: a.db, Clock: a.clock, Audit: &a.journal}
 	checks, err := apikey.NewAuthenticator(t.Context(), a.db, a.clock, slog.New(slog.DiscardHandler))
 	must(t, err)

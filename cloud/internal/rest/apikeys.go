@@ -49,7 +49,7 @@ func (a APIKeys) ListApiKeys(ctx context.Context, r cloudapi.ListApiKeysRequestO
 func (a APIKeys) CreateApiKey(ctx context.Context, r cloudapi.CreateApiKeyRequestObject) (cloudapi.CreateApiKeyResponseObject, error) {
 	caller := auth.CallerFrom(ctx)
 	created, secret, err := a.Keys.Create(ctx, caller.OrgID, caller.UserID,
-		apikey.NewKey{Name: r.Body.Name, ExpiresAt: inUTC(r.Body.ExpiresAt)})
+		apikey.NewKey{Name: r.Body.Name, ExpiresAt: utcTime(r.Body.ExpiresAt)})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (a APIKeys) UpdateApiKey(ctx context.Context, r cloudapi.UpdateApiKeyReques
 		if err := json.Unmarshal(sent, &change.ExpiresAt); err != nil {
 			return nil, fmt.Errorf("read expiresAt: %w", err)
 		}
-		change.ExpiresAt = inUTC(change.ExpiresAt)
+		change.ExpiresAt = utcTime(change.ExpiresAt)
 		change.NeverExpires = change.ExpiresAt == nil
 	}
 	changed, err := a.Keys.Update(ctx, auth.CallerFrom(ctx).OrgID, r.KeyId, change)
@@ -131,7 +131,7 @@ func nonEmpty(text string) *string {
 
 func apiKey(k apikey.Key) cloudapi.ApiKey {
 	return cloudapi.ApiKey{
-		Id: k.ID, Name: k.Name, Prefix: k.Prefix, LastFour: k.LastFour, CreatedBy: nullable(k.CreatedBy.UUID),
+		Id: k.ID, Name: k.Name, Prefix: k.Prefix, LastFour: k.LastFour, CreatedBy: uuidOrNil(k.CreatedBy.UUID),
 		CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, ExpiresAt: k.ExpiresAt,
 	}
 }

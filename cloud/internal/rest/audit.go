@@ -28,7 +28,7 @@ func (h Audit) ListAuditEvents(ctx context.Context, r cloudapi.ListAuditEventsRe
 	p := r.Params
 	sortBy := valueOr(p.SortBy, "createdAt")
 	found, err := h.Events.List(ctx, auth.CallerFrom(ctx).OrgID,
-		audit.Filter{Action: p.Action, ActorID: p.ActorId, TargetID: p.TargetId, From: inUTC(p.From), To: inUTC(p.To)},
+		audit.Filter{Action: p.Action, ActorID: p.ActorId, TargetID: p.TargetId, From: utcTime(p.From), To: utcTime(p.To)},
 		pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
 	if err != nil {
 		return nil, err

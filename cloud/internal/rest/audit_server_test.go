@@ -38,26 +38,26 @@ import (
 type operationsAPI struct {
 	accounts // the client
 	log      *audit.Log
-	people   people
+	people   memberDirectory
 	org      uuid.UUID
 }
 
 type operationsHandlers struct {
-	unserved
+	unimplemented
 	rest.Contact
 	rest.Audit
 	rest.Profiles
 }
 
-// people are the members, by token; each works in one organization.
-type people map[string]member
+// memberDirectory are the members, by token; each works in one organization.
+type memberDirectory map[string]member
 
 type member struct {
 	user, org uuid.UUID
 	role      string
 }
 
-func (p people) Authenticate(_ context.Context, token string) (auth.Caller, error) {
+func (p memberDirectory) Authenticate(_ context.Context, token string) (auth.Caller, error) {
 	m, ok := p[token]
 	if !ok {
 		return auth.Caller{}, fault.New(fault.Unauthenticated, "unknown")
@@ -65,7 +65,7 @@ func (p people) Authenticate(_ context.Context, token string) (auth.Caller, erro
 	return auth.Caller{UserID: m.user, Session: token, ActiveOrgID: m.org}, nil
 }
 
-func (p people) Role(_ context.Context, orgID, userID uuid.UUID) (string, error) {
+func (p memberDirectory) Role(_ context.Context, orgID, userID uuid.UUID) (string, error) {
 	for _, m := range p {
 		if m.user == userID && m.org == orgID {
 			return m.role, nil
@@ -89,7 +89,7 @@ func newOperationsAPI(t *testing.T, proxies ...netip.Prefix) *operationsAPI {
 	dsn := dbtest.NewDSN(t)
 	owner := dbtest.Open(t, dsn, pg.Options{})
 	fake := clock.NewFake(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
-	a := &operationsAPI{accounts: accounts{t: t, clock: fake, db: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})}, org: uuid.Must(uuid.NewV7()), people: people{}}
+	a := &operationsAPI{accounts: accounts{t: t, clock: fake, db: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})}, org: uuid.Must(uuid.NewV7()), people: memberDirectory{}}
 	owner.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', 'test', now())`, a.org)
 	owner.MustExec(`INSERT INTO subscriptions (organization_id, plan_id, base_profile_limit, created_at, updated_at)
 		SELECT $1, id, 10, now(), now() FROM plans WHERE slug = 'free'`, a.org)
@@ -107,7 +107,7 @@ func newOperationsAPI(t *testing.T, proxies ...netip.Prefix) *operationsAPI {
 	}}
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	must(t, err)
-	profiles := &profile.Service{DB: a.db, Clock: fake, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, Live: liveSessions{}, Recorder: a.log}
+	profiles := &profile.Service{DB: a.db, Clock: fake, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, LiveSessions: liveSessions{}, Recorder: a.log}
 	a.serve(operationsHandlers{
 		Contact: rest.Contact{Messages: &contact.Service{DB: a.db}}, Audit: rest.Audit{Events: a.log}, Profiles: rest.Profiles{Profiles: profiles},
 	}, proxies)

@@ -26,8 +26,8 @@ type accounts interface {
 	SignOut(ctx context.Context, token string) error
 	SignOutEverywhere(ctx context.Context, userID uuid.UUID) error
 	Session(ctx context.Context, token string) (auth.Session, error)
-	Presences(ctx context.Context, caller auth.Caller, r page.Request) (page.Page[auth.Presence], error)
-	EndPresence(ctx context.Context, userID, sessionID uuid.UUID) error
+	ListSessions(ctx context.Context, caller auth.Caller, r page.Request) (page.Page[auth.SessionInfo], error)
+	EndSession(ctx context.Context, userID, sessionID uuid.UUID) error
 	VerifyEmail(ctx context.Context, client auth.Client, token string) error
 	SendVerification(ctx context.Context, client auth.Client, userID uuid.UUID) error
 	RequestReset(ctx context.Context, client auth.Client, email string) error
@@ -89,7 +89,7 @@ func (a Auth) GetAuthSession(ctx context.Context, _ cloudapi.GetAuthSessionReque
 	return cloudapi.GetAuthSession200JSONResponse{Success: true, Data: cloudapi.AuthSession{
 		ExpiresAt:            session.ExpiresAt,
 		User:                 user(session.User),
-		ActiveOrganizationId: nullable(session.ActiveOrgID),
+		ActiveOrganizationId: uuidOrNil(session.ActiveOrgID),
 	}}, nil
 }
 
@@ -115,7 +115,7 @@ func signIn(s auth.Session) cloudapi.SignIn {
 		Token:                s.Token,
 		ExpiresAt:            s.ExpiresAt,
 		User:                 user(s.User),
-		ActiveOrganizationId: nullable(s.ActiveOrgID),
+		ActiveOrganizationId: uuidOrNil(s.ActiveOrgID),
 	}
 }
 
@@ -125,8 +125,8 @@ func user(u auth.User) cloudapi.User {
 	}
 }
 
-// nullable is the id, or nil for the zero one.
-func nullable(id uuid.UUID) *uuid.UUID {
+// uuidOrNil is the id, or nil for the zero one.
+func uuidOrNil(id uuid.UUID) *uuid.UUID {
 	if id == uuid.Nil {
 		return nil
 	}

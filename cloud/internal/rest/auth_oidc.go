@@ -45,8 +45,8 @@ func (s SingleSignOn) Register(e *echo.Echo) {
 	e.GET(oidcPath+"/callback", s.callback)
 }
 
-// underway is what the browser keeps while it is at the provider.
-type underway struct {
+// pendingSignIn is what the browser keeps while it is at the provider.
+type pendingSignIn struct {
 	oidc.Attempt
 	ReturnTo string
 }
@@ -60,7 +60,7 @@ func (s SingleSignOn) start(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	kept, err := json.Marshal(underway{attempt, c.QueryParam("returnTo")})
+	kept, err := json.Marshal(pendingSignIn{attempt, c.QueryParam("returnTo")})
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s SingleSignOn) callback(c echo.Context) error {
 		return errNoSingleSignOn()
 	}
 	ctx := c.Request().Context()
-	begun, err := s.begun(c)
+	begun, err := s.readPending(c)
 	if err != nil {
 		return err
 	}
@@ -92,9 +92,9 @@ func (s SingleSignOn) callback(c echo.Context) error {
 	return c.Redirect(http.StatusFound, localPath(begun.ReturnTo))
 }
 
-// begun is what this browser began with.
-func (s SingleSignOn) begun(c echo.Context) (underway, error) {
-	var u underway
+// readPending is what this browser began with.
+func (s SingleSignOn) readPending(c echo.Context) (pendingSignIn, error) {
+	var u pendingSignIn
 	cookie, err := c.Cookie(oidcCookie)
 	if err == nil {
 		var kept []byte
@@ -103,7 +103,7 @@ func (s SingleSignOn) begun(c echo.Context) (underway, error) {
 		}
 	}
 	if err != nil {
-		return underway{}, fault.Wrap(errors.New("no usable cookie "+oidcCookie), fault.Validation,
+		return pendingSignIn{}, fault.Wrap(errors.New("no usable cookie "+oidcCookie), fault.Validation,
 			"This browser has no sign-in under way, or it took too long. Start again.",
 			fault.Detail{Field: oidcCookie, Code: fault.Required, Message: "the cookie of the sign-in is missing, or it cannot be read"})
 	}

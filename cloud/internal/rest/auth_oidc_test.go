@@ -201,11 +201,11 @@ func TestSingleSignOnSaysWhoIsDown(t *testing.T) {
 	s := newSingleSignOn(t)
 	browser := s.browser()
 	back := s.atProvider(browser, "ada", "/")
-	s.provider.Front(func(http.Handler) http.Handler {
+	s.provider.WrapHandler(func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	})
 	s.get(browser, back.String()).want(t, 503, "EXTERNAL_SERVICE_ERROR")
-	s.provider.Front(func(http.Handler) http.Handler {
+	s.provider.WrapHandler(func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
 	})
 	browser = s.browser()

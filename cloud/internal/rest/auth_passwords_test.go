@@ -85,7 +85,7 @@ func (s *signInAPI) tokenFor(email string) string {
 		}
 	}
 	s.post.mu.Unlock()
-	mine := &letters{texts: kept}
+	mine := &mailbox{texts: kept}
 	return mine.token(s.t, "reset-password")
 }
 

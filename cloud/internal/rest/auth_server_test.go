@@ -35,14 +35,14 @@ import (
 // signInAPI is sign-in as in production, for users without organizations.
 type signInAPI struct {
 	accounts // the client
-	post     letters
+	post     mailbox
 	log      testenv.Log
 	provider *oidctest.Provider // nil when none is set up
 	patience time.Duration      // that a request may take; 0 for any
 }
 
 type signInHandlers struct {
-	unserved
+	unimplemented
 	rest.Auth
 }
 
@@ -65,9 +65,9 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 	t.Cleanup(server.Close)
 	public, err := url.Parse(server.URL)
 	must(t, err)
-	users, err := auth.New(s.db, s.clock, homeless{}, auth.Cost{MemoryKiB: 64, Iterations: 1})
+	users, err := auth.New(s.db, s.clock, noOrganizations{}, auth.Cost{MemoryKiB: 64, Iterations: 1})
 	must(t, err)
-	users.Mailer, users.Public, users.SignUps = &s.post, public, auth.SignUpOpen
+	users.Mailer, users.Public, users.SignUpPolicy = &s.post, public, auth.SignUpOpen
 	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	must(t, err)
 	e := s.guarded(users, public, document)
@@ -89,7 +89,7 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 
 func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *bundled.Document) *echo.Echo {
 	s.t.Helper()
-	g, err := access.New(users, noKeys{}, homeless{}, public)
+	g, err := access.New(users, noKeys{}, noOrganizations{}, public)
 	must(s.t, err)
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(s.t, err)
@@ -98,20 +98,22 @@ func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *bund
 	return e
 }
 
-// homeless are users who are members of nothing.
-type homeless struct{}
+// noOrganizations are users who are members of nothing.
+type noOrganizations struct{}
 
-func (homeless) Organizations(context.Context, uuid.UUID) ([]uuid.UUID, error) { return nil, nil }
+func (noOrganizations) Organizations(context.Context, uuid.UUID) ([]uuid.UUID, error) {
+	return nil, nil
+}
 
-func (homeless) Role(context.Context, uuid.UUID, uuid.UUID) (string, error) { return "", nil }
+func (noOrganizations) Role(context.Context, uuid.UUID, uuid.UUID) (string, error) { return "", nil }
 
-// letters keeps the mails that were sent.
-type letters struct {
+// mailbox keeps the mails that were sent.
+type mailbox struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-func (l *letters) Send(_ context.Context, _ *sqlx.Tx, to, _, text string) error {
+func (l *mailbox) Send(_ context.Context, _ *sqlx.Tx, to, _, text string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.texts = append(l.texts, "To: "+to+"\n"+text)
@@ -119,7 +121,7 @@ func (l *letters) Send(_ context.Context, _ *sqlx.Tx, to, _, text string) error 
 }
 
 // token is the token of the last mail with a link to that page.
-func (l *letters) token(t *testing.T, page string) string {
+func (l *mailbox) token(t *testing.T, page string) string {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 func (a Auth) ListAuthSessions(ctx context.Context, r cloudapi.ListAuthSessionsRequestObject) (cloudapi.ListAuthSessionsResponseObject, error) {
 	p := r.Params
 	sortBy := valueOr(p.SortBy, cloudapi.DashboardSessionSortFieldCreatedAt)
-	found, err := a.Accounts.Presences(ctx, auth.CallerFrom(ctx), pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
+	found, err := a.Accounts.ListSessions(ctx, auth.CallerFrom(ctx), pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (a Auth) ListAuthSessions(ctx context.Context, r cloudapi.ListAuthSessionsR
 
 // EndAuthSession implements the operation endAuthSession.
 func (a Auth) EndAuthSession(ctx context.Context, r cloudapi.EndAuthSessionRequestObject) (cloudapi.EndAuthSessionResponseObject, error) {
-	if err := a.Accounts.EndPresence(ctx, auth.CallerFrom(ctx).UserID, r.SessionId); err != nil {
+	if err := a.Accounts.EndSession(ctx, auth.CallerFrom(ctx).UserID, r.SessionId); err != nil {
 		return nil, err
 	}
 	return cloudapi.EndAuthSession200JSONResponse{Success: true, Data: cloudapi.Empty{}}, nil

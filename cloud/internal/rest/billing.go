@@ -22,7 +22,7 @@ type Billing struct {
 type subscriptions interface {
 	Subscription(ctx context.Context, orgID uuid.UUID) (billing.Subscription, error)
 	Invoices(ctx context.Context, orgID uuid.UUID, r page.Request) (page.Page[billing.Invoice], error)
-	AddOns(ctx context.Context, orgID uuid.UUID) ([]billing.Offered, error)
+	AddOns(ctx context.Context, orgID uuid.UUID) ([]billing.AvailableAddOn, error)
 	Checkout(ctx context.Context, orgID uuid.UUID, plan, returnURL string) (billing.Subscription, string, error)
 	ChangePlan(ctx context.Context, orgID uuid.UUID, plan string) (billing.Subscription, error)
 	Cancel(ctx context.Context, orgID uuid.UUID) (billing.Subscription, error)
@@ -76,7 +76,7 @@ func (b Billing) StartCheckout(ctx context.Context, r cloudapi.StartCheckoutRequ
 		return nil, err
 	}
 	return cloudapi.StartCheckout200JSONResponse{Success: true, Data: cloudapi.Checkout{
-		Url: somewhere(address), Subscription: subscription(now),
+		Url: stringOrNil(address), Subscription: subscription(now),
 	}}, nil
 }
 
@@ -132,13 +132,13 @@ func (b Billing) OpenBillingPortal(ctx context.Context, r cloudapi.OpenBillingPo
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.OpenBillingPortal200JSONResponse{Success: true, Data: cloudapi.BillingPortal{Url: somewhere(address)}}, nil
+	return cloudapi.OpenBillingPortal200JSONResponse{Success: true, Data: cloudapi.BillingPortal{Url: stringOrNil(address)}}, nil
 }
 
 func (b Billing) returnURL(wanted *string) string { return valueOr(wanted, b.Public.String()) }
 
-// somewhere is an address, nil for none.
-func somewhere(address string) *string {
+// stringOrNil is an address, nil for none.
+func stringOrNil(address string) *string {
 	if address == "" {
 		return nil
 	}

@@ -30,7 +30,7 @@ func subscription(s billing.Subscription) cloudapi.Subscription {
 		CreatedAt:              s.CreatedAt,
 		UpdatedAt:              s.UpdatedAt,
 	}
-	if s.Held {
+	if s.OperatorSuspended {
 		shown.Status = cloudapi.SubscriptionStatus(billing.Suspended)
 	}
 	if s.Period != nil {
@@ -45,7 +45,7 @@ func subscription(s billing.Subscription) cloudapi.Subscription {
 	return shown
 }
 
-func addOnOffer(o billing.Offered) cloudapi.AddOnOffer {
+func addOnOffer(o billing.AvailableAddOn) cloudapi.AddOnOffer {
 	offer := cloudapi.AddOnOffer{
 		Slug: o.Slug, Name: o.Name, Limit: cloudapi.PlanLimitName(o.Limit), Amount: int32(o.Amount), PriceCents: int32(o.PriceCents),
 	}

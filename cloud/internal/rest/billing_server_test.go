@@ -40,7 +40,7 @@ type billingAPI struct {
 }
 
 type billingHandlers struct {
-	unserved
+	unimplemented
 	rest.Billing
 }
 
@@ -68,7 +68,7 @@ func newBillingAPI(t *testing.T) *billingAPI {
 
 func (a *billingAPI) serve() {
 	a.t.Helper()
-	callers := people{"nobody": {user: uuid.New()}}
+	callers := memberDirectory{"nobody": {user: uuid.New()}}
 	for _, role := range []string{"owner", "admin", "member"} {
 		callers[role] = member{uuid.New(), a.org, role}
 	}

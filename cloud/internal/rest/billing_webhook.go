@@ -12,10 +12,10 @@ import (
 
 // StripeWebhook takes in the events of Stripe.
 type StripeWebhook struct {
-	Events paymentEvents
+	Events eventReceiver
 }
 
-type paymentEvents interface {
+type eventReceiver interface {
 	Receive(ctx context.Context, payload []byte, signature string) error
 }
 

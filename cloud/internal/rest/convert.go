@@ -37,7 +37,7 @@ func draftFromCreate(r cloudapi.CreateProfileRequest) profile.Draft {
 				IsMobile:          r.IsMobile,
 				HasTouch:          r.HasTouch,
 				Geolocation:       (*profile.Geolocation)(r.Geolocation),
-				Permissions:       retyped[string](valueOr(r.Permissions, nil)),
+				Permissions:       convertStrings[string](valueOr(r.Permissions, nil)),
 				ExtraHTTPHeaders:  valueOr(r.ExtraHTTPHeaders, nil),
 				IgnoreHTTPSErrors: r.IgnoreHTTPSErrors,
 				Proxy:             proxy,
@@ -96,7 +96,7 @@ func profileToAPI(p profile.Profile) cloudapi.Profile {
 		OrganizationId:    p.OrganizationID,
 		Name:              c.Name,
 		Notes:             p.Notes,
-		Tags:              filled(p.Tags),
+		Tags:              nonNil(p.Tags),
 		BrowserVersion:    c.BrowserVersion,
 		Os:                c.Os,
 		OsVersion:         c.OsVersion,
@@ -162,13 +162,13 @@ func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 		IsMobile:          p.IsMobile,
 		HasTouch:          p.HasTouch,
 		Geolocation:       (*sharedapi.Geolocation)(p.Geolocation),
-		Permissions:       retyped[sharedapi.Permission](p.Permissions),
-		ExtraHTTPHeaders:  filledMap(p.ExtraHTTPHeaders),
+		Permissions:       convertStrings[sharedapi.Permission](p.Permissions),
+		ExtraHTTPHeaders:  nonNilMap(p.ExtraHTTPHeaders),
 		IgnoreHTTPSErrors: p.IgnoreHTTPSErrors,
-		Args:              filled(p.Args),
-		StartUrls:         filled(p.StartURLs),
+		Args:              nonNil(p.Args),
+		StartUrls:         nonNil(p.StartURLs),
 		Persist:           p.Persist,
-		Metadata:          filledMap(p.Metadata),
+		Metadata:          nonNilMap(p.Metadata),
 		Version:           p.Version,
 	}
 	if p.Proxy != nil {
@@ -178,8 +178,8 @@ func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 	return config
 }
 
-// retyped is the list with another string type, never nil.
-func retyped[To, From ~string](from []From) []To {
+// convertStrings is the list with another string type, never nil.
+func convertStrings[To, From ~string](from []From) []To {
 	to := make([]To, len(from))
 	for i, s := range from {
 		to[i] = To(s)
@@ -187,27 +187,35 @@ func retyped[To, From ~string](from []From) []To {
 	return to
 }
 
-// filled is the list, never nil.
-func filled[T any](list []T) []T {
+// nonNil is the list, never nil.
+func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}
 	return list
 }
 
-// filledMap is the map, never nil.
-func filledMap(m map[string]string) map[string]string {
+// nonNilMap is the map, never nil.
+func nonNilMap(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}
 	return m
 }
 
-// inUTC is the same instant in UTC: PostgreSQL takes no offset of 16 hours and
+// utcTime is the same instant in UTC: PostgreSQL takes no offset of 16 hours and
 // more, which RFC 3339 allows.
-func inUTC(t *time.Time) *time.Time {
+func utcTime(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
 	return new(t.UTC())
+}
+
+// valueOr is what the pointer points to, or the fallback when it is nil.
+func valueOr[T any](p *T, fallback T) T {
+	if p == nil {
+		return fallback
+	}
+	return *p
 }

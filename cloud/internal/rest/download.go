@@ -34,7 +34,7 @@ func (h Releases) download(c echo.Context) error {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	w := newPatient(c.Response(), cancel)
+	w := newSlowClientWriter(c.Response(), cancel)
 	defer w.stop()
 	archive, err := h.Catalog.Open(ctx, found)
 	if err != nil {
@@ -64,25 +64,25 @@ func (h Releases) download(c echo.Context) error {
 	})
 }
 
-// stall is how long a download may stand still, on the client's side or on the
+// stallTimeout is how long a download may stand still, on the client's side or on the
 // store's.
-const stall = time.Minute
+const stallTimeout = time.Minute
 
-// patient writes a download for as long as it moves. It keeps back a 412 and a
+// slowClientWriter writes a download for as long as it moves. It keeps back a 412 and a
 // 416 of http.ServeContent, whose bodies are not ours.
-type patient struct {
+type slowClientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	timer   *time.Timer
 	refused int // the status kept back
 }
 
-func newPatient(w http.ResponseWriter, cancel func()) *patient {
-	return &patient{ResponseWriter: w, control: http.NewResponseController(w), timer: time.AfterFunc(stall, cancel)}
+func newSlowClientWriter(w http.ResponseWriter, cancel func()) *slowClientWriter {
+	return &slowClientWriter{ResponseWriter: w, control: http.NewResponseController(w), timer: time.AfterFunc(stallTimeout, cancel)}
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (p *patient) WriteHeader(status int) {
+func (p *slowClientWriter) WriteHeader(status int) {
 	if status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable {
 		p.refused = status
 		return
@@ -91,16 +91,16 @@ func (p *patient) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter.
-func (p *patient) Write(b []byte) (int, error) {
+func (p *slowClientWriter) Write(b []byte) (int, error) {
 	if p.refused != 0 {
 		return len(b), nil
 	}
-	p.timer.Reset(stall)
-	_ = p.control.SetWriteDeadline(time.Now().Add(stall)) // a recorder in a test has none
+	p.timer.Reset(stallTimeout)
+	_ = p.control.SetWriteDeadline(time.Now().Add(stallTimeout)) // a recorder in a test has none
 	return p.ResponseWriter.Write(b)
 }
 
-func (p *patient) stop() {
+func (p *slowClientWriter) stop() {
 	p.timer.Stop()
 	_ = p.control.SetWriteDeadline(time.Time{})
 }

@@ -82,11 +82,11 @@ func TestSingleSignOnHasAStatusForEachFailure(t *testing.T) {
 		func() string { browser.Jar.SetCookies(back, kept); return back.String() },
 	} {
 		for _, f := range failures {
-			s.provider.Front(func(http.Handler) http.Handler { return f.answer })
+			s.provider.WrapHandler(func(http.Handler) http.Handler { return f.answer })
 			s.patience = 300 * time.Millisecond
 			s.get(browser, step()).want(t, f.status, "EXTERNAL_SERVICE_ERROR")
 		}
-		s.provider.Front(nil)
+		s.provider.WrapHandler(nil)
 		s.patience = 0
 		back = s.atProvider(browser, "ada", "/")
 		kept = browser.Jar.Cookies(back)
@@ -170,15 +170,15 @@ func (a *billingAPI) signed(payload string) reply {
 	return a.event([]byte(payload), fmt.Sprintf("t=%d,v1=%x", now.Unix(), webhook.ComputeSignature(now, []byte(payload), stripetest.WebhookSecret)))
 }
 
-// crowded is a license whose every slot goes to somebody quicker.
-type crowded struct{ *license.Service }
+// busyLicenses is a license whose every slot goes to somebody quicker.
+type busyLicenses struct{ *license.Service }
 
-func (crowded) Authorize(context.Context, license.Request) (license.Grant, error) {
+func (busyLicenses) Authorize(context.Context, license.Request) (license.Grant, error) {
 	return license.Grant{}, fault.New(fault.Unavailable, "Too many requests for this session at once.")
 }
 
 func TestAuthorizeAnswers503WhenOthersWereAlwaysQuicker(t *testing.T) {
 	a := newLicenseAPI(t)
-	a.serve(licenseHandlers{License: rest.License{Licenses: crowded{}}})
+	a.serve(licenseHandlers{License: rest.License{Licenses: busyLicenses{}}})
 	a.ask(newID(), "profileId", a.profile).want(t, 503, "EXTERNAL_SERVICE_ERROR")
 }

@@ -41,7 +41,7 @@ type licenses interface {
 type launchProfiles interface {
 	Config(ctx context.Context, orgID, profileID uuid.UUID) (profile.Config, error)
 	CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error)
-	Know(ctx context.Context, tx *sqlx.Tx, orgID, profileID uuid.UUID) error
+	EnsureExists(ctx context.Context, tx *sqlx.Tx, orgID, profileID uuid.UUID) error
 }
 
 // AuthorizeLaunch implements the operation authorizeLaunch.
@@ -82,7 +82,7 @@ func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (li
 	for _, end := range valueOr(body.Ends, nil) {
 		req.Ends = append(req.Ends, license.EndReport{
 			OrgID: caller.OrgID, ProfileID: end.ProfileId, SessionID: end.SessionId, Status: license.Status(valueOr(end.Status, "")),
-			EndReason: license.EndReason(valueOr(end.EndReason, "")), EndedAt: inUTC(end.EndedAt),
+			EndReason: license.EndReason(valueOr(end.EndReason, "")), EndedAt: utcTime(end.EndedAt),
 		})
 	}
 	if body.Spec == nil {
@@ -146,13 +146,13 @@ func (h License) ListLicenseSessions(ctx context.Context, _ cloudapi.ListLicense
 func (h License) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
 	result, err := h.Licenses.Heartbeat(ctx, license.HeartbeatReport{
 		OrgID: auth.CallerFrom(ctx).OrgID, MachineID: r.Body.MachineId, BootID: r.Body.BootId,
-		Seq: r.Body.Seq, Sessions: r.Body.Sessions, Predecessors: predecessors(r.Body.PreviousBootIds),
+		Seq: r.Body.Seq, Sessions: r.Body.Sessions, Predecessors: previousBoots(r.Body.PreviousBootIds),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return cloudapi.HeartbeatLicenseSessions200JSONResponse{Success: true, Data: cloudapi.Heartbeat{
-		Applied: result.Applied, Accepted: filled(result.Accepted), Released: filled(result.Released), Unknown: filled(result.Unknown),
+		Applied: result.Applied, Accepted: nonNil(result.Accepted), Released: nonNil(result.Released), Unknown: nonNil(result.Unknown),
 		NextHeartbeatSeconds: int32(result.Next.Seconds()),
 	}}, nil
 }
@@ -174,9 +174,9 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 	session, err := h.Licenses.Start(ctx, license.StartReport{
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
 		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
-		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt.UTC(), Predecessors: predecessors(body.PreviousBootIds),
+		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt.UTC(), Predecessors: previousBoots(body.PreviousBootIds),
 		RequireProfile: func(ctx context.Context, tx *sqlx.Tx) error {
-			return h.Profiles.Know(ctx, tx, caller.OrgID, r.ProfileId)
+			return h.Profiles.EnsureExists(ctx, tx, caller.OrgID, r.ProfileId)
 		},
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 	}, nil
 }
 
-func predecessors(told *cloudapi.PreviousBootIds) license.Predecessors {
+func previousBoots(told *cloudapi.PreviousBootIds) license.Predecessors {
 	return license.Predecessors{Known: told != nil, Boots: valueOr(told, nil)}
 }
 
@@ -200,7 +200,7 @@ func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSes
 	if r.Body != nil {
 		report.Status = license.Status(valueOr(r.Body.Status, ""))
 		report.EndReason = license.EndReason(valueOr(r.Body.EndReason, ""))
-		report.EndedAt = inUTC(r.Body.EndedAt)
+		report.EndedAt = utcTime(r.Body.EndedAt)
 	}
 	session, err := h.Licenses.End(ctx, report)
 	if err != nil {

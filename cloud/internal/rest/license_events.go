@@ -33,7 +33,7 @@ func (h License) GetLicenseSlot(ctx context.Context, r cloudapi.GetLicenseSlotRe
 func (h License) ListLicenseEvents(ctx context.Context, r cloudapi.ListLicenseEventsRequestObject) (cloudapi.ListLicenseEventsResponseObject, error) {
 	p := r.Params
 	found, err := h.Licenses.Events(ctx, auth.CallerFrom(ctx).OrgID,
-		license.EventFilter{Kind: (*license.EventKind)(p.Kind), MachineID: p.MachineId, SessionID: p.SessionId, From: inUTC(p.From), To: inUTC(p.To)},
+		license.EventFilter{Kind: (*license.EventKind)(p.Kind), MachineID: p.MachineId, SessionID: p.SessionId, From: utcTime(p.From), To: utcTime(p.To)},
 		pageapi.Request(p.Page, p.Limit, string(valueOr(p.SortBy, "at")), p.SortOrder))
 	if err != nil {
 		return nil, err

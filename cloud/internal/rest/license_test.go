@@ -31,14 +31,14 @@ type licenseAPI struct {
 }
 
 type licenseHandlers struct {
-	unserved
+	unimplemented
 	rest.License
 }
 
-// launched has profiles launched as the assembled cloud does.
-type launched struct{ *profile.Service }
+// ephemeralProfiles has profiles launched as the assembled cloud does.
+type ephemeralProfiles struct{ *profile.Service }
 
-func (l launched) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
+func (l ephemeralProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
 	id, err := l.Service.CreateEphemeral(ctx, tx, orgID, draft)
 	if full, ok := errors.AsType[*profile.LimitError](err); ok {
 		return uuid.Nil, license.ProfileLimitError{Current: full.Current, Limit: full.Limit}
@@ -46,7 +46,7 @@ func (l launched) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return id, err
 }
 
-func (l launched) Prepare(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]license.Prepared, error) {
+func (l ephemeralProfiles) Prepare(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]license.Prepared, error) {
 	found, err := l.Configs(ctx, orgID, ids)
 	prepared := map[uuid.UUID]license.Prepared{}
 	for id, each := range found {
@@ -55,19 +55,19 @@ func (l launched) Prepare(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID)
 	return prepared, err
 }
 
-// nobody listens.
-type nobody struct{}
+// noObserver listens.
+type noObserver struct{}
 
-func (nobody) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
-func (nobody) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
+func (noObserver) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
+func (noObserver) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
 
 func newLicenseAPI(t *testing.T) *licenseAPI {
 	t.Helper()
 	a := &licenseAPI{profilesAPI: newProfilesAPI(t), boot: newID()}
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	must(t, err)
-	profiles := &profile.Service{DB: a.db, Clock: a.clock, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, Live: a.live}
-	licenses, err := license.New(t.Context(), a.db, nobody{}, slog.New(slog.DiscardHandler), license.Options{Profiles: launched{profiles}, KnownProfiles: profiles})
+	profiles := &profile.Service{DB: a.db, Clock: a.clock, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, LiveSessions: a.live}
+	licenses, err := license.New(t.Context(), a.db, noObserver{}, slog.New(slog.DiscardHandler), license.Options{Profiles: ephemeralProfiles{profiles}, KnownProfiles: profiles})
 	must(t, err)
 	t.Cleanup(func() { licenses.Close() })
 	tx, err := a.db.Beginx()
@@ -76,7 +76,7 @@ func newLicenseAPI(t *testing.T) *licenseAPI {
 	must(t, licenses.SetLimit(t.Context(), tx, a.org, &two))
 	must(t, tx.Commit())
 	a.profile = a.create(map[string]any{"name": "Checkout", "browserVersion": 156}).Id
-	a.license = rest.License{Licenses: licenses, Profiles: launched{profiles}}
+	a.license = rest.License{Licenses: licenses, Profiles: ephemeralProfiles{profiles}}
 	a.serve(licenseHandlers{License: a.license})
 	return a
 }
@@ -251,10 +251,10 @@ func TestAuthorize_BothSelectorsAreAnInvalidUnion(t *testing.T) {
 	a.do("POST", "/v1/license/authorize", a.worker, request).want(t, 200, "")
 }
 
-// unread makes profiles whose configuration can't be read.
-type unread struct{ launched }
+// failingConfig makes profiles whose configuration can't be read.
+type failingConfig struct{ ephemeralProfiles }
 
-func (unread) Config(context.Context, uuid.UUID, uuid.UUID) (profile.Config, error) {
+func (failingConfig) Config(context.Context, uuid.UUID, uuid.UUID) (profile.Config, error) {
 	return profile.Config{}, errors.New("the database is away")
 }
 
@@ -262,7 +262,7 @@ func TestASlotIsGivenBackWhenItsGrantCantBeTold(t *testing.T) {
 	a := newLicenseAPI(t)
 	session, spec := newID(), map[string]any{"browserVersion": 156}
 	readable, broken := a.license, a.license
-	broken.Profiles = unread{a.license.Profiles.(launched)}
+	broken.Profiles = failingConfig{a.license.Profiles.(ephemeralProfiles)}
 	a.serve(licenseHandlers{License: broken})
 	a.ask(session, "spec", spec).want(t, 500, "INTERNAL_ERROR")
 	for deadline := time.Now().Add(10 * time.Second); a.overview().Current > 0; time.Sleep(10 * time.Millisecond) {

@@ -20,27 +20,27 @@ import (
 // that the test reads. Users come later: they need it themselves.
 func (a *accounts) organizations(plans *plan.Service, public *url.URL) *org.Service {
 	return &org.Service{
-		DB: a.db, System: a.db, Clock: a.clock, Provisioner: freePlan{plans, a.clock}, Ending: &a.journal, Limits: plans,
+		DB: a.db, System: a.db, Clock: a.clock, Provisioner: freePlan{plans, a.clock}, Ender: &a.journal, Limits: plans,
 		Mail: &a.outbox, Audit: &a.journal, PublicURL: public,
 	}
 }
 
-// journal keeps the actions that were recorded, and the organizations that
+// auditRecorder keeps the actions that were recorded, and the organizations that
 // ended.
-type journal struct {
+type auditRecorder struct {
 	mu      sync.Mutex
 	actions []string
 	ended   []uuid.UUID
 }
 
-func (j *journal) Record(_ context.Context, _ *sqlx.Tx, _ uuid.UUID, action, _ string, _ map[string]any) error {
+func (j *auditRecorder) Record(_ context.Context, _ *sqlx.Tx, _ uuid.UUID, action, _ string, _ map[string]any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.actions = append(j.actions, action)
 	return nil
 }
 
-func (j *journal) EndOrganization(_ context.Context, _ *sqlx.Tx, orgID uuid.UUID) error {
+func (j *auditRecorder) EndOrganization(_ context.Context, _ *sqlx.Tx, orgID uuid.UUID) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.ended = append(j.ended, orgID)

@@ -44,7 +44,7 @@ type profilesAPI struct {
 }
 
 type profileHandlers struct {
-	unserved
+	unimplemented
 	rest.Profiles
 	rest.Sessions
 }
@@ -56,7 +56,7 @@ func newProfilesAPI(t *testing.T) *profilesAPI {
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	must(t, err)
 	a.feed = &activity.Feed{DB: a.db, Clock: fake}
-	service := &profile.Service{DB: a.db, Clock: fake, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, Live: a.live}
+	service := &profile.Service{DB: a.db, Clock: fake, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, LiveSessions: a.live}
 	_, err = a.db.Exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '', now())`, a.user)
 	must(t, err)
 	a.org = a.organization()

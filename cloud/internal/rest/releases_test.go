@@ -46,7 +46,7 @@ type releasesAPI struct {
 }
 
 type releaseHandlers struct {
-	unserved
+	unimplemented
 	rest.Releases
 }
 

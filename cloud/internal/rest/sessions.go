@@ -27,7 +27,7 @@ type feed interface {
 // ListSessions implements the operation listSessions.
 func (h Sessions) ListSessions(ctx context.Context, r cloudapi.ListSessionsRequestObject) (cloudapi.ListSessionsResponseObject, error) {
 	p := r.Params
-	filter := activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, From: inUTC(p.From), To: inUTC(p.To)}
+	filter := activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, From: utcTime(p.From), To: utcTime(p.To)}
 	request := pageapi.Request(p.Page, p.Limit, string(valueOr(p.SortBy, "startedAt")), p.SortOrder)
 	var found activity.Listing
 	var err error

@@ -16,12 +16,12 @@ type item = api.SubscriptionUpdateItemParams
 // and charged at once; when that can't be paid, nothing changes.
 func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to billing.Plan) (billing.Outcome, error) {
 	if to.PriceCents == 0 {
-		return p.end(ctx, s)
+		return p.endSubscription(ctx, s)
 	}
 	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
 		keys := map[string]string{} // by the id of the item
 		for _, i := range now.Items.Data {
-			plan, addOn := meaning(i.Price)
+			plan, addOn := parseKey(i.Price)
 			switch {
 			case plan == "":
 			case addOn == "":
@@ -32,13 +32,13 @@ func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to bi
 				keys[i.ID] = ""
 			}
 		}
-		return p.repriced(ctx, now, keys)
+		return p.repriceItems(ctx, now, keys)
 	})
 }
 
-// end ends the subscription at once; without one, it closes the page to pay at.
+// endSubscription ends the subscription at once; without one, it closes the page to pay at.
 // The rest of a period is credited when it was paid for.
-func (p *Provider) end(ctx context.Context, s billing.Subscription) (billing.Outcome, error) {
+func (p *Provider) endSubscription(ctx context.Context, s billing.Subscription) (billing.Outcome, error) {
 	if s.RemoteID == "" {
 		err := p.closeCheckout(ctx, s.CheckoutID)
 		s.CheckoutID = ""
@@ -47,14 +47,14 @@ func (p *Provider) end(ctx context.Context, s billing.Subscription) (billing.Out
 	paid := s.Status == billing.Active
 	_, err := p.client.V1Subscriptions.Cancel(ctx, s.RemoteID, &api.SubscriptionCancelParams{Prorate: &paid, InvoiceNow: &paid})
 	if err != nil {
-		return billing.Outcome{}, external("end a subscription", err)
+		return billing.Outcome{}, providerError("end a subscription", err)
 	}
 	return billing.Outcome{}, nil
 }
 
-// repriced gives the items the prices of these keys, and ends those whose key
+// repriceItems gives the items the prices of these keys, and ends those whose key
 // is empty. Items without a key stay as they are.
-func (p *Provider) repriced(ctx context.Context, now *api.Subscription, keys map[string]string) ([]*item, error) {
+func (p *Provider) repriceItems(ctx context.Context, now *api.Subscription, keys map[string]string) ([]*item, error) {
 	var wanted []string
 	for _, key := range keys {
 		if key != "" {
@@ -85,7 +85,7 @@ func (p *Provider) AddAddOn(ctx context.Context, s billing.Subscription, o billi
 	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
 		plan := ""
 		for _, i := range now.Items.Data {
-			of, addOn := meaning(i.Price)
+			of, addOn := parseKey(i.Price)
 			if addOn == o.Slug {
 				return []*item{{ID: &i.ID, Quantity: new(i.Quantity + int64(quantity))}}, nil
 			}
@@ -103,7 +103,7 @@ func (p *Provider) AddAddOn(ctx context.Context, s billing.Subscription, o billi
 func (p *Provider) RemoveAddOn(ctx context.Context, s billing.Subscription, slug string) (billing.Outcome, error) {
 	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
 		for _, i := range now.Items.Data {
-			if _, addOn := meaning(i.Price); addOn == slug {
+			if _, addOn := parseKey(i.Price); addOn == slug {
 				return []*item{{ID: &i.ID, Deleted: new(true)}}, nil
 			}
 		}
@@ -115,7 +115,7 @@ func (p *Provider) RemoveAddOn(ctx context.Context, s billing.Subscription, slug
 func (p *Provider) SetCancel(ctx context.Context, s billing.Subscription, cancel bool) (billing.Outcome, error) {
 	_, err := p.client.V1Subscriptions.Update(ctx, s.RemoteID, &api.SubscriptionUpdateParams{CancelAtPeriodEnd: &cancel})
 	if err != nil {
-		return billing.Outcome{}, external("cancel or resume a subscription", err)
+		return billing.Outcome{}, providerError("cancel or resume a subscription", err)
 	}
 	return billing.Outcome{}, nil
 }
@@ -128,7 +128,7 @@ func (p *Provider) update(ctx context.Context, s billing.Subscription, edit func
 	}
 	now, err := p.client.V1Subscriptions.Retrieve(ctx, s.RemoteID, nil)
 	if err != nil {
-		return billing.Outcome{}, external("read a subscription", err)
+		return billing.Outcome{}, providerError("read a subscription", err)
 	}
 	items, err := edit(now)
 	if err != nil || len(items) == 0 {
@@ -143,7 +143,7 @@ func (p *Provider) update(ctx context.Context, s billing.Subscription, edit func
 		params.CancelAtPeriodEnd = new(false)
 	}
 	if _, err := p.client.V1Subscriptions.Update(ctx, s.RemoteID, params); err != nil {
-		return billing.Outcome{}, external("change a subscription", err)
+		return billing.Outcome{}, providerError("change a subscription", err)
 	}
 	return billing.Outcome{}, nil
 }

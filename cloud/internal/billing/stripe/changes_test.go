@@ -22,7 +22,7 @@ func TestStripeIsRefusedWithoutItsSecrets(t *testing.T) {
 }
 
 // last is the form of the last request of that kind.
-func (h *house) last(route string) url.Values {
+func (h *fixture) last(route string) url.Values {
 	h.t.Helper()
 	sent := h.stripe.Requests(route)
 	if len(sent) == 0 {
@@ -31,7 +31,7 @@ func (h *house) last(route string) url.Values {
 	return sent[len(sent)-1].Form
 }
 
-func (h *house) wantForm(route string, want map[string]string) {
+func (h *fixture) wantForm(route string, want map[string]string) {
 	h.t.Helper()
 	got := map[string]string{}
 	for name, values := range h.last(route) {
@@ -41,7 +41,7 @@ func (h *house) wantForm(route string, want map[string]string) {
 }
 
 func TestCheckoutIsOnStripesPageAndChangesNothingUntilTheEvent(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.stripe.Answer("POST /v1/checkout/sessions", map[string]any{"url": "https://checkout.stripe.com/c/pay/cs_1"})
 	s, address, err := h.Checkout(t.Context(), h.org, "team", back)
 	if err != nil || address != "https://checkout.stripe.com/c/pay/cs_1" || s.Plan.Slug != "free" || s.Paid() {
@@ -55,7 +55,7 @@ func TestCheckoutIsOnStripesPageAndChangesNothingUntilTheEvent(t *testing.T) {
 	if sent := h.stripe.Requests("POST /v1/checkout/sessions"); sent[0].IdempotencyKey == "" {
 		t.Error("without an idempotency key")
 	}
-	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("checkout.session.completed", subscriptionID))
 	s = h.sub()
 	diff(t, "period", &billing.Period{Anchor: began, Start: began, End: ends}, s.Period)
@@ -68,8 +68,8 @@ func TestCheckoutIsOnStripesPageAndChangesNothingUntilTheEvent(t *testing.T) {
 }
 
 func TestThereIsOnePageToPayAt(t *testing.T) {
-	h := open(t)
-	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1)) // no event has told of it
+	h := newFixture(t)
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1)) // no event has told of it
 	for i, c := range []struct {
 		status string // of the page before
 		closed int
@@ -77,7 +77,7 @@ func TestThereIsOnePageToPayAt(t *testing.T) {
 	}{{"", 0, 0}, {"open", 1, 0}, {"expired", 0, 0}, {"complete", 0, fault.Conflict}} {
 		h.stripe.Answer("POST /v1/checkout/sessions", map[string]any{"id": fmt.Sprint("cs_", i)})
 		before := fmt.Sprint("cs_", i-1)
-		h.page(before, c.status, subscriptionID)
+		h.setCheckout(before, c.status, subscriptionID)
 		_, _, err := h.Checkout(t.Context(), h.org, "team", back)
 		if c.kind != 0 {
 			wantFault(t, c.status, err, c.kind)
@@ -88,8 +88,8 @@ func TestThereIsOnePageToPayAt(t *testing.T) {
 			t.Errorf("%s: closed %d times, want %d", c.status, n, c.closed)
 		}
 	}
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
 	if _, _, err := h.Checkout(t.Context(), h.org, "team", back); err != nil { // what was paid is in the books
 		t.Error(err)
@@ -97,9 +97,9 @@ func TestThereIsOnePageToPayAt(t *testing.T) {
 }
 
 func TestAKnownCustomerStaysTheSame(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
 	if _, _, err := h.Checkout(t.Context(), h.org, "team", back); err != nil {
 		t.Fatal(err)
@@ -110,14 +110,14 @@ func TestAKnownCustomerStaysTheSame(t *testing.T) {
 }
 
 func TestAChangeOfPlanIsOneRequestThatTakesTheAddOnsAlong(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	items := []map[string]any{
 		item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 2),
 		item("si_3", "svc:team:gone", 100, 1), item("si_4", "other", 1, 1),
 	}
 	h.exec(`UPDATE plans SET add_ons = add_ons || '[{"slug": "gone", "name": "Gone", "limit": "memberLimit", "amount": 1, "priceCents": 100}]' WHERE slug = 'team'`)
-	h.subscribed(items...)
-	h.books(subscriptionID, "active", items...)["cancel_at_period_end"] = true
+	h.subscribe(items...)
+	h.setSubscription(subscriptionID, "active", items...)["cancel_at_period_end"] = true
 	s, err := h.ChangePlan(t.Context(), h.org, "scale")
 	if err != nil || s.Plan.Slug != "team" {
 		t.Errorf("before the event: %+v, %v", s.Plan, err)
@@ -128,7 +128,7 @@ func TestAChangeOfPlanIsOneRequestThatTakesTheAddOnsAlong(t *testing.T) {
 		"items[2][id]": "si_3", "items[2][deleted]": "true",
 		"proration_behavior": "always_invoice", "payment_behavior": "error_if_incomplete", "cancel_at_period_end": "false",
 	})
-	h.books(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1), item("si_2", "svc:scale:profiles", 1900, 2))
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1), item("si_2", "svc:scale:profiles", 1900, 2))
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	s = h.sub()
 	if s.Plan.Slug != "scale" || *s.Effective().Profiles != 270 || h.slots() != 270 || s.Plan.PriceCents != 39900 {
@@ -137,13 +137,13 @@ func TestAChangeOfPlanIsOneRequestThatTakesTheAddOnsAlong(t *testing.T) {
 }
 
 func TestTheFreePlanEndsTheSubscriptionAtStripe(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	if _, err := h.ChangePlan(t.Context(), h.org, "free"); err != nil {
 		t.Fatal(err)
 	}
 	h.wantForm("DELETE /v1/subscriptions/sub_1", map[string]string{"prorate": "true", "invoice_now": "true"})
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
 	if s := h.sub(); s.Plan.Slug != "free" || s.Status != billing.Canceled || s.Paid() || s.RemoteID != "" || h.slots() != 3 {
 		t.Errorf("subscription %+v", s)
@@ -151,9 +151,9 @@ func TestTheFreePlanEndsTheSubscriptionAtStripe(t *testing.T) {
 }
 
 func TestAddOnsAreItemsOfTheSubscription(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	plan := item("si_1", "svc:team", 9900, 1)
-	h.subscribed(plan)
+	h.subscribe(plan)
 	if _, err := h.AddAddOn(t.Context(), h.org, "profiles", 2); err != nil {
 		t.Fatal(err)
 	}
@@ -162,14 +162,14 @@ func TestAddOnsAreItemsOfTheSubscription(t *testing.T) {
 		"proration_behavior": "always_invoice", "payment_behavior": "error_if_incomplete",
 	})
 	// The event has not come, and more is bought: none is lost.
-	h.books(subscriptionID, "active", plan, item("si_2", "svc:team:profiles", 1900, 2))
+	h.setSubscription(subscriptionID, "active", plan, item("si_2", "svc:team:profiles", 1900, 2))
 	if _, err := h.AddAddOn(t.Context(), h.org, "profiles", 3); err != nil {
 		t.Fatal(err)
 	}
 	if form := h.last(changeSub); form.Get("items[0][id]") != "si_2" || form.Get("items[0][quantity]") != "5" {
 		t.Errorf("form %v", form)
 	}
-	h.books(subscriptionID, "active", plan, item("si_2", "svc:team:profiles", 1700, 5))
+	h.setSubscription(subscriptionID, "active", plan, item("si_2", "svc:team:profiles", 1700, 5))
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	s := h.sub()
 	if len(s.AddOns) != 1 || s.AddOns[0].Quantity != 5 || s.AddOns[0].PriceCents != 1700 || h.slots() != 100 {
@@ -181,7 +181,7 @@ func TestAddOnsAreItemsOfTheSubscription(t *testing.T) {
 	if form := h.last(changeSub); form.Get("items[0][id]") != "si_2" || form.Get("items[0][deleted]") != "true" {
 		t.Errorf("form %v", form)
 	}
-	h.books(subscriptionID, "active", plan)
+	h.setSubscription(subscriptionID, "active", plan)
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	if s := h.sub(); len(s.AddOns) > 0 || h.slots() != 50 {
 		t.Errorf("subscription %+v", s)
@@ -189,8 +189,8 @@ func TestAddOnsAreItemsOfTheSubscription(t *testing.T) {
 }
 
 func TestCancelAndResumeAreFlagsAtStripe(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	for _, cancel := range []bool{true, false} {
 		do := h.Resume
 		if cancel {
@@ -200,7 +200,7 @@ func TestCancelAndResumeAreFlagsAtStripe(t *testing.T) {
 			t.Errorf("before the event: %+v, %v", s, err)
 		}
 		h.wantForm(changeSub, map[string]string{"cancel_at_period_end": map[bool]string{true: "true", false: "false"}[cancel]})
-		h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))["cancel_at_period_end"] = cancel
+		h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))["cancel_at_period_end"] = cancel
 		h.must(h.event("customer.subscription.updated", subscriptionID))
 		if s := h.sub(); s.CancelAtPeriodEnd != cancel {
 			t.Errorf("after the event: %+v", s)
@@ -209,12 +209,12 @@ func TestCancelAndResumeAreFlagsAtStripe(t *testing.T) {
 }
 
 func TestThePortalIsForWhoHasPaid(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	_, err := h.Portal(t.Context(), h.org, back)
 	wantFault(t, "who never paid", err, fault.Conflict)
 	_, err = h.ChangePlan(t.Context(), h.org, "team")
 	wantFault(t, "a change before a checkout", err, fault.Conflict)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.stripe.Answer("POST /v1/billing_portal/sessions", map[string]any{"url": "https://billing.stripe.com/p/1"})
 	if address, err := h.Portal(t.Context(), h.org, back); err != nil || address != "https://billing.stripe.com/p/1" {
 		t.Errorf("portal %q, %v", address, err)

@@ -15,8 +15,8 @@ import (
 )
 
 func TestAnEventIsNotBelievedWithoutAGoodSignature(t *testing.T) {
-	h := open(t)
-	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	payload, good := signed(t, "evt_1", "customer.subscription.created", subscriptionID, time.Now(), stripetest.WebhookSecret)
 	_, foreign := signed(t, "evt_1", "customer.subscription.created", subscriptionID, time.Now(), "whsec_other")
 	old, stale := signed(t, "evt_1", "customer.subscription.created", subscriptionID, time.Now().Add(-301*time.Second), stripetest.WebhookSecret)
@@ -42,7 +42,7 @@ func TestAnEventIsNotBelievedWithoutAGoodSignature(t *testing.T) {
 }
 
 func TestWhatIsSignedAndNonsenseIsRefused(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	for _, body := range []string{`{`, `[]`, `{}`, `{"object": "event"}`, `{"object": "event", "id": "evt_1"}`, `{"object": "v2.core.event", "id": "evt_1"}`} {
 		signature := sign(body)
 		wantFault(t, body, h.Receive(t.Context(), []byte(body), signature), fault.Validation)
@@ -50,11 +50,11 @@ func TestWhatIsSignedAndNonsenseIsRefused(t *testing.T) {
 }
 
 func TestEachEventCountsOnce(t *testing.T) {
-	h := open(t)
-	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	h.must(h.send("evt_1", "customer.subscription.created", subscriptionID, time.Now()))
 	read := len(h.stripe.Requests(readSub))
-	h.books(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
 	h.must(h.send("evt_1", "customer.subscription.created", subscriptionID, time.Now()))
 	if s := h.sub(); s.Plan.Slug != "team" || len(h.stripe.Requests(readSub)) != read {
 		t.Errorf("a replay was taken in: %+v", s)
@@ -72,8 +72,8 @@ func TestEachEventCountsOnce(t *testing.T) {
 }
 
 func TestAnEventThatChangesNothingIsNotRecorded(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1))
 	h.clock.Advance(time.Hour)
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	diff(t, "audit", []string{"subscription.changed"}, h.actions())
@@ -83,8 +83,8 @@ func TestAnEventThatChangesNothingIsNotRecorded(t *testing.T) {
 }
 
 func TestARepetitionThatOverlapsItsEventCountsOnce(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	reading, release := make(chan struct{}), make(chan struct{})
 	h.stripe.Before(readSub, func() {
 		close(reading)
@@ -93,9 +93,9 @@ func TestARepetitionThatOverlapsItsEventCountsOnce(t *testing.T) {
 	slow := make(chan error)
 	go func() { slow <- h.send("evt_x", "customer.subscription.updated", subscriptionID, time.Now()) }()
 	<-reading
-	h.books(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
 	h.must(h.send("evt_x", "customer.subscription.updated", subscriptionID, time.Now()))
-	h.books(subscriptionID, "active", item("si_1", "svc:starter", 2900, 1)) // of which another event will tell
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:starter", 2900, 1)) // of which another event will tell
 	close(release)
 	if err := <-slow; err != nil {
 		t.Error(err)
@@ -106,8 +106,8 @@ func TestARepetitionThatOverlapsItsEventCountsOnce(t *testing.T) {
 }
 
 func TestAnEventThatCouldNotBeTakenInComesAgain(t *testing.T) {
-	h := open(t)
-	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	h.stripe.Fail(readSub, 500, 500, 500)
 	wantFault(t, "without Stripe", h.send("evt_1", "customer.subscription.created", subscriptionID, time.Now()), fault.Unavailable)
 	h.must(h.send("evt_1", "customer.subscription.created", subscriptionID, time.Now()))
@@ -117,8 +117,8 @@ func TestAnEventThatCouldNotBeTakenInComesAgain(t *testing.T) {
 }
 
 func TestTheOrderOfEventsMakesNoDifference(t *testing.T) {
-	h := open(t)
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1)) // how it stands by now
+	h := newFixture(t)
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1)) // how it stands by now
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	h.must(h.event("customer.subscription.created", subscriptionID))
@@ -128,9 +128,9 @@ func TestTheOrderOfEventsMakesNoDifference(t *testing.T) {
 }
 
 func TestWhatWasReadBeforeDoesNotReplaceWhatIsNewer(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
-	h.books(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
 	reading, release := make(chan struct{}), make(chan struct{})
 	h.stripe.Before(readSub, func() { // it has read scale, and is slow
 		close(reading)
@@ -139,7 +139,7 @@ func TestWhatWasReadBeforeDoesNotReplaceWhatIsNewer(t *testing.T) {
 	slow := make(chan error)
 	go func() { slow <- h.send("evt_slow", "customer.subscription.updated", subscriptionID, time.Now()) }()
 	<-reading
-	h.books(subscriptionID, "past_due", item("si_1", "svc:starter", 2900, 1))
+	h.setSubscription(subscriptionID, "past_due", item("si_1", "svc:starter", 2900, 1))
 	h.must(h.send("evt_fast", "customer.subscription.updated", subscriptionID, time.Now()))
 	close(release)
 	if err := <-slow; err != nil {
@@ -151,7 +151,7 @@ func TestWhatWasReadBeforeDoesNotReplaceWhatIsNewer(t *testing.T) {
 }
 
 func TestKindsOfNoUseAreAcknowledged(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.must(h.event("charge.refunded", "ch_1"))
 	h.must(h.event("invoice.upcoming", ""))
 	h.must(h.event("checkout.session.expired", ""))
@@ -162,10 +162,10 @@ func TestKindsOfNoUseAreAcknowledged(t *testing.T) {
 }
 
 func TestSubscriptionsOfOthersAreLeftAlone(t *testing.T) {
-	h := open(t)
-	h.books("sub_2", "active", item("si_1", "other", 1, 1))["metadata"] = map[string]any{}
+	h := newFixture(t)
+	h.setSubscription("sub_2", "active", item("si_1", "other", 1, 1))["metadata"] = map[string]any{}
 	h.must(h.event("customer.subscription.created", "sub_2"))
-	h.books("sub_3", "active", item("si_1", "svc:team", 9900, 1))["metadata"] = map[string]any{"organization_id": uuid.NewString()}
+	h.setSubscription("sub_3", "active", item("si_1", "svc:team", 9900, 1))["metadata"] = map[string]any{"organization_id": uuid.NewString()}
 	h.must(h.event("customer.subscription.created", "sub_3"))
 	if s := h.sub(); s.Paid() {
 		t.Errorf("subscription %+v", s)
@@ -176,14 +176,14 @@ func TestSubscriptionsOfOthersAreLeftAlone(t *testing.T) {
 }
 
 func TestASecondSubscriptionIsReportedAndDoesNotReplaceTheFirst(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
-	h.books("sub_2", "active", item("si_1", "svc:scale", 39900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
+	h.setSubscription("sub_2", "active", item("si_1", "svc:scale", 39900, 1))
 	h.must(h.event("customer.subscription.created", "sub_2"))
 	if s := h.sub(); s.RemoteID != subscriptionID || s.Plan.Slug != "team" || !strings.Contains(h.log.String(), "pays for two subscriptions") {
 		t.Errorf("subscription %+v, log %s", s, h.log.String())
 	}
-	h.books("sub_2", "canceled", item("si_1", "svc:scale", 39900, 1))
+	h.setSubscription("sub_2", "canceled", item("si_1", "svc:scale", 39900, 1))
 	h.must(h.event("customer.subscription.deleted", "sub_2"))
 	if s := h.sub(); s.RemoteID != subscriptionID || !s.Paid() {
 		t.Errorf("subscription %+v", s)
@@ -201,14 +201,14 @@ func TestTheStatesOfStripe(t *testing.T) {
 		"canceled": {billing.Canceled, 3}, "incomplete_expired": {billing.Canceled, 3},
 	} {
 		t.Run(state, func(t *testing.T) {
-			h := open(t)
-			h.subscribed(item("si_1", "svc:team", 9900, 1))
-			h.books(subscriptionID, state, item("si_1", "svc:team", 9900, 1))
+			h := newFixture(t)
+			h.subscribe(item("si_1", "svc:team", 9900, 1))
+			h.setSubscription(subscriptionID, state, item("si_1", "svc:team", 9900, 1))
 			h.must(h.event("customer.subscription.updated", subscriptionID))
 			if s := h.sub(); s.Status != want.status || h.slots() != want.slots {
 				t.Errorf("subscription %+v", s)
 			}
-			h.subscribed(item("si_1", "svc:team", 9900, 1)) // a payment brings it back
+			h.subscribe(item("si_1", "svc:team", 9900, 1)) // a payment brings it back
 			if s := h.sub(); s.Status != billing.Active || h.slots() != 50 {
 				t.Errorf("back %+v", s)
 			}
@@ -217,12 +217,12 @@ func TestTheStatesOfStripe(t *testing.T) {
 }
 
 func TestTheLimitsStayThoseOfThePurchase(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1))
 	h.exec(`UPDATE plans SET profile_limit = 1, add_ons = '[]'`)
 	next := item("si_1", "svc:team", 9900, 1)
 	next["current_period_start"], next["current_period_end"] = ends.Unix(), ends.AddDate(0, 1, 0).Unix()
-	h.books(subscriptionID, "active", next, item("si_2", "svc:team:profiles", 1900, 2))
+	h.setSubscription(subscriptionID, "active", next, item("si_2", "svc:team:profiles", 1900, 2))
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	s := h.sub()
 	if *s.Effective().Profiles != 70 || !s.Period.Start.Equal(ends) || !s.Period.Anchor.Equal(began) {
@@ -231,8 +231,8 @@ func TestTheLimitsStayThoseOfThePurchase(t *testing.T) {
 }
 
 func TestAnAddOnAtTwoPricesIsOne(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1), item("si_3", "svc:team:profiles", 1500, 2))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1), item("si_3", "svc:team:profiles", 1500, 2))
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	if s := h.sub(); len(s.AddOns) != 1 || s.AddOns[0].Quantity != 3 || h.slots() != 80 {
 		t.Errorf("subscription %+v", s)
@@ -240,23 +240,23 @@ func TestAnAddOnAtTwoPricesIsOne(t *testing.T) {
 }
 
 func TestAPriceThatLostItsLookupKeyIsKnownByItsMetadata(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	old := item("si_1", "", 7900, 1)
 	old["price"].(map[string]any)["metadata"] = map[string]any{"svc": "svc:team"}
-	h.subscribed(old)
+	h.subscribe(old)
 	if s := h.sub(); s.Plan.Slug != "team" || s.Plan.PriceCents != 7900 {
 		t.Errorf("subscription %+v", s)
 	}
 }
 
 func TestAPriceOrAddOnThatIsUnknownIsAFailureThatComesAgain(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	for _, items := range [][]map[string]any{
 		{item("si_1", "other", 1, 1)},
 		{item("si_1", "svc:golden", 1, 1)},
 		{item("si_1", "svc:team", 1, 1), item("si_2", "svc:team:gold", 1, 1)},
 	} {
-		h.books(subscriptionID, "active", items...)
+		h.setSubscription(subscriptionID, "active", items...)
 		wantFault(t, "unknown", fault.From(h.event("customer.subscription.created", subscriptionID)), fault.Internal)
 		if s := h.sub(); s.Paid() {
 			t.Errorf("subscription %+v", s)
@@ -269,9 +269,9 @@ func TestAPriceOrAddOnThatIsUnknownIsAFailureThatComesAgain(t *testing.T) {
 }
 
 func TestASweepAsksAboutWhatNoEventToldOf(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.clock.Advance(ends.Sub(began) + 59*time.Minute)
 	if n, err := h.Sweep(t.Context()); n != 0 || err != nil {
 		t.Errorf("swept %d, %v before the hour is over", n, err)
@@ -286,8 +286,8 @@ func TestASweepAsksAboutWhatNoEventToldOf(t *testing.T) {
 }
 
 func TestASweepForgetsOldEvents(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	for _, want := range []int{1, 0} {
 		if _, err := h.Sweep(t.Context()); err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 )
 
 func TestAFailureOfStripeChangesNothing(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	for _, c := range []struct {
 		statuses []int
 		kind     fault.Kind
@@ -53,8 +53,8 @@ func TestAFailureOfStripeChangesNothing(t *testing.T) {
 }
 
 func TestACallToStripeEndsWithItsDeadline(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	release := make(chan struct{})
 	defer close(release)
 	h.stripe.Before(changeSub, func() { <-release })
@@ -71,8 +71,8 @@ func TestACallToStripeEndsWithItsDeadline(t *testing.T) {
 }
 
 func TestARequestWhoseAnswerIsLostTakesEffectOnce(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.stripe.Before(changeSub, func() { panic(http.ErrAbortHandler) })
 	if _, err := h.AddAddOn(t.Context(), h.org, "profiles", 1); err != nil {
 		t.Error(err)
@@ -85,7 +85,7 @@ func TestARequestWhoseAnswerIsLostTakesEffectOnce(t *testing.T) {
 }
 
 func TestAPriceThatStripeDoesNotHaveIsItsFailure(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.stripe.Answer("GET /v1/prices", map[string]any{"data": []any{}})
 	_, _, err := h.Checkout(t.Context(), h.org, "team", back)
 	wantFault(t, "no price", err, fault.BadGateway)
@@ -95,7 +95,7 @@ func TestAPriceThatStripeDoesNotHaveIsItsFailure(t *testing.T) {
 }
 
 func TestASecretIsInNoError(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.stripe.Fail("POST /v1/checkout/sessions", 401)
 	_, _, err := h.Checkout(t.Context(), h.org, "team", back)
 	if err == nil || strings.Contains(err.Error(), stripetest.SecretKey) || strings.Contains(h.log.String(), stripetest.SecretKey) {

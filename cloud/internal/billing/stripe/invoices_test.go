@@ -24,8 +24,8 @@ func line(description string, cents int) map[string]any {
 	}
 }
 
-// bill says how an invoice of the organization stands at Stripe.
-func (h *house) bill(id, status string, metadata map[string]any, lines ...map[string]any) map[string]any {
+// setInvoice says how an invoice of the organization stands at Stripe.
+func (h *fixture) setInvoice(id, status string, metadata map[string]any, lines ...map[string]any) map[string]any {
 	fields := map[string]any{
 		"id": id, "status": status, "number": "ABC-0001", "currency": "usd", "subtotal": 11800, "total": 14042, "amount_due": 14042,
 		"hosted_invoice_url": "https://invoice.stripe.com/i/1", "created": began.Unix(),
@@ -40,16 +40,16 @@ func (h *house) bill(id, status string, metadata map[string]any, lines ...map[st
 }
 
 func TestInvoicesAreThoseOfStripe(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	mine := map[string]any{"organization_id": h.org.String()}
-	h.bill("in_1", "draft", mine, line("Team", 9900))["number"] = nil
+	h.setInvoice("in_1", "draft", mine, line("Team", 9900))["number"] = nil
 	h.must(h.event("invoice.created", "in_1"))
 	if n := len(h.invoices()); n > 0 {
 		t.Errorf("a draft is listed")
 	}
-	h.bill("in_1", "open", mine, line("Team", 9900), line("1 × Ten profiles", 1900))
+	h.setInvoice("in_1", "open", mine, line("Team", 9900), line("1 × Ten profiles", 1900))
 	h.must(h.event("invoice.finalized", "in_1"))
-	h.bill("in_1", "paid", mine, line("Team", 9900), line("1 × Ten profiles", 1900))
+	h.setInvoice("in_1", "paid", mine, line("Team", 9900), line("1 × Ten profiles", 1900))
 	h.must(h.event("invoice.paid", "in_1"))
 	found := h.invoices()
 	if len(found) != 1 {
@@ -69,14 +69,14 @@ func TestInvoicesAreThoseOfStripe(t *testing.T) {
 }
 
 func TestAnInvoiceIsFoundByItsSubscriptionToo(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
-	h.bill("in_1", "paid", map[string]any{}, line("Team", 9900))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
+	h.setInvoice("in_1", "paid", map[string]any{}, line("Team", 9900))
 	h.must(h.event("invoice.paid", "in_1"))
 	if n := len(h.invoices()); n != 1 {
 		t.Errorf("%d invoices, want 1", n)
 	}
-	h.bill("in_2", "paid", map[string]any{}, line("Team", 9900))["parent"] = nil // none of ours
+	h.setInvoice("in_2", "paid", map[string]any{}, line("Team", 9900))["parent"] = nil // none of ours
 	h.must(h.event("invoice.paid", "in_2"))
 	if n := len(h.invoices()); n != 1 {
 		t.Errorf("%d invoices, want 1", n)
@@ -84,8 +84,8 @@ func TestAnInvoiceIsFoundByItsSubscriptionToo(t *testing.T) {
 }
 
 func TestALongInvoiceIsReadToItsEnd(t *testing.T) {
-	h := open(t)
-	h.bill("in_1", "paid", map[string]any{"organization_id": h.org.String()}, line("first", 1))["lines"].(map[string]any)["has_more"] = true
+	h := newFixture(t)
+	h.setInvoice("in_1", "paid", map[string]any{"organization_id": h.org.String()}, line("first", 1))["lines"].(map[string]any)["has_more"] = true
 	var all []map[string]any
 	for i := range 30 {
 		all = append(all, line(fmt.Sprint("line ", i), 1))

@@ -18,12 +18,12 @@ const (
 func TestWhatWasBoughtSurvivesASuspension(t *testing.T) {
 	for _, state := range []string{"unpaid", "paused"} {
 		t.Run(state, func(t *testing.T) {
-			h := open(t)
+			h := newFixture(t)
 			items := []map[string]any{item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 2)}
-			h.subscribed(items...)
+			h.subscribe(items...)
 			bought := h.sub()
 			h.exec(`UPDATE plans SET profile_limit = 5, add_ons = '[]' WHERE slug = 'team'`)
-			h.books(subscriptionID, state, items...)
+			h.setSubscription(subscriptionID, state, items...)
 			h.must(h.event("customer.subscription.updated", subscriptionID))
 			h.exec(`UPDATE plans SET profile_limit = 4 WHERE slug = 'free'`)
 			h.must(h.event("customer.subscription.updated", subscriptionID))
@@ -38,7 +38,7 @@ func TestWhatWasBoughtSurvivesASuspension(t *testing.T) {
 			}
 			diff(t, "add-ons", bought.AddOns, s.AddOns)
 			diff(t, "plan", bought.Plan.Limits, s.Plan.Limits)
-			h.books(subscriptionID, "active", items...)
+			h.setSubscription(subscriptionID, "active", items...)
 			h.must(h.event("invoice.paid", "in_1"))
 			h.must(h.event("customer.subscription.updated", subscriptionID))
 			s = h.sub()
@@ -52,10 +52,10 @@ func TestWhatWasBoughtSurvivesASuspension(t *testing.T) {
 }
 
 func TestASuspendedSubscriptionIsPaidForOrEnded(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	items := []map[string]any{item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 2)}
-	h.subscribed(items...)
-	h.books(subscriptionID, "unpaid", items...)
+	h.subscribe(items...)
+	h.setSubscription(subscriptionID, "unpaid", items...)
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	_, _, err := h.Checkout(t.Context(), h.org, "team", back)
 	wantFault(t, "a second subscription", err, fault.Conflict)
@@ -76,20 +76,20 @@ func TestASuspendedSubscriptionIsPaidForOrEnded(t *testing.T) {
 		t.Error(err)
 	}
 	h.wantForm(endSub, map[string]string{"prorate": "false", "invoice_now": "false"}) // nothing is credited that was not paid
-	h.books(subscriptionID, "canceled", items...)
+	h.setSubscription(subscriptionID, "canceled", items...)
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
 	if s := h.sub(); s.Status != billing.Canceled || s.Fallback != nil || s.RemoteID != "" || len(s.AddOns) > 0 {
 		t.Errorf("ended %+v", s)
 	}
 	h.must(h.end())
-	h.checkedOut("cs_1")
+	h.completeCheckout("cs_1")
 }
 
 func TestAPaymentThatFailedDaysLaterDoesNotHoldTheNextOne(t *testing.T) {
-	h := open(t)
-	h.checkedOut("cs_1")
-	h.page("cs_1", "complete", subscriptionID)
-	h.books(subscriptionID, "incomplete", item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.completeCheckout("cs_1")
+	h.setCheckout("cs_1", "complete", subscriptionID)
+	h.setSubscription(subscriptionID, "incomplete", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("checkout.session.completed", subscriptionID))
 	_, _, err := h.Checkout(t.Context(), h.org, "team", back)
 	wantFault(t, "while the payment is under way", err, fault.Conflict)
@@ -97,12 +97,12 @@ func TestAPaymentThatFailedDaysLaterDoesNotHoldTheNextOne(t *testing.T) {
 	wantFault(t, "an end while the payment is under way", err, fault.Conflict)
 	wantFault(t, "an end of the organization", h.end(), fault.Conflict)
 	for _, over := range []string{"incomplete_expired", "canceled"} {
-		h.books(subscriptionID, over, item("si_1", "svc:team", 9900, 1))
+		h.setSubscription(subscriptionID, over, item("si_1", "svc:team", 9900, 1))
 		h.must(h.event("checkout.session.async_payment_failed", subscriptionID))
-		h.checkedOut("cs_2")
-		h.page("cs_2", "complete", subscriptionID)
+		h.completeCheckout("cs_2")
+		h.setCheckout("cs_2", "complete", subscriptionID)
 	}
-	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("checkout.session.async_payment_succeeded", subscriptionID))
 	if s := h.sub(); !s.Paid() || s.CheckoutID != "" {
 		t.Errorf("subscription %+v", s)
@@ -110,21 +110,21 @@ func TestAPaymentThatFailedDaysLaterDoesNotHoldTheNextOne(t *testing.T) {
 }
 
 func TestAnOrganizationThatStripeBillsStays(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.must(h.end())
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	wantFault(t, "while it pays", h.end(), fault.Conflict)
-	h.books(subscriptionID, "past_due", item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "past_due", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	wantFault(t, "while a payment is tried again", h.end(), fault.Conflict)
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
 	h.must(h.end())
 }
 
 func TestAnOrganizationWithAPageToPayAtStays(t *testing.T) {
-	h := open(t)
-	h.checkedOut("cs_1")
+	h := newFixture(t)
+	h.completeCheckout("cs_1")
 	wantFault(t, "with a page", h.end(), fault.Conflict)
 	s, err := h.ChangePlan(t.Context(), h.org, "free")
 	if err != nil || s.Plan.Slug != "free" || s.Status != billing.Active || len(h.stripe.Requests(closePage)) != 1 {
@@ -138,9 +138,9 @@ func TestAnOrganizationWithAPageToPayAtStays(t *testing.T) {
 }
 
 func TestAPageThatClosedByItselfIsForgotten(t *testing.T) {
-	h := open(t)
-	h.checkedOut("cs_1")
-	h.checkedOut("cs_2")
+	h := newFixture(t)
+	h.completeCheckout("cs_1")
+	h.completeCheckout("cs_2")
 	h.must(h.event("checkout.session.expired", "cs_1"))
 	if s := h.sub(); s.CheckoutID != "cs_2" {
 		t.Errorf("the page before: %+v", s)
@@ -159,11 +159,11 @@ func TestAPageThatClosedByItselfIsForgotten(t *testing.T) {
 }
 
 func TestWhatStripeBillsForADeletedOrganizationIsEnded(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.exec(`INSERT INTO audit_events (id, organization_id, action, target_id, actor_type, created_at)
 		VALUES (gen_random_uuid(), $1, 'organization.deleted', 'o', 'system', now())`, h.org)
 	h.exec(`DELETE FROM organizations WHERE id = $1`, h.org)
-	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	h.stripe.Fail(endSub, 500, 500, 500)
 	wantFault(t, "without Stripe", h.event("customer.subscription.created", subscriptionID), fault.Unavailable)
 	h.must(h.event("customer.subscription.created", subscriptionID))
@@ -172,9 +172,9 @@ func TestWhatStripeBillsForADeletedOrganizationIsEnded(t *testing.T) {
 		t.Errorf("log %s", h.log.String())
 	}
 	ended := len(h.stripe.Requests(endSub))
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
-	h.bill("in_1", "paid", map[string]any{"organization_id": h.org.String()}, line("Team", 9900))
+	h.setInvoice("in_1", "paid", map[string]any{"organization_id": h.org.String()}, line("Team", 9900))
 	h.must(h.event("invoice.paid", "in_1"))
 	if again := len(h.stripe.Requests(endSub)); again != ended {
 		t.Errorf("ended %d times more", again-ended)
@@ -182,9 +182,9 @@ func TestWhatStripeBillsForADeletedOrganizationIsEnded(t *testing.T) {
 }
 
 func TestASweepPassesSubscriptionsThatCannotBeRead(t *testing.T) {
-	h := open(t)
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h := newFixture(t)
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) SELECT gen_random_uuid(), 'S', 's' || n, now() FROM generate_series(1, 500) n`)
 	h.exec(`INSERT INTO subscriptions (organization_id, plan_id, provider, provider_subscription_id, period_anchor, current_period_start, current_period_end, created_at, updated_at)
 		SELECT o.id, p.id, 'stripe', 'sub_' || o.slug, $1, $1, $1, $1, $1 FROM organizations o, plans p WHERE o.name = 'S' AND p.slug = 'team'`, began)
@@ -198,17 +198,17 @@ func TestASweepPassesSubscriptionsThatCannotBeRead(t *testing.T) {
 }
 
 func TestWhatAnEventChangesIsOneOrganizations(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	h.organization()
-	h.Audit = onlyOne{h.Audit}
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h.Audit = singleOrgRecorder{h.Audit}
+	h.subscribe(item("si_1", "svc:team", 9900, 1))
 }
 
 func TestChangesOfInvoicesAreRecorded(t *testing.T) {
-	h := open(t)
+	h := newFixture(t)
 	mine := map[string]any{"organization_id": h.org.String()}
 	for _, status := range []string{"draft", "open", "open", "paid"} {
-		fields := h.bill("in_1", status, mine, line("Team", 9900))
+		fields := h.setInvoice("in_1", status, mine, line("Team", 9900))
 		if status == "draft" {
 			fields["number"] = nil
 		}

@@ -17,15 +17,15 @@ const (
 	metadataKey = "svc"
 )
 
-// lookupAtOnce is how many lookup keys Stripe takes in one request.
-const lookupAtOnce = 10
+// lookupBatch is how many lookup keys Stripe takes in one request.
+const lookupBatch = 10
 
 func planKey(plan string) string         { return keyPrefix + plan }
 func addOnKey(plan, addOn string) string { return keyPrefix + plan + ":" + addOn }
 
-// meaning is what a price is for: a plan, or an add-on of it. Both are empty for
+// parseKey is what a price is for: a plan, or an add-on of it. Both are empty for
 // a price that is none of ours.
-func meaning(price *api.Price) (plan, addOn string) {
+func parseKey(price *api.Price) (plan, addOn string) {
 	if price == nil {
 		return "", ""
 	}
@@ -44,11 +44,11 @@ func meaning(price *api.Price) (plan, addOn string) {
 // prices returns the ids of the prices with these lookup keys, all of them.
 func (p *Provider) prices(ctx context.Context, keys ...string) (map[string]string, error) {
 	found := map[string]string{}
-	for some := range slices.Chunk(keys, lookupAtOnce) {
+	for some := range slices.Chunk(keys, lookupBatch) {
 		params := &api.PriceListParams{Active: new(true), LookupKeys: api.StringSlice(some)}
 		for price, err := range p.client.V1Prices.List(ctx, params).All(ctx) {
 			if err != nil {
-				return nil, external("find prices", err)
+				return nil, providerError("find prices", err)
 			}
 			found[price.LookupKey] = price.ID
 		}

@@ -15,17 +15,17 @@ const (
 	firstPause  = 400 * time.Millisecond
 )
 
-// persistent sends again what did not get through or met a failure of Stripe's
+// retryTransport sends again what did not get through or met a failure of Stripe's
 // own. Every request that changes something has an idempotency key, so it takes
 // effect once. (stripe-go itself does not send again after a failure that came
 // with a body.)
-type persistent struct{ next http.RoundTripper }
+type retryTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (p persistent) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p retryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		res, err := p.next.RoundTrip(r)
-		if attempt == attempts || !again(res, err) || r.Body != nil && r.GetBody == nil {
+		if attempt == attempts || !isRetryable(res, err) || r.Body != nil && r.GetBody == nil {
 			return res, err
 		}
 		if res != nil {
@@ -47,9 +47,9 @@ func (p persistent) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// again tells whether the same request may well succeed later. Stripe says so
+// isRetryable tells whether the same request may well succeed later. Stripe says so
 // itself where it knows better.
-func again(res *http.Response, err error) bool {
+func isRetryable(res *http.Response, err error) bool {
 	if err != nil {
 		return true
 	}

@@ -50,8 +50,8 @@ func New(c Config) (*Provider, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = attemptTime
 	config := &api.BackendConfig{
-		HTTPClient:        &http.Client{Timeout: callTime, Transport: persistent{transport}},
-		MaxNetworkRetries: new(int64(0)), // persistent's
+		HTTPClient:        &http.Client{Timeout: callTime, Transport: retryTransport{transport}},
+		MaxNetworkRetries: new(int64(0)), // retryTransport's
 		EnableTelemetry:   new(false),
 		LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // our errors say what is worth saying
 	}
@@ -91,7 +91,7 @@ func (p *Provider) Checkout(ctx context.Context, s billing.Subscription, to bill
 	}
 	session, err := p.client.V1CheckoutSessions.Create(ctx, params)
 	if err != nil {
-		return billing.Outcome{}, external("start a checkout", err)
+		return billing.Outcome{}, providerError("start a checkout", err)
 	}
 	s.CheckoutID = session.ID
 	return billing.Outcome{URL: session.URL, Subscription: &s}, nil
@@ -106,27 +106,27 @@ func (p *Provider) closeCheckout(ctx context.Context, id string) error {
 	}
 	session, err := p.client.V1CheckoutSessions.Retrieve(ctx, id, nil)
 	if err != nil {
-		return external("read a checkout", err)
+		return providerError("read a checkout", err)
 	}
 	switch session.Status {
 	case api.CheckoutSessionStatusComplete:
-		return p.over(ctx, session.Subscription)
+		return p.checkEnded(ctx, session.Subscription)
 	case api.CheckoutSessionStatusOpen:
 		if _, err := p.client.V1CheckoutSessions.Expire(ctx, id, nil); err != nil {
-			return external("close a checkout", err)
+			return providerError("close a checkout", err)
 		}
 	}
 	return nil
 }
 
-// over refuses a subscription, of a page where it was paid for, that lives.
-func (p *Provider) over(ctx context.Context, of *api.Subscription) error {
+// checkEnded refuses a subscription, of a page where it was paid for, that lives.
+func (p *Provider) checkEnded(ctx context.Context, of *api.Subscription) error {
 	if of == nil {
 		return nil
 	}
 	found, err := p.client.V1Subscriptions.Retrieve(ctx, of.ID, nil)
 	if err != nil {
-		return external("read a subscription", err)
+		return providerError("read a subscription", err)
 	}
 	switch status(found.Status) {
 	case billing.Canceled:
@@ -145,15 +145,15 @@ func (p *Provider) Portal(ctx context.Context, s billing.Subscription, returnURL
 	session, err := p.client.V1BillingPortalSessions.Create(ctx,
 		&api.BillingPortalSessionCreateParams{Customer: &s.CustomerID, ReturnURL: &returnURL})
 	if err != nil {
-		return "", external("open the portal", err)
+		return "", providerError("open the portal", err)
 	}
 	return session.URL, nil
 }
 
-// external is the error of a call to Stripe: public as much as our clients may
+// providerError is the error of a call to Stripe: public as much as our clients may
 // know, with the rest for the log. What Stripe says about a card or a customer
 // is in neither.
-func external(what string, err error) error {
+func providerError(what string, err error) error {
 	refused, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		return fault.Wrap(fmt.Errorf("%s at Stripe: %w", what, err), fault.Unavailable, "The payment provider cannot be reached.")

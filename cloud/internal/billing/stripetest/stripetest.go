@@ -66,7 +66,7 @@ func New(t testing.TB) *Stripe {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
-	server := httptest.NewServer(s.front(transport))
+	server := httptest.NewServer(s.handler(transport))
 	t.Cleanup(func() {
 		server.Close()
 		transport.CloseIdleConnections()
@@ -112,12 +112,12 @@ func (s *Stripe) Requests(route string) []Request {
 	return found
 }
 
-func (s *Stripe) front(mock http.RoundTripper) http.HandlerFunc {
+func (s *Stripe) handler(mock http.RoundTripper) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		form, _ := url.ParseQuery(r.URL.RawQuery + "&" + string(body))
 		route := r.Method + " " + r.URL.Path
-		if status := s.note(route, Request{Method: r.Method, Path: r.URL.Path, Form: form, IdempotencyKey: r.Header.Get("Idempotency-Key")}); status != 0 {
+		if status := s.record(route, Request{Method: r.Method, Path: r.URL.Path, Form: form, IdempotencyKey: r.Header.Get("Idempotency-Key")}); status != 0 {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
 			_, _ = fmt.Fprintf(w, `{"error": {"type": "api_error", "message": "status %d on purpose"}}`, status)
@@ -144,8 +144,8 @@ func (s *Stripe) front(mock http.RoundTripper) http.HandlerFunc {
 	}
 }
 
-// note remembers the request, and returns the status that it fails with, or 0.
-func (s *Stripe) note(route string, r Request) int {
+// record remembers the request, and returns the status that it fails with, or 0.
+func (s *Stripe) record(route string, r Request) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, r)
@@ -181,7 +181,7 @@ func (s *Stripe) overlay(route string, form url.Values, answer []byte) []byte {
 	if json.Unmarshal(answer, &object) != nil {
 		return answer
 	}
-	lay(object, fields)
+	overlayFields(object, fields)
 	laid, err := json.Marshal(object)
 	if err != nil {
 		return answer
@@ -189,11 +189,11 @@ func (s *Stripe) overlay(route string, form url.Values, answer []byte) []byte {
 	return laid
 }
 
-func lay(under, over map[string]any) {
+func overlayFields(under, over map[string]any) {
 	for name, value := range over {
 		into, ok := under[name].(map[string]any)
 		if fields, isObject := value.(map[string]any); isObject && ok {
-			lay(into, fields)
+			overlayFields(into, fields)
 			continue
 		}
 		under[name] = value

@@ -110,9 +110,9 @@ func (p *Provider) run(t testing.TB, o Options) *url.URL {
 	return &url.URL{Scheme: "http", Host: "127.0.0.1:" + strings.TrimSpace(port)}
 }
 
-// Front puts a handler before the provider, until the next call; nil takes it
+// WrapHandler puts a handler before the provider, until the next call; nil takes it
 // away.
-func (p *Provider) Front(wrap func(provider http.Handler) http.Handler) {
+func (p *Provider) WrapHandler(wrap func(provider http.Handler) http.Handler) {
 	if wrap == nil {
 		p.front.Store(nil)
 		return
@@ -153,15 +153,15 @@ func (p *Provider) SignIn(t testing.TB, jar http.CookieJar, address, name string
 	return nil
 }
 
-// sight is what a person sees of an answer.
-type sight struct {
+// pageResult is what a person sees of an answer.
+type pageResult struct {
 	at     *url.URL
 	sentTo *url.URL // nil when it is no redirect
 	text   []byte
 }
 
 // visit opens an address, or posts a form there.
-func visit(t testing.TB, browser *http.Client, method, address string, filled url.Values) sight {
+func visit(t testing.TB, browser *http.Client, method, address string, filled url.Values) pageResult {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(filled.Encode()))
 	if err != nil {
@@ -178,5 +178,5 @@ func visit(t testing.TB, browser *http.Client, method, address string, filled ur
 		t.Fatalf("at the OpenID provider: %v", err)
 	}
 	sentTo, _ := res.Location() // fails where there is none
-	return sight{at: res.Request.URL, sentTo: sentTo, text: text}
+	return pageResult{at: res.Request.URL, sentTo: sentTo, text: text}
 }

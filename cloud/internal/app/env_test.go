@@ -15,23 +15,23 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// house is a cloud that answers, put together as Serve does, on a database of
+// testEnv is a cloud that answers, put together as Serve does, on a database of
 // its own. Its clients may say where they come from (X-Forwarded-For), so that
 // what is counted by address does not meet.
-type house struct {
+type testEnv struct {
 	dsn      string
 	config   Config
-	parts    *parts
+	parts    *services
 	document *bundled.Document
 	all      *sqlx.DB // sees every organization
 	url      string
 }
 
-// openHouse opens a house; environ is its configuration, where it is not the
+// newTestEnv opens a house; environ is its configuration, where it is not the
 // default one. DATABASE_URL in it is a migrated database.
-func openHouse(t *testing.T, environ map[string]string) *house {
+func newTestEnv(t *testing.T, environ map[string]string) *testEnv {
 	t.Helper()
-	h := &house{dsn: environ["DATABASE_URL"]}
+	h := &testEnv{dsn: environ["DATABASE_URL"]}
 	if h.dsn == "" {
 		h.dsn = dbtest.NewDSN(t)
 	}
@@ -56,7 +56,7 @@ func openHouse(t *testing.T, environ map[string]string) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.parts.close() })
-	web, _, err := h.parts.route(h.config, logger)
+	web, _, err := h.parts.newWebServer(h.config, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func openHouse(t *testing.T, environ map[string]string) *house {
 }
 
 // publish puts a browser build of releaseVersion into the catalog.
-func (h *house) publish(t *testing.T) {
+func (h *testEnv) publish(t *testing.T) {
 	t.Helper()
 	archive, err := os.Open(build(t, "chrome"))
 	if err != nil {

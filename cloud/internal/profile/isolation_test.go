@@ -17,7 +17,7 @@ import (
 // TestTheSecondWallHoldsWhereAQueryForgetsTheFirst takes the organization out of
 // the query of the list, as a slip would.
 func TestTheSecondWallHoldsWhereAQueryForgetsTheFirst(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	other := f.organization(nil)
 	f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
 	if _, err := f.svc.Create(t.Context(), other, f.user, Draft{Fields: Fields{Name: "theirs", BrowserVersion: 156}}); err != nil {
@@ -45,7 +45,7 @@ func TestTheSecondWallHoldsWhereAQueryForgetsTheFirst(t *testing.T) {
 // TestTheSecondWallHoldsForConfigurations takes the organization out of the
 // query of the configurations.
 func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	ours := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
 	theirs, err := f.svc.Create(t.Context(), f.organization(nil), f.user, Draft{Fields: Fields{Name: "theirs", BrowserVersion: 156}})
 	if err != nil {
@@ -75,7 +75,7 @@ func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
 // TestAChangeOfAProfileKeepsToItsOrganization writes a row as another
 // organization's, on a pool that sees them all.
 func TestAChangeOfAProfileKeepsToItsOrganization(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	p := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
 	r, err := find(t.Context(), f.svc.DB, f.org, p.ID, false)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestAChangeOfAProfileKeepsToItsOrganization(t *testing.T) {
 }
 
 func TestPasswordsAreSealedAnewWithTodaysKey(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	for _, name := range []string{"a", "b"} {
 		f.create(Draft{Fields: Fields{Name: name, BrowserVersion: 156, Settings: Settings{Proxy: &Proxy{Server: "http://proxy.test:3128", Username: new("u")}}},
 			ProxyPassword: new("pass-" + name)})
@@ -109,7 +109,7 @@ func TestPasswordsAreSealedAnewWithTodaysKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	system := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AllRole})
-	if n, err := Reseal(t.Context(), system, both); err != nil || n != 2 {
+	if n, err := ReencryptPasswords(t.Context(), system, both); err != nil || n != 2 {
 		t.Errorf("sealed %d anew, %v", n, err)
 	}
 	alone, err := secret.New(today)
@@ -127,7 +127,7 @@ func TestPasswordsAreSealedAnewWithTodaysKey(t *testing.T) {
 			t.Errorf("%s: %v, %v", r.Name, c.ProxyPassword, err)
 		}
 	}
-	if n, err := Reseal(t.Context(), system, mustBox(t, older)); err == nil || n != 0 {
+	if n, err := ReencryptPasswords(t.Context(), system, mustBox(t, older)); err == nil || n != 0 {
 		t.Errorf("without its key: %d, %v", n, err)
 	}
 }

@@ -31,75 +31,75 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// parts are the domains, connected.
-type parts struct {
-	pools         pools
-	public        *url.URL
-	audit         *audit.Log
-	outbox        *mail.Outbox
-	accounts      *auth.Service
-	organizations *org.Service
-	keys          *apikey.Service
-	keyChecks     *apikey.Authenticator
-	plans         *plan.Service
-	billing       *billing.Service
-	profiles      *profile.Service
-	feed          *activity.Feed
-	licenses      *license.Service
-	catalog       *catalog.Service
-	messages      *contact.Service
-	answers       *idempotency.Store
-	retention     *retention.Service
-	requests      *usage.Service
-	readiness     *httpd.Readiness
+// services are the domains, connected.
+type services struct {
+	pools            pools
+	public           *url.URL
+	audit            *audit.Log
+	outbox           *mail.Outbox
+	accounts         *auth.Service
+	organizations    *org.Service
+	keys             *apikey.Service
+	keyAuthenticator *apikey.Authenticator
+	plans            *plan.Service
+	billing          *billing.Service
+	profiles         *profile.Service
+	activity         *activity.Feed
+	licenses         *license.Service
+	catalog          *catalog.Service
+	contact          *contact.Service
+	idempotency      *idempotency.Store
+	retention        *retention.Service
+	usage            *usage.Service
+	readiness        *httpd.Readiness
 }
 
-func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*parts, error) {
+func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*services, error) {
 	public, err := config.public()
 	if err != nil {
 		return nil, err
 	}
-	box, err := secrets(config, logger)
+	box, err := openSecretBox(config, logger)
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{pools: pools, public: public, plans: plan.New(pools.tenants), readiness: readiness(pools, logger)}
-	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: source}
+	p := &services{pools: pools, public: public, plans: plan.New(pools.tenants), readiness: newReadiness(pools, logger)}
+	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: auditSource}
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err
 	}
 	p.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: p.audit, MaxLive: config.Access.MaxKeys}
-	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
+	p.activity = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
 	p.profiles = &profile.Service{
-		DB: pools.tenants, System: pools.system, ForConfig: pools.configs, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
+		DB: pools.tenants, System: pools.system, ConfigDB: pools.configs, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
-	p.messages = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
-	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box, Retention: config.Idempotency.Kept}
-	p.requests = usage.New(usage.Options{
+	p.contact = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
+	p.idempotency = &idempotency.Store{DB: pools.tenants, Sealer: box, Retention: config.Idempotency.Kept}
+	p.usage = usage.New(usage.Options{
 		DB: pools.tenants, System: pools.system, Limits: requestLimits{p.plans}, Clock: clock.System{}, Logger: logger,
 	})
 	p.retention = &retention.Service{DB: pools.system, Logger: logger, Periods: retention.Periods(config.Retention)}
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
 	}
-	if p.keyChecks, err = apikey.NewAuthenticator(ctx, pools.launches, clock.System{}, logger); err != nil {
+	if p.keyAuthenticator, err = apikey.NewAuthenticator(ctx, pools.launches, clock.System{}, logger); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{
-		BatchDB: pools.launches, Keys: p.keyChecks, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles,
+	if p.licenses, err = license.New(ctx, pools.system, sessionObserver{p.profiles, p.activity}, logger, license.Options{
+		BatchDB: pools.launches, Keys: p.keyAuthenticator, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles,
 	}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.profiles.Live = p.licenses
-	if err := p.tenancy(config, logger); err != nil {
+	p.profiles.LiveSessions = p.licenses
+	if err := p.assembleTenancy(config, logger); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
 
-// tenancy makes what has to do with organizations, their members and what they
+// assembleTenancy makes what has to do with organizations, their members and what they
 // pay for.
-func (p *parts) tenancy(config Config, logger *slog.Logger) error {
+func (p *services) assembleTenancy(config Config, logger *slog.Logger) error {
 	provider, err := paymentProvider(config)
 	if err != nil {
 		return err
@@ -111,15 +111,15 @@ func (p *parts) tenancy(config Config, logger *slog.Logger) error {
 	}
 	p.organizations = &org.Service{
 		DB: p.pools.tenants, System: p.pools.system, Clock: clock.System{}, PublicURL: p.public,
-		Provisioner: provisioner{p.plans, p.licenses, clock.System{}}, Ending: ending{p.billing, p.licenses},
-		Limits: p.plans, Mail: p.outbox, Audit: p.audit, MostFree: config.Access.MaxFreeOrganizations,
+		Provisioner: provisioner{p.plans, p.licenses, clock.System{}}, Ender: organizationEnder{p.billing, p.licenses},
+		Limits: p.plans, Mail: p.outbox, Audit: p.audit, MaxFree: config.Access.MaxFreeOrganizations,
 	}
 	p.accounts, err = auth.New(p.pools.tenants, clock.System{}, p.organizations, auth.DefaultCost)
 	if err != nil {
 		return err
 	}
 	p.accounts.Mailer, p.accounts.Public = mail.Urgent{Outbox: p.outbox}, p.public
-	p.accounts.SignUps, p.accounts.Invitations = auth.SignUps(config.Access.SignUp), p.organizations
+	p.accounts.SignUpPolicy, p.accounts.Invitations = auth.SignUpPolicy(config.Access.SignUp), p.organizations
 	p.organizations.Users = p.accounts
 	return nil
 }
@@ -134,19 +134,19 @@ func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Se
 }
 
 // close ends what was opened, as far as it was.
-func (p *parts) close() error {
-	errs := []error{p.requests.Close()}
+func (p *services) close() error {
+	errs := []error{p.usage.Close()}
 	if p.licenses != nil {
 		errs = append(errs, p.licenses.Close())
 	}
-	if p.keyChecks != nil {
-		errs = append(errs, p.keyChecks.Close())
+	if p.keyAuthenticator != nil {
+		errs = append(errs, p.keyAuthenticator.Close())
 	}
 	return errors.Join(append(errs, p.catalog.Store.Close())...)
 }
 
-// secrets is what encrypts proxy passwords.
-func secrets(config Config, logger *slog.Logger) (*secret.Box, error) {
+// openSecretBox is what encrypts proxy passwords.
+func openSecretBox(config Config, logger *slog.Logger) (*secret.Box, error) {
 	if config.SecretKeys != "" {
 		return secret.Parse(config.SecretKeys)
 	}

@@ -9,18 +9,18 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// adopt returns the subscription as it stands in the provider's books. What was
+// applyRemote returns the subscription as it stands in the provider's books. What was
 // bought stays on its terms for as long as it is the same subscription with the
 // same plan, a suspension included: then only what counts is lower. What is new
 // is on the terms of today.
-func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, sub Subscription, r RemoteSubscription, provider string) (Subscription, error) {
+func (s *Service) applyRemote(ctx context.Context, tx *sqlx.Tx, sub Subscription, r RemoteSubscription, provider string) (Subscription, error) {
 	own := sub.RemoteID == r.ID
 	switch {
 	case r.Status == "" || r.Status == Canceled && !own:
 		return sub, nil
 	case r.Status == Canceled:
 		free, err := findPlan(ctx, tx, freeSlug)
-		return sub.ended(free), err
+		return sub.asEnded(free), err
 	case sub.Paid() && !own:
 		s.Logger.ErrorContext(ctx, "an organization pays for two subscriptions: refund and end the second one",
 			"organization", sub.OrgID, "first", sub.RemoteID, "second", r.ID)
@@ -32,24 +32,24 @@ func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, sub Subscription, r Re
 		if err != nil {
 			return sub, fault.Wrap(err, fault.Internal, fmt.Sprintf("The payment provider has the plan %q, and it can't be read here.", r.Plan))
 		}
-		after = sub.on(to)
+		after = sub.withPlan(to)
 		after.Period = &Period{Anchor: r.Start}
 	}
 	after.Plan.PriceCents, after.Plan.Currency, after.Plan.Interval = r.PriceCents, r.Currency, r.Interval
 	after.Status, after.CancelAtPeriodEnd = r.Status, r.CancelAtPeriodEnd
 	after.Period = &Period{Anchor: after.Period.Anchor, Start: r.Start, End: r.End}
 	after.Provider, after.CustomerID, after.RemoteID, after.CheckoutID = provider, r.CustomerID, r.ID, ""
-	fallback, err := fallbackOf(ctx, tx, sub, r.Status)
+	fallback, err := fallbackLimits(ctx, tx, sub, r.Status)
 	if err != nil {
 		return sub, err
 	}
 	after.Fallback = fallback
-	return s.adoptAddOns(after, r.AddOns)
+	return s.applyRemoteAddOns(after, r.AddOns)
 }
 
-// fallbackOf is what counts in that state instead of what was bought: the limits
+// fallbackLimits is what counts in that state instead of what was bought: the limits
 // of the free plan when the suspension began, nil when nothing is suspended.
-func fallbackOf(ctx context.Context, tx *sqlx.Tx, before Subscription, status Status) (*Limits, error) {
+func fallbackLimits(ctx context.Context, tx *sqlx.Tx, before Subscription, status Status) (*Limits, error) {
 	if status != Suspended {
 		return nil, nil
 	}
@@ -60,7 +60,7 @@ func fallbackOf(ctx context.Context, tx *sqlx.Tx, before Subscription, status St
 	return &free.Limits, err
 }
 
-func (s *Service) adoptAddOns(sub Subscription, remote []RemoteAddOn) (Subscription, error) {
+func (s *Service) applyRemoteAddOns(sub Subscription, remote []RemoteAddOn) (Subscription, error) {
 	after := sub
 	after.AddOns = nil
 	for _, r := range remote {
@@ -80,7 +80,7 @@ func (s *Service) adoptAddOns(sub Subscription, remote []RemoteAddOn) (Subscript
 		}
 		o := *offer
 		o.PriceCents = r.PriceCents
-		with, err := after.with(o, r.Quantity, s.Clock.Now())
+		with, err := after.withAddOn(o, r.Quantity, s.Clock.Now())
 		if err != nil {
 			return sub, err
 		}

@@ -10,26 +10,26 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// resealBatch is how many proxy passwords are sealed anew in one transaction.
-const resealBatch = 500
+// reencryptBatch is how many proxy passwords are sealed anew in one transaction.
+const reencryptBatch = 500
 
-// Reseal seals the proxy passwords of all organizations anew, with the key that
+// ReencryptPasswords seals the proxy passwords of all organizations anew, with the key that
 // seals today, so that older keys can go. system sees every organization. It
 // returns how many there are; a password that can't be opened is an error, and
 // stays what it is.
-func Reseal(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
+func ReencryptPasswords(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
 	for last := uuid.Nil; ; {
 		var rows []row
 		err := pg.InTx(ctx, system, func(tx *sqlx.Tx) error {
 			rows = nil
 			err := tx.SelectContext(ctx, &rows, `
 				SELECT id, organization_id, proxy_secret FROM profiles
-				WHERE id > $1 AND proxy_secret IS NOT NULL ORDER BY id LIMIT $2 FOR UPDATE`, last, resealBatch)
+				WHERE id > $1 AND proxy_secret IS NOT NULL ORDER BY id LIMIT $2 FOR UPDATE`, last, reencryptBatch)
 			if err != nil {
 				return fmt.Errorf("read proxy passwords: %w", err)
 			}
 			for i := range rows {
-				if err := rows[i].reseal(ctx, tx, sealer); err != nil {
+				if err := rows[i].reencrypt(ctx, tx, sealer); err != nil {
 					return err
 				}
 			}
@@ -39,19 +39,19 @@ func Reseal(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err
 			return total, err
 		}
 		total += len(rows)
-		if len(rows) < resealBatch {
+		if len(rows) < reencryptBatch {
 			return total, nil
 		}
 		last = rows[len(rows)-1].ID
 	}
 }
 
-func (r *row) reseal(ctx context.Context, tx *sqlx.Tx, sealer Sealer) error {
-	password, err := r.open(sealer)
+func (r *row) reencrypt(ctx context.Context, tx *sqlx.Tx, sealer Sealer) error {
+	password, err := r.decryptPassword(sealer)
 	if err != nil {
 		return err
 	}
-	if err := r.seal(sealer, password); err != nil {
+	if err := r.encryptPassword(sealer, password); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE profiles SET proxy_secret = $3 WHERE organization_id = $1 AND id = $2`,

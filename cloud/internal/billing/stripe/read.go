@@ -56,7 +56,7 @@ func text(object map[string]any, name string) string {
 func (p *Provider) Subscription(ctx context.Context, id string) (billing.RemoteSubscription, error) {
 	found, err := p.client.V1Subscriptions.Retrieve(ctx, id, nil)
 	if err != nil {
-		return billing.RemoteSubscription{}, external("read a subscription", err)
+		return billing.RemoteSubscription{}, providerError("read a subscription", err)
 	}
 	r := billing.RemoteSubscription{
 		ID: found.ID, OrgID: organization(found.Metadata), Status: status(found.Status), CancelAtPeriodEnd: found.CancelAtPeriodEnd,
@@ -65,7 +65,7 @@ func (p *Provider) Subscription(ctx context.Context, id string) (billing.RemoteS
 		r.CustomerID = found.Customer.ID
 	}
 	for _, i := range found.Items.Data {
-		plan, addOn := meaning(i.Price)
+		plan, addOn := parseKey(i.Price)
 		switch {
 		case plan == "":
 		case addOn != "":
@@ -117,7 +117,7 @@ func status(s api.SubscriptionStatus) billing.Status {
 func (p *Provider) Invoice(ctx context.Context, id string) (billing.RemoteInvoice, error) {
 	found, err := p.client.V1Invoices.Retrieve(ctx, id, nil)
 	if err != nil {
-		return billing.RemoteInvoice{}, external("read an invoice", err)
+		return billing.RemoteInvoice{}, providerError("read an invoice", err)
 	}
 	r := billing.RemoteInvoice{
 		Draft: found.Number == "" || found.Status == api.InvoiceStatusDraft,
@@ -150,7 +150,7 @@ func (p *Provider) Invoice(ctx context.Context, id string) (billing.RemoteInvoic
 func (p *Provider) lines(ctx context.Context, invoice *api.Invoice) (billing.Lines, error) {
 	lines := billing.Lines{}
 	add := func(l *api.InvoiceLineItem) {
-		line := billing.Line{Description: cut(l.Description), Quantity: l.Quantity, AmountCents: l.Amount}
+		line := billing.Line{Description: truncate(l.Description), Quantity: l.Quantity, AmountCents: l.Amount}
 		if l.Period != nil {
 			line.PeriodStart, line.PeriodEnd = at(l.Period.Start), at(l.Period.End)
 		}
@@ -168,7 +168,7 @@ func (p *Provider) lines(ctx context.Context, invoice *api.Invoice) (billing.Lin
 	params := &api.InvoiceListLinesParams{Invoice: &invoice.ID, ListParams: api.ListParams{Limit: new(int64(100))}}
 	for l, err := range p.client.V1Invoices.ListLines(ctx, params).All(ctx) {
 		if err != nil {
-			return nil, external("read the lines of an invoice", err)
+			return nil, providerError("read the lines of an invoice", err)
 		}
 		if add(l); len(lines) == maxLines {
 			break
@@ -177,8 +177,8 @@ func (p *Provider) lines(ctx context.Context, invoice *api.Invoice) (billing.Lin
 	return lines, nil
 }
 
-// cut keeps a description within what the documents allow.
-func cut(description string) string {
+// truncate keeps a description within what the documents allow.
+func truncate(description string) string {
 	const most = 500
 	if runes := []rune(description); len(runes) > most {
 		return string(runes[:most])

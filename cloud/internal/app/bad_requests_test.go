@@ -13,15 +13,15 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// trouble is what can be wrong with a request whatever it is about.
-type trouble struct {
+// badRequest is what can be wrong with a request whatever it is about.
+type badRequest struct {
 	name   string
 	status int
 	of     func(op operation) bool // the operations whose requests can have it
 	spoil  func(r *http.Request)
 }
 
-var troubles = []trouble{
+var badRequests = []badRequest{
 	{"a query parameter that does not exist", http.StatusBadRequest, guarded, func(r *http.Request) {
 		query := r.URL.Query()
 		query.Set("nonsense", "1")
@@ -62,14 +62,14 @@ func forWorkers(op operation) bool { return len(op.schemes) == 1 && op.schemes[b
 // operation in every way that it can be spoilt: where the document has the
 // status, and nowhere else.
 func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
-	h := openHouse(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
+	h := newTestEnv(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
 	h.publish(t)
 	hash := cheapHash(t)
 	h.eachOperation(t, func(t *testing.T, op operation, r request) {
 		t.Parallel()
 		a := h.attempt(t, op, r, hash)
 		a.prepare()
-		for _, trouble := range troubles {
+		for _, trouble := range badRequests {
 			if !trouble.of(op) {
 				continue
 			}
@@ -84,7 +84,7 @@ func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
 			}
 		}
 		for _, status := range []int{http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType} {
-			able := slices.ContainsFunc(troubles, func(tr trouble) bool { return tr.status == status && tr.of(op) })
+			able := slices.ContainsFunc(badRequests, func(tr badRequest) bool { return tr.status == status && tr.of(op) })
 			if documents(op, status) && !able {
 				t.Errorf("the document has %d, and nothing leads there", status)
 			}
@@ -96,7 +96,7 @@ func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
 // the same, and then for the first one: of every operation that takes keys.
 func TestAnIdempotencyKeyIsForOneRequest(t *testing.T) {
 	const header = "Idempotency-Key"
-	h, hash, asked := openHouse(t, nil), cheapHash(t), 0
+	h, hash, asked := newTestEnv(t, nil), cheapHash(t), 0
 	t.Run("ask", func(t *testing.T) {
 		h.eachOperation(t, func(t *testing.T, op operation, r request) {
 			parameter := op.Parameters.GetByInAndName(openapi3.ParameterInHeader, header)
@@ -133,7 +133,7 @@ func TestAnIdempotencyKeyIsForOneRequest(t *testing.T) {
 }
 
 func TestAnAnswerIsKeptForAsLongAsConfigured(t *testing.T) {
-	h := openHouse(t, map[string]string{"RETENTION_IDEMPOTENCY": "2h"})
+	h := newTestEnv(t, map[string]string{"RETENTION_IDEMPOTENCY": "2h"})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/v1/contact",
 		strings.NewReader(`{"name": "Ada", "email": "ada@example.com", "message": "Hello"}`))
 	if err != nil {
@@ -155,7 +155,7 @@ func TestAnAnswerIsKeptForAsLongAsConfigured(t *testing.T) {
 
 // eachOperation runs a test for each operation, with the first request that is
 // there for it.
-func (h *house) eachOperation(t *testing.T, test func(t *testing.T, op operation, r request)) {
+func (h *testEnv) eachOperation(t *testing.T, test func(t *testing.T, op operation, r request)) {
 	t.Helper()
 	operations, done := operationsOf(h.document.T()), map[string]bool{}
 	for _, r := range requests {
@@ -166,10 +166,10 @@ func (h *house) eachOperation(t *testing.T, test func(t *testing.T, op operation
 	}
 }
 
-// attempt is one with the credential that may do most.
-func (h *house) attempt(t *testing.T, op operation, r request, passwordHash string) *attempt {
+// call is one with the credential that may do most.
+func (h *testEnv) attempt(t *testing.T, op operation, r request, passwordHash string) *call {
 	t.Helper()
-	a := &attempt{t: t, house: h, client: contracttest.New(t, h.document, nil), op: op, request: r}
+	a := &call{t: t, house: h, client: contracttest.New(t, h.document, nil), op: op, request: r}
 	a.ours, a.theirs = newTenant(passwordHash), newTenant(passwordHash)
 	for _, c := range credentials {
 		if c.scheme == "" && len(op.schemes) == 0 || c.scheme != "" && op.schemes[c.scheme] {

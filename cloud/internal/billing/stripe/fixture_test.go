@@ -38,8 +38,8 @@ var (
 	ends  = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// house is one organization of a service that takes payments through Stripe.
-type house struct {
+// fixture is one organization of a service that takes payments through Stripe.
+type fixture struct {
 	t      *testing.T
 	db     *sqlx.DB
 	clock  *clock.Fake
@@ -51,13 +51,13 @@ type house struct {
 	events int
 }
 
-func open(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
 	db := dbtest.Open(t, dsn, pg.Options{})
 	tenants := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
 	system := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})
-	h := &house{t: t, db: db, clock: clock.NewFake(began), stripe: stripetest.New(t), log: &testenv.Log{}}
+	h := &fixture{t: t, db: db, clock: clock.NewFake(began), stripe: stripetest.New(t), log: &testenv.Log{}}
 	licenses, err := license.New(t.Context(), system, nil, slog.New(slog.DiscardHandler), license.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func open(t *testing.T) *house {
 	return h
 }
 
-func (h *house) organization() uuid.UUID {
+func (h *fixture) organization() uuid.UUID {
 	h.t.Helper()
 	id := uuid.Must(uuid.NewV7())
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'O', $2, now())`, id, id.String())
@@ -104,10 +104,10 @@ func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, _
 	return err
 }
 
-// onlyOne refuses to record in a transaction that sees two organizations.
-type onlyOne struct{ billing.Recorder }
+// singleOrgRecorder refuses to record in a transaction that sees two organizations.
+type singleOrgRecorder struct{ billing.Recorder }
 
-func (o onlyOne) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
+func (o singleOrgRecorder) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
 	var seen int
 	if err := tx.GetContext(ctx, &seen, `SELECT count(*) FROM subscriptions`); err != nil || seen != 1 {
 		return fmt.Errorf("%d subscriptions are seen: %w", seen, err)
@@ -115,14 +115,14 @@ func (o onlyOne) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, actio
 	return o.Recorder.Record(ctx, tx, orgID, action, targetID, details)
 }
 
-func (h *house) exec(query string, args ...any) {
+func (h *fixture) exec(query string, args ...any) {
 	h.t.Helper()
 	if _, err := h.db.Exec(query, args...); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) sub() billing.Subscription {
+func (h *fixture) sub() billing.Subscription {
 	h.t.Helper()
 	s, err := h.Subscription(h.t.Context(), h.org)
 	if err != nil {
@@ -131,7 +131,7 @@ func (h *house) sub() billing.Subscription {
 	return s
 }
 
-func (h *house) slots() int {
+func (h *fixture) slots() int {
 	h.t.Helper()
 	var n int
 	if err := h.db.Get(&n, `SELECT max_slots FROM license_org WHERE org_id = $1`, h.org); err != nil {
@@ -140,7 +140,7 @@ func (h *house) slots() int {
 	return n
 }
 
-func (h *house) actions() []string {
+func (h *fixture) actions() []string {
 	h.t.Helper()
 	var found []string
 	if err := h.db.Select(&found, `SELECT action FROM audit WHERE org = $1 ORDER BY id`, h.org); err != nil {
@@ -149,7 +149,7 @@ func (h *house) actions() []string {
 	return found
 }
 
-func (h *house) invoices() []billing.Invoice {
+func (h *fixture) invoices() []billing.Invoice {
 	h.t.Helper()
 	found, err := h.Invoices(h.t.Context(), h.org, page.Request{Page: 1, Limit: 100, SortBy: "createdAt"})
 	if err != nil {
@@ -166,8 +166,8 @@ func item(id, key string, cents, quantity int) map[string]any {
 	}
 }
 
-// books says how a subscription of the organization stands at Stripe.
-func (h *house) books(id, status string, items ...map[string]any) map[string]any {
+// setSubscription says how a subscription of the organization stands at Stripe.
+func (h *fixture) setSubscription(id, status string, items ...map[string]any) map[string]any {
 	fields := map[string]any{
 		"id": id, "status": status, "customer": "cus_1", "cancel_at": nil, "cancel_at_period_end": false,
 		"metadata": map[string]any{"organization_id": h.org.String()},
@@ -177,9 +177,9 @@ func (h *house) books(id, status string, items ...map[string]any) map[string]any
 	return fields
 }
 
-// page says how a page to pay at stands at Stripe, and which subscription was
+// setCheckout says how a page to pay at stands at Stripe, and which subscription was
 // bought there.
-func (h *house) page(id, status, subscription string) {
+func (h *fixture) setCheckout(id, status, subscription string) {
 	fields := map[string]any{"id": id, "status": status, "subscription": nil}
 	if status == "complete" {
 		fields["subscription"] = subscription
@@ -187,28 +187,28 @@ func (h *house) page(id, status, subscription string) {
 	h.stripe.Answer("GET /v1/checkout/sessions/"+id, fields)
 }
 
-// checkedOut opens a page to pay at.
-func (h *house) checkedOut(id string) {
+// completeCheckout opens a page to pay at.
+func (h *fixture) completeCheckout(id string) {
 	h.t.Helper()
 	h.stripe.Answer("POST /v1/checkout/sessions", map[string]any{"id": id, "url": "https://checkout.stripe.com/c/pay/" + id})
-	h.page(id, "open", "")
+	h.setCheckout(id, "open", "")
 	_, _, err := h.Checkout(h.t.Context(), h.org, "team", back)
 	h.must(err)
 }
 
-// end asks whether the organization may go.
-func (h *house) end() error {
+// endSubscription asks whether the organization may go.
+func (h *fixture) end() error {
 	return pg.InOrg(h.t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error { return h.EndOrganization(h.t.Context(), tx, h.org) })
 }
 
 // event sends an event of Stripe, signed now.
-func (h *house) event(kind, object string) error {
+func (h *fixture) event(kind, object string) error {
 	h.t.Helper()
 	h.events++
 	return h.send(fmt.Sprintf("evt_%d", h.events), kind, object, time.Now())
 }
 
-func (h *house) send(id, kind, object string, at time.Time) error {
+func (h *fixture) send(id, kind, object string, at time.Time) error {
 	h.t.Helper()
 	payload, signature := signed(h.t, id, kind, object, at, stripetest.WebhookSecret)
 	return h.Receive(h.t.Context(), payload, signature)
@@ -232,14 +232,14 @@ func signed(t *testing.T, id, kind, object string, at time.Time, secret string) 
 	return payload, fmt.Sprintf("t=%d,v1=%x", at.Unix(), webhook.ComputeSignature(at, payload, secret))
 }
 
-// subscribed makes the organization pay for a plan and add-ons.
-func (h *house) subscribed(items ...map[string]any) {
+// subscribe makes the organization pay for a plan and add-ons.
+func (h *fixture) subscribe(items ...map[string]any) {
 	h.t.Helper()
-	h.books(subscriptionID, "active", items...)
+	h.setSubscription(subscriptionID, "active", items...)
 	h.must(h.event("customer.subscription.created", subscriptionID))
 }
 
-func (h *house) must(err error) {
+func (h *fixture) must(err error) {
 	h.t.Helper()
 	if err != nil {
 		h.t.Fatal(err)

@@ -14,16 +14,16 @@ import (
 // might: the provider would go on. It must change to the free plan first, which
 // also closes a page to pay at.
 func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
-	sub, err := lock(ctx, tx, orgID)
+	sub, err := lockSubscription(ctx, tx, orgID)
 	if err != nil {
 		return err
 	}
-	under, err := changing(ctx, tx, orgID)
+	under, err := changeInProgress(ctx, tx, orgID)
 	switch {
 	case err != nil:
 		return err
 	case under:
-		return errChanging()
+		return errChangeInProgress()
 	case sub.Paid() && sub.Provider != ManualName:
 		return fault.New(fault.Conflict, "The organization pays for a plan. Change to the free plan first.")
 	case sub.CheckoutID != "":
@@ -32,9 +32,9 @@ func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return nil
 }
 
-// forgetCheckout takes in that a page to pay at has closed. A change that is
+// clearCheckout takes in that a page to pay at has closed. A change that is
 // under way has closed it itself, and writes down what came of it.
-func (s *Service) forgetCheckout(ctx context.Context, id string) error {
+func (s *Service) clearCheckout(ctx context.Context, id string) error {
 	_, err := s.System.ExecContext(ctx, `
 		UPDATE subscriptions SET provider_checkout_id = NULL
 		WHERE provider_checkout_id = $1 AND (changing_until IS NULL OR changing_until <= clock_timestamp())`, id)
@@ -44,10 +44,10 @@ func (s *Service) forgetCheckout(ctx context.Context, id string) error {
 	return nil
 }
 
-// endOrphan ends a subscription in the provider's books whose organization was
+// endOrphanedSubscription ends a subscription in the provider's books whose organization was
 // deleted here, so that nobody is billed for nothing. One of an organization
 // that never was here may be another service's, and is left alone.
-func (s *Service) endOrphan(ctx context.Context, remote Remote, orgID uuid.UUID, event Event) error {
+func (s *Service) endOrphanedSubscription(ctx context.Context, remote Remote, orgID uuid.UUID, event Event) error {
 	log := s.Logger.With("event", event.ID, "organization", orgID, "subscription", event.SubscriptionID)
 	var deleted bool
 	err := s.System.GetContext(ctx, &deleted,

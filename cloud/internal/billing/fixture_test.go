@@ -25,8 +25,8 @@ import (
 // follows.
 var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// house is one organization on the free plan, on a database of its own.
-type house struct {
+// fixture is one organization on the free plan, on a database of its own.
+type fixture struct {
 	t     *testing.T
 	db    *sqlx.DB
 	clock *clock.Fake
@@ -34,13 +34,13 @@ type house struct {
 	org uuid.UUID
 }
 
-func open(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
 	db := dbtest.Open(t, dsn, pg.Options{})
 	tenants := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
 	system := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})
-	h := &house{t: t, db: db, clock: clock.NewFake(start)}
+	h := &fixture{t: t, db: db, clock: clock.NewFake(start)}
 	licenses, err := license.New(t.Context(), system, nil, slog.New(slog.DiscardHandler), license.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -54,12 +54,12 @@ func open(t *testing.T) *house {
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	h.org = h.organization(plan.Free)
-	t.Cleanup(h.checkBooks)
+	t.Cleanup(h.checkLimits)
 	return h
 }
 
 // organization makes another organization, as production does.
-func (h *house) organization(slug string) uuid.UUID {
+func (h *fixture) organization(slug string) uuid.UUID {
 	h.t.Helper()
 	id := uuid.Must(uuid.NewV7())
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'O', $2, now())`, id, id.String())
@@ -92,10 +92,10 @@ func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, t
 	return err
 }
 
-// checkBooks holds at the end of every test: the slots are the effective
+// checkLimits holds at the end of every test: the slots are the effective
 // profile limit, the sums of the add-ons are those of the subscription, no
 // change is still under way, and the numbers of invoices have no gap.
-func (h *house) checkBooks() {
+func (h *fixture) checkLimits() {
 	for query, what := range map[string]string{
 		`SELECT count(*) FROM subscriptions s JOIN license_org l ON l.org_id = s.organization_id
 		 WHERE l.max_slots IS DISTINCT FROM s.effective_profile_limit`: "slots that are not the profile limit",
@@ -113,20 +113,20 @@ func (h *house) checkBooks() {
 	}
 }
 
-func (h *house) exec(query string, args ...any) {
+func (h *fixture) exec(query string, args ...any) {
 	h.t.Helper()
 	if _, err := h.db.Exec(query, args...); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) sub() billing.Subscription {
+func (h *fixture) sub() billing.Subscription {
 	h.t.Helper()
 	return h.must(h.Subscription(h.t.Context(), h.org))
 }
 
 // must fails the test on an error.
-func (h *house) must(s billing.Subscription, err error) billing.Subscription {
+func (h *fixture) must(s billing.Subscription, err error) billing.Subscription {
 	h.t.Helper()
 	if err != nil {
 		h.t.Fatal(err)
@@ -135,7 +135,7 @@ func (h *house) must(s billing.Subscription, err error) billing.Subscription {
 }
 
 // buy subscribes the organization to a plan.
-func (h *house) buy(slug string) billing.Subscription {
+func (h *fixture) buy(slug string) billing.Subscription {
 	h.t.Helper()
 	s, url, err := h.Checkout(h.t.Context(), h.org, slug, "https://example.com/")
 	if url != "" {
@@ -144,7 +144,7 @@ func (h *house) buy(slug string) billing.Subscription {
 	return h.must(s, err)
 }
 
-func (h *house) sweep(want int) {
+func (h *fixture) sweep(want int) {
 	h.t.Helper()
 	if n, err := h.Sweep(h.t.Context()); n != want || err != nil {
 		h.t.Errorf("swept %d, %v; want %d", n, err, want)
@@ -152,7 +152,7 @@ func (h *house) sweep(want int) {
 }
 
 // invoices returns all invoices, the oldest first.
-func (h *house) invoices() []billing.Invoice {
+func (h *fixture) invoices() []billing.Invoice {
 	h.t.Helper()
 	found, err := h.Invoices(h.t.Context(), h.org, page.Request{Page: 1, Limit: 100, SortBy: "createdAt"})
 	if err != nil {
@@ -170,7 +170,7 @@ func amounts(i billing.Invoice) map[string]int64 {
 	return found
 }
 
-func (h *house) actions() []string {
+func (h *fixture) actions() []string {
 	h.t.Helper()
 	var found []string
 	if err := h.db.Select(&found, `SELECT action FROM audit WHERE org = $1 AND target = $1::text ORDER BY id`, h.org); err != nil {
@@ -179,7 +179,7 @@ func (h *house) actions() []string {
 	return found
 }
 
-func (h *house) slots() *int {
+func (h *fixture) slots() *int {
 	h.t.Helper()
 	var max *int
 	if err := h.db.Get(&max, `SELECT max_slots FROM license_org WHERE org_id = $1`, h.org); err != nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// life is what somebody does with the service, and the secrets that come up.
-type life struct {
+// lifecycle is what somebody does with the service, and the secrets that come up.
+type lifecycle struct {
 	t       *testing.T
-	house   *house
+	house   *testEnv
 	client  *http.Client
 	mailbox mailbox
 	secrets map[string]string
@@ -47,12 +47,12 @@ func (m *mailbox) Deliver(_ context.Context, message mail.Message) error {
 	return nil
 }
 
-// live does everything that a secret comes up in. Mail of the end is still to
+// startLifecycle does everything that a secret comes up in. Mail of the end is still to
 // be delivered.
-func live(t *testing.T, h *house) *life {
+func startLifecycle(t *testing.T, h *testEnv) *lifecycle {
 	t.Helper()
-	l := &life{t: t, house: h, client: contracttest.New(t, h.document, nil), secrets: map[string]string{}}
-	h.parts.outbox.Transport, h.parts.outbox.Pace.Every = &l.mailbox, 10*time.Millisecond
+	l := &lifecycle{t: t, house: h, client: contracttest.New(t, h.document, nil), secrets: map[string]string{}}
+	h.parts.outbox.Transport, h.parts.outbox.RetryPolicy.Every = &l.mailbox, 10*time.Millisecond
 	l.account()
 	orgID := l.organization()
 	l.workers()
@@ -62,7 +62,7 @@ func live(t *testing.T, h *house) *life {
 }
 
 // account signs up, in and out, and replaces passwords.
-func (l *life) account() {
+func (l *lifecycle) account() {
 	const email = "ada@example.com"
 	first := l.password("first")
 	l.session("of signing up", l.do("POST", "/v1/auth/sign-up", `{"email": "`+email+`", "password": "`+first+`", "name": "Ada"}`))
@@ -80,7 +80,7 @@ func (l *life) account() {
 
 // organization makes one with keys, a profile and an invitation that is
 // accepted.
-func (l *life) organization() (orgID string) {
+func (l *lifecycle) organization() (orgID string) {
 	orgID = l.do("POST", "/v1/organizations", `{"name": "Analytical Engines"}`, "Idempotency-Key", "one").text("id")
 	l.do("POST", "/v1/billing/checkout", `{"plan": "team"}`, "Idempotency-Key", "two")
 	keys := "/v1/organizations/" + orgID + "/api-keys"
@@ -104,7 +104,7 @@ func (l *life) organization() (orgID string) {
 }
 
 // workers give profiles proxy passwords, and read them.
-func (l *life) workers() {
+func (l *lifecycle) workers() {
 	proxy := func(name string) string {
 		return `{"server": "http://proxy.example.com:3128", "username": "robot", "password": "` + l.password(name) + `"}`
 	}
@@ -127,7 +127,7 @@ func (l *life) workers() {
 }
 
 // subscription pays, by the manual provider.
-func (l *life) subscription() {
+func (l *lifecycle) subscription() {
 	l.do("POST", "/v1/billing/add-ons", `{"addOn": "profiles", "quantity": 2}`, "Idempotency-Key", "ten")
 	l.do("POST", "/v1/billing/change-plan", `{"plan": "scale"}`, "Idempotency-Key", "eleven")
 	l.do("POST", "/v1/billing/cancel", "", "Idempotency-Key", "twelve")
@@ -135,13 +135,13 @@ func (l *life) subscription() {
 }
 
 // end asks for mail that is still in the outbox afterwards.
-func (l *life) end(orgID string) {
+func (l *lifecycle) end(orgID string) {
 	l.do("POST", "/v1/auth/password/forgot", `{"email": "ada@example.com"}`)
 	l.do("POST", "/v1/organizations/"+orgID+"/members/invite", `{"email": "grace@example.com", "role": "member"}`, "Idempotency-Key", "fourteen")
 }
 
 // secret notes a secret.
-func (l *life) secret(what, secret string) string {
+func (l *lifecycle) secret(what, secret string) string {
 	l.t.Helper()
 	l.must(len(secret) >= 16, what+" is too short to be looked for: "+secret)
 	l.secrets[what] = secret
@@ -151,11 +151,11 @@ func (l *life) secret(what, secret string) string {
 // passwordPrefix is what forms knows a password by.
 const passwordPrefix = "password-"
 
-func (l *life) password(name string) string {
+func (l *lifecycle) password(name string) string {
 	return l.secret(name+" password", passwordPrefix+hex.EncodeToString(random(10)))
 }
 
-func (l *life) session(what string, answer data) {
+func (l *lifecycle) session(what string, answer data) {
 	l.t.Helper()
 	l.token = l.secret("session token "+what, answer.text("token"))
 }
@@ -164,7 +164,7 @@ var mailToken = regexp.MustCompile(`#token=([A-Za-z0-9_-]{43})\b`)
 
 // deliver sends what waits, and notes the tokens in it. It returns how many there
 // are.
-func (l *life) deliver() (tokens int) {
+func (l *lifecycle) deliver() (tokens int) {
 	l.t.Helper()
 	from := len(l.mailbox.mails)
 	ctx, stop := context.WithCancel(l.t.Context())
@@ -187,7 +187,7 @@ func (l *life) deliver() (tokens int) {
 }
 
 // mailed is the token of the last mail that had one.
-func (l *life) mailed(what string) string {
+func (l *lifecycle) mailed(what string) string {
 	l.t.Helper()
 	for _, m := range slices.Backward(l.mailbox.mails) {
 		if found := mailToken.FindStringSubmatch(m.Text); found != nil {
@@ -199,7 +199,7 @@ func (l *life) mailed(what string) string {
 }
 
 // mailedTo is the token of the last mail to the address with such a subject.
-func (l *life) mailedTo(address, subject string) string {
+func (l *lifecycle) mailedTo(address, subject string) string {
 	l.t.Helper()
 	for _, m := range slices.Backward(l.mailbox.mails) {
 		if found := mailToken.FindStringSubmatch(m.Text); found != nil && m.To == address && strings.HasPrefix(m.Subject, subject) {
@@ -210,7 +210,7 @@ func (l *life) mailedTo(address, subject string) string {
 	return ""
 }
 
-func (l *life) must(ok bool, complaint string) {
+func (l *lifecycle) must(ok bool, complaint string) {
 	l.t.Helper()
 	if !ok {
 		l.t.Fatal(complaint)
@@ -224,7 +224,7 @@ func (d data) text(name string) string { s, _ := d[name].(string); return s }
 func (d data) in(name string) data     { m, _ := d[name].(map[string]any); return m }
 
 // do asks as whom the path is for: the user who is signed in, or a worker.
-func (l *life) do(method, path, body string, headers ...string) data {
+func (l *lifecycle) do(method, path, body string, headers ...string) data {
 	l.t.Helper()
 	status, answer := l.ask(method, path, body, headers)
 	l.must(status < http.StatusBadRequest, method+" "+path+": "+answer)
@@ -235,7 +235,7 @@ func (l *life) do(method, path, body string, headers ...string) data {
 	return envelope.Data
 }
 
-func (l *life) refused(method, path, body string, headers ...string) {
+func (l *lifecycle) refused(method, path, body string, headers ...string) {
 	l.t.Helper()
 	status, answer := l.ask(method, path, body, headers)
 	l.must(status == http.StatusUnauthorized, method+" "+path+" was not refused: "+answer)
@@ -243,7 +243,7 @@ func (l *life) refused(method, path, body string, headers ...string) {
 
 var workerPath = regexp.MustCompile(`^/v1/(license/|profiles/[^/]+/(config|sessions))`)
 
-func (l *life) ask(method, path, body string, headers []string) (status int, answer string) {
+func (l *lifecycle) ask(method, path, body string, headers []string) (status int, answer string) {
 	l.t.Helper()
 	r, err := http.NewRequestWithContext(l.t.Context(), method, l.house.url+path, strings.NewReader(body))
 	if err != nil {

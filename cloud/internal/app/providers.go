@@ -39,8 +39,8 @@ func paymentProvider(config Config) (billing.Provider, error) {
 	return stripe.New(stripe.Config(config.Stripe))
 }
 
-// singleSignOn has a provider when one is configured.
-func (p *parts) singleSignOn(config Config) rest.SingleSignOn {
+// newSingleSignOn has a provider when one is configured.
+func (p *services) newSingleSignOn(config Config) rest.SingleSignOn {
 	sso := rest.SingleSignOn{Accounts: p.accounts, Public: p.public}
 	if config.SingleSignOn.Issuer != "" {
 		sso.Provider = oidc.New(oidc.Config{

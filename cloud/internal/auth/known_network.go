@@ -13,86 +13,86 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// homeTime is how long a network stays a home of an address after the last
+// knownNetworkTTL is how long a network stays a home of an address after the last
 // sign-in from there.
-const homeTime = 30 * 24 * time.Hour
+const knownNetworkTTL = 30 * 24 * time.Hour
 
-// homeOf is an address in a network. It is there, with no failure at first, once
+// knownNetwork is an address in a network. It is there, with no failure at first, once
 // the address has signed in from the network: then that is a home of it, where
 // wrong passwords are counted apart. Else whoever guesses anywhere could keep
 // the owner out.
-func homeOf(email string, c Client) subject {
-	return of(kind{"home", 5, false}, c.network()+"\n"+emails.Normal(email))
+func knownNetwork(email string, c Client) limitKey {
+	return newLimitKey(limitKind{"home", 5, false}, c.network()+"\n"+emails.Normal(email))
 }
 
-// settle makes the client's network a home of the address, or a new one again.
-func (a attempts) settle(ctx context.Context, db sqlx.ExecerContext, email string, client Client) error {
-	home, now := homeOf(email, client), a.clock.Now()
+// addKnownNetwork makes the client's network a home of the address, or a new one again.
+func (a attemptLimiter) addKnownNetwork(ctx context.Context, db sqlx.ExecerContext, email string, client Client) error {
+	home, now := knownNetwork(email, client), a.clock.Now()
 	_, err := db.ExecContext(ctx, `
 		INSERT INTO auth_attempts (kind, subject, attempts, blocked_until, forget_at) VALUES ($1, $2, 0, $3, $4)
 		ON CONFLICT (kind, subject) DO UPDATE
 		SET attempts = 0, blocked_until = excluded.blocked_until, forget_at = excluded.forget_at`,
-		home.name, home.hash[:], now, now.Add(homeTime))
+		home.name, home.hash[:], now, now.Add(knownNetworkTTL))
 	if err != nil {
 		return fmt.Errorf("remember where a user signs in: %w", err)
 	}
 	return nil
 }
 
-// visit locks the count of a home. One that is none has not been counted: what
+// lockKnownNetwork locks the count of a home. One that is none has not been counted: what
 // is written of it changes nothing.
-func (a attempts) visit(ctx context.Context, tx *sqlx.Tx, home subject) (c count, isHome bool, err error) {
+func (a attemptLimiter) lockKnownNetwork(ctx context.Context, tx *sqlx.Tx, home limitKey) (c attemptCount, isHome bool, err error) {
 	err = tx.GetContext(ctx, &c, `
 		SELECT kind, subject, attempts, blocked_until, forget_at FROM auth_attempts
 		WHERE kind = $1 AND subject = $2 AND forget_at > $3 FOR UPDATE`, home.name, home.hash[:], a.clock.Now())
 	if errors.Is(err, sql.ErrNoRows) {
-		return count{Kind: home.name, Subject: home.hash[:]}, false, nil
+		return attemptCount{Kind: home.name, Subject: home.hash[:]}, false, nil
 	}
 	if err != nil {
-		return count{}, false, fmt.Errorf("find out where a user signs in: %w", err)
+		return attemptCount{}, false, fmt.Errorf("find out where a user signs in: %w", err)
 	}
-	c.limit = home.kind
+	c.limit = home.limitKind
 	return c, true, nil
 }
 
-// guess answers a password that was tried for an address; match tells whether it
+// checkPassword answers a password that was tried for an address; match tells whether it
 // is the right one. All strangers share the tries of the address. Whoever is at
 // home has some besides, which open only to the right password: a wrong one is
 // answered as everywhere, after the same work, so that it tells nobody who has
 // an account, and where they sign in. What is refused during the pause of the
 // address counts as a failure of the client: else it could go on for ever.
-func (a attempts) guess(ctx context.Context, client Client, email string, match bool) error {
+func (a attemptLimiter) checkPassword(ctx context.Context, client Client, email string, match bool) error {
 	var refusal error
 	err := pg.InTx(ctx, a.db, func(tx *sqlx.Tx) error {
-		counts, err := a.enter(ctx, tx, []subject{failuresFrom(client), failuresOf(email)})
+		counts, err := a.lockCounts(ctx, tx, []limitKey{failuresByClient(client), failuresByEmail(email)})
 		if err != nil {
 			return err
 		}
 		fromClient, ofAddress := counts[0], counts[1]
-		if err := a.pause(fromClient); err != nil {
+		if err := a.checkPause(fromClient); err != nil {
 			return err
 		}
-		home, isHome, err := a.visit(ctx, tx, homeOf(email, client))
+		home, isHome, err := a.lockKnownNetwork(ctx, tx, knownNetwork(email, client))
 		if err != nil {
 			return err
 		}
-		atHome := isHome && a.pause(home) == nil
-		refusal = a.pause(ofAddress)
+		atHome := isHome && a.checkPause(home) == nil
+		refusal = a.checkPause(ofAddress)
 		if match && (atHome || refusal == nil) {
 			refusal = nil
 			if atHome && ofAddress.Attempts > home.Attempts {
 				return nil // there are strangers' among them: they stay counted
 			}
-			return forget(ctx, tx, failuresOf(email))
+			return deleteCount(ctx, tx, failuresByEmail(email))
 		}
-		failed := []count{fromClient}
+		failed := []attemptCount{fromClient}
 		if refusal == nil {
 			refusal, failed = errWrongPassword(), append(failed, ofAddress)
 		}
 		if atHome {
-			home.add(a.clock.Now())
+			home.increment(a.clock.Now())
 		}
-		return errors.Join(a.count(ctx, tx, failed...), home.write(ctx, tx))
+		return errors.Join(a.increment(ctx, tx, failed...), home.save(ctx, tx))
 	})
 	if err != nil {
 		return err

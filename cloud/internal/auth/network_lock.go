@@ -1,0 +1,68 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// networkLocks let the clients of one network check or hash one password at a time.
+// However many come at once, all but the first find what those before have
+// counted; and they wait for one another, not the rest of the world for them.
+type networkLocks struct {
+	mu        sync.Mutex
+	byNetwork map[string]*networkLock // by network; only those that somebody stands in
+}
+
+type networkLock struct {
+	locked  chan struct{}
+	waiters int // how many stand in it, the first included
+}
+
+// acquire waits for the network's turn, which is over when leave is called.
+func (l *networkLocks) acquire(ctx context.Context, network string) (leave func(), err error) {
+	mine := l.retain(network)
+	select {
+	case mine.locked <- struct{}{}:
+		return func() {
+			<-mine.locked
+			l.release(network)
+		}, nil
+	case <-ctx.Done():
+		l.release(network)
+		return nil, fmt.Errorf("wait in line to check a password: %w", ctx.Err())
+	}
+}
+
+func (l *networkLocks) retain(network string) *networkLock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byNetwork[network] == nil {
+		l.byNetwork[network] = &networkLock{locked: make(chan struct{}, 1)}
+	}
+	l.byNetwork[network].waiters++
+	return l.byNetwork[network]
+}
+
+func (l *networkLocks) release(network string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byNetwork[network].waiters--; l.byNetwork[network].waiters == 0 {
+		delete(l.byNetwork, network)
+	}
+}
+
+// withNetworkLock does work that takes a password's time, in the turn of the client's
+// network, unless one of the subjects must pause (RateLimited). It must count
+// what it finds before it ends.
+func (s *Service) withNetworkLock(ctx context.Context, client Client, subjects []limitKey, work func() error) error {
+	leave, err := s.networkLocks.acquire(ctx, client.network())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := s.attempts.check(ctx, subjects...); err != nil {
+		return err
+	}
+	return work()
+}
