@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path"
 
@@ -17,14 +18,17 @@ const (
 	lockTries       = 600 // ten minutes of another replica's migrations
 )
 
-// Migrate brings the database to the newest version and logs each migration it
-// applied. Any number of replicas may call it at once: one works under a
-// session lock of PostgreSQL while the others wait, at most ten minutes, and
-// then find nothing left to do. A schema that is newer than the program is logged
-// as an error and used as it is: while replicas are replaced one by one, an old
-// one may have to start once more.
+// Migrate applies the migrations that the database lacks and logs each of them.
+// Any number of replicas may call it at the same time: one migrates under a
+// PostgreSQL session lock; the others wait at most ten minutes, then find nothing
+// to do. A schema that is newer than the program is logged as an error and used
+// as it is, because during a rolling update an old replica may restart.
 func Migrate(ctx context.Context, db *sql.DB, logger *slog.Logger) error {
-	provider, err := newProvider(db)
+	return migrate(ctx, db, Files(), logger)
+}
+
+func migrate(ctx context.Context, db *sql.DB, files fs.FS, logger *slog.Logger) error {
+	provider, err := newProvider(db, files)
 	if err != nil {
 		return err
 	}
@@ -53,7 +57,7 @@ func Migrate(ctx context.Context, db *sql.DB, logger *slog.Logger) error {
 // Version returns the highest version applied to the database and the highest
 // one this program knows. A database that was never migrated is at 0.
 func Version(ctx context.Context, db *sql.DB) (current, newest int64, err error) {
-	provider, err := newProvider(db)
+	provider, err := newProvider(db, Files())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -64,26 +68,26 @@ func Version(ctx context.Context, db *sql.DB) (current, newest int64, err error)
 	return current, newest, nil
 }
 
-func newProvider(db *sql.DB) (*goose.Provider, error) {
+func newProvider(db *sql.DB, files fs.FS) (*goose.Provider, error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPollSeconds, lockTries))
 	if err != nil {
 		return nil, fmt.Errorf("make the migration lock: %w", err)
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, Files(),
-		goose.WithSessionLocker(unhurried{locker}), goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithSessionLocker(withoutTimeouts{locker}), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
 	return provider, nil
 }
 
-// unhurried lifts the pool's timeouts from the one connection that migrates:
-// rewriting a large table may well take longer than any request should. A
-// migration still gives up on a table lock after a while, so that it never
-// stops the traffic queued behind it for good.
-type unhurried struct{ lock.SessionLocker }
+// withoutTimeouts removes the pool's timeouts from the connection that migrates:
+// rewriting a large table may take longer than any request should. A migration
+// still gives up waiting for a table lock after 30 seconds, because the traffic
+// that queues behind it waits too.
+type withoutTimeouts struct{ lock.SessionLocker }
 
-func (u unhurried) SessionLock(ctx context.Context, conn *sql.Conn) error {
+func (u withoutTimeouts) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	if err := u.SessionLocker.SessionLock(ctx, conn); err != nil {
 		return err
 	}
@@ -94,7 +98,7 @@ func (u unhurried) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-func (u unhurried) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+func (u withoutTimeouts) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, `RESET statement_timeout; RESET lock_timeout`)
 	return errors.Join(err, u.SessionLocker.SessionUnlock(ctx, conn))
 }

@@ -2,46 +2,122 @@ package db_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
 )
 
-func files(t *testing.T) int {
+// nextMigration stands for the migration of a later release.
+const nextMigration = `-- +goose Up
+ALTER TABLE organizations ADD COLUMN motto text NOT NULL DEFAULT 'none';
+CREATE TABLE badges (organization_id uuid NOT NULL REFERENCES organizations (id) ON DELETE CASCADE, label text NOT NULL);
+INSERT INTO badges SELECT id, 'migrated' FROM organizations;
+CALL enable_tenant_rls('badges', 'organization_id');
+`
+
+// withNextMigration returns the migrations and one more, and their number.
+func withNextMigration(t *testing.T) (files fs.FS, count int) {
 	t.Helper()
 	names, err := fs.Glob(db.Files(), "*.sql")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("the migrations: %v, %v", names, err)
 	}
-	return len(names)
+	next := fstest.MapFS{}
+	for _, name := range names {
+		text, err := fs.ReadFile(db.Files(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next[name] = &fstest.MapFile{Data: text}
+	}
+	next[fmt.Sprintf("%05d_next.sql", len(names)+1)] = &fstest.MapFile{Data: []byte(nextMigration)}
+	return next, len(next)
 }
 
-func TestReplicasThatMigrateAtOnceApplyEachMigrationOnce(t *testing.T) {
-	t.Run("an empty database", func(t *testing.T) {
-		migrateAtOnce(t, dbtest.NewEmptyDSN(t))
+func TestMigrate_ConcurrentReplicasApplyEachMigrationOnce(t *testing.T) {
+	t.Run("empty database", func(t *testing.T) {
+		_, count := withNextMigration(t)
+		migrateConcurrently(t, dbtest.NewEmptyDSN(t), count)
 	})
-	// Here nothing but the lock keeps the replicas apart: the first to make the
+	// Here only the lock keeps the replicas apart: the replica that creates the
 	// table of versions has no head start.
-	t.Run("a database with a table of versions", func(t *testing.T) {
+	t.Run("database with a table of versions", func(t *testing.T) {
 		dsn := dbtest.NewEmptyDSN(t)
 		if _, _, err := db.Version(t.Context(), dbtest.Open(t, dsn, pg.Options{}).DB); err != nil {
 			t.Fatal(err)
 		}
-		migrateAtOnce(t, dsn)
+		_, count := withNextMigration(t)
+		migrateConcurrently(t, dsn, count)
+	})
+	t.Run("database of the previous release", func(t *testing.T) {
+		migrateConcurrently(t, dbtest.NewDSN(t), 1)
 	})
 }
 
-func migrateAtOnce(t *testing.T, dsn string) {
+// TestMigrate_KeepsDataOfPreviousRelease migrates a database with rows forward,
+// then once more, and reads it as the service does.
+func TestMigrate_KeepsDataOfPreviousRelease(t *testing.T) {
+	dsn := dbtest.NewDSN(t)
+	all := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})
+	mine, other := uuid.New(), uuid.New()
+	for _, id := range []uuid.UUID{mine, other} {
+		all.MustExecContext(t.Context(), `INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'x', $2, now())`, id, id.String())
+	}
+	files, count := withNextMigration(t)
+	owner := dbtest.Open(t, dsn, pg.Options{})
+	for run, want := range []int{1, 0} {
+		var log bytes.Buffer
+		if err := db.MigrateFiles(t.Context(), owner.DB, files, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), "migration applied"); got != want {
+			t.Errorf("run %d applied %d migrations, want %d:\n%s", run+1, got, want, &log)
+		}
+	}
+	current, newest, err := db.Version(t.Context(), owner.DB)
+	if err != nil || current != int64(count) || newest != int64(count-1) {
+		t.Errorf("Version = %d of %d, %v; want %d of %d", current, newest, err, count, count-1)
+	}
+	var rows []string
+	if err := all.SelectContext(t.Context(), &rows, `SELECT o.motto || ' ' || b.label FROM organizations o JOIN badges b ON b.organization_id = o.id`); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(rows, []string{"none migrated", "none migrated"}) {
+		t.Errorf("rows after the migration: %q", rows)
+	}
+	one := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
+	err = pg.InOrg(t.Context(), one, mine, func(tx *sqlx.Tx) error {
+		var visible int
+		err := tx.GetContext(t.Context(), &visible, `SELECT count(*) FROM badges`)
+		if err == nil && visible != 1 {
+			t.Errorf("an organization sees %d rows of the new table, want 1", visible)
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("read the new table as %s: %v", pg.AppRole, err)
+	}
+}
+
+// migrateConcurrently migrates one database from four replicas. Together they
+// must apply want migrations.
+func migrateConcurrently(t *testing.T, dsn string, want int) {
 	t.Helper()
-	want := files(t)
+	files, count := withNextMigration(t)
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil)) // serializes its writes
 	start := make(chan struct{})
@@ -50,8 +126,8 @@ func migrateAtOnce(t *testing.T, dsn string) {
 		pool := dbtest.Open(t, dsn, pg.Options{MaxOpen: 2})
 		wg.Go(func() {
 			<-start
-			if err := db.Migrate(t.Context(), pool.DB, logger); err != nil {
-				t.Errorf("a replica: %v", err)
+			if err := db.MigrateFiles(t.Context(), pool.DB, files, logger); err != nil {
+				t.Errorf("replica: %v", err)
 			}
 		})
 	}
@@ -66,16 +142,12 @@ func migrateAtOnce(t *testing.T, dsn string) {
 	pool := dbtest.Open(t, dsn, pg.Options{})
 	var versions, distinct int
 	err := pool.QueryRow(`SELECT count(*), count(DISTINCT version_id) FROM goose_db_version WHERE version_id > 0`).Scan(&versions, &distinct)
-	if err != nil || versions != want || distinct != want {
-		t.Errorf("recorded %d versions, %d distinct, %v; want %d", versions, distinct, err, want)
-	}
-	current, newest, err := db.Version(t.Context(), pool.DB)
-	if err != nil || current != newest {
-		t.Errorf("Version = %d of %d, %v", current, newest, err)
+	if err != nil || versions != count || distinct != count {
+		t.Errorf("recorded %d versions, %d distinct, %v; want %d", versions, distinct, err, count)
 	}
 }
 
-func TestMigrateLeavesThePoolsTimeoutsAlone(t *testing.T) {
+func TestMigrate_KeepsPoolTimeouts(t *testing.T) {
 	pool := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{MaxOpen: 1, Statement: 7 * time.Second, Lock: 3 * time.Second})
 	if err := db.Migrate(t.Context(), pool.DB, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
@@ -89,7 +161,7 @@ func TestMigrateLeavesThePoolsTimeoutsAlone(t *testing.T) {
 	}
 }
 
-func TestVersionOfAnEmptyDatabaseIsZero(t *testing.T) {
+func TestVersion_ReturnsZeroForEmptyDatabase(t *testing.T) {
 	pool := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{})
 	current, newest, err := db.Version(t.Context(), pool.DB)
 	if err != nil || current != 0 || newest == 0 {
@@ -97,14 +169,14 @@ func TestVersionOfAnEmptyDatabaseIsZero(t *testing.T) {
 	}
 }
 
-// TestMigrate_WarnsOfANewerSchema: an older program on a newer schema says so in
-// its log, and goes on.
-func TestMigrate_WarnsOfANewerSchema(t *testing.T) {
+// TestMigrate_WarnsOfNewerSchema runs an older program on a newer schema: it logs
+// an error and continues.
+func TestMigrate_WarnsOfNewerSchema(t *testing.T) {
 	pool := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{})
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	if err := db.Migrate(t.Context(), pool.DB, logger); err != nil || strings.Contains(log.String(), "newer than this program") {
-		t.Fatalf("a schema of the same age: %v\n%s", err, &log)
+		t.Fatalf("a schema of the same version: %v\n%s", err, &log)
 	}
 	if _, err := pool.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`); err != nil {
 		t.Fatal(err)

@@ -5,11 +5,20 @@ CREATE TYPE public.license_end_status AS ENUM (
     'killed'
 );
 
+COMMENT ON TYPE public.license_end_status IS 'exited: the browser ended by itself. killed: the worker ended it.';
+
+CREATE DOMAIN public.license_limit AS integer
+	CONSTRAINT license_limit_not_negative CHECK ((VALUE >= 0));
+
+COMMENT ON DOMAIN public.license_limit IS 'A limit on concurrent sessions. Null means unlimited.';
+
 CREATE TYPE public.license_release_reason AS ENUM (
     'ended',
     'omitted',
     'lapsed'
 );
+
+COMMENT ON TYPE public.license_release_reason IS 'ended: the worker reported the end. omitted: the worker''s heartbeat no longer listed the session. lapsed: the lease expired.';
 
 CREATE TYPE public.license_slot_state AS ENUM (
     'reserved',
@@ -17,9 +26,36 @@ CREATE TYPE public.license_slot_state AS ENUM (
     'released'
 );
 
-CREATE FUNCTION public.api_key_good(revoked_at timestamp with time zone, expires_at timestamp with time zone, at timestamp with time zone) RETURNS boolean
+COMMENT ON TYPE public.license_slot_state IS 'reserved: authorized, not started yet. running: the browser started. released: ended, no longer counted.';
+
+CREATE FUNCTION public.api_key_valid(revoked_at timestamp with time zone, expires_at timestamp with time zone, at timestamp with time zone) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$SELECT revoked_at IS NULL AND (expires_at IS NULL OR expires_at > at)$$;
+
+COMMENT ON FUNCTION public.api_key_valid(revoked_at timestamp with time zone, expires_at timestamp with time zone, at timestamp with time zone) IS 'Reports whether an organization key is accepted at the given time (specification 5.3). The only definition of this rule.';
+
+CREATE FUNCTION public.cascade_delete_slots() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM license_slots WHERE organization_id = OLD.organization_id;
+    RETURN NULL;
+END $$;
+
+COMMENT ON FUNCTION public.cascade_delete_slots() IS 'Deletes the slots of an organization whose license_org row is deleted, in place of a foreign key.';
+
+CREATE PROCEDURE public.enable_tenant_rls(IN tenant_table regclass, IN organization_column name)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', tenant_table);
+    EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', tenant_table);
+    EXECUTE format('CREATE POLICY one_organization ON %s USING (%I = (SELECT nullif(current_setting(''svc.organization'', true), '''')::uuid))',
+                   tenant_table, organization_column);
+    EXECUTE format('CREATE POLICY all_organizations ON %s TO svc_all USING (true)', tenant_table);
+END $$;
+
+COMMENT ON PROCEDURE public.enable_tenant_rls(IN tenant_table regclass, IN organization_column name) IS 'Enables row-level security on a table of the organizations: svc_app sees the rows of the organization in the setting svc.organization, svc_all sees all rows. Call it for each new table with an organization_id.';
 
 CREATE FUNCTION public.license_event_id(happened timestamp with time zone) RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
@@ -30,28 +66,13 @@ CREATE FUNCTION public.license_event_id(happened timestamp with time zone) RETUR
         6, 112 + floor(random() * 16)::int), 'hex')::uuid
 $$;
 
-CREATE FUNCTION public.license_slots_go() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    DELETE FROM license_slots WHERE org_id = OLD.org_id;
-    RETURN NULL;
-END $$;
+COMMENT ON FUNCTION public.license_event_id(happened timestamp with time zone) IS 'Returns a random UUID of version 7 for the given time, so that the ids of events sort by time.';
 
 CREATE FUNCTION public.license_stale(lease_until timestamp with time zone) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$SELECT lease_until <= now()$$;
 
-CREATE PROCEDURE public.seclude(IN tenants regclass, IN org_column name)
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', tenants);
-    EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', tenants);
-    EXECUTE format('CREATE POLICY one_organization ON %s USING (%I = (SELECT nullif(current_setting(''svc.organization'', true), '''')::uuid))',
-                   tenants, org_column);
-    EXECUTE format('CREATE POLICY all_organizations ON %s TO svc_all USING (true)', tenants);
-END $$;
+COMMENT ON FUNCTION public.license_stale(lease_until timestamp with time zone) IS 'Reports whether a slot with this lease is stale and may be reclaimed (specification 3.2). The only definition of this rule.';
 
 CREATE TABLE public.activity_sessions (
     id uuid NOT NULL,
@@ -72,7 +93,11 @@ CREATE TABLE public.activity_sessions (
 
 ALTER TABLE ONLY public.activity_sessions FORCE ROW LEVEL SECURITY;
 
-COMMENT ON TABLE public.activity_sessions IS 'one row per session that a worker reported; profile_id has no foreign key, since history outlives profiles';
+COMMENT ON TABLE public.activity_sessions IS 'The sessions feed: one row per session that a worker reported.';
+
+COMMENT ON COLUMN public.activity_sessions.id IS 'Chosen by the worker, therefore unique per organization only.';
+
+COMMENT ON COLUMN public.activity_sessions.profile_id IS 'No foreign key: the history is kept when the profile is deleted.';
 
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,
@@ -91,8 +116,16 @@ CREATE TABLE public.api_keys (
 
 ALTER TABLE ONLY public.api_keys FORCE ROW LEVEL SECURITY;
 
+COMMENT ON TABLE public.api_keys IS 'Organization keys. api_key_valid decides whether a key is accepted.';
+
+COMMENT ON COLUMN public.api_keys.key_hash IS 'SHA-256 of the key. The key itself is never stored.';
+
+COMMENT ON COLUMN public.api_keys.prefix IS 'The first characters of the key, for display.';
+
+COMMENT ON COLUMN public.api_keys.expires_at IS 'Null: the key does not expire.';
+
 CREATE TABLE public.api_usage (
-    org_id uuid NOT NULL,
+    organization_id uuid NOT NULL,
     minute timestamp with time zone NOT NULL,
     minute_requests bigint NOT NULL,
     hour timestamp with time zone NOT NULL,
@@ -104,9 +137,11 @@ WITH (fillfactor='50');
 
 ALTER TABLE ONLY public.api_usage FORCE ROW LEVEL SECURITY;
 
-COMMENT ON COLUMN public.api_usage.minute IS 'when the minute began that minute_requests are of';
+COMMENT ON TABLE public.api_usage IS 'API requests per organization in the current minute and hour, added up by all replicas. Shown next to the limits; no request is refused because of it (specification 8).';
 
-COMMENT ON COLUMN public.api_usage.hour IS 'when the hour began that hour_requests are of';
+COMMENT ON COLUMN public.api_usage.minute IS 'The start of the minute that minute_requests counts.';
+
+COMMENT ON COLUMN public.api_usage.hour IS 'The start of the hour that hour_requests counts.';
 
 CREATE TABLE public.audit_events (
     id uuid NOT NULL,
@@ -128,9 +163,9 @@ CREATE TABLE public.audit_events (
 
 ALTER TABLE ONLY public.audit_events FORCE ROW LEVEL SECURITY;
 
-COMMENT ON TABLE public.audit_events IS 'who changed what; no foreign keys, since it outlives what it tells of, an organization''s end included';
+COMMENT ON TABLE public.audit_events IS 'The audit log. It has no foreign keys because its rows are kept when their subject is deleted, even an organization.';
 
-COMMENT ON COLUMN public.audit_events.organization_id IS 'null for what an operator does to a user: no organization sees it';
+COMMENT ON COLUMN public.audit_events.organization_id IS 'Null for an operator''s action on a user: no organization sees it.';
 
 CREATE TABLE public.auth_attempts (
     kind text NOT NULL,
@@ -140,30 +175,48 @@ CREATE TABLE public.auth_attempts (
     forget_at timestamp with time zone NOT NULL
 );
 
+COMMENT ON TABLE public.auth_attempts IS 'Counts sign-in and mail requests, to slow down guessing.';
+
+COMMENT ON COLUMN public.auth_attempts.subject IS 'SHA-256 of an e-mail address (of an account or not), or of a client''s IP address.';
+
+COMMENT ON COLUMN public.auth_attempts.forget_at IS 'When the row may be deleted.';
+
 CREATE TABLE public.auth_sessions (
     token_hash text NOT NULL,
+    id uuid NOT NULL,
     user_id uuid NOT NULL,
     data bytea NOT NULL,
     expiry timestamp with time zone NOT NULL,
-    id uuid NOT NULL,
     created_at timestamp with time zone NOT NULL,
     last_seen_at timestamp with time zone NOT NULL,
     ip_address text NOT NULL,
     user_agent text NOT NULL
 );
 
+COMMENT ON TABLE public.auth_sessions IS 'Dashboard sessions.';
+
+COMMENT ON COLUMN public.auth_sessions.token_hash IS 'SHA-256 of the session token. The token itself is never stored.';
+
+COMMENT ON COLUMN public.auth_sessions.id IS 'The public id, by which a user lists and ends sessions.';
+
 CREATE TABLE public.auth_tokens (
     token_hash bytea NOT NULL,
     user_id uuid NOT NULL,
     purpose text NOT NULL,
+    mailed boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone NOT NULL,
-    mailed boolean DEFAULT true NOT NULL,
     CONSTRAINT auth_tokens_purpose CHECK ((purpose = ANY (ARRAY['verifyEmail'::text, 'resetPassword'::text]))),
     CONSTRAINT auth_tokens_token_hash_length CHECK ((length(token_hash) = 32))
 );
 
-COMMENT ON COLUMN public.auth_tokens.mailed IS 'whether only the mailbox has the token, so that using it verifies the address';
+COMMENT ON TABLE public.auth_tokens IS 'Single-use tokens that verify an address or reset a password.';
+
+COMMENT ON COLUMN public.auth_tokens.token_hash IS 'SHA-256 of the token. The token itself is never stored.';
+
+COMMENT ON COLUMN public.auth_tokens.user_id IS 'The foreign key is checked at commit: a request for an unknown account does the same work, then rolls back, so that its duration reveals nothing.';
+
+COMMENT ON COLUMN public.auth_tokens.mailed IS 'True if the token was sent to the mailbox only, so that its use verifies the address. False for a link that an operator created.';
 
 CREATE TABLE public.chromium_releases (
     id uuid NOT NULL,
@@ -184,6 +237,10 @@ CREATE TABLE public.chromium_releases (
     CONSTRAINT chromium_releases_version_check CHECK ((version ~ '^[0-9]{1,4}(\.[0-9]{1,5}){3}$'::text))
 );
 
+COMMENT ON TABLE public.chromium_releases IS 'The browser builds that workers can install. The archives are in an object store.';
+
+COMMENT ON COLUMN public.chromium_releases.object_key IS 'The key of the archive in the object store.';
+
 CREATE TABLE public.contact_messages (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -195,7 +252,9 @@ CREATE TABLE public.contact_messages (
     created_at timestamp with time zone NOT NULL
 );
 
-COMMENT ON COLUMN public.contact_messages.network IS 'whom the limit counts: an IPv4 address, or the /64 of an IPv6 one';
+COMMENT ON TABLE public.contact_messages IS 'Messages of the public contact form.';
+
+COMMENT ON COLUMN public.contact_messages.network IS 'The sender''s IPv4 address, or the /64 network of an IPv6 address. The rate limit counts by it.';
 
 CREATE TABLE public.idempotency_keys (
     id bytea NOT NULL,
@@ -210,11 +269,17 @@ CREATE TABLE public.idempotency_keys (
     CONSTRAINT idempotency_keys_id_check CHECK ((length(id) = 32))
 );
 
-COMMENT ON COLUMN public.idempotency_keys.id IS 'SHA-256 of who sent the key and of the key';
+COMMENT ON TABLE public.idempotency_keys IS 'The answers to requests that had an Idempotency-Key header.';
 
-COMMENT ON COLUMN public.idempotency_keys.fingerprint IS 'SHA-256 of the request';
+COMMENT ON COLUMN public.idempotency_keys.id IS 'SHA-256 of the caller and the key.';
 
-COMMENT ON COLUMN public.idempotency_keys.answer IS 'encrypted, since it may hold a secret that is shown once';
+COMMENT ON COLUMN public.idempotency_keys.fingerprint IS 'SHA-256 of the request.';
+
+COMMENT ON COLUMN public.idempotency_keys.holder IS 'The request that holds the key until lease_until.';
+
+COMMENT ON COLUMN public.idempotency_keys.status IS 'The HTTP status of the answer. Null while the request is in progress.';
+
+COMMENT ON COLUMN public.idempotency_keys.answer IS 'Encrypted because it may contain a secret that is shown once.';
 
 CREATE TABLE public.invitations (
     id uuid NOT NULL,
@@ -236,7 +301,13 @@ CREATE TABLE public.invitations (
 
 ALTER TABLE ONLY public.invitations FORCE ROW LEVEL SECURITY;
 
-COMMENT ON COLUMN public.invitations.outcome IS 'null while it is open; one that has expired becomes ''expired'' when its address is invited again';
+COMMENT ON TABLE public.invitations IS 'Invitations to organizations. Open invitations count towards the member limit.';
+
+COMMENT ON COLUMN public.invitations.email IS 'Always in lower case.';
+
+COMMENT ON COLUMN public.invitations.token_hash IS 'SHA-256 of the mailed token. The token itself is never stored.';
+
+COMMENT ON COLUMN public.invitations.outcome IS 'Null while the invitation is open. An invitation past expires_at stays open here until its address is invited again; then it becomes ''expired''.';
 
 CREATE TABLE public.invoices (
     id uuid NOT NULL,
@@ -260,9 +331,11 @@ CREATE TABLE public.invoices (
 
 ALTER TABLE ONLY public.invoices FORCE ROW LEVEL SECURITY;
 
+COMMENT ON TABLE public.invoices IS 'Invoices, written by manual billing or copied from the payment provider.';
+
 CREATE TABLE public.license_events (
     id uuid DEFAULT public.license_event_id(clock_timestamp()) NOT NULL,
-    org_id uuid NOT NULL,
+    organization_id uuid NOT NULL,
     kind text NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     last_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -283,29 +356,14 @@ CREATE TABLE public.license_events (
 
 ALTER TABLE ONLY public.license_events FORCE ROW LEVEL SECURITY;
 
-COMMENT ON COLUMN public.license_events.previous IS 'the limit before it changed; the count before it was repaired';
+COMMENT ON TABLE public.license_events IS 'What happened to slots and machines, and why. Equal refusals in a short time are one event with a count.';
 
-CREATE TABLE public.license_late_boots (
-    org_id uuid NOT NULL,
-    machine_id text NOT NULL,
-    boot_id uuid NOT NULL,
-    seq bigint NOT NULL,
-    since timestamp with time zone NOT NULL,
-    heartbeat_at timestamp with time zone NOT NULL,
-    alive_since timestamp with time zone
-)
-WITH (fillfactor='50');
+COMMENT ON COLUMN public.license_events.last_at IS 'When it happened last, if count is above 1.';
 
-ALTER TABLE ONLY public.license_late_boots FORCE ROW LEVEL SECURITY;
-
-COMMENT ON TABLE public.license_late_boots IS 'boots that reported after another one took their machine over';
-
-COMMENT ON COLUMN public.license_late_boots.since IS 'when it first did, without a long pause since';
-
-COMMENT ON COLUMN public.license_late_boots.alive_since IS 'when it proved to be alive, so that two workers share the machine id';
+COMMENT ON COLUMN public.license_events.previous IS 'For limitChanged the previous limit; for counterRepaired the previous count.';
 
 CREATE TABLE public.license_machines (
-    org_id uuid NOT NULL,
+    organization_id uuid NOT NULL,
     machine_id text NOT NULL,
     boot_id uuid NOT NULL,
     past_boots uuid[] DEFAULT '{}'::uuid[] NOT NULL,
@@ -317,9 +375,21 @@ WITH (fillfactor='50');
 
 ALTER TABLE ONLY public.license_machines FORCE ROW LEVEL SECURITY;
 
+COMMENT ON TABLE public.license_machines IS 'The latest report of each worker host.';
+
+COMMENT ON COLUMN public.license_machines.boot_id IS 'The current run of the worker.';
+
+COMMENT ON COLUMN public.license_machines.past_boots IS 'The runs that the current one replaced, the latest last.';
+
+COMMENT ON COLUMN public.license_machines.seq IS 'The sequence number of the last report of this boot. Reports with a lower number are out of date.';
+
+COMMENT ON COLUMN public.license_machines.heartbeat_at IS 'When this boot last reported, by heartbeat or by a start.';
+
+COMMENT ON COLUMN public.license_machines.previous_at IS 'When the machine reported before heartbeat_at.';
+
 CREATE TABLE public.license_org (
-    org_id uuid NOT NULL,
-    max_slots integer,
+    organization_id uuid NOT NULL,
+    max_slots public.license_limit,
     in_use integer DEFAULT 0 NOT NULL,
     CONSTRAINT license_org_in_use_check CHECK ((in_use >= 0))
 )
@@ -327,9 +397,15 @@ WITH (fillfactor='10');
 
 ALTER TABLE ONLY public.license_org FORCE ROW LEVEL SECURITY;
 
+COMMENT ON TABLE public.license_org IS 'The counter of live slots per organization. It is updated last in each transaction that starts or ends slots.';
+
+COMMENT ON COLUMN public.license_org.max_slots IS 'The concurrency limit. Null means unlimited.';
+
+COMMENT ON COLUMN public.license_org.in_use IS 'The number of rows in license_slots that are not released. An auditor compares both and repairs a difference.';
+
 CREATE TABLE public.license_slots (
     id uuid NOT NULL,
-    org_id uuid NOT NULL,
+    organization_id uuid NOT NULL,
     profile_id uuid,
     key_id uuid,
     session_id uuid NOT NULL,
@@ -355,24 +431,59 @@ WITH (fillfactor='70');
 
 ALTER TABLE ONLY public.license_slots FORCE ROW LEVEL SECURITY;
 
+COMMENT ON TABLE public.license_slots IS 'One row per slot, from reservation to end, kept for a while after the end. A slot without a machine is a tombstone: the end of a session that was never reserved, kept so that a late start is refused.';
+
+COMMENT ON COLUMN public.license_slots.organization_id IS 'No foreign key: checking it was a third of the cost of a grant. A slot is created while its license_org row is locked, and the trigger cascade_delete_slots deletes slots with that row.';
+
+COMMENT ON COLUMN public.license_slots.seq IS 'The sequence number of the worker''s last report about this slot.';
+
+COMMENT ON COLUMN public.license_slots.started_at IS 'By the worker''s clock. For display only.';
+
+COMMENT ON COLUMN public.license_slots.lease_until IS 'When the slot may be reclaimed (specification 3.2): 2 minutes after the reservation; 6 hours after the start until the first heartbeat; 5 minutes after each heartbeat.';
+
+COMMENT ON COLUMN public.license_slots.ended_at IS 'By the worker''s clock. For display only.';
+
+CREATE TABLE public.license_superseded_boots (
+    organization_id uuid NOT NULL,
+    machine_id text NOT NULL,
+    boot_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    since timestamp with time zone NOT NULL,
+    heartbeat_at timestamp with time zone NOT NULL,
+    alive_since timestamp with time zone
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY public.license_superseded_boots FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.license_superseded_boots IS 'Boots that still report after another boot replaced them on their machine.';
+
+COMMENT ON COLUMN public.license_superseded_boots.since IS 'When the boot first reported after it was replaced, without a long pause since.';
+
+COMMENT ON COLUMN public.license_superseded_boots.alive_since IS 'When the boot proved to be running, which means that two workers share the machine id. Null if not proved.';
+
 CREATE TABLE public.mail_outbox (
     id uuid NOT NULL,
     recipient text NOT NULL,
     subject text NOT NULL,
-    sealed_text bytea,
+    encrypted_text bytea,
     state text DEFAULT 'queued'::text NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     due_at timestamp with time zone NOT NULL,
     last_error text,
     created_at timestamp with time zone NOT NULL,
     finished_at timestamp with time zone,
-    CONSTRAINT mail_outbox_finished CHECK ((((state = 'queued'::text) = (finished_at IS NULL)) AND ((state = 'queued'::text) = (sealed_text IS NOT NULL)))),
+    CONSTRAINT mail_outbox_finished CHECK ((((state = 'queued'::text) = (finished_at IS NULL)) AND ((state = 'queued'::text) = (encrypted_text IS NOT NULL)))),
     CONSTRAINT mail_outbox_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'sent'::text, 'dead'::text])))
 );
 
-COMMENT ON COLUMN public.mail_outbox.sealed_text IS 'encrypted, since it may carry a token; wiped once it was sent or given up';
+COMMENT ON TABLE public.mail_outbox IS 'Mails to send, and those sent recently.';
 
-COMMENT ON COLUMN public.mail_outbox.due_at IS 'when to try; while one tries, when another one may';
+COMMENT ON COLUMN public.mail_outbox.encrypted_text IS 'Encrypted because it may contain a token. Null once the mail is sent or abandoned.';
+
+COMMENT ON COLUMN public.mail_outbox.state IS '''dead'' is a mail that was abandoned after too many attempts.';
+
+COMMENT ON COLUMN public.mail_outbox.due_at IS 'When to try next. During an attempt: when another replica may try.';
 
 CREATE TABLE public.memberships (
     organization_id uuid NOT NULL,
@@ -384,6 +495,8 @@ CREATE TABLE public.memberships (
 
 ALTER TABLE ONLY public.memberships FORCE ROW LEVEL SECURITY;
 
+COMMENT ON TABLE public.memberships IS 'The users of each organization and their roles.';
+
 CREATE TABLE public.organizations (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -394,11 +507,15 @@ CREATE TABLE public.organizations (
 
 ALTER TABLE ONLY public.organizations FORCE ROW LEVEL SECURITY;
 
+COMMENT ON TABLE public.organizations IS 'The tenants. Everything that belongs to an organization is deleted with it, except audit_events.';
+
 CREATE TABLE public.payment_events (
     id text NOT NULL,
     kind text NOT NULL,
     received_at timestamp with time zone NOT NULL
 );
+
+COMMENT ON TABLE public.payment_events IS 'The payment provider''s events that were processed, so that an event sent twice counts once.';
 
 CREATE TABLE public.plans (
     id uuid NOT NULL,
@@ -422,6 +539,12 @@ CREATE TABLE public.plans (
     CONSTRAINT plans_profile_limit_check CHECK ((profile_limit >= 0))
 );
 
+COMMENT ON TABLE public.plans IS 'The plans on offer. A limit that is null means unlimited.';
+
+COMMENT ON COLUMN public.plans.add_ons IS 'The add-ons that can be bought with this plan.';
+
+COMMENT ON COLUMN public.plans."position" IS 'The order in the list of plans.';
+
 CREATE TABLE public.profiles (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -436,11 +559,11 @@ CREATE TABLE public.profiles (
     metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
     version bigint DEFAULT 1 NOT NULL,
     ephemeral boolean DEFAULT false NOT NULL,
+    given_up_at timestamp with time zone,
     last_used_at timestamp with time zone,
     created_by uuid,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
-    given_up_at timestamp with time zone,
     CONSTRAINT profiles_browser_version_check CHECK ((browser_version > 0)),
     CONSTRAINT profiles_given_up CHECK ((ephemeral OR (given_up_at IS NULL))),
     CONSTRAINT profiles_version_known CHECK ((ephemeral OR (browser_version IS NOT NULL)))
@@ -448,11 +571,19 @@ CREATE TABLE public.profiles (
 
 ALTER TABLE ONLY public.profiles FORCE ROW LEVEL SECURITY;
 
-COMMENT ON COLUMN public.profiles.settings IS 'the other settings, under the names they have in the API; never a secret';
+COMMENT ON TABLE public.profiles IS 'Browser profiles: the identity that a browser presents and the settings it is launched with.';
 
-COMMENT ON COLUMN public.profiles.proxy_secret IS 'the proxy password, sealed for this organization and profile';
+COMMENT ON COLUMN public.profiles.browser_version IS 'The major version. Null only for an ephemeral profile whose worker has not yet reported the version it chose.';
 
-COMMENT ON COLUMN public.profiles.ephemeral IS 'lives as long as one launch: counted unless that was given up, not listed';
+COMMENT ON COLUMN public.profiles.settings IS 'All other settings, under their names in the API. Never contains a secret.';
+
+COMMENT ON COLUMN public.profiles.proxy_secret IS 'The proxy password, encrypted with this organization and profile as associated data.';
+
+COMMENT ON COLUMN public.profiles.version IS 'Incremented by each update; served as the ETag.';
+
+COMMENT ON COLUMN public.profiles.ephemeral IS 'Created for one launch and deleted with it. Not listed, but counted towards the profile limit unless given_up_at is set.';
+
+COMMENT ON COLUMN public.profiles.given_up_at IS 'When the slot of this ephemeral profile''s launch was reclaimed. The profile is kept, uncounted, in case the session turns out to be running.';
 
 CREATE TABLE public.subscription_add_ons (
     id uuid NOT NULL,
@@ -472,20 +603,15 @@ CREATE TABLE public.subscription_add_ons (
 
 ALTER TABLE ONLY public.subscription_add_ons FORCE ROW LEVEL SECURITY;
 
+COMMENT ON TABLE public.subscription_add_ons IS 'The add-ons of each subscription, on the terms at which they were bought.';
+
+COMMENT ON COLUMN public.subscription_add_ons.amount IS 'How much one unit adds to the limit.';
+
 CREATE TABLE public.subscriptions (
     organization_id uuid NOT NULL,
     plan_id uuid NOT NULL,
-    base_profile_limit integer,
-    additional_profile_limit integer DEFAULT 0 NOT NULL,
-    base_member_limit integer,
-    additional_member_limit integer DEFAULT 0 NOT NULL,
-    base_api_rpm_limit integer,
-    additional_api_rpm_limit integer DEFAULT 0 NOT NULL,
-    base_api_rph_limit integer,
-    additional_api_rph_limit integer DEFAULT 0 NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    updated_at timestamp with time zone NOT NULL,
     status text DEFAULT 'active'::text NOT NULL,
+    operator_suspended_at timestamp with time zone,
     price_cents integer DEFAULT 0 NOT NULL,
     currency text DEFAULT 'usd'::text NOT NULL,
     "interval" text DEFAULT 'month'::text NOT NULL,
@@ -499,34 +625,43 @@ CREATE TABLE public.subscriptions (
     provider_customer_id text,
     provider_subscription_id text,
     provider_checkout_id text,
-    revision bigint DEFAULT 0 NOT NULL,
-    changing_until timestamp with time zone,
+    base_profile_limit integer,
+    additional_profile_limit integer DEFAULT 0 NOT NULL,
     suspended_profile_limit integer,
-    suspended_member_limit integer,
-    suspended_api_rpm_limit integer,
-    suspended_api_rph_limit integer,
-    effective_member_limit integer GENERATED ALWAYS AS (
-CASE status
-    WHEN 'suspended'::text THEN suspended_member_limit
-    ELSE (base_member_limit + additional_member_limit)
-END) STORED,
-    effective_api_rpm_limit integer GENERATED ALWAYS AS (
-CASE status
-    WHEN 'suspended'::text THEN suspended_api_rpm_limit
-    ELSE (base_api_rpm_limit + additional_api_rpm_limit)
-END) STORED,
-    effective_api_rph_limit integer GENERATED ALWAYS AS (
-CASE status
-    WHEN 'suspended'::text THEN suspended_api_rph_limit
-    ELSE (base_api_rph_limit + additional_api_rph_limit)
-END) STORED,
-    operator_suspended_at timestamp with time zone,
     effective_profile_limit integer GENERATED ALWAYS AS (
 CASE
     WHEN (operator_suspended_at IS NOT NULL) THEN 0
     WHEN (status = 'suspended'::text) THEN suspended_profile_limit
     ELSE (base_profile_limit + additional_profile_limit)
 END) STORED,
+    base_member_limit integer,
+    additional_member_limit integer DEFAULT 0 NOT NULL,
+    suspended_member_limit integer,
+    effective_member_limit integer GENERATED ALWAYS AS (
+CASE status
+    WHEN 'suspended'::text THEN suspended_member_limit
+    ELSE (base_member_limit + additional_member_limit)
+END) STORED,
+    base_api_rpm_limit integer,
+    additional_api_rpm_limit integer DEFAULT 0 NOT NULL,
+    suspended_api_rpm_limit integer,
+    effective_api_rpm_limit integer GENERATED ALWAYS AS (
+CASE status
+    WHEN 'suspended'::text THEN suspended_api_rpm_limit
+    ELSE (base_api_rpm_limit + additional_api_rpm_limit)
+END) STORED,
+    base_api_rph_limit integer,
+    additional_api_rph_limit integer DEFAULT 0 NOT NULL,
+    suspended_api_rph_limit integer,
+    effective_api_rph_limit integer GENERATED ALWAYS AS (
+CASE status
+    WHEN 'suspended'::text THEN suspended_api_rph_limit
+    ELSE (base_api_rph_limit + additional_api_rph_limit)
+END) STORED,
+    revision bigint DEFAULT 0 NOT NULL,
+    changing_until timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
     CONSTRAINT subscriptions_credit_cents_check CHECK ((credit_cents >= 0)),
     CONSTRAINT subscriptions_currency_check CHECK ((currency ~ '^[a-z]{3}$'::text)),
     CONSTRAINT subscriptions_interval_check CHECK (("interval" = ANY (ARRAY['month'::text, 'year'::text]))),
@@ -538,21 +673,29 @@ END) STORED,
 
 ALTER TABLE ONLY public.subscriptions FORCE ROW LEVEL SECURITY;
 
-COMMENT ON COLUMN public.subscriptions.period_anchor IS 'the begin of the first period: all others begin on its day of the month, or the last one';
+COMMENT ON TABLE public.subscriptions IS 'The plan of each organization. Price and base limits are copied from the plan when it is bought, so a later change of the plan does not affect them. A limit that is null means unlimited.';
 
-COMMENT ON COLUMN public.subscriptions.credit_cents IS 'what is left of credits, of manual billing; the next invoices use it up';
+COMMENT ON COLUMN public.subscriptions.status IS '''suspended'' means unpaid: the suspended_* limits apply until it is paid.';
 
-COMMENT ON COLUMN public.subscriptions.last_invoice IS 'the number of the last invoice of manual billing';
+COMMENT ON COLUMN public.subscriptions.operator_suspended_at IS 'When an operator suspended the organization, or null. A suspended organization launches nothing, whatever it pays.';
 
-COMMENT ON COLUMN public.subscriptions.provider_checkout_id IS 'the last page to pay at: there is never more than one';
+COMMENT ON COLUMN public.subscriptions.period_anchor IS 'The start of the first period. Later periods start on the same day of the month, or on the last day of a shorter month.';
 
-COMMENT ON COLUMN public.subscriptions.revision IS 'grows with each change: who read another one has read something old';
+COMMENT ON COLUMN public.subscriptions.current_period_end IS 'Null for a plan that costs nothing: it has no billing period.';
 
-COMMENT ON COLUMN public.subscriptions.changing_until IS 'a change is under way, and nobody else may begin one before this';
+COMMENT ON COLUMN public.subscriptions.credit_cents IS 'Manual billing: the remaining credit, which the next invoices use up.';
 
-COMMENT ON COLUMN public.subscriptions.suspended_profile_limit IS 'what counts while it is suspended: the limit of the free plan then';
+COMMENT ON COLUMN public.subscriptions.last_invoice IS 'Manual billing: the number of the last invoice.';
 
-COMMENT ON COLUMN public.subscriptions.operator_suspended_at IS 'when an operator suspended the organization: it launches nothing, whatever it pays; null when it is not suspended';
+COMMENT ON COLUMN public.subscriptions.provider_checkout_id IS 'The last checkout page. There is never more than one open.';
+
+COMMENT ON COLUMN public.subscriptions.suspended_profile_limit IS 'The limit while the subscription is suspended: that of the free plan at the time.';
+
+COMMENT ON COLUMN public.subscriptions.effective_profile_limit IS 'The profile limit that is enforced, derived from the columns above. Null means unlimited. The other effective_* columns likewise.';
+
+COMMENT ON COLUMN public.subscriptions.revision IS 'Incremented by each change. A writer that read another revision must read again.';
+
+COMMENT ON COLUMN public.subscriptions.changing_until IS 'A change at the payment provider is in progress. No other change may begin before this time.';
 
 CREATE TABLE public.user_identities (
     issuer text NOT NULL,
@@ -561,20 +704,34 @@ CREATE TABLE public.user_identities (
     created_at timestamp with time zone NOT NULL
 );
 
+COMMENT ON TABLE public.user_identities IS 'The identities of users at OpenID providers.';
+
 CREATE TABLE public.users (
     id uuid NOT NULL,
     email text NOT NULL,
     name text NOT NULL,
     password_hash text,
-    created_at timestamp with time zone NOT NULL,
-    last_organization_id uuid,
-    email_verified_at timestamp with time zone,
     credential_version integer DEFAULT 0 NOT NULL,
+    email_verified_at timestamp with time zone,
     disabled_at timestamp with time zone,
+    last_organization_id uuid,
+    created_at timestamp with time zone NOT NULL,
     CONSTRAINT users_email_lower CHECK ((email = lower((email COLLATE "C"))))
 );
 
-COMMENT ON COLUMN public.users.disabled_at IS 'when an operator disabled the account: it has no sessions and begins none; null when it is not disabled';
+COMMENT ON TABLE public.users IS 'People who sign in to the dashboard.';
+
+COMMENT ON COLUMN public.users.email IS 'Always in lower case.';
+
+COMMENT ON COLUMN public.users.password_hash IS 'Null for an account that signs in by single sign-on only.';
+
+COMMENT ON COLUMN public.users.credential_version IS 'Incremented when the credentials change. A sign-in that started with the previous version fails.';
+
+COMMENT ON COLUMN public.users.email_verified_at IS 'Null until the address is verified.';
+
+COMMENT ON COLUMN public.users.disabled_at IS 'When an operator disabled the account, or null. A disabled account has no sessions and cannot sign in.';
+
+COMMENT ON COLUMN public.users.last_organization_id IS 'The organization that becomes active when the user signs in.';
 
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_pkey PRIMARY KEY (organization_id, id);
@@ -586,7 +743,7 @@ ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.api_usage
-    ADD CONSTRAINT api_usage_pkey PRIMARY KEY (org_id);
+    ADD CONSTRAINT api_usage_pkey PRIMARY KEY (organization_id);
 
 ALTER TABLE ONLY public.audit_events
     ADD CONSTRAINT audit_events_pkey PRIMARY KEY (id);
@@ -633,20 +790,20 @@ ALTER TABLE ONLY public.invoices
 ALTER TABLE ONLY public.license_events
     ADD CONSTRAINT license_events_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.license_late_boots
-    ADD CONSTRAINT license_late_boots_pkey PRIMARY KEY (org_id, machine_id, boot_id);
-
 ALTER TABLE ONLY public.license_machines
-    ADD CONSTRAINT license_machines_pkey PRIMARY KEY (org_id, machine_id);
+    ADD CONSTRAINT license_machines_pkey PRIMARY KEY (organization_id, machine_id);
 
 ALTER TABLE ONLY public.license_org
-    ADD CONSTRAINT license_org_pkey PRIMARY KEY (org_id);
+    ADD CONSTRAINT license_org_pkey PRIMARY KEY (organization_id);
 
 ALTER TABLE ONLY public.license_slots
     ADD CONSTRAINT license_slots_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.license_slots
-    ADD CONSTRAINT license_slots_session UNIQUE (org_id, session_id);
+    ADD CONSTRAINT license_slots_session UNIQUE (organization_id, session_id);
+
+ALTER TABLE ONLY public.license_superseded_boots
+    ADD CONSTRAINT license_superseded_boots_pkey PRIMARY KEY (organization_id, machine_id, boot_id);
 
 ALTER TABLE ONLY public.mail_outbox
     ADD CONSTRAINT mail_outbox_pkey PRIMARY KEY (id);
@@ -727,15 +884,15 @@ CREATE UNIQUE INDEX invitations_open ON public.invitations USING btree (organiza
 
 CREATE INDEX invoices_list_idx ON public.invoices USING btree (organization_id, created_at, id);
 
-CREATE INDEX license_events_list ON public.license_events USING btree (org_id, at, id);
+CREATE INDEX license_events_list ON public.license_events USING btree (organization_id, at, id);
 
-CREATE INDEX license_events_machine ON public.license_events USING btree (org_id, machine_id, at, id) WHERE (machine_id IS NOT NULL);
+CREATE INDEX license_events_machine ON public.license_events USING btree (organization_id, machine_id, at, id) WHERE (machine_id IS NOT NULL);
 
-CREATE INDEX license_events_session ON public.license_events USING btree (org_id, session_id) WHERE (session_id IS NOT NULL);
+CREATE INDEX license_events_session ON public.license_events USING btree (organization_id, session_id) WHERE (session_id IS NOT NULL);
 
-CREATE INDEX license_slots_live ON public.license_slots USING btree (org_id, machine_id) WHERE (released_at IS NULL);
+CREATE INDEX license_slots_live ON public.license_slots USING btree (organization_id, machine_id) WHERE (released_at IS NULL);
 
-CREATE INDEX license_slots_tombstones ON public.license_slots USING btree (org_id, id) WHERE (machine_id IS NULL);
+CREATE INDEX license_slots_tombstones ON public.license_slots USING btree (organization_id, id) WHERE (machine_id IS NULL);
 
 CREATE INDEX mail_outbox_due ON public.mail_outbox USING btree (due_at) WHERE (state = 'queued'::text);
 
@@ -759,7 +916,7 @@ CREATE INDEX subscriptions_provider_checkout_id_idx ON public.subscriptions USIN
 
 CREATE INDEX user_identities_user_id_idx ON public.user_identities USING btree (user_id);
 
-CREATE TRIGGER license_slots_go AFTER DELETE ON public.license_org FOR EACH ROW EXECUTE FUNCTION public.license_slots_go();
+CREATE TRIGGER cascade_delete_slots AFTER DELETE ON public.license_org FOR EACH ROW EXECUTE FUNCTION public.cascade_delete_slots();
 
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
@@ -771,7 +928,7 @@ ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.api_usage
-    ADD CONSTRAINT api_usage_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+    ADD CONSTRAINT api_usage_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.auth_sessions
     ADD CONSTRAINT auth_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
@@ -789,16 +946,16 @@ ALTER TABLE ONLY public.invoices
     ADD CONSTRAINT invoices_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.license_events
-    ADD CONSTRAINT license_events_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.license_late_boots
-    ADD CONSTRAINT license_late_boots_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+    ADD CONSTRAINT license_events_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.license_machines
-    ADD CONSTRAINT license_machines_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+    ADD CONSTRAINT license_machines_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.license_org
-    ADD CONSTRAINT license_org_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+    ADD CONSTRAINT license_org_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.license_superseded_boots
+    ADD CONSTRAINT license_superseded_boots_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.memberships
     ADD CONSTRAINT memberships_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
@@ -846,13 +1003,13 @@ CREATE POLICY all_organizations ON public.invoices TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.license_events TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.license_late_boots TO svc_all USING (true);
-
 CREATE POLICY all_organizations ON public.license_machines TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.license_org TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.license_slots TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.license_superseded_boots TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.memberships TO svc_all USING (true);
 
@@ -876,13 +1033,13 @@ ALTER TABLE public.invoices ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.license_events ENABLE ROW LEVEL SECURITY;
 
-ALTER TABLE public.license_late_boots ENABLE ROW LEVEL SECURITY;
-
 ALTER TABLE public.license_machines ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.license_org ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.license_slots ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.license_superseded_boots ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.memberships ENABLE ROW LEVEL SECURITY;
 
@@ -890,7 +1047,7 @@ CREATE POLICY one_organization ON public.activity_sessions USING ((organization_
 
 CREATE POLICY one_organization ON public.api_keys USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
-CREATE POLICY one_organization ON public.api_usage USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+CREATE POLICY one_organization ON public.api_usage USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.audit_events USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
@@ -898,15 +1055,15 @@ CREATE POLICY one_organization ON public.invitations USING ((organization_id = (
 
 CREATE POLICY one_organization ON public.invoices USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
-CREATE POLICY one_organization ON public.license_events USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+CREATE POLICY one_organization ON public.license_events USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
-CREATE POLICY one_organization ON public.license_late_boots USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+CREATE POLICY one_organization ON public.license_machines USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
-CREATE POLICY one_organization ON public.license_machines USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+CREATE POLICY one_organization ON public.license_org USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
-CREATE POLICY one_organization ON public.license_org USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+CREATE POLICY one_organization ON public.license_slots USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
-CREATE POLICY one_organization ON public.license_slots USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+CREATE POLICY one_organization ON public.license_superseded_boots USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.memberships USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 

@@ -10,11 +10,11 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 )
 
-var update = flag.Bool("update", false, "write schema.sql anew")
+var update = flag.Bool("update", false, "write schema.sql")
 
 const schemaHeader = "-- The schema after every migration. Written by: go test ./db -run TestSchemaFile -update\n\n"
 
-func TestSchemaFileIsWhatTheMigrationsMake(t *testing.T) {
+func TestSchemaFile_MatchesMigrations(t *testing.T) {
 	schema, err := dbtest.Schema(t.Context(), dbtest.NewDSN(t))
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// unsecluded returns the tables of organizations that row-level security does not
-// hold as seclude makes it do: for each, what is there instead.
-func unsecluded(t *testing.T, db *sqlx.DB) []string {
+// unprotectedTables returns the tables with organizations' rows whose row-level
+// security is not what enable_tenant_rls sets up, each with what it is instead.
+func unprotectedTables(t *testing.T, db *sqlx.DB) []string {
 	t.Helper()
 	var tables []struct{ Table, Column, Policies string }
 	err := db.SelectContext(t.Context(), &tables, `
@@ -23,7 +23,7 @@ func unsecluded(t *testing.T, db *sqlx.DB) []string {
 				pg_get_expr(p.polqual, c.oid), pg_get_expr(p.polwithcheck, c.oid)), E'\n' ORDER BY p.polname)
 			FROM pg_policy p WHERE p.polrelid = c.oid)) AS policies
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-			AND (a.attname IN ('organization_id', 'org_id') OR c.relname = 'organizations' AND a.attname = 'id')
+			AND (a.attname = 'organization_id' OR c.relname = 'organizations' AND a.attname = 'id')
 		WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace ORDER BY 1`)
 	if err != nil {
 		t.Fatal(err)
@@ -44,35 +44,36 @@ func unsecluded(t *testing.T, db *sqlx.DB) []string {
 	return open
 }
 
-// TestEveryTableOfAnOrganizationIsSecluded finds tables that a later migration
-// forgot to put under row-level security.
-func TestEveryTableOfAnOrganizationIsSecluded(t *testing.T) {
-	for _, open := range unsecluded(t, dbtest.New(t)) {
-		t.Errorf("not under row-level security: %s\nCALL seclude('<table>', '<column>') in its migration", open)
+// TestTenantTables_HaveRowLevelSecurity finds tables for which a migration did
+// not enable row-level security.
+func TestTenantTables_HaveRowLevelSecurity(t *testing.T) {
+	for _, open := range unprotectedTables(t, dbtest.New(t)) {
+		t.Errorf("not under row-level security: %s\nCALL enable_tenant_rls('<table>', '<column>') in its migration", open)
 	}
 }
 
-// TestATableThatIsSecludedInNameOnlyIsFound makes tables whose policies let
-// everybody pass, or that lack one.
-func TestATableThatIsSecludedInNameOnlyIsFound(t *testing.T) {
-	for name, made := range map[string]string{
+// TestUnprotectedTables_FindsWrongPolicies creates tables whose policies are
+// missing, too open or not forced.
+func TestUnprotectedTables_FindsWrongPolicies(t *testing.T) {
+	for name, setup := range map[string]string{
 		"none":            ``,
 		"open policies":   `ALTER TABLE leaky ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY one_organization ON leaky USING (true); CREATE POLICY all_organizations ON leaky USING (true)`,
-		"another column":  `CALL seclude('leaky', 'other_id')`,
-		"one policy more": `CALL seclude('leaky', 'org_id'); CREATE POLICY third ON leaky USING (true)`,
-		"an open check":   `CALL seclude('leaky', 'org_id'); ALTER POLICY one_organization ON leaky WITH CHECK (true)`,
-		"not its owner":   `CALL seclude('leaky', 'org_id'); ALTER TABLE leaky NO FORCE ROW LEVEL SECURITY`,
+		"another column":  `CALL enable_tenant_rls('leaky', 'other_id')`,
+		"one policy more": `CALL enable_tenant_rls('leaky', 'organization_id'); CREATE POLICY third ON leaky USING (true)`,
+		"an open check":   `CALL enable_tenant_rls('leaky', 'organization_id'); ALTER POLICY one_organization ON leaky WITH CHECK (true)`,
+		"not its owner":   `CALL enable_tenant_rls('leaky', 'organization_id'); ALTER TABLE leaky NO FORCE ROW LEVEL SECURITY`,
 	} {
 		db := dbtest.New(t)
-		db.MustExecContext(t.Context(), `CREATE TABLE leaky (org_id uuid, other_id uuid); `+made)
-		if open := unsecluded(t, db); len(open) != 1 || !strings.HasPrefix(open[0], "leaky by org_id") {
+		db.MustExecContext(t.Context(), `CREATE TABLE leaky (organization_id uuid, other_id uuid); `+setup)
+		if open := unprotectedTables(t, db); len(open) != 1 || !strings.HasPrefix(open[0], "leaky by organization_id") {
 			t.Errorf("%s: found %q", name, open)
 		}
 	}
 }
 
-// TestTheSecondWallHoldsWithoutTheFirst asks without naming an organization.
-func TestTheSecondWallHoldsWithoutTheFirst(t *testing.T) {
+// TestRowLevelSecurity_HidesOtherOrganizations sends statements that have no
+// condition on the organization.
+func TestRowLevelSecurity_HidesOtherOrganizations(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	all := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})
 	one := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
@@ -89,10 +90,10 @@ func TestTheSecondWallHoldsWithoutTheFirst(t *testing.T) {
 		return n
 	}
 	if n := count(all); n != 2 {
-		t.Errorf("the service sees %d profiles, want 2", n)
+		t.Errorf("svc_all sees %d profiles, want 2", n)
 	}
 	if n := count(one); n != 0 {
-		t.Errorf("nobody sees %d profiles, want 0", n)
+		t.Errorf("svc_app without an organization sees %d profiles, want 0", n)
 	}
 	err := pg.InOrg(t.Context(), one, mine, func(tx *sqlx.Tx) error {
 		if n := count(tx); n != 1 {
@@ -104,7 +105,7 @@ func TestTheSecondWallHoldsWithoutTheFirst(t *testing.T) {
 				return err
 			}
 			if n, _ := result.RowsAffected(); n != 1 {
-				t.Errorf("%s: %d rows, want its own", statement, n)
+				t.Errorf("%s: %d rows, want 1", statement, n)
 			}
 		}
 		return nil
@@ -113,14 +114,14 @@ func TestTheSecondWallHoldsWithoutTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := count(one); n != 0 {
-		t.Errorf("afterwards the connection sees %d profiles, want 0", n)
+		t.Errorf("after the transaction the connection sees %d profiles, want 0", n)
 	}
 	err = pg.InOrg(t.Context(), one, mine, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `INSERT INTO profiles (id, organization_id, name, browser_version, created_at, updated_at) VALUES ($1, $2, 'p', 156, now(), now())`, uuid.New(), other)
 		return err
 	})
 	if err == nil {
-		t.Error("a profile was planted in another organization")
+		t.Error("a profile was inserted into another organization")
 	}
 	for _, statement := range []string{`SELECT count(*) FROM goose_db_version`, `DROP TABLE profiles`, `ALTER TABLE profiles DISABLE ROW LEVEL SECURITY`} {
 		if _, err := one.ExecContext(t.Context(), statement); err == nil {

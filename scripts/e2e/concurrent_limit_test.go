@@ -50,7 +50,7 @@ func (a *account) setLimit(t *testing.T, database *sqlx.DB, slots int) {
 	t.Helper()
 	for _, change := range []string{
 		`UPDATE subscriptions SET base_profile_limit = $1 WHERE organization_id = $2`,
-		`UPDATE license_org SET max_slots = $1 WHERE org_id = $2`,
+		`UPDATE license_org SET max_slots = $1 WHERE organization_id = $2`,
 	} {
 		result, err := database.ExecContext(t.Context(), change, slots, a.org)
 		if err != nil {

@@ -147,7 +147,7 @@ func (r *relaunchTest) request(t *testing.T, of *account, spec bool) string {
 func (r *relaunchTest) setLimits(t *testing.T, of *account, profiles, slots int32) {
 	t.Helper()
 	of.setLimit(t, r.database, int(profiles))
-	if _, err := r.database.ExecContext(t.Context(), `UPDATE license_org SET max_slots = $1 WHERE org_id = $2`, slots, of.org); err != nil {
+	if _, err := r.database.ExecContext(t.Context(), `UPDATE license_org SET max_slots = $1 WHERE organization_id = $2`, slots, of.org); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -93,7 +93,7 @@ func (s *Service) checkLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, 
 	}
 	var live int
 	err := tx.GetContext(ctx, &live,
-		`SELECT count(*) FROM api_keys WHERE organization_id = $1 AND api_key_good(revoked_at, expires_at, $2)`, orgID, now)
+		`SELECT count(*) FROM api_keys WHERE organization_id = $1 AND api_key_valid(revoked_at, expires_at, $2)`, orgID, now)
 	if err != nil {
 		return fmt.Errorf("count the live keys: %w", err)
 	}

@@ -74,7 +74,7 @@ type Authenticator struct {
 // findSQL finds those of the keys with the hashes $1 that are good at the time $2.
 const findSQL = `
 SELECT key_hash, id, organization_id FROM api_keys
-WHERE key_hash = ANY ($1) AND api_key_good(revoked_at, expires_at, $2)`
+WHERE key_hash = ANY ($1) AND api_key_valid(revoked_at, expires_at, $2)`
 
 // NewAuthenticator prepares its statements on a pool that sees all organizations.
 // Close it before the pool. What nobody else hears of is logged.

@@ -59,7 +59,7 @@ func (s *Service) Update(ctx context.Context, orgID, keyID uuid.UUID, c Change) 
 func (s *Service) checkLimitIfExpired(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, now time.Time) error {
 	var expired bool
 	err := tx.GetContext(ctx, &expired, `SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND organization_id = $2
-		AND revoked_at IS NULL AND NOT api_key_good(revoked_at, expires_at, $3))`, keyID, orgID, now)
+		AND revoked_at IS NULL AND NOT api_key_valid(revoked_at, expires_at, $3))`, keyID, orgID, now)
 	if err != nil {
 		return fmt.Errorf("find out whether a key has expired: %w", err)
 	}

@@ -140,7 +140,7 @@ func checksumSQL(t *testing.T, h *testEnv) string {
 	err := h.all.SelectContext(t.Context(), &sums, `
 		SELECT format('SELECT %L || md5(string_agg(r::text, E''\n'' ORDER BY r::text)) AS sum FROM %I r WHERE %I = $1', table_name, table_name, column_name)
 		FROM information_schema.columns
-		WHERE table_schema = 'public' AND (column_name IN ('organization_id', 'org_id') OR table_name = 'organizations' AND column_name = 'id')
+		WHERE table_schema = 'public' AND (column_name IN ('organization_id', 'organization_id') OR table_name = 'organizations' AND column_name = 'id')
 		ORDER BY 1`)
 	if err != nil {
 		t.Fatal(err)

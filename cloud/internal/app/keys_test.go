@@ -57,7 +57,7 @@ func (k *keyClient) must(err error) {
 // limit lets the organization have that many slots.
 func (k *keyClient) limit(slots int) {
 	k.t.Helper()
-	_, err := k.h.all.ExecContext(k.t.Context(), `UPDATE license_org SET max_slots = $2 WHERE org_id = $1`, k.org, slots)
+	_, err := k.h.all.ExecContext(k.t.Context(), `UPDATE license_org SET max_slots = $2 WHERE organization_id = $1`, k.org, slots)
 	k.must(err)
 }
 
@@ -168,7 +168,7 @@ func TestAKnownKeyIsRefusedOnTheNextCallOnceItIsBad(t *testing.T) {
 // taken is how many slots and profiles the organization has.
 func (k *keyClient) taken() (n int) {
 	k.t.Helper()
-	k.must(k.h.all.GetContext(k.t.Context(), &n, `SELECT (SELECT count(*) FROM license_slots WHERE org_id = $1)
+	k.must(k.h.all.GetContext(k.t.Context(), &n, `SELECT (SELECT count(*) FROM license_slots WHERE organization_id = $1)
 		+ (SELECT count(*) FROM profiles WHERE organization_id = $1)`, k.org))
 	return n
 }

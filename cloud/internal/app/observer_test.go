@@ -52,7 +52,7 @@ func TestALaunchThatIsBackHasItsProfile(t *testing.T) {
 	}
 	lapse := func() {
 		t.Helper()
-		h.all.MustExec(`UPDATE license_slots SET lease_until = now() WHERE org_id = $1`, org)
+		h.all.MustExec(`UPDATE license_slots SET lease_until = now() WHERE organization_id = $1`, org)
 		got, err := h.parts.licenses.Reclaim(t.Context(), org)
 		if err != nil || got.Released != 1 {
 			t.Fatalf("reclaimed %+v, %v", got, err)

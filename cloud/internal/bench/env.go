@@ -177,7 +177,7 @@ func (d database) organizations(ctx context.Context, n, limit int) ([]uuid.UUID,
 		INSERT INTO organizations (id, name, slug, created_at) SELECT id, 'Bench', id::text, now() FROM unnest($1::uuid[]) AS id`, pq.Array(all))
 	if err == nil {
 		_, err = d.pool.ExecContext(ctx, `
-			INSERT INTO license_org (org_id, max_slots) SELECT id, NULLIF($2, -1) FROM unnest($1::uuid[]) AS id`, pq.Array(all), limit)
+			INSERT INTO license_org (organization_id, max_slots) SELECT id, NULLIF($2, -1) FROM unnest($1::uuid[]) AS id`, pq.Array(all), limit)
 	}
 	return all, err
 }
@@ -190,7 +190,7 @@ func (d database) organization(ctx context.Context, limit int) (uuid.UUID, error
 // clear removes all slots, so that a part starts on empty tables, as the first
 // one does.
 func (d database) clear(ctx context.Context) error {
-	_, err := d.owner.ExecContext(ctx, `TRUNCATE license_slots, license_machines, license_events, license_late_boots`)
+	_, err := d.owner.ExecContext(ctx, `TRUNCATE license_slots, license_machines, license_events, license_superseded_boots`)
 	if err == nil {
 		_, err = d.pool.ExecContext(ctx, `UPDATE license_org SET in_use = 0 WHERE in_use > 0`)
 	}
@@ -213,8 +213,8 @@ func (d database) settle(ctx context.Context) error {
 func (d database) recount(ctx context.Context) error {
 	_, err := d.pool.ExecContext(ctx, `
 		UPDATE license_org o SET in_use = live FROM (
-			SELECT org_id, count(*) AS live FROM license_slots WHERE released_at IS NULL GROUP BY org_id) s
-		WHERE s.org_id = o.org_id`)
+			SELECT organization_id, count(*) AS live FROM license_slots WHERE released_at IS NULL GROUP BY organization_id) s
+		WHERE s.organization_id = o.organization_id`)
 	if err != nil {
 		return fmt.Errorf("recount: %w", err)
 	}

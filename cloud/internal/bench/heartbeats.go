@@ -25,7 +25,7 @@ import (
 const bareHeartbeatSQL = `
 UPDATE license_slots s SET heartbeat_at = clock_timestamp(), lease_until = clock_timestamp() + interval '5 minutes'
 FROM unnest($2::uuid[]) AS l (session_id)
-WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.released_at IS NULL`
+WHERE s.organization_id = $1 AND s.session_id = l.session_id AND s.released_at IS NULL`
 
 const bareHeartbeat = "bare statement, lib/pq, same list"
 
@@ -47,7 +47,7 @@ func (d database) machine(ctx context.Context, n int) (*machine, error) {
 		m.sessions = append(m.sessions, newID())
 	}
 	_, err = d.pool.ExecContext(ctx, `
-		INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+		INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
 			reserved_at, started_at, lease_until)
 		SELECT gen_random_uuid(), $1, session_id, $2, 'worker-1', $3, 'running', gen_random_uuid(), 156,
 			now(), now(), now() + interval '6 hours' FROM unnest($4::uuid[]) AS session_id`, m.Org, m.Profile, m.boot, pq.Array(m.sessions))

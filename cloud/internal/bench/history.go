@@ -78,12 +78,12 @@ func (d database) fill(ctx context.Context, orgs []uuid.UUID, live, ended int) e
 		text string
 		n    int
 	}{
-		{`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+		{`INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
 			reserved_at, started_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
 		SELECT gen_random_uuid(), ($1::uuid[])[1 + i % $2], gen_random_uuid(), gen_random_uuid(), 'worker-' || i % 1000, gen_random_uuid(),
 			'released', gen_random_uuid(), 156, now(), now(), now(), now(), 'ended', now(), 'exited', 'unknown'
 		FROM generate_series(1, $3::int) AS i`, ended},
-		{`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+		{`INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
 			reserved_at, started_at, lease_until)
 		SELECT gen_random_uuid(), ($1::uuid[])[1 + i % $2], gen_random_uuid(), gen_random_uuid(), 'worker-' || i % 1000, gen_random_uuid(),
 			'running', gen_random_uuid(), 156, now(), now(), now() + interval '1 hour' FROM generate_series(1, $3::int) AS i`, live},

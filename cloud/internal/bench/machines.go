@@ -116,7 +116,7 @@ func (c *machineFleet) grow(ctx context.Context, to int) error {
 		orgs[i] = t.Org
 	}
 	_, err := c.pool.ExecContext(ctx, `
-		INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+		INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
 			reserved_at, started_at, lease_until)
 		SELECT gen_random_uuid(), ($1::uuid[])[1 + m % $2], md5('session-' || m || '-' || k)::uuid, gen_random_uuid(),
 			'machine-' || m, md5('boot-' || m)::uuid, 'running', gen_random_uuid(), 156, now(), now(), now() + interval '6 hours'

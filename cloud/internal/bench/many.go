@@ -16,10 +16,10 @@ import (
 const (
 	plainTakeSQL = `
 WITH counted AS (
-	UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
+	UPDATE license_org SET in_use = in_use + 1 WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
 	RETURNING in_use, max_slots
 ), taken AS (
-	INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
+	INSERT INTO license_slots (id, organization_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 	SELECT $2, $1, $3, $4, $1, 'worker-1', $1, 'reserved', now(), now() + interval '2 minutes' FROM counted
 )
 SELECT in_use, max_slots FROM counted`
@@ -27,10 +27,10 @@ SELECT in_use, max_slots FROM counted`
 WITH ended AS (
 	UPDATE license_slots SET state = 'released', released_at = now(), release_reason = 'ended', ended_at = now(),
 		end_status = 'exited', end_reason = 'unknown'
-	WHERE org_id = $1 AND session_id = $2 AND released_at IS NULL
+	WHERE organization_id = $1 AND session_id = $2 AND released_at IS NULL
 	RETURNING id
 )
-UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT FROM ended)`
+UPDATE license_org SET in_use = in_use - 1 WHERE organization_id = $1 AND EXISTS (SELECT FROM ended)`
 )
 
 // many has so many organizations that a combiner can only be in the way.

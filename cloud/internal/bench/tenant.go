@@ -58,7 +58,7 @@ func (d database) tenant(ctx context.Context, limit int) (t tenant, err error) {
 		return t, err
 	}
 	_, err = d.pool.ExecContext(ctx, `
-		INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+		INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
 			reserved_at, started_at, lease_until)
 		SELECT gen_random_uuid(), $1, gen_random_uuid(), $2, 'worker-1', $1, 'running', gen_random_uuid(), 156,
 			now(), now(), now() + interval '1 hour' FROM generate_series(1, $3::int)`, t.Org, t.Profile, t.Taken)

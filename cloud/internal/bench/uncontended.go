@@ -19,14 +19,14 @@ import (
 // The floor of a durable pair: a slot row inserted and deleted, with no check.
 const (
 	floorInsertSQL = `
-INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
+INSERT INTO license_slots (id, organization_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 VALUES ($1, $2, $3, $2, $2, 'worker-1', $2, 'reserved', now(), now() + interval '2 minutes')`
-	floorDeleteSQL = `DELETE FROM license_slots WHERE org_id = $1 AND session_id = $2`
+	floorDeleteSQL = `DELETE FROM license_slots WHERE organization_id = $1 AND session_id = $2`
 	floorScript    = `
-INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
+INSERT INTO license_slots (id, organization_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 VALUES (gen_random_uuid(), :org::uuid, gen_random_uuid(), :org::uuid, :org::uuid, 'worker-1', :org::uuid, 'reserved', now(), now() + interval '2 minutes')
 RETURNING session_id \gset
-DELETE FROM license_slots WHERE org_id = :org::uuid AND session_id = :session_id::uuid;
+DELETE FROM license_slots WHERE organization_id = :org::uuid AND session_id = :session_id::uuid;
 `
 )
 

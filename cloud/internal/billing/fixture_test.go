@@ -97,7 +97,7 @@ func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, t
 // change is still under way, and the numbers of invoices have no gap.
 func (h *fixture) checkLimits() {
 	for query, what := range map[string]string{
-		`SELECT count(*) FROM subscriptions s JOIN license_org l ON l.org_id = s.organization_id
+		`SELECT count(*) FROM subscriptions s JOIN license_org l ON l.organization_id = s.organization_id
 		 WHERE l.max_slots IS DISTINCT FROM s.effective_profile_limit`: "slots that are not the profile limit",
 		`SELECT count(*) FROM subscriptions s WHERE additional_profile_limit + additional_member_limit <> (
 		 SELECT coalesce(sum(amount * quantity), 0) FROM subscription_add_ons a
@@ -182,7 +182,7 @@ func (h *fixture) actions() []string {
 func (h *fixture) slots() *int {
 	h.t.Helper()
 	var max *int
-	if err := h.db.Get(&max, `SELECT max_slots FROM license_org WHERE org_id = $1`, h.org); err != nil {
+	if err := h.db.Get(&max, `SELECT max_slots FROM license_org WHERE organization_id = $1`, h.org); err != nil {
 		h.t.Fatal(err)
 	}
 	return max

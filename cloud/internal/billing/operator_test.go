@@ -66,7 +66,7 @@ func TestAnOrganizationThatAnOperatorSuspendedHasNoSlotsUntilItIsRestored(t *tes
 	}
 	slots := func() (n *int) {
 		t.Helper()
-		if err := h.db.Get(&n, `SELECT max_slots FROM license_org WHERE org_id = $1`, h.org); err != nil {
+		if err := h.db.Get(&n, `SELECT max_slots FROM license_org WHERE organization_id = $1`, h.org); err != nil {
 			t.Fatal(err)
 		}
 		return n

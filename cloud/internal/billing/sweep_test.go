@@ -28,7 +28,7 @@ func TestASweepPassesWhatSomebodyElseBills(t *testing.T) {
 func TestASweepRenewsMoreThanOneBatch(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) SELECT gen_random_uuid(), 'S', 's' || n, now() FROM generate_series(1, 501) n`)
-	h.exec(`INSERT INTO license_org (org_id) SELECT id FROM organizations WHERE name = 'S'`)
+	h.exec(`INSERT INTO license_org (organization_id) SELECT id FROM organizations WHERE name = 'S'`)
 	h.exec(`INSERT INTO subscriptions (organization_id, plan_id, provider, base_profile_limit, period_anchor, current_period_start, current_period_end, created_at, updated_at)
 		SELECT o.id, p.id, 'manual', 1, $1, $1, $1, $1, $1 FROM organizations o, plans p WHERE o.name = 'S' AND p.slug = 'team'`, start)
 	h.sweep(501)

@@ -53,7 +53,7 @@ func (t result[A]) unwrap(err error) (A, error) {
 }
 
 // goodKeysSQL are those of the keys that are good, which lookupSQL asks as well.
-const goodKeysSQL = `SELECT id FROM api_keys WHERE id = ANY ($1) AND api_key_good(revoked_at, expires_at, $2)`
+const goodKeysSQL = `SELECT id FROM api_keys WHERE id = ANY ($1) AND api_key_valid(revoked_at, expires_at, $2)`
 
 // lookupChecked looks for those whose keys are good.
 func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []withKey[uuid.UUID]) ([]result[slotState], error) {

@@ -13,21 +13,21 @@ import (
 // driftedCountersSQL finds the organizations whose counter is not the number of their
 // live rows, in one snapshot.
 const driftedCountersSQL = `
-WITH live AS (SELECT org_id, count(*) AS n FROM license_slots WHERE released_at IS NULL GROUP BY org_id)
-SELECT o.org_id FROM license_org o LEFT JOIN live USING (org_id) WHERE o.in_use <> COALESCE(live.n, 0)`
+WITH live AS (SELECT organization_id, count(*) AS n FROM license_slots WHERE released_at IS NULL GROUP BY organization_id)
+SELECT o.organization_id FROM license_org o LEFT JOIN live USING (organization_id) WHERE o.in_use <> COALESCE(live.n, 0)`
 
 // recountSQL puts a locked counter right, and tells of it, unless it is.
 const recountSQL = `
 WITH before AS (
-	SELECT o.in_use, (SELECT count(*) FROM license_slots s WHERE s.org_id = $1 AND s.released_at IS NULL) AS live
-	FROM license_org o WHERE o.org_id = $1
+	SELECT o.in_use, (SELECT count(*) FROM license_slots s WHERE s.organization_id = $1 AND s.released_at IS NULL) AS live
+	FROM license_org o WHERE o.organization_id = $1
 ), changed AS (
 	UPDATE license_org o SET in_use = before.live FROM before
-	WHERE o.org_id = $1 AND before.in_use <> before.live
-	RETURNING o.org_id, o.max_slots, o.in_use, before.in_use AS previous
+	WHERE o.organization_id = $1 AND before.in_use <> before.live
+	RETURNING o.organization_id, o.max_slots, o.in_use, before.in_use AS previous
 ), told AS (
-	INSERT INTO license_events (org_id, kind, in_use, max_slots, previous)
-	SELECT org_id, 'counterRepaired', in_use, max_slots, previous FROM changed
+	INSERT INTO license_events (organization_id, kind, in_use, max_slots, previous)
+	SELECT organization_id, 'counterRepaired', in_use, max_slots, previous FROM changed
 )
 SELECT previous, in_use FROM changed`
 
@@ -64,7 +64,7 @@ func (s *Service) Audit(ctx context.Context) (int, error) {
 func (s *Service) recount(ctx context.Context, orgID uuid.UUID) (counted, live int, err error) {
 	err = s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
 		counted, live = 0, 0
-		if _, err := tx.ExecContext(ctx, `SELECT FROM license_org WHERE org_id = $1 FOR NO KEY UPDATE`, orgID); err != nil {
+		if _, err := tx.ExecContext(ctx, `SELECT FROM license_org WHERE organization_id = $1 FOR NO KEY UPDATE`, orgID); err != nil {
 			return fmt.Errorf("lock the license counter: %w", err)
 		}
 		err := tx.QueryRowxContext(ctx, recountSQL, orgID).Scan(&counted, &live)

@@ -25,7 +25,7 @@ func TestAudit_LogsRecordsAndRepairs(t *testing.T) {
 	defer s.Close()
 	for _, wrong := range []int{7, 0} {
 		log.Reset()
-		h.exec(`UPDATE license_org SET in_use = $2 WHERE org_id = $1`, h.org, wrong)
+		h.exec(`UPDATE license_org SET in_use = $2 WHERE organization_id = $1`, h.org, wrong)
 		if n, err := s.Audit(t.Context()); n != 1 || err != nil || h.inUse() != 2 {
 			t.Errorf("%d differences, %v; %d counted", n, err, h.inUse())
 		}
@@ -46,11 +46,11 @@ func TestAudit_LogsRecordsAndRepairs(t *testing.T) {
 func TestAudit_RepairDuringTrafficIsExact(t *testing.T) {
 	h := newFixture(t, -1)
 	for range 5 {
-		h.exec(`UPDATE license_org SET in_use = in_use + 100 WHERE org_id = $1`, h.org)
+		h.exec(`UPDATE license_org SET in_use = in_use + 100 WHERE organization_id = $1`, h.org)
 		commit := h.holdLocks(func(tx *sqlx.Tx) {
-			tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
+			tx.MustExec(`INSERT INTO license_slots (id, organization_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
 				VALUES ($1, $2, $3, 'worker-1', $4, 'reserved', now(), now() + interval '1 hour')`, id(), h.org, id(), h.boot)
-			tx.MustExec(`UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1`, h.org)
+			tx.MustExec(`UPDATE license_org SET in_use = in_use + 1 WHERE organization_id = $1`, h.org)
 		})
 		var group sync.WaitGroup
 		group.Go(func() {

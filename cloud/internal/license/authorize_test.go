@@ -172,7 +172,7 @@ func TestAuthorize_BatchDoesNotWaitForLockedSlot(t *testing.T) {
 	h := newFixture(t, 10)
 	session := h.authorize()
 	commit := h.holdLocks(func(tx *sqlx.Tx) {
-		tx.MustExec(`UPDATE license_slots SET seq = seq WHERE org_id = $1 AND session_id = $2`, h.org, session)
+		tx.MustExec(`UPDATE license_slots SET seq = seq WHERE organization_id = $1 AND session_id = $2`, h.org, session)
 	})
 	unlock := h.lockCounter()
 	var group sync.WaitGroup
@@ -253,8 +253,8 @@ func TestAuthorize_CreatesProfileWithSlotOrNotAtAll(t *testing.T) {
 func TestAuthorize_RollsBackProfileWhenLastSlotIsTaken(t *testing.T) {
 	h := newFixture(t, 1)
 	commit := h.holdLocks(func(tx *sqlx.Tx) { // takes the last slot
-		tx.MustExec(`UPDATE license_org SET in_use = 1 WHERE org_id = $1`, h.org)
-		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
+		tx.MustExec(`UPDATE license_org SET in_use = 1 WHERE organization_id = $1`, h.org)
+		tx.MustExec(`INSERT INTO license_slots (id, organization_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
 			VALUES ($1, $2, $3, 'worker-2', $4, 'reserved', now(), now() + interval '1 minute')`, id(), h.org, id(), id())
 	})
 	req := h.request(id())
@@ -297,7 +297,7 @@ func TestAuthorize_SpecReusesProfileOfExpiredLaunch(t *testing.T) {
 	h := newFixture(t, 5)
 	oneProfile := func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
 		var live int
-		err := tx.GetContext(ctx, &live, `SELECT count(*) FROM license_slots WHERE org_id = $1 AND released_at IS NULL`, h.org)
+		err := tx.GetContext(ctx, &live, `SELECT count(*) FROM license_slots WHERE organization_id = $1 AND released_at IS NULL`, h.org)
 		if live > 0 {
 			err = license.ProfileLimitError{Current: live, Limit: 1}
 		}

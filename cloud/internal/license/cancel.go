@@ -22,7 +22,7 @@ const cancelOneSQL = `
 WITH ended AS (` + endSQL + ` AND s.state = 'reserved' AND s.id = $7
 	RETURNING s.ended_at
 ), counted AS (
-	UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
+	UPDATE license_org SET in_use = in_use - 1 WHERE organization_id = $1 AND EXISTS (SELECT FROM ended)
 )
 SELECT ended_at FROM ended`
 
@@ -38,11 +38,11 @@ WITH ended AS (
 		FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::uuid[])
 			AS w (session_id, profile_id, at, status, reason, slot_id)
 		CROSS JOIN LATERAL (SELECT s.ctid FROM license_slots s
-			WHERE s.org_id = $1 AND s.session_id = w.session_id AND s.id = w.slot_id OFFSET 0) s) w
+			WHERE s.organization_id = $1 AND s.session_id = w.session_id AND s.id = w.slot_id OFFSET 0) s) w
 	WHERE s.ctid = w.row AND s.state = 'reserved' AND COALESCE(s.profile_id = w.profile_id, true)
 	RETURNING s.session_id, s.ended_at
 ), counted AS (
-	UPDATE license_org SET in_use = in_use - (SELECT count(*) FROM ended) WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
+	UPDATE license_org SET in_use = in_use - (SELECT count(*) FROM ended) WHERE organization_id = $1 AND EXISTS (SELECT FROM ended)
 )
 SELECT session_id, ended_at FROM ended`
 

@@ -95,7 +95,7 @@ func TestEnd_OfFailedLaunchYieldsToAuthorize(t *testing.T) {
 	tx := h.db.MustBegin()
 	defer tx.Rollback()
 	tx.MustExec(`SET LOCAL deadlock_timeout = '1min'`) // it is the end that notices
-	tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR NO KEY UPDATE`, h.org)
+	tx.MustExec(`SELECT FROM license_org WHERE organization_id = $1 FOR NO KEY UPDATE`, h.org)
 	var group sync.WaitGroup
 	group.Go(func() { h.mustEnd(session) })
 	h.awaitBlocked(1)

@@ -24,7 +24,7 @@ type carriedEnds struct {
 // tells of their end.
 const carriedSlotsSQL = `
 SELECT s.session_id, s.machine_id FROM unnest($2::uuid[], $3::text[]) AS w (session_id, machine_id)
-CROSS JOIN LATERAL (SELECT s.session_id, s.machine_id FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id
+CROSS JOIN LATERAL (SELECT s.session_id, s.machine_id FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = w.session_id
 	AND s.machine_id = w.machine_id AND s.released_at IS NULL LIMIT 1) s`
 
 // applyCarriedEnds applies the ends that the authorize carries. Ends of sessions that

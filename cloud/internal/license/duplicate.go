@@ -20,10 +20,10 @@ const staleBootDelay = 10 * time.Second
 // releases only sessions of its own.
 const staleBootSQL = `
 WITH late AS (
-	INSERT INTO license_late_boots AS l (org_id, machine_id, boot_id, seq, since, heartbeat_at)
+	INSERT INTO license_superseded_boots AS l (organization_id, machine_id, boot_id, seq, since, heartbeat_at)
 	SELECT $1, $2, $3, $6, clock_timestamp(), clock_timestamp() FROM license_machines m
-	WHERE m.org_id = $1 AND m.machine_id = $2 AND m.boot_id <> $3
-	ON CONFLICT (org_id, machine_id, boot_id) DO UPDATE
+	WHERE m.organization_id = $1 AND m.machine_id = $2 AND m.boot_id <> $3
+	ON CONFLICT (organization_id, machine_id, boot_id) DO UPDATE
 	SET seq = excluded.seq, heartbeat_at = excluded.heartbeat_at,
 		since = CASE WHEN ` + staleBootIsFresh + ` THEN l.since ELSE excluded.since END,
 		alive_since = CASE WHEN ` + staleBootIsFresh + ` THEN COALESCE(l.alive_since, CASE
@@ -33,22 +33,22 @@ WITH late AS (
 ), alive AS (
 	SELECT FROM late WHERE alive_since IS NOT NULL
 ), told AS (
-	INSERT INTO license_events (org_id, kind, machine_id, boot_id)
+	INSERT INTO license_events (organization_id, kind, machine_id, boot_id)
 	SELECT $1, 'machineDuplicated', $2, $3 FROM alive
-	WHERE NOT EXISTS (SELECT FROM license_late_boots l WHERE l.org_id = $1 AND l.machine_id = $2 AND l.boot_id = $3 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `)
+	WHERE NOT EXISTS (SELECT FROM license_superseded_boots l WHERE l.organization_id = $1 AND l.machine_id = $2 AND l.boot_id = $3 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `)
 	RETURNING id
 ), refreshed AS (
 	UPDATE license_slots s
 	SET heartbeat_at = clock_timestamp(), first_heartbeat_at = COALESCE(s.first_heartbeat_at, clock_timestamp()),
 		lease_until = clock_timestamp() + make_interval(secs => $5), boot_id = $3
 	FROM alive, unnest($4::uuid[]) AS l (session_id)
-	WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2 AND s.released_at IS NULL
+	WHERE s.organization_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2 AND s.released_at IS NULL
 	RETURNING s.session_id
 )
 SELECT EXISTS (SELECT FROM late) AS later, EXISTS (SELECT FROM alive) AS applied, EXISTS (SELECT FROM told) AS found,
 	ARRAY (SELECT session_id FROM refreshed) AS accepted,
 	EXISTS (SELECT FROM license_slots s, alive
-		WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
+		WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
 			AND s.boot_id = $3 AND s.state = 'running' AND s.seq <= $6
 			AND s.session_id NOT IN (SELECT unnest($4::uuid[]))) AS omits`
 
@@ -58,8 +58,8 @@ const staleBootIsFresh = `l.heartbeat_at > clock_timestamp() - make_interval(sec
 // lockStaleBootSQL locks a late boot that is alive if this heartbeat is still its
 // last.
 const lockStaleBootSQL = `
-SELECT '{}'::uuid[] FROM license_late_boots
-WHERE org_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 AND alive_since IS NOT NULL FOR UPDATE`
+SELECT '{}'::uuid[] FROM license_superseded_boots
+WHERE organization_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 AND alive_since IS NOT NULL FOR UPDATE`
 
 // staleBoot takes in a heartbeat that the machine's row refused: an old one, or one
 // of a boot that was replaced, which is an old one too unless the boot goes on
@@ -118,26 +118,26 @@ type DuplicateMachine struct {
 const duplicatesSQL = `
 SELECT m.machine_id, min(l.alive_since) AS since,
 	m.boot_id || (array_agg(l.boot_id ORDER BY l.heartbeat_at DESC))[:999] AS boot_ids
-FROM license_machines m JOIN license_late_boots l USING (org_id, machine_id)
-WHERE m.org_id = $1 AND l.boot_id <> m.boot_id AND l.alive_since IS NOT NULL
+FROM license_machines m JOIN license_superseded_boots l USING (organization_id, machine_id)
+WHERE m.organization_id = $1 AND l.boot_id <> m.boot_id AND l.alive_since IS NOT NULL
 	AND l.heartbeat_at > now() - make_interval(secs => $2) AND m.heartbeat_at > now() - make_interval(secs => $2)
-GROUP BY m.org_id, m.machine_id ORDER BY m.machine_id LIMIT $3`
+GROUP BY m.organization_id, m.machine_id ORDER BY m.machine_id LIMIT $3`
 
 // deleteStaleBootsSQL forgets boots that are heard of no more, and tells of machines
 // that are one worker's again.
 const deleteStaleBootsSQL = `
 WITH old AS (
-	SELECT org_id, machine_id, boot_id FROM license_late_boots
+	SELECT organization_id, machine_id, boot_id FROM license_superseded_boots
 	WHERE heartbeat_at <= now() - make_interval(secs => $1) LIMIT $2 FOR UPDATE SKIP LOCKED
 ), gone AS (
-	DELETE FROM license_late_boots l USING old
-	WHERE l.org_id = old.org_id AND l.machine_id = old.machine_id AND l.boot_id = old.boot_id
-	RETURNING l.org_id, l.machine_id, l.boot_id, l.alive_since
+	DELETE FROM license_superseded_boots l USING old
+	WHERE l.organization_id = old.organization_id AND l.machine_id = old.machine_id AND l.boot_id = old.boot_id
+	RETURNING l.organization_id, l.machine_id, l.boot_id, l.alive_since
 ), told AS (
-	INSERT INTO license_events (org_id, kind, machine_id, boot_id)
-	SELECT DISTINCT ON (g.org_id, g.machine_id) g.org_id, 'machineAlone', g.machine_id, g.boot_id FROM gone g
-	WHERE g.alive_since IS NOT NULL AND NOT EXISTS (SELECT FROM license_late_boots l
-		WHERE l.org_id = g.org_id AND l.machine_id = g.machine_id AND l.alive_since IS NOT NULL
+	INSERT INTO license_events (organization_id, kind, machine_id, boot_id)
+	SELECT DISTINCT ON (g.organization_id, g.machine_id) g.organization_id, 'machineAlone', g.machine_id, g.boot_id FROM gone g
+	WHERE g.alive_since IS NOT NULL AND NOT EXISTS (SELECT FROM license_superseded_boots l
+		WHERE l.organization_id = g.organization_id AND l.machine_id = g.machine_id AND l.alive_since IS NOT NULL
 			AND l.heartbeat_at > now() - make_interval(secs => $1))
 )
 SELECT count(*) FROM gone`

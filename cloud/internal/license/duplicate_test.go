@@ -52,7 +52,7 @@ func (w *duplicateWorkers) heartbeatOf(i int, sessions ...uuid.UUID) license.Hea
 // advance makes what late boots said older.
 func (w *duplicateWorkers) advance(interval string) {
 	w.t.Helper()
-	w.exec(`UPDATE license_late_boots SET since = since - $1::interval, heartbeat_at = heartbeat_at - $1::interval`, interval)
+	w.exec(`UPDATE license_superseded_boots SET since = since - $1::interval, heartbeat_at = heartbeat_at - $1::interval`, interval)
 }
 
 // newProvenDuplicates are twins of which the first one has proved to be alive.

@@ -96,7 +96,7 @@ func TestEnd_OfForeignSessionIsNotFound(t *testing.T) {
 	ending = h.endReport(session)
 	ending.OrgID = id()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', $2, now())`, ending.OrgID, ending.OrgID.String())
-	h.exec(`INSERT INTO license_org (org_id) VALUES ($1)`, ending.OrgID)
+	h.exec(`INSERT INTO license_org (organization_id) VALUES ($1)`, ending.OrgID)
 	if _, err := h.End(t.Context(), ending); err != nil {
 		t.Error(err)
 	}
@@ -133,8 +133,8 @@ func TestEnd_WaitsForAuthorizeInProgress(t *testing.T) {
 	h := newFixture(t, 1)
 	session := id()
 	commit := h.holdLocks(func(tx *sqlx.Tx) {
-		tx.MustExec(`UPDATE license_org SET in_use = 1 WHERE org_id = $1`, h.org)
-		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, reserved_at, lease_until)
+		tx.MustExec(`UPDATE license_org SET in_use = 1 WHERE organization_id = $1`, h.org)
+		tx.MustExec(`INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, reserved_at, lease_until)
 			VALUES ($1, $2, $3, $4, $5, $6, 'reserved', now(), now() + interval '2 minutes')`, id(), h.org, session, h.profile, h.machine, h.boot)
 	})
 	ended := make(chan error, 1)

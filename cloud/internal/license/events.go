@@ -31,7 +31,7 @@ const (
 // not apply to its kind is nil.
 type Event struct {
 	ID        uuid.UUID  `db:"id"`
-	OrgID     uuid.UUID  `db:"org_id"`
+	OrgID     uuid.UUID  `db:"organization_id"`
 	Kind      EventKind  `db:"kind"`
 	At        time.Time  `db:"at"`
 	LastAt    time.Time  `db:"last_at"`
@@ -53,13 +53,13 @@ type Event struct {
 // license_slots.
 const (
 	releasedEvents = `told AS (
-	INSERT INTO license_events (id, org_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
-	SELECT license_event_id(released_at), org_id, release_reason, released_at, released_at, machine_id, boot_id, session_id, id, profile_id, key_id
+	INSERT INTO license_events (id, organization_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
+	SELECT license_event_id(released_at), organization_id, release_reason, released_at, released_at, machine_id, boot_id, session_id, id, profile_id, key_id
 	FROM changed
 )`
 	adoptedEvents = `told AS (
-	INSERT INTO license_events (id, org_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
-	SELECT license_event_id(heartbeat_at), org_id, 'adopted', heartbeat_at, heartbeat_at, machine_id, boot_id, session_id, id, profile_id, key_id
+	INSERT INTO license_events (id, organization_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
+	SELECT license_event_id(heartbeat_at), organization_id, 'adopted', heartbeat_at, heartbeat_at, machine_id, boot_id, session_id, id, profile_id, key_id
 	FROM changed
 )`
 )
@@ -67,14 +67,14 @@ const (
 // setLimitSQL sets a limit, and tells of it where there was another one.
 const setLimitSQL = `
 WITH before AS (
-	SELECT max_slots FROM license_org WHERE org_id = $1
+	SELECT max_slots FROM license_org WHERE organization_id = $1
 ), changed AS (
-	INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)
-	ON CONFLICT (org_id) DO UPDATE SET max_slots = excluded.max_slots
-	RETURNING org_id, in_use, max_slots
+	INSERT INTO license_org (organization_id, max_slots) VALUES ($1, $2)
+	ON CONFLICT (organization_id) DO UPDATE SET max_slots = excluded.max_slots
+	RETURNING organization_id, in_use, max_slots
 )
-INSERT INTO license_events (org_id, kind, in_use, max_slots, previous)
-SELECT c.org_id, 'limitChanged', c.in_use, c.max_slots, before.max_slots FROM changed c, before
+INSERT INTO license_events (organization_id, kind, in_use, max_slots, previous)
+SELECT c.organization_id, 'limitChanged', c.in_use, c.max_slots, before.max_slots FROM changed c, before
 WHERE before.max_slots IS DISTINCT FROM c.max_slots`
 
 // EventFilter narrows a list of events; nil leaves it as it is.
@@ -87,7 +87,7 @@ type EventFilter struct {
 }
 
 func (f EventFilter) where(orgID uuid.UUID) (string, []any) {
-	w := pg.NewWhere("org_id = $1", orgID)
+	w := pg.NewWhere("organization_id = $1", orgID)
 	pg.And(w, "kind = ?", f.Kind)
 	pg.And(w, "machine_id = ?", f.MachineID)
 	pg.And(w, "session_id = ?", f.SessionID)

@@ -151,7 +151,7 @@ func TestEvents_BoundsRefusalsPerOrganization(t *testing.T) {
 	if total != many || unnamed < many*9/10 || len(found) > 200 {
 		t.Errorf("%d refusals in %d events, %d without a machine", total, len(found), unnamed)
 	}
-	if n := query[int](h, `SELECT count(*) FROM license_events WHERE org_id = $1 AND session_id = $2`, other, late.SessionID); n != 1 {
+	if n := query[int](h, `SELECT count(*) FROM license_events WHERE organization_id = $1 AND session_id = $2`, other, late.SessionID); n != 1 {
 		t.Errorf("%d events of the other organization, want 1", n)
 	}
 }
@@ -189,7 +189,7 @@ func TestEvents_RetriesFailedRefusalWrites(t *testing.T) {
 	})
 	unlock()
 	eventually(t, func() bool {
-		return query[int](h, `SELECT COALESCE(sum(count), 0) FROM license_events WHERE org_id = $1`, h.org) == refused
+		return query[int](h, `SELECT COALESCE(sum(count), 0) FROM license_events WHERE organization_id = $1`, h.org) == refused
 	})
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -258,13 +258,13 @@ func TestEvents_FiltersWithinOrganization(t *testing.T) {
 	h := newFixture(t, 3)
 	session := id()
 	for i, kind := range []string{"refused", "lapsed", "refused"} {
-		h.exec(`INSERT INTO license_events (org_id, kind, at, machine_id, session_id) VALUES ($1, $2, $3::timestamptz, $4, $5)`,
+		h.exec(`INSERT INTO license_events (organization_id, kind, at, machine_id, session_id) VALUES ($1, $2, $3::timestamptz, $4, $5)`,
 			h.org, kind, time.Date(2026, 11, 21, 14, i, 0, 0, time.UTC), "worker-"+string(rune('1'+i)), session)
 		session = id()
 	}
 	other := id()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', 'other', now())`, other)
-	h.exec(`INSERT INTO license_events (org_id, kind) VALUES ($1, 'refused')`, other)
+	h.exec(`INSERT INTO license_events (organization_id, kind) VALUES ($1, 'refused')`, other)
 	all := h.events(license.EventFilter{})
 	at := time.Date(2026, 11, 21, 14, 1, 0, 0, time.UTC)
 	for name, test := range map[string]struct {

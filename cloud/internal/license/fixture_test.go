@@ -108,20 +108,20 @@ func query[T any](h *fixture, query string, args ...any) T {
 
 func (h *fixture) inUse() int {
 	h.t.Helper()
-	return query[int](h, `SELECT in_use FROM license_org WHERE org_id = $1`, h.org)
+	return query[int](h, `SELECT in_use FROM license_org WHERE organization_id = $1`, h.org)
 }
 
 // state is that of the session's slot, with the reason when it is released.
 func (h *fixture) state(session uuid.UUID) string {
 	h.t.Helper()
-	return query[string](h, `SELECT concat_ws(' ', state, release_reason) FROM license_slots WHERE org_id = $1 AND session_id = $2`, h.org, session)
+	return query[string](h, `SELECT concat_ws(' ', state, release_reason) FROM license_slots WHERE organization_id = $1 AND session_id = $2`, h.org, session)
 }
 
 // checkInvariants is the invariant: the counter is the number of live rows, and a row
 // says all of what became of its slot.
 func (h *fixture) checkInvariants() {
 	h.t.Helper()
-	live := query[int](h, `SELECT count(*) FROM license_slots WHERE org_id = $1 AND state <> 'released'`, h.org)
+	live := query[int](h, `SELECT count(*) FROM license_slots WHERE organization_id = $1 AND state <> 'released'`, h.org)
 	if inUse := h.inUse(); inUse != live {
 		h.t.Errorf("the counter says %d, but %d slots are live", inUse, live)
 	}
@@ -133,7 +133,7 @@ func (h *fixture) checkInvariants() {
 		h.t.Errorf("%d slots say only half of what became of them", odd)
 	}
 	unlike := query[int](h, `SELECT count(*) FROM license_slots s LEFT JOIN feed f USING (session_id)
-		WHERE s.org_id = $1 AND (s.state = 'running') <> COALESCE(f.running, false)`, h.org)
+		WHERE s.organization_id = $1 AND (s.state = 'running') <> COALESCE(f.running, false)`, h.org)
 	if unlike != 0 {
 		h.t.Errorf("%d sessions run in the feed and not in the license, or the other way round", unlike)
 	}
@@ -144,7 +144,7 @@ func (h *fixture) age(session uuid.UUID, by time.Duration) {
 	h.t.Helper()
 	h.exec(`UPDATE license_slots SET reserved_at = reserved_at - $3::interval, started_at = started_at - $3::interval,
 		heartbeat_at = heartbeat_at - $3::interval, lease_until = lease_until - $3::interval
-		WHERE org_id = $1 AND session_id = $2`, h.org, session, by.String())
+		WHERE organization_id = $1 AND session_id = $2`, h.org, session, by.String())
 }
 
 // request asks for a slot for a session of the house's worker and profile.

@@ -49,7 +49,7 @@ func (h *fixture) awaitReap(s *license.Service) {
 func (h *fixture) endGrace() {
 	h.t.Helper()
 	counted := h.inUse()
-	h.exec(`UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1`, h.org)
+	h.exec(`UPDATE license_org SET in_use = in_use + 1 WHERE organization_id = $1`, h.org)
 	eventually(h.t, func() bool {
 		h.clock.Advance(10 * time.Millisecond) // not at once: the reaper may not have looked at the clock yet
 		return h.inUse() == counted

@@ -39,21 +39,21 @@ type HeartbeatResult struct {
 // before the heartbeat's moment; and of another boot a session, and also a
 // reservation if that boot is gone. While several workers are known to share the
 // machine id, the others' slots are theirs.
-const omitted = `s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
+const omitted = `s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
 	AND s.session_id NOT IN (SELECT unnest($4::uuid[]))
 	AND CASE WHEN s.boot_id = m.boot_id THEN s.state = 'running' AND s.seq <= m.seq
 		ELSE (s.state = 'running' OR s.boot_id = ANY (m.past_boots)) AND NOT EXISTS (
-			SELECT FROM license_late_boots l
-			WHERE l.org_id = $1 AND l.machine_id = $2 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `) END`
+			SELECT FROM license_superseded_boots l
+			WHERE l.organization_id = $1 AND l.machine_id = $2 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `) END`
 
 // refreshSQL is the whole of an ordinary heartbeat: it moves the machine's
 // fence and the leases of the listed live slots, and counts these and all live
 // ones. Which slots it held is told only when they are not all.
 const refreshSQL = `
 WITH machine AS (
-	INSERT INTO license_machines AS m (org_id, machine_id, boot_id, seq, heartbeat_at)
+	INSERT INTO license_machines AS m (organization_id, machine_id, boot_id, seq, heartbeat_at)
 	VALUES ($1, $2, $3, $6, clock_timestamp())
-	ON CONFLICT (org_id, machine_id) DO UPDATE
+	ON CONFLICT (organization_id, machine_id) DO UPDATE
 	SET boot_id = excluded.boot_id, seq = excluded.seq, heartbeat_at = excluded.heartbeat_at, previous_at = m.heartbeat_at,
 		past_boots = ` + pastBoots + `
 	WHERE CASE WHEN m.boot_id = excluded.boot_id THEN m.seq <= excluded.seq ELSE NOT ` + outdatedBoot + ` END
@@ -63,7 +63,7 @@ WITH machine AS (
 	SET heartbeat_at = m.heartbeat_at, first_heartbeat_at = COALESCE(s.first_heartbeat_at, m.heartbeat_at),
 		lease_until = m.lease_until, boot_id = m.boot_id
 	FROM machine m
-	WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
+	WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
 		AND (s.session_id IN (SELECT unnest($4::uuid[]))) IS TRUE
 	RETURNING s.session_id
 )
@@ -72,17 +72,17 @@ SELECT EXISTS (SELECT FROM machine) AS applied, held, live,
 	(SELECT extract(epoch FROM heartbeat_at - previous_at) FROM machine) AS silence
 FROM (SELECT count(*) AS held FROM refreshed) h, (
 	SELECT count(*) AS live FROM license_slots s
-	WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL) l`
+	WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL) l`
 
 // hasOmittedSQL says whether there is something to release.
 const hasOmittedSQL = `
 SELECT EXISTS (SELECT FROM license_slots s, license_machines m
-	WHERE m.org_id = $1 AND m.machine_id = $2 AND m.boot_id = $3 AND m.seq = $6 AND ` + omitted + `)`
+	WHERE m.organization_id = $1 AND m.machine_id = $2 AND m.boot_id = $3 AND m.seq = $6 AND ` + omitted + `)`
 
 // lockMachineSQL locks the machine if this heartbeat is still its last.
 const lockMachineSQL = `
 SELECT past_boots FROM license_machines
-WHERE org_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 FOR UPDATE`
+WHERE organization_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 FOR UPDATE`
 
 // releaseOmittedSQL releases what a heartbeat leaves out.
 const releaseOmittedSQL = `
@@ -106,7 +106,7 @@ WITH changed AS (
 		lease_until = clock_timestamp() + make_interval(secs => $5),
 		released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
 	FROM unnest($4::uuid[]) AS l (session_id)
-	WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2
+	WHERE s.organization_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2
 		AND s.state = 'released' AND s.release_reason <> 'ended'
 	RETURNING s.*
 ), ` + adoptedEvents + `
@@ -115,7 +115,7 @@ SELECT ` + slotColumns + ` FROM changed s`
 // listedHeldSQL finds those of the listed sessions that hold a slot of the machine.
 const listedHeldSQL = `
 SELECT s.session_id FROM license_slots s JOIN unnest($3::uuid[]) AS l (session_id) USING (session_id)
-WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
+WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
 
 // Heartbeat takes in what a machine runs (specification 3.2). The machine is the
 // authority: what it omits is released, unless that started after the report

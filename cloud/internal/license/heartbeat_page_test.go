@@ -28,17 +28,17 @@ func newFleet(t *testing.T, db *sqlx.DB, n int) *fleet {
 	}
 	for _, statement := range []string{
 		`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1::uuid, 'Test', $1::uuid::text, now())`,
-		`INSERT INTO license_org (org_id) VALUES ($1)`,
+		`INSERT INTO license_org (organization_id) VALUES ($1)`,
 	} {
 		db.MustExec(statement, f.org)
 	}
 	db.MustExec(`
-		INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, reserved_at, lease_until)
+		INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, reserved_at, lease_until)
 		SELECT gen_random_uuid(), $1, session_id, gen_random_uuid(), 'worker-1', $2, 'reserved', now(), now() + interval '5 minutes'
 		FROM unnest($3::uuid[]) AS session_id`, f.org, f.boot, pq.Array(f.sessions))
 	db.MustExec(`
 		UPDATE license_slots SET state = 'running', launch_id = gen_random_uuid(), browser_version = 156, started_at = now()
-		WHERE org_id = $1`, f.org)
+		WHERE organization_id = $1`, f.org)
 	return f
 }
 

@@ -207,9 +207,9 @@ func isLostRace(err error) bool {
 // slots, the counter last. With that go the slots that were made meanwhile.
 func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
 	for _, statement := range []string{
-		`DELETE FROM license_machines WHERE org_id = $1`,
-		`DELETE FROM license_slots WHERE org_id = $1`,
-		`DELETE FROM license_org WHERE org_id = $1`,
+		`DELETE FROM license_machines WHERE organization_id = $1`,
+		`DELETE FROM license_slots WHERE organization_id = $1`,
+		`DELETE FROM license_org WHERE organization_id = $1`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, orgID); err != nil {
 			return fmt.Errorf("give up the license of an organization: %w", err)

@@ -62,7 +62,9 @@ func (h *fixture) lockFeed() (commit func()) {
 // lockCounter holds the organization's counter.
 func (h *fixture) lockCounter() (commit func()) {
 	h.t.Helper()
-	return h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR NO KEY UPDATE`, h.org) })
+	return h.holdLocks(func(tx *sqlx.Tx) {
+		tx.MustExec(`SELECT FROM license_org WHERE organization_id = $1 FOR NO KEY UPDATE`, h.org)
+	})
 }
 
 // awaitBlocked waits until n statements of the database wait for a lock.

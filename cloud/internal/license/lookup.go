@@ -14,10 +14,10 @@ import (
 const lookupSQL = `
 SELECT k.keys, o.in_use, o.max_slots, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
 FROM (SELECT ARRAY (` + goodKeysSQL + `) AS keys) k
-LEFT JOIN license_org o ON o.org_id = $3
+LEFT JOIN license_org o ON o.organization_id = $3
 LEFT JOIN (
 	unnest($4::uuid[]) AS w (session_id)
-	CROSS JOIN LATERAL (SELECT * FROM license_slots s WHERE s.org_id = $3 AND s.session_id = w.session_id LIMIT 1) s) ON true`
+	CROSS JOIN LATERAL (SELECT * FROM license_slots s WHERE s.organization_id = $3 AND s.session_id = w.session_id LIMIT 1) s) ON true`
 
 // slotState is what look sees.
 type slotState struct {

@@ -53,7 +53,7 @@ func (h *fixture) allCalls(s *license.Service) []namedCall {
 			_, err := s.Heartbeat(ctx, omits)
 			return err
 		}},
-		{"sessions", table("license_late_boots"), func(ctx context.Context) error {
+		{"sessions", table("license_superseded_boots"), func(ctx context.Context) error {
 			_, err := s.Sessions(ctx, h.org)
 			return err
 		}},
@@ -85,7 +85,7 @@ func (h *fixture) newOtherOrganization() uuid.UUID {
 	h.t.Helper()
 	org := id()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', $2, now())`, org, org.String())
-	h.exec(`INSERT INTO license_org (org_id) VALUES ($1)`, org)
+	h.exec(`INSERT INTO license_org (organization_id) VALUES ($1)`, org)
 	return org
 }
 

@@ -40,13 +40,13 @@ const countsSQL = `
 SELECT o.in_use, o.max_slots,
 	count(*) FILTER (WHERE s.state = 'running') AS running,
 	count(*) FILTER (WHERE s.state = 'reserved') AS reserved
-FROM license_org o LEFT JOIN license_slots s ON s.org_id = o.org_id AND s.released_at IS NULL
-WHERE o.org_id = $1 GROUP BY o.org_id`
+FROM license_org o LEFT JOIN license_slots s ON s.organization_id = o.organization_id AND s.released_at IS NULL
+WHERE o.organization_id = $1 GROUP BY o.organization_id`
 
 const runningSQL = `
 SELECT session_id, profile_id, machine_id, started_at, heartbeat_at, license_stale(lease_until) AS stale
 FROM license_slots
-WHERE org_id = $1 AND released_at IS NULL AND state = 'running'
+WHERE organization_id = $1 AND released_at IS NULL AND state = 'running'
 ORDER BY started_at, id LIMIT $2`
 
 // Sessions returns the overview, all of it from one moment.
@@ -95,7 +95,7 @@ func (s *Service) LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgI
 	}
 	err := sqlx.SelectContext(ctx, q, &rows, `
 		SELECT profile_id, count(*) AS running FROM license_slots
-		WHERE org_id = $1 AND released_at IS NULL AND state = 'running' AND profile_id = ANY ($2)
+		WHERE organization_id = $1 AND released_at IS NULL AND state = 'running' AND profile_id = ANY ($2)
 		GROUP BY profile_id`, orgID, pq.Array(profileIDs))
 	if err != nil {
 		return nil, fmt.Errorf("count the running sessions of profiles: %w", err)
@@ -112,7 +112,7 @@ func (s *Service) LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgI
 func (s *Service) HeldByProfile(ctx context.Context, q sqlx.QueryerContext, orgID, profileID uuid.UUID) (int, error) {
 	var n int
 	err := sqlx.GetContext(ctx, q, &n, `
-		SELECT count(*) FROM license_slots WHERE org_id = $1 AND released_at IS NULL AND profile_id = $2`, orgID, profileID)
+		SELECT count(*) FROM license_slots WHERE organization_id = $1 AND released_at IS NULL AND profile_id = $2`, orgID, profileID)
 	if err != nil {
 		return 0, fmt.Errorf("count the slots of a profile: %w", err)
 	}
@@ -124,7 +124,7 @@ func (s *Service) LiveProfiles(ctx context.Context, q sqlx.QueryerContext, orgID
 	var n int
 	err := sqlx.GetContext(ctx, q, &n, `
 		SELECT count(DISTINCT profile_id) FROM license_slots
-		WHERE org_id = $1 AND released_at IS NULL AND state = 'running'`, orgID)
+		WHERE organization_id = $1 AND released_at IS NULL AND state = 'running'`, orgID)
 	if err != nil {
 		return 0, fmt.Errorf("count the running profiles: %w", err)
 	}

@@ -19,14 +19,14 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 	org := uuid.Must(uuid.NewV7())
 	for _, text := range []string{
 		`INSERT INTO organizations (id, name, slug, created_at) VALUES ('ORG', 'Test', 'test', now())`,
-		`INSERT INTO license_org (org_id, max_slots, in_use) VALUES ('ORG', 100, 50)`,
+		`INSERT INTO license_org (organization_id, max_slots, in_use) VALUES ('ORG', 100, 50)`,
 		`INSERT INTO license_machines SELECT 'ORG', 'worker-' || i, gen_random_uuid(), '{}', 1, now() FROM generate_series(1, 1000) AS i`,
-		`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+		`INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
 			reserved_at, started_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
 		SELECT gen_random_uuid(), 'ORG', gen_random_uuid(), gen_random_uuid(), 'worker-' || i % 10, gen_random_uuid(), 'released',
 			gen_random_uuid(), 156, now(), now(), now(), now(), 'ended', now(), 'exited', 'unknown'
 		FROM generate_series(1, 100000) AS i`,
-		`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+		`INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
 			reserved_at, started_at, lease_until)
 		SELECT gen_random_uuid(), 'ORG', gen_random_uuid(), gen_random_uuid(), 'worker-' || i % 10, gen_random_uuid(), 'running',
 			gen_random_uuid(), 156, now(), now(), now()
@@ -120,7 +120,7 @@ func TestPlans_HotStatementsOfNewDatabaseReadNoHistory(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan := strings.Join(lines, "\n")
-			if regexp.MustCompile(`Seq Scan on (license_|api_keys)|using license_slots_(session|live).*\n *Index Cond: \(org_id = \$1\)\n`).MatchString(plan) {
+			if regexp.MustCompile(`Seq Scan on (license_|api_keys)|using license_slots_(session|live).*\n *Index Cond: \(organization_id = \$1\)\n`).MatchString(plan) {
 				t.Errorf("it reads a whole table or organization:\n%s", plan)
 			}
 		})
@@ -144,7 +144,7 @@ func TestPlans_StartsAndHeartbeatsUpdateNoIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(columns, " "); got != "id machine_id org_id released_at session_id" {
+	if got := strings.Join(columns, " "); got != "id machine_id organization_id released_at session_id" {
 		t.Errorf("indexes depend on: %s", got)
 	}
 }

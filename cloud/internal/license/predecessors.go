@@ -32,19 +32,19 @@ WITH other AS (
 	SELECT m.boot_id, m.seq, m.heartbeat_at, clock_timestamp() AS now,
 		substr(($3::uuid)::text, 15, 1) = '7' AND substr(m.boot_id::text, 15, 1) = '7' AND $3::uuid < m.boot_id AS newer
 	FROM license_machines m
-	WHERE m.org_id = $1 AND m.machine_id = $2 AND m.boot_id <> $3::uuid AND m.boot_id <> ALL ($4::uuid[])
+	WHERE m.organization_id = $1 AND m.machine_id = $2 AND m.boot_id <> $3::uuid AND m.boot_id <> ALL ($4::uuid[])
 		AND $3::uuid <> ALL (m.past_boots) AND m.heartbeat_at > clock_timestamp() - make_interval(secs => $6::float8)
 ), flagged AS (
-	INSERT INTO license_late_boots AS l (org_id, machine_id, boot_id, seq, since, heartbeat_at, alive_since)
+	INSERT INTO license_superseded_boots AS l (organization_id, machine_id, boot_id, seq, since, heartbeat_at, alive_since)
 	SELECT $1, $2, CASE WHEN newer THEN $3::uuid ELSE o.boot_id END, CASE WHEN newer THEN 0 ELSE o.seq END, now,
 		CASE WHEN newer THEN now ELSE o.heartbeat_at - make_interval(secs => $5::float8 - $6::float8) END, now
 	FROM other o
-	ON CONFLICT (org_id, machine_id, boot_id) DO UPDATE
+	ON CONFLICT (organization_id, machine_id, boot_id) DO UPDATE
 	SET seq = excluded.seq, since = excluded.since, heartbeat_at = excluded.heartbeat_at, alive_since = excluded.alive_since
 	WHERE l.alive_since IS NULL OR NOT ` + staleBootIsFresh + `
 	RETURNING boot_id
 ), told AS (
-	INSERT INTO license_events (org_id, kind, machine_id, boot_id) SELECT $1, 'machineDuplicated', $2, boot_id FROM flagged
+	INSERT INTO license_events (organization_id, kind, machine_id, boot_id) SELECT $1, 'machineDuplicated', $2, boot_id FROM flagged
 )
 SELECT boot_id FROM flagged`
 

@@ -170,9 +170,9 @@ func TestRace14_OrganizationRemovedWithLiveSlots(t *testing.T) {
 // its counter says.
 func (h *fixture) rows(org uuid.UUID) map[string]int {
 	h.t.Helper()
-	counts := map[string]int{"in_use": query[int](h, `SELECT COALESCE(sum(in_use), 0) FROM license_org WHERE org_id = $1`, org)}
-	for _, table := range []string{"license_org", "license_machines", "license_slots", "license_events", "license_late_boots"} {
-		counts[table] = query[int](h, `SELECT count(*) FROM `+table+` WHERE org_id = $1`, org)
+	counts := map[string]int{"in_use": query[int](h, `SELECT COALESCE(sum(in_use), 0) FROM license_org WHERE organization_id = $1`, org)}
+	for _, table := range []string{"license_org", "license_machines", "license_slots", "license_events", "license_superseded_boots"} {
+		counts[table] = query[int](h, `SELECT count(*) FROM `+table+` WHERE organization_id = $1`, org)
 	}
 	return counts
 }
@@ -236,8 +236,8 @@ func TestRace14_RemovesSlotInsertedConcurrently(t *testing.T) {
 	home := h.org
 	h.newOrganization(5)
 	unlock := h.holdLocks(func(tx *sqlx.Tx) {
-		tx.MustExec(`UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1`, h.org)
-		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
+		tx.MustExec(`UPDATE license_org SET in_use = in_use + 1 WHERE organization_id = $1`, h.org)
+		tx.MustExec(`INSERT INTO license_slots (id, organization_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
 			VALUES ($1, $2, $1, 'worker-1', $1, 'reserved', now(), now())`, id(), h.org)
 	})
 	removed := async(func() error { return pg.InTx(t.Context(), h.db, h.remove) })

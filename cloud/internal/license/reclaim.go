@@ -15,7 +15,7 @@ import (
 const expireBatch = 500
 
 const hasExpiredSQL = `
-SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1 AND released_at IS NULL AND license_stale(lease_until)
+SELECT EXISTS (SELECT FROM license_slots WHERE organization_id = $1 AND released_at IS NULL AND license_stale(lease_until)
 	AND (state = 'reserved' OR $2))`
 
 // expireSQL ends stale slots, of sessions only if $3 says so, leaving alone those
@@ -23,7 +23,7 @@ SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1 AND released_at IS NU
 const expireSQL = `
 WITH stale AS (
 	SELECT id FROM license_slots
-	WHERE org_id = $1 AND (state = 'reserved' OR $3) AND released_at IS NULL AND license_stale(lease_until)
+	WHERE organization_id = $1 AND (state = 'reserved' OR $3) AND released_at IS NULL AND license_stale(lease_until)
 	LIMIT $2
 	FOR UPDATE SKIP LOCKED
 ), changed AS (
@@ -35,10 +35,10 @@ WITH stale AS (
 ), ` + releasedEvents + `
 SELECT ` + slotColumns + ` FROM changed s`
 
-const usageSQL = `SELECT in_use, max_slots FROM license_org WHERE org_id = $1`
+const usageSQL = `SELECT in_use, max_slots FROM license_org WHERE organization_id = $1`
 
 const expiredOrgsSQL = `
-SELECT DISTINCT org_id FROM license_slots WHERE released_at IS NULL AND license_stale(lease_until) LIMIT $1`
+SELECT DISTINCT organization_id FROM license_slots WHERE released_at IS NULL AND license_stale(lease_until) LIMIT $1`
 
 // ReclaimResult is what a reclaim ended, and the usage after it.
 type ReclaimResult struct {

@@ -15,7 +15,7 @@ func (h *fixture) fillSlots(n int) {
 	h.t.Helper()
 	h.exec(`
 		WITH made AS (
-			INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, seq, state, launch_id,
+			INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, seq, state, launch_id,
 				browser_version, reserved_at, started_at, lease_until)
 			SELECT gen_random_uuid(), $1, gen_random_uuid(), $2, 'worker-' || i % 10, gen_random_uuid(), i, 'running',
 				gen_random_uuid(), 156, now(), now() + i * interval '1 millisecond', now() + interval '6 hours'
@@ -23,7 +23,7 @@ func (h *fixture) fillSlots(n int) {
 		), heard AS (
 			INSERT INTO feed (session_id, running, ran, starts) SELECT session_id, true, true, 1 FROM made
 		)
-		UPDATE license_org SET in_use = in_use + (SELECT count(*) FROM made) WHERE org_id = $1`, h.org, h.profile, n)
+		UPDATE license_org SET in_use = in_use + (SELECT count(*) FROM made) WHERE organization_id = $1`, h.org, h.profile, n)
 }
 
 func TestReclaim_EndsExactlyStaleSessions(t *testing.T) {
@@ -84,7 +84,7 @@ func TestReaper_RunsUntilContextEnds(t *testing.T) {
 	h := newFixture(t, 5)
 	session := h.start()
 	h.age(session, 7*time.Hour)
-	h.exec(`UPDATE license_org SET in_use = 4 WHERE org_id = $1`, h.org)
+	h.exec(`UPDATE license_org SET in_use = 4 WHERE organization_id = $1`, h.org)
 	h.clock.Advance(-time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -109,7 +109,7 @@ func TestAudit_RepairsDriftedCounter(t *testing.T) {
 	if n, err := h.Audit(t.Context()); n != 0 || err != nil {
 		t.Errorf("found %d differences in good books, %v", n, err)
 	}
-	h.exec(`UPDATE license_org SET in_use = 7 WHERE org_id = $1`, h.org)
+	h.exec(`UPDATE license_org SET in_use = 7 WHERE organization_id = $1`, h.org)
 	if n, err := h.Audit(t.Context()); n != 1 || err != nil {
 		t.Errorf("found %d differences, %v", n, err)
 	}

@@ -125,15 +125,15 @@ func (r *refusals) drain(last bool) (all []*refusal, lost int) {
 // writeRefusalsSQL takes the events as one JSON array; their ages are in seconds.
 // Organizations that are gone by now have none.
 const writeRefusalsSQL = `
-INSERT INTO license_events (id, org_id, kind, at, last_at, count, reason, machine_id, boot_id, session_id, profile_id,
+INSERT INTO license_events (id, organization_id, kind, at, last_at, count, reason, machine_id, boot_id, session_id, profile_id,
 	key_id, in_use, max_slots)
-SELECT license_event_id(t.at), e.org_id, 'refused', t.at, t.last_at, e.count, e.reason, e.machine_id, e.boot_id, e.session_id,
+SELECT license_event_id(t.at), e.organization_id, 'refused', t.at, t.last_at, e.count, e.reason, e.machine_id, e.boot_id, e.session_id,
 	e.profile_id, e.key_id, e.in_use, e.max_slots
-FROM json_to_recordset($1) AS e (org_id uuid, age float8, last_age float8, count integer, reason text,
+FROM json_to_recordset($1) AS e (organization_id uuid, age float8, last_age float8, count integer, reason text,
 	machine_id text, boot_id uuid, session_id uuid, profile_id uuid, key_id uuid, in_use integer, max_slots integer)
 CROSS JOIN LATERAL (SELECT statement_timestamp() - make_interval(secs => e.age),
 	statement_timestamp() - make_interval(secs => e.last_age)) AS t (at, last_at)
-JOIN organizations o ON o.id = e.org_id`
+JOIN organizations o ON o.id = e.organization_id`
 
 // write writes what waits. Kind could not be written waits again, unless this is
 // the last write.
@@ -161,7 +161,7 @@ func (r *refusals) insert(ctx context.Context, all []*refusal) error {
 	now, rows := time.Now(), make([]map[string]any, len(all))
 	for i, each := range all {
 		rows[i] = map[string]any{
-			"org_id": each.key.org, "age": now.Sub(each.first).Seconds(), "last_age": now.Sub(each.last).Seconds(),
+			"organization_id": each.key.org, "age": now.Sub(each.first).Seconds(), "last_age": now.Sub(each.last).Seconds(),
 			"count": each.count, "reason": each.key.reason, "session_id": each.req.SessionID, "profile_id": each.req.ProfileID,
 			"key_id": nilIfZero(each.req.KeyID), "in_use": each.grant.current(), "max_slots": each.grant.Limit,
 		}

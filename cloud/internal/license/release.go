@@ -31,14 +31,14 @@ const endSQL = `
 	UPDATE license_slots s
 	SET state = 'released', released_at = clock_timestamp(), release_reason = 'ended',
 		ended_at = GREATEST(s.started_at, LEAST($4::timestamptz, clock_timestamp())), end_status = $5, end_reason = $6
-	WHERE s.org_id = $1 AND s.session_id = $2 AND COALESCE(s.profile_id = $3, true)`
+	WHERE s.organization_id = $1 AND s.session_id = $2 AND COALESCE(s.profile_id = $3, true)`
 
 // endOneSQL is the ordinary end of one session: it held a slot until now.
 const endOneSQL = `
 WITH ended AS (` + endSQL + ` AND s.state <> 'released'
 	RETURNING ` + slotColumns + `
 ), counted AS (
-	UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
+	UPDATE license_org SET in_use = in_use - 1 WHERE organization_id = $1 AND EXISTS (SELECT FROM ended)
 )
 SELECT ` + slotColumns + ` FROM ended s`
 
@@ -50,7 +50,7 @@ WHERE s.id = ANY ($2::uuid[]) AND ` + orgFilter + ` AND s.state = 'reserved' AND
 RETURNING ` + slotColumns
 
 // adjustCounterSQL changes the counter by what a transaction added or released.
-const adjustCounterSQL = `UPDATE license_org SET in_use = in_use + $2 WHERE org_id = $1`
+const adjustCounterSQL = `UPDATE license_org SET in_use = in_use + $2 WHERE organization_id = $1`
 
 // slotsBySession are the slots of sessions.
 type slotsBySession map[uuid.UUID]*slot

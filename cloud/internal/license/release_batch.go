@@ -18,16 +18,16 @@ WITH wanted AS (
 		AS w (session_id, profile_id, at, status, reason, place)
 ), found AS (
 	SELECT s.* FROM (SELECT DISTINCT session_id FROM wanted ORDER BY session_id) w
-	CROSS JOIN LATERAL (SELECT s.* FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id FOR UPDATE) s
+	CROSS JOIN LATERAL (SELECT s.* FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = w.session_id FOR UPDATE) s
 ), chosen AS (
 	SELECT DISTINCT ON (f.id) f.*, w.at, w.status, w.reason
 	FROM found f JOIN wanted w USING (session_id)
 	WHERE w.status IS NOT NULL AND COALESCE(f.profile_id = w.profile_id, true) AND f.release_reason IS DISTINCT FROM 'ended'
 	ORDER BY f.id, w.place
 ), ended AS (
-	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
+	INSERT INTO license_slots AS s (id, organization_id, session_id, reserved_at, lease_until,
 		state, released_at, release_reason, ended_at, end_status, end_reason)
-	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
+	SELECT c.id, c.organization_id, c.session_id, c.reserved_at, c.lease_until,
 		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status::license_end_status, c.reason
 	FROM chosen c, clock_timestamp() AS now
 	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,

@@ -15,11 +15,11 @@ import (
 const takeOneSQL = `
 WITH counted AS (
 	UPDATE license_org SET in_use = in_use + 1
-	WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
-		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.org_id = $1 AND s.session_id = $3)
+	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
+		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = $3)
 	RETURNING in_use, max_slots, clock_timestamp() AS now
 ), taken AS (
-	INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
+	INSERT INTO license_slots (id, organization_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 	SELECT $2, $1, $3, $4, $5, $6, $7, 'reserved', now, now + make_interval(secs => $8)
 	FROM counted
 )
@@ -33,21 +33,21 @@ SELECT in_use, max_slots FROM counted`
 const takeSQL = `
 WITH room AS (
 	SELECT max_slots - in_use AS free FROM license_org
-	WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
+	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
 	FOR NO KEY UPDATE
 ), taken AS (
-	INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
+	INSERT INTO license_slots (id, organization_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 	SELECT w.id, $1, w.session_id, w.profile_id, w.key_id, w.machine_id, w.boot_id, 'reserved',
 		now, now + make_interval(secs => $8)
 	FROM room, clock_timestamp() AS now, unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[]) WITH ORDINALITY
 		AS w (id, session_id, profile_id, key_id, machine_id, boot_id, place)
 	WHERE (room.free IS NULL OR w.place <= room.free)
-		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id OFFSET 0)
-	ON CONFLICT (org_id, session_id) DO NOTHING
+		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = w.session_id OFFSET 0)
+	ON CONFLICT (organization_id, session_id) DO NOTHING
 	RETURNING id
 ), counted AS (
 	UPDATE license_org SET in_use = in_use + (SELECT count(*) FROM taken)
-	WHERE org_id = $1 AND EXISTS (SELECT FROM taken)
+	WHERE organization_id = $1 AND EXISTS (SELECT FROM taken)
 	RETURNING in_use, max_slots
 )
 SELECT in_use, max_slots, n AS taken, CASE WHEN n < cardinality($2::uuid[]) THEN ARRAY (SELECT id FROM taken) END AS ids

@@ -24,18 +24,18 @@ const (
 )
 
 // slotColumns are the columns of slot, for a statement that calls the table s.
-const slotColumns = `s.id, s.org_id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state, s.launch_id,
+const slotColumns = `s.id, s.organization_id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state, s.launch_id,
 	s.browser_version, s.started_at, s.heartbeat_at, s.released_at, s.release_reason, s.ended_at, s.end_status, s.end_reason`
 
 // orgFilter names the organization, $1, in a statement that finds slots s by their
 // ids. It is written so that no index serves it: in a young database the planner
 // would rather read all slots of the organization than look up the ids.
-const orgFilter = `(s.org_id = $1) IS TRUE`
+const orgFilter = `(s.organization_id = $1) IS TRUE`
 
 // slot is a row of license_slots.
 type slot struct {
 	ID             uuid.UUID  `db:"id"`
-	OrgID          uuid.UUID  `db:"org_id"`
+	OrgID          uuid.UUID  `db:"organization_id"`
 	SessionID      uuid.UUID  `db:"session_id"`
 	ProfileID      *uuid.UUID `db:"profile_id"`
 	MachineID      *string    `db:"machine_id"`

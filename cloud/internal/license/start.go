@@ -56,16 +56,16 @@ const pastBoots = `CASE WHEN m.boot_id = excluded.boot_id THEN m.past_boots
 // nothing when the boot is known. It returns the database's time.
 const registerSQL = `
 WITH registered AS (
-	INSERT INTO license_machines AS m (org_id, machine_id, boot_id, seq, heartbeat_at)
+	INSERT INTO license_machines AS m (organization_id, machine_id, boot_id, seq, heartbeat_at)
 	SELECT $1, $2, $3, $4, clock_timestamp()
-	WHERE NOT EXISTS (SELECT FROM license_machines k WHERE k.org_id = $1 AND k.machine_id = $2 AND k.boot_id = $3)
-	ON CONFLICT (org_id, machine_id) DO UPDATE
+	WHERE NOT EXISTS (SELECT FROM license_machines k WHERE k.organization_id = $1 AND k.machine_id = $2 AND k.boot_id = $3)
+	ON CONFLICT (organization_id, machine_id) DO UPDATE
 	SET boot_id = excluded.boot_id, seq = excluded.seq, heartbeat_at = excluded.heartbeat_at, past_boots = ` + pastBoots + `
 	WHERE m.boot_id <> excluded.boot_id AND NOT ` + outdatedBoot + `
 )
 SELECT clock_timestamp()`
 
-const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.org_id = $1 AND s.session_id = $2 FOR UPDATE`
+const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = $2 FOR UPDATE`
 
 // startSlotSQL makes a locked slot run, from whichever state. Until the first heartbeat
 // the lease counts from the start (specification 3.2), which was not before the
@@ -81,7 +81,7 @@ RETURNING ` + slotColumns
 // acquireSQL counts one slot more if there is room.
 const acquireSQL = `
 UPDATE license_org SET in_use = in_use + 1
-WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
+WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
 RETURNING in_use`
 
 // Start makes a session count as running (specification 3.2): it consumes the

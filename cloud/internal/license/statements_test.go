@@ -17,7 +17,7 @@ func TestStatements_SlotByIDIsScopedToOrganization(t *testing.T) {
 	for _, id := range []uuid.UUID{mine, other} {
 		db.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'x', $2, now())`, id, id.String())
 	}
-	db.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
+	db.MustExec(`INSERT INTO license_slots (id, organization_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
 		SELECT $1, $2, $1, 'worker-1', $1, 'reserved', now, now + interval '120 s' FROM now() AS now`, slot, mine)
 	some := uuid.New()
 	for _, test := range []struct {

@@ -51,13 +51,13 @@ SELECT id, session_id, profile_id, key_id, machine_id, boot_id, launch_id, brows
 	CASE WHEN released_at IS NULL THEN lease_until END AS lease_until,
 	released_at IS NULL AND license_stale(lease_until) AS stale, release_reason, end_status, end_reason,
 	reserved_at, started_at, first_heartbeat_at, heartbeat_at, released_at
-FROM license_slots WHERE org_id = $1 AND id = $2 AND machine_id IS NOT NULL AND boot_id IS NOT NULL`
+FROM license_slots WHERE organization_id = $1 AND id = $2 AND machine_id IS NOT NULL AND boot_id IS NOT NULL`
 
 // momentsSQL finds when the slot was given up and taken in again; the row itself
 // tells of its last release.
 const momentsSQL = `
 SELECT kind, at FROM license_events
-WHERE org_id = $1 AND session_id = $2 AND kind IN ('lapsed', 'omitted', 'adopted')
+WHERE organization_id = $1 AND session_id = $2 AND kind IN ('lapsed', 'omitted', 'adopted')
 	AND (kind, at) IS DISTINCT FROM ($3::text, $4::timestamptz)
 ORDER BY at DESC LIMIT $5`
 

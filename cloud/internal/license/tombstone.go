@@ -19,14 +19,14 @@ const maxTombstones = 1000
 // report of a start can't come after it; they have no machine. As all slots they need the counter to be
 // there; nobody who changes it waits for that.
 const tombstoneSQL = `
-INSERT INTO license_slots AS s (id, org_id, session_id, profile_id, state, reserved_at, lease_until,
+INSERT INTO license_slots AS s (id, organization_id, session_id, profile_id, state, reserved_at, lease_until,
 	released_at, release_reason, ended_at, end_status, end_reason)
-SELECT t.id, o.org_id, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status::license_end_status, t.reason
-FROM (SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE) o, clock_timestamp() AS now,
+SELECT t.id, o.organization_id, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status::license_end_status, t.reason
+FROM (SELECT organization_id FROM license_org WHERE organization_id = $1 FOR KEY SHARE) o, clock_timestamp() AS now,
 	unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::text[], $7::text[])
 	AS t (id, session_id, profile_id, ended_at, status, reason)
 ORDER BY t.session_id
-ON CONFLICT (org_id, session_id) DO NOTHING
+ON CONFLICT (organization_id, session_id) DO NOTHING
 RETURNING ` + slotColumns
 
 // deleteTombstonesSQL forgets the oldest ends of unknown sessions beyond the $2
@@ -35,7 +35,7 @@ RETURNING ` + slotColumns
 const deleteTombstonesSQL = `
 DELETE FROM license_slots WHERE ctid = ANY (ARRAY(
 	SELECT s.ctid FROM license_slots s WHERE s.id = ANY (ARRAY(
-		SELECT t.id FROM license_slots t WHERE t.org_id = $1 AND t.machine_id IS NULL ORDER BY t.id DESC OFFSET $2 LIMIT 1000))
+		SELECT t.id FROM license_slots t WHERE t.organization_id = $1 AND t.machine_id IS NULL ORDER BY t.id DESC OFFSET $2 LIMIT 1000))
 	FOR UPDATE SKIP LOCKED))`
 
 // KnownProfiles knows which profiles there are.

@@ -33,7 +33,7 @@ func (h *fixture) serviceKnowing(profiles ...uuid.UUID) *license.Service {
 
 func (h *fixture) slots() int {
 	h.t.Helper()
-	return query[int](h, `SELECT count(*) FROM license_slots WHERE org_id = $1`, h.org)
+	return query[int](h, `SELECT count(*) FROM license_slots WHERE organization_id = $1`, h.org)
 }
 
 func TestEnd_OfUnknownProfileIsNotFoundAndInsertsNothing(t *testing.T) {
@@ -115,7 +115,7 @@ func TestEnd_BoundsTombstones(t *testing.T) {
 	first := id()
 	h.mustEnd(first)
 	h.exec(`UPDATE license_slots SET id = license_event_id(clock_timestamp() - interval '2 minutes') WHERE session_id = $1`, first)
-	h.exec(`INSERT INTO license_slots (id, org_id, session_id, profile_id, state, reserved_at, lease_until,
+	h.exec(`INSERT INTO license_slots (id, organization_id, session_id, profile_id, state, reserved_at, lease_until,
 			released_at, release_reason, ended_at, end_status, end_reason)
 		SELECT license_event_id(clock_timestamp() - interval '1 minute'), $1, gen_random_uuid(), $2, 'released', now(), now(), now(), 'ended', now(), 'exited', 'unknown'
 		FROM generate_series(1, $3)`, h.org, h.profile, license.MaxTombstones)

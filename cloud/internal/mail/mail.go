@@ -98,7 +98,7 @@ func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, to, 
 		return fmt.Errorf("seal a mail: %w", err)
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO mail_outbox (id, recipient, subject, sealed_text, due_at, created_at)
+		INSERT INTO mail_outbox (id, recipient, subject, encrypted_text, due_at, created_at)
 		VALUES ($1, $2, $3, $4, clock_timestamp() - make_interval(secs => $5), clock_timestamp())`,
 		id, address.Address, oneLine(subject), sealed, ago.Seconds())
 	if err != nil {

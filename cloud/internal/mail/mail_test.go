@@ -85,7 +85,7 @@ type row struct {
 func (h *fixture) row() row {
 	h.t.Helper()
 	var r row
-	err := h.db.GetContext(context.Background(), &r, `SELECT state, attempts, last_error, sealed_text IS NULL AS wiped,
+	err := h.db.GetContext(context.Background(), &r, `SELECT state, attempts, last_error, encrypted_text IS NULL AS wiped,
 		EXTRACT(epoch FROM due_at - clock_timestamp()) AS waits FROM mail_outbox`)
 	if err != nil {
 		h.t.Fatal(err)

@@ -25,7 +25,7 @@ func TestAMailIsSealedUntilItIsSentAndWipedAfterwards(t *testing.T) {
 	h := newFixture(t, dialer(t, "smtp://robot:hunter2@localhost:"+s.port, s))
 	h.queue("Ada <ada@example.com>", "Héllo\r\nBcc: eve@example.com", "Open https://svc.example/#"+token+"\nBest\n.\nsvc")
 	var dump string
-	if err := h.db.Get(&dump, `SELECT string_agg(m::text || encode(sealed_text, 'escape'), '') FROM mail_outbox m`); err != nil {
+	if err := h.db.Get(&dump, `SELECT string_agg(m::text || encode(encrypted_text, 'escape'), '') FROM mail_outbox m`); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(dump, token) {

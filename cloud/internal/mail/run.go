@@ -87,7 +87,7 @@ type queued struct {
 	ID        uuid.UUID `db:"id"`
 	Recipient string    `db:"recipient"`
 	Subject   string    `db:"subject"`
-	Sealed    []byte    `db:"sealed_text"`
+	Sealed    []byte    `db:"encrypted_text"`
 	Attempt   int       `db:"attempts"`
 	CreatedAt time.Time `db:"created_at"`
 }
@@ -99,7 +99,7 @@ UPDATE mail_outbox SET attempts = attempts + 1, due_at = clock_timestamp() + mak
 WHERE id = ANY (ARRAY(
 	SELECT id FROM mail_outbox WHERE state = 'queued' AND due_at <= clock_timestamp()
 	ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-RETURNING id, recipient, subject, sealed_text, attempts, created_at`
+RETURNING id, recipient, subject, encrypted_text, attempts, created_at`
 
 // sendDue sends one batch and returns how many mails that was.
 func (o *Outbox) sendDue(ctx context.Context, pace RetryPolicy) (int, error) {
@@ -162,7 +162,7 @@ func (o *Outbox) deliver(ctx context.Context, pace RetryPolicy, m queued) error 
 // attempt changes nothing any more, except that what was sent was sent.
 func (o *Outbox) finish(ctx context.Context, m queued, state, reason string) error {
 	_, err := o.DB.ExecContext(ctx, `
-		UPDATE mail_outbox SET state = $3, last_error = NULLIF($4, ''), sealed_text = NULL, finished_at = clock_timestamp()
+		UPDATE mail_outbox SET state = $3, last_error = NULLIF($4, ''), encrypted_text = NULL, finished_at = clock_timestamp()
 		WHERE id = $1 AND state = 'queued' AND (attempts = $2 OR $3 = 'sent')`, m.ID, m.Attempt, state, shorten(reason))
 	if err != nil {
 		return fmt.Errorf("end a mail: %w", err)

@@ -68,9 +68,9 @@ func TestDeleteRemovesEverything(t *testing.T) {
 	for _, id := range []uuid.UUID{tm.id, kept} {
 		f.db.MustExec(`INSERT INTO profiles (id, organization_id, name, browser_version, created_at, updated_at) VALUES ($1, $2, 'P', 156, now(), now())`, uuid.New(), id)
 		f.db.MustExec(`INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, created_at) VALUES ($1::uuid, $2, 'K', sha256($1::text::bytea), 'p', 'last', now())`, uuid.New(), id)
-		f.db.MustExec(`INSERT INTO license_org (org_id) VALUES ($1)`, id)
-		f.db.MustExec(`INSERT INTO license_machines (org_id, machine_id, boot_id, seq, heartbeat_at) VALUES ($1, 'm', $2, 1, now())`, id, uuid.New())
-		f.db.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until) VALUES ($1, $2, $1, 'm', $1, 'reserved', now(), now())`, uuid.New(), id)
+		f.db.MustExec(`INSERT INTO license_org (organization_id) VALUES ($1)`, id)
+		f.db.MustExec(`INSERT INTO license_machines (organization_id, machine_id, boot_id, seq, heartbeat_at) VALUES ($1, 'm', $2, 1, now())`, id, uuid.New())
+		f.db.MustExec(`INSERT INTO license_slots (id, organization_id, session_id, machine_id, boot_id, state, reserved_at, lease_until) VALUES ($1, $2, $1, 'm', $1, 'reserved', now(), now())`, uuid.New(), id)
 		f.db.MustExec(`INSERT INTO activity_sessions (id, organization_id, profile_id, profile_name, machine_id, launch_id, browser_version, status, started_at) VALUES ($1, $2, $1, 'P', 'm', $1, 156, 'running', now())`, uuid.New(), id)
 	}
 	f.db.MustExec(`UPDATE users SET last_organization_id = $1`, tm.id)
@@ -89,7 +89,7 @@ func TestDeleteRemovesEverything(t *testing.T) {
 	var columns []struct{ Table, Column string }
 	err := f.db.Select(&columns, `
 		SELECT table_name AS table, column_name AS column FROM information_schema.columns
-		WHERE table_schema = 'public' AND column_name IN ('organization_id', 'org_id', 'last_organization_id')`)
+		WHERE table_schema = 'public' AND column_name IN ('organization_id', 'organization_id', 'last_organization_id')`)
 	if err != nil || len(columns) < 9 {
 		t.Fatalf("%d columns, %v", len(columns), err)
 	}

@@ -95,12 +95,12 @@ func (a *licenseAPI) wantRefusal(session uuid.UUID) {
 func TestTheEventsAreFilteredAndPaged(t *testing.T) {
 	a := newLicenseAPI(t)
 	for minute, kind := range []string{"refused", "lapsed", "adopted"} {
-		a.db.MustExec(`INSERT INTO license_events (org_id, kind, at, last_at, machine_id) VALUES ($1, $2, $3, $3, 'worker-1')`,
+		a.db.MustExec(`INSERT INTO license_events (organization_id, kind, at, last_at, machine_id) VALUES ($1, $2, $3, $3, 'worker-1')`,
 			a.org, kind, time.Date(2026, 11, 21, 14, minute, 0, 0, time.UTC))
 	}
 	other := uuid.New()
 	a.db.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', 'other', now())`, other)
-	a.db.MustExec(`INSERT INTO license_events (org_id, kind) VALUES ($1, 'refused')`, other)
+	a.db.MustExec(`INSERT INTO license_events (organization_id, kind) VALUES ($1, 'refused')`, other)
 	for query, want := range map[string][]string{
 		"?to=2026-11-22T00:00:00Z":       {"adopted", "lapsed", "refused"},
 		"?sortOrder=asc&limit=2":         {"refused", "lapsed"},
@@ -136,7 +136,7 @@ func TestAMachineIdThatIsUsedTwiceIsFlagged(t *testing.T) {
 	if got := a.overview(); len(got.DuplicateMachines) != 0 {
 		t.Errorf("flagged at once: %+v", got.DuplicateMachines)
 	}
-	a.db.MustExec(`UPDATE license_late_boots SET since = since - interval '30 seconds'`)
+	a.db.MustExec(`UPDATE license_superseded_boots SET since = since - interval '30 seconds'`)
 	if got := a.beat(a.boot, session); !got.Applied || len(got.Accepted) != 1 {
 		t.Errorf("the older boot's heartbeat: %+v", got)
 	}

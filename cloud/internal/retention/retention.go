@@ -82,7 +82,7 @@ var (
 	// machines are read whole: an index by their time would be written with every
 	// heartbeat, and there is one row for each.
 	machines = rule{table: "license_machines", endColumn: "heartbeat_at", indexColumn: "heartbeat_at", keepIf: `EXISTS (
-		SELECT FROM license_slots s WHERE s.org_id = license_machines.org_id
+		SELECT FROM license_slots s WHERE s.organization_id = license_machines.organization_id
 			AND s.machine_id = license_machines.machine_id AND s.released_at IS NULL)`}
 )
 

@@ -84,7 +84,7 @@ func (h *fixture) mail(age time.Duration) {
 	if age < 0 {
 		state, sealed, finished = "queued", []byte("x"), nil
 	}
-	h.exec(`INSERT INTO mail_outbox (id, recipient, subject, sealed_text, state, due_at, created_at, finished_at)
+	h.exec(`INSERT INTO mail_outbox (id, recipient, subject, encrypted_text, state, due_at, created_at, finished_at)
 		VALUES ($1, 'a@example.com', 's', $2, $3, now(), now() - interval '1000 days', $4)`, idOfAge(1000*day), sealed, state, finished)
 }
 
@@ -95,20 +95,20 @@ func (h *fixture) message(age time.Duration) {
 
 func (h *fixture) slot(age time.Duration) {
 	if age < 0 {
-		h.exec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
+		h.exec(`INSERT INTO license_slots (id, organization_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
 			VALUES ($1, $2, $1, 'm', $1, 'reserved', now() - interval '1000 days', now() - interval '999 days')`, idOfAge(1000*day), h.org)
 		return
 	}
-	h.exec(`INSERT INTO license_slots (id, org_id, session_id, state, reserved_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
+	h.exec(`INSERT INTO license_slots (id, organization_id, session_id, state, reserved_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
 		VALUES ($1, $2, $1, 'released', now() - interval '1000 days', now(), $3, 'ended', now(), 'exited', 'idle')`, idOfAge(1000*day), h.org, time.Now().Add(-age))
 }
 
 func (h *fixture) licenseEvent(age time.Duration) {
-	h.exec(`INSERT INTO license_events (id, org_id, kind, at) VALUES ($1, $2, 'refused', $3)`, idOfAge(age), h.org, time.Now().Add(-age))
+	h.exec(`INSERT INTO license_events (id, organization_id, kind, at) VALUES ($1, $2, 'refused', $3)`, idOfAge(age), h.org, time.Now().Add(-age))
 }
 
 func (h *fixture) machine(age time.Duration) {
-	h.exec(`INSERT INTO license_machines (org_id, machine_id, boot_id, seq, heartbeat_at) VALUES ($1, $2, $1, 1, $3)`,
+	h.exec(`INSERT INTO license_machines (organization_id, machine_id, boot_id, seq, heartbeat_at) VALUES ($1, $2, $1, 1, $3)`,
 		h.org, uuid.NewString(), time.Now().Add(-age))
 }
 
@@ -271,7 +271,7 @@ func TestDeleteQuery_UsesIndex(t *testing.T) {
 		`INSERT INTO audit_events SELECT ` + v7 + `, $1, 'a.b', 'x', 'system', NULL, NULL, NULL, NULL, '{}', now() - i * interval '1 minute' ` + some,
 		`INSERT INTO mail_outbox SELECT ` + v7 + `, 'a', 's', NULL, 'sent', 1, now(), NULL, now(), now() - i * interval '1 minute' ` + some + ` WHERE $1::uuid IS NOT NULL`,
 		`INSERT INTO contact_messages SELECT ` + v7 + `, 'a', 'a', NULL, NULL, 'm', '203.0.113.7', now() - i * interval '1 minute' ` + some + ` WHERE $1::uuid IS NOT NULL`,
-		`INSERT INTO license_slots (id, org_id, session_id, state, reserved_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
+		`INSERT INTO license_slots (id, organization_id, session_id, state, reserved_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
 			SELECT ` + v7 + `, $1, gen_random_uuid(), 'released', now(), now(), now() - i * interval '1 minute', 'ended', now(), 'exited', 'idle' ` + some,
 		`INSERT INTO idempotency_keys SELECT sha256(i::text::bytea), sha256('x'), $1, now(), now() - interval '1 hour' + i * interval '1 minute' ` + some,
 	} {

@@ -21,7 +21,7 @@ const (
 
 // row is what the database has of an organization.
 type row struct {
-	OrgID          uuid.UUID `db:"org_id"`
+	OrgID          uuid.UUID `db:"organization_id"`
 	Minute         time.Time `db:"minute"`
 	MinuteRequests int64     `db:"minute_requests"`
 	Hour           time.Time `db:"hour"`
@@ -55,7 +55,7 @@ func (r *cachedRow) usage(now time.Time, pending int64) Usage {
 func (s *Service) load(ctx context.Context, orgID uuid.UUID) (cachedRow, error) {
 	found := cachedRow{at: s.opts.Clock.Now()}
 	err := pg.InOrg(ctx, s.opts.DB, orgID, func(tx *sqlx.Tx) (err error) {
-		err = tx.GetContext(ctx, &found.row, `SELECT * FROM api_usage WHERE org_id = $1`, orgID)
+		err = tx.GetContext(ctx, &found.row, `SELECT * FROM api_usage WHERE organization_id = $1`, orgID)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("read the request counts: %w", err)
 		}
@@ -69,11 +69,11 @@ func (s *Service) load(ctx context.Context, orgID uuid.UUID) (cachedRow, error) 
 // window that is over, is not counted to the next one. Organizations that are
 // gone have no row; all replicas take the rows in one order.
 const addSQL = `
-INSERT INTO api_usage AS u (org_id, minute, minute_requests, hour, hour_requests)
-SELECT t.org_id, $3, t.requests, $4, t.requests
-FROM unnest($1::uuid[], $2::bigint[]) AS t (org_id, requests) JOIN organizations o ON o.id = t.org_id
-ORDER BY t.org_id FOR KEY SHARE OF o
-ON CONFLICT (org_id) DO UPDATE SET
+INSERT INTO api_usage AS u (organization_id, minute, minute_requests, hour, hour_requests)
+SELECT t.organization_id, $3, t.requests, $4, t.requests
+FROM unnest($1::uuid[], $2::bigint[]) AS t (organization_id, requests) JOIN organizations o ON o.id = t.organization_id
+ORDER BY t.organization_id FOR KEY SHARE OF o
+ON CONFLICT (organization_id) DO UPDATE SET
 	minute = GREATEST(u.minute, excluded.minute),
 	minute_requests = CASE WHEN excluded.minute > u.minute THEN excluded.minute_requests
 		WHEN excluded.minute = u.minute THEN u.minute_requests + excluded.minute_requests ELSE u.minute_requests END,

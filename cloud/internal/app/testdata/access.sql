@@ -39,8 +39,8 @@ INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, cr
 INSERT INTO profiles (id, organization_id, name, browser_version, os, created_by, created_at, updated_at) VALUES
     ('{profileId}', '{organizationId}', 'Checkout {mark}', 156, 'linux', '{ownerId}', now(), now()),
     ('{idleProfileId}', '{organizationId}', 'Idle {mark}', 156, 'linux', '{ownerId}', now(), now());
-INSERT INTO license_org (org_id, max_slots, in_use) VALUES ('{organizationId}', 60, 1), ('{besideId}', 50, 0);
-INSERT INTO license_slots (id, org_id, profile_id, session_id, machine_id, boot_id, state, reserved_at, lease_until) VALUES
+INSERT INTO license_org (organization_id, max_slots, in_use) VALUES ('{organizationId}', 60, 1), ('{besideId}', 50, 0);
+INSERT INTO license_slots (id, organization_id, profile_id, session_id, machine_id, boot_id, state, reserved_at, lease_until) VALUES
     ('{slotId}', '{organizationId}', '{profileId}', '{sessionId}', 'machine-{mark}', '{bootId}', 'reserved', now(), now() + interval '2 minutes');
 INSERT INTO activity_sessions (id, organization_id, profile_id, profile_name, machine_id, launch_id, browser_version, status,
         end_reason, started_at, ended_at) VALUES

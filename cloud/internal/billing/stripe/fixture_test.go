@@ -134,7 +134,7 @@ func (h *fixture) sub() billing.Subscription {
 func (h *fixture) slots() int {
 	h.t.Helper()
 	var n int
-	if err := h.db.Get(&n, `SELECT max_slots FROM license_org WHERE org_id = $1`, h.org); err != nil {
+	if err := h.db.Get(&n, `SELECT max_slots FROM license_org WHERE organization_id = $1`, h.org); err != nil {
 		h.t.Fatal(err)
 	}
 	return n

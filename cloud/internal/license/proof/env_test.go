@@ -59,9 +59,9 @@ type replica struct {
 func newTestEnv(t testing.TB, dsn string, fault *mutation) *testEnv {
 	t.Helper()
 	s := &testEnv{t: t, db: dbtest.Open(t, dsn, pg.Options{MaxOpen: 4}), clock: clock.NewFake(time.Now())}
-	s.exec(`CREATE TABLE IF NOT EXISTS feed (org_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (org_id, session_id))`)
-	s.exec(`CREATE TABLE IF NOT EXISTS made (org_id uuid, id uuid, away boolean NOT NULL DEFAULT false, PRIMARY KEY (org_id, id))`)
-	s.exec(`CREATE TABLE IF NOT EXISTS ceilings (org_id uuid PRIMARY KEY, most int NOT NULL)`)
+	s.exec(`CREATE TABLE IF NOT EXISTS feed (organization_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (organization_id, session_id))`)
+	s.exec(`CREATE TABLE IF NOT EXISTS made (organization_id uuid, id uuid, away boolean NOT NULL DEFAULT false, PRIMARY KEY (organization_id, id))`)
+	s.exec(`CREATE TABLE IF NOT EXISTS ceilings (organization_id uuid PRIMARY KEY, most int NOT NULL)`)
 	s.tables = s.prepare(t, tablesSQL)
 	s.user = uuid.New()
 	s.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, $2, 'Test', '', now())`, s.user, s.user.String())
@@ -244,12 +244,12 @@ func (s *testEnv) shift(seconds int) {
 		UPDATE license_slots SET reserved_at = reserved_at - $2::interval, started_at = started_at - $2::interval,
 			heartbeat_at = heartbeat_at - $2::interval, first_heartbeat_at = first_heartbeat_at - $2::interval,
 			lease_until = lease_until - $2::interval, released_at = released_at - $2::interval, ended_at = ended_at - $2::interval
-		WHERE org_id = $1
+		WHERE organization_id = $1
 	), machines AS (
-		UPDATE license_machines SET heartbeat_at = heartbeat_at - $2::interval, previous_at = previous_at - $2::interval WHERE org_id = $1
+		UPDATE license_machines SET heartbeat_at = heartbeat_at - $2::interval, previous_at = previous_at - $2::interval WHERE organization_id = $1
 	)
-	UPDATE license_late_boots SET since = since - $2::interval, heartbeat_at = heartbeat_at - $2::interval,
-		alive_since = alive_since - $2::interval WHERE org_id = $1`, s.org, fmt.Sprintf("%d seconds", seconds))
+	UPDATE license_superseded_boots SET since = since - $2::interval, heartbeat_at = heartbeat_at - $2::interval,
+		alive_since = alive_since - $2::interval WHERE organization_id = $1`, s.org, fmt.Sprintf("%d seconds", seconds))
 }
 
 // newOtherOrg founds another organization with a copy of all that this one has:
@@ -265,14 +265,14 @@ func (s *testEnv) newOtherOrg(stale bool) {
 		lease = "-1 hour"
 	}
 	s.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Neighbour', $2, now())`, s.otherOrg, s.otherOrg.String())
-	s.exec(`INSERT INTO license_org (org_id, max_slots, in_use) SELECT $2, max_slots, in_use FROM license_org WHERE org_id = $1`, s.org, s.otherOrg)
-	s.exec(`INSERT INTO license_machines SELECT (jsonb_populate_record(m, jsonb_build_object('org_id', $2::uuid))).*
-		FROM license_machines m WHERE org_id = $1`, s.org, s.otherOrg)
-	s.exec(`INSERT INTO license_late_boots SELECT (jsonb_populate_record(l, jsonb_build_object('org_id', $2::uuid))).*
-		FROM license_late_boots l WHERE org_id = $1`, s.org, s.otherOrg)
+	s.exec(`INSERT INTO license_org (organization_id, max_slots, in_use) SELECT $2, max_slots, in_use FROM license_org WHERE organization_id = $1`, s.org, s.otherOrg)
+	s.exec(`INSERT INTO license_machines SELECT (jsonb_populate_record(m, jsonb_build_object('organization_id', $2::uuid))).*
+		FROM license_machines m WHERE organization_id = $1`, s.org, s.otherOrg)
+	s.exec(`INSERT INTO license_superseded_boots SELECT (jsonb_populate_record(l, jsonb_build_object('organization_id', $2::uuid))).*
+		FROM license_superseded_boots l WHERE organization_id = $1`, s.org, s.otherOrg)
 	s.exec(`INSERT INTO license_slots SELECT (jsonb_populate_record(s, jsonb_build_object(
-			'org_id', $2::uuid, 'id', gen_random_uuid(), 'lease_until', now() + $3::interval))).*
-		FROM license_slots s WHERE org_id = $1`, s.org, s.otherOrg, lease)
+			'organization_id', $2::uuid, 'id', gen_random_uuid(), 'lease_until', now() + $3::interval))).*
+		FROM license_slots s WHERE organization_id = $1`, s.org, s.otherOrg, lease)
 	s.otherOrgRows = s.readTables().OtherOrg
 }
 

@@ -74,10 +74,10 @@ func createOrganization(t *testing.T, dsn string, org uuid.UUID) {
 	if err := db.Migrate(t.Context(), owner.DB, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	owner.MustExec(`CREATE TABLE feed (org_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (org_id, session_id))`)
-	owner.MustExec(`CREATE TABLE made (org_id uuid, id uuid, away boolean NOT NULL DEFAULT false, PRIMARY KEY (org_id, id))`)
+	owner.MustExec(`CREATE TABLE feed (organization_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (organization_id, session_id))`)
+	owner.MustExec(`CREATE TABLE made (organization_id uuid, id uuid, away boolean NOT NULL DEFAULT false, PRIMARY KEY (organization_id, id))`)
 	owner.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', 'test', now())`, org)
-	owner.MustExec(`INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)`, org, limitThere)
+	owner.MustExec(`INSERT INTO license_org (organization_id, max_slots) VALUES ($1, $2)`, org, limitThere)
 }
 
 func openAt(t *testing.T, dsn string, opts pg.Options) *sqlx.DB {
@@ -180,7 +180,7 @@ func (l *acknowledgedCalls) compare(t *testing.T, dsn string, org uuid.UUID) {
 		Session uuid.UUID `db:"session_id"`
 		State   string
 	}
-	if err := pool.SelectContext(t.Context(), &slots, `SELECT session_id, state FROM license_slots WHERE org_id = $1`, org); err != nil {
+	if err := pool.SelectContext(t.Context(), &slots, `SELECT session_id, state FROM license_slots WHERE organization_id = $1`, org); err != nil {
 		t.Fatal(err)
 	}
 	state, live := map[uuid.UUID]string{}, 0
@@ -201,7 +201,7 @@ func (l *acknowledgedCalls) compare(t *testing.T, dsn string, org uuid.UUID) {
 		}
 	}
 	var counted int
-	if err := pool.GetContext(t.Context(), &counted, `SELECT in_use FROM license_org WHERE org_id = $1`, org); err != nil {
+	if err := pool.GetContext(t.Context(), &counted, `SELECT in_use FROM license_org WHERE organization_id = $1`, org); err != nil {
 		t.Fatal(err)
 	}
 	if counted != live || live > limitThere {

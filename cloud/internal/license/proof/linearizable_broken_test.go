@@ -80,7 +80,7 @@ func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (licens
 		State *string    `db:"state"`
 	}
 	err := l.db.Get(&seen, `SELECT o.in_use, o.max_slots, s.id, s.state FROM license_org o
-		LEFT JOIN license_slots s ON s.org_id = o.org_id AND s.session_id = $2 WHERE o.org_id = $1`, req.OrgID, req.SessionID)
+		LEFT JOIN license_slots s ON s.organization_id = o.organization_id AND s.session_id = $2 WHERE o.organization_id = $1`, req.OrgID, req.SessionID)
 	switch {
 	case err != nil:
 		return license.Grant{}, err
@@ -93,16 +93,16 @@ func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (licens
 	}
 	grant := license.Grant{Allowed: true, Limit: seen.Limit, SlotID: uuid.New()}
 	err = l.in(ctx, func(tx *sqlx.Tx) error {
-		text := `SELECT in_use FROM license_org WHERE org_id = $1 FOR UPDATE`
+		text := `SELECT in_use FROM license_org WHERE organization_id = $1 FOR UPDATE`
 		if l.defect == unlocked {
-			text = `SELECT count(*) FROM license_slots WHERE org_id = $1 AND released_at IS NULL`
+			text = `SELECT count(*) FROM license_slots WHERE organization_id = $1 AND released_at IS NULL`
 		}
 		if err := tx.Get(&grant.Current, text, req.OrgID); err != nil {
 			return err
 		}
 		if grant.Allowed = grant.Current < *grant.Limit; !grant.Allowed {
 			var meanwhile bool
-			err := tx.Get(&meanwhile, `SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1 AND session_id = $2)`, req.OrgID, req.SessionID)
+			err := tx.Get(&meanwhile, `SELECT EXISTS (SELECT FROM license_slots WHERE organization_id = $1 AND session_id = $2)`, req.OrgID, req.SessionID)
 			if err == nil && meanwhile {
 				err = errSessionExists
 			}
@@ -112,10 +112,10 @@ func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (licens
 		if l.defect == approximately {
 			grant.Current = seen.Current + 1
 		}
-		if _, err := tx.Exec(`UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1`, req.OrgID); err != nil {
+		if _, err := tx.Exec(`UPDATE license_org SET in_use = in_use + 1 WHERE organization_id = $1`, req.OrgID); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, reserved_at, lease_until)
+		_, err := tx.Exec(`INSERT INTO license_slots (id, organization_id, session_id, profile_id, machine_id, boot_id, state, reserved_at, lease_until)
 			VALUES ($1, $2, $3, $4, $5, $6, 'reserved', now(), now() + interval '2 minutes')`,
 			grant.SlotID, req.OrgID, req.SessionID, req.ProfileID, req.MachineID, req.BootID)
 		return err
@@ -138,13 +138,13 @@ func (l *plainLimiter) End(ctx context.Context, report license.EndReport) (sessi
 		Reason  *license.EndReason `db:"end_reason"`
 	}
 	err = l.in(ctx, func(tx *sqlx.Tx) error {
-		if _, err := tx.Exec(`SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, report.OrgID); err != nil {
+		if _, err := tx.Exec(`SELECT FROM license_org WHERE organization_id = $1 FOR UPDATE`, report.OrgID); err != nil {
 			return err
 		}
-		err := tx.Get(&row, `SELECT id, state, machine_id, end_reason FROM license_slots WHERE org_id = $1 AND session_id = $2`, report.OrgID, report.SessionID)
+		err := tx.Get(&row, `SELECT id, state, machine_id, end_reason FROM license_slots WHERE organization_id = $1 AND session_id = $2`, report.OrgID, report.SessionID)
 		if errors.Is(err, sql.ErrNoRows) {
 			row.Machine, row.Reason = nil, &report.EndReason
-			_, err := tx.Exec(`INSERT INTO license_slots (id, org_id, session_id, state, reserved_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
+			_, err := tx.Exec(`INSERT INTO license_slots (id, organization_id, session_id, state, reserved_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
 				VALUES ($1, $2, $3, 'released', now(), now(), now(), 'ended', now(), 'exited', $4)`, uuid.New(), report.OrgID, report.SessionID, report.EndReason)
 			return err
 		}
@@ -159,7 +159,7 @@ func (l *plainLimiter) End(ctx context.Context, report license.EndReport) (sessi
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(`UPDATE license_org SET in_use = GREATEST(in_use - 1, 0) WHERE org_id = $1`, report.OrgID)
+		_, err = tx.Exec(`UPDATE license_org SET in_use = GREATEST(in_use - 1, 0) WHERE organization_id = $1`, report.OrgID)
 		return err
 	})
 	session = license.Session{SessionID: report.SessionID, EndReason: row.Reason}

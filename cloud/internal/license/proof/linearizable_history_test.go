@@ -70,7 +70,7 @@ func newHistoryRecorder(t *testing.T, clients, orgs int, open func(*sqlx.DB) lim
 	for i := range orgs {
 		own := &tenant{org: uuid.Must(uuid.NewV7()), limit: 5 + i*15/max(orgs-1, 1)}
 		h.db.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, own.org, own.org.String())
-		h.db.MustExec(`INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)`, own.org, own.limit)
+		h.db.MustExec(`INSERT INTO license_org (organization_id, max_slots) VALUES ($1, $2)`, own.org, own.limit)
 		h.tenants = append(h.tenants, own)
 	}
 	return h
@@ -239,8 +239,8 @@ func (h *historyRecorder) frame(era, of int, what action) {
 		SessionID uuid.UUID `db:"session_id"`
 	}
 	a := operationOutput{live: map[int]int{}}
-	err := errors.Join(h.db.Get(&a.current, `SELECT in_use FROM license_org WHERE org_id = $1`, own.org),
-		h.db.Select(&rows, `SELECT id, session_id FROM license_slots WHERE org_id = $1 AND released_at IS NULL`, own.org))
+	err := errors.Join(h.db.Get(&a.current, `SELECT in_use FROM license_org WHERE organization_id = $1`, own.org),
+		h.db.Select(&rows, `SELECT id, session_id FROM license_slots WHERE organization_id = $1 AND released_at IS NULL`, own.org))
 	if err != nil {
 		h.t.Fatal(err)
 	}

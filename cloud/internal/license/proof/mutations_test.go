@@ -15,7 +15,7 @@ const (
 	release        = "SELECT DISTINCT ON (f.id)"
 	undo           = "DELETE FROM license_slots s"
 	carried        = "AS w (session_id, machine_id)"
-	tombstone      = "(SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE)"
+	tombstone      = "(SELECT organization_id FROM license_org WHERE organization_id = $1 FOR KEY SHARE)"
 	counter        = "SET in_use = in_use + $2"
 	refresh        = "WITH machine AS ("
 	hasOmitted     = "SELECT FROM license_slots s, license_machines m"
@@ -23,16 +23,16 @@ const (
 	adopt          = "SET state = CASE WHEN s.started_at IS NULL"
 	staleBoot      = "WITH late AS ("
 	lockMachine    = "SELECT past_boots FROM license_machines"
-	lockStaleBoot  = "SELECT '{}'::uuid[] FROM license_late_boots"
+	lockStaleBoot  = "SELECT '{}'::uuid[] FROM license_superseded_boots"
 	expire         = "WITH stale AS ("
-	hasExpired     = "SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1"
+	hasExpired     = "SELECT EXISTS (SELECT FROM license_slots WHERE organization_id = $1"
 	listed         = "license_stale(lease_until) AS stale"
 	setLimit       = "max_slots = excluded.max_slots"
 )
 
 const (
 	hasFreeSlot = "(max_slots IS NULL OR in_use < max_slots)"
-	countsRows  = "(SELECT count(*) FROM license_slots l WHERE l.org_id = $1 AND l.released_at IS NULL) < max_slots"
+	countsRows  = "(SELECT count(*) FROM license_slots l WHERE l.organization_id = $1 AND l.released_at IS NULL) < max_slots"
 	omitted     = "s.state = 'running' AND s.seq <= m.seq"
 	alive       = "AND l.alive_since IS NOT NULL AND"
 )
@@ -89,7 +89,7 @@ func grantMutations() []*mutation {
 		{name: "a launch ends another machine's sessions", rule: "a worker speaks for its own machine (spec 3.2)", plan: relaunches, changes: []change{
 			{carried, "AND s.machine_id = w.machine_id", ""}, {carried, "SELECT s.session_id, s.machine_id FROM unnest", "SELECT s.session_id, w.machine_id FROM unnest"}}},
 		{name: "a revoked key authorizes", rule: "revocation is effective on the next call (spec 5.3; DESIGN 5)", plan: grants, changes: []change{
-			{"FROM api_keys", "api_key_good(revoked_at,", "api_key_good(NULL,"}}},
+			{"FROM api_keys", "api_key_valid(revoked_at,", "api_key_valid(NULL,"}}},
 	}
 }
 

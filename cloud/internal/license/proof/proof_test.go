@@ -56,7 +56,7 @@ func playRandomly(t *testing.T, counted *tally, target int) {
 			}
 			what := scripts().Draw(rt, "script")
 			if counted.scripts++; counted.scripts%200 == 0 {
-				p.exec(`VACUUM license_slots, license_machines, license_org, license_late_boots, license_events, feed, made`)
+				p.exec(`VACUUM license_slots, license_machines, license_org, license_superseded_boots, license_events, feed, made`)
 			}
 			if v := p.play(what); v != nil {
 				counted.found[v.kind]++

@@ -149,7 +149,7 @@ func (s *soak) populate(hosts int) {
 			s.limits[i] = s.limits[i] * 9 / 10
 		}
 		s.admin.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, org, org.String())
-		s.admin.MustExec(`INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)`, org, s.limits[i])
+		s.admin.MustExec(`INSERT INTO license_org (organization_id, max_slots) VALUES ($1, $2)`, org, s.limits[i])
 	}
 }
 
@@ -189,12 +189,12 @@ func (s *soak) settle() {
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		var rows []struct {
-			Org   uuid.UUID `db:"org_id"`
+			Org   uuid.UUID `db:"organization_id"`
 			InUse int       `db:"in_use"`
 			Live  int       `db:"live"`
 		}
-		err := s.admin.Select(&rows, `SELECT o.org_id, o.in_use, count(l.id) AS live FROM license_org o
-			LEFT JOIN license_slots l ON l.org_id = o.org_id AND l.released_at IS NULL GROUP BY 1, 2`)
+		err := s.admin.Select(&rows, `SELECT o.organization_id, o.in_use, count(l.id) AS live FROM license_org o
+			LEFT JOIN license_slots l ON l.organization_id = o.organization_id AND l.released_at IS NULL GROUP BY 1, 2`)
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -51,26 +51,26 @@ func formatLateBoot(key lateKey, l lateBoot, since, ago int) string {
 const tablesSQL = `
 SELECT json_build_object(
 	'orgs', (SELECT json_agg(o) FROM (SELECT in_use, COALESCE(max_slots, -1) AS max_slots,
-		(SELECT count(*) FROM made WHERE org_id = $1 AND NOT away) AS made FROM license_org WHERE org_id = $1) o),
+		(SELECT count(*) FROM made WHERE organization_id = $1 AND NOT away) AS made FROM license_org WHERE organization_id = $1) o),
 	'slots', (SELECT json_agg(s) FROM (SELECT session_id, state, COALESCE(release_reason::text, '') AS why, COALESCE(end_status::text, '') AS status,
 		COALESCE(end_reason, '') AS reason, profile_id, COALESCE(machine_id, '') AS machine, boot_id, seq,
 		(ceil(extract(epoch FROM lease_until - clock_timestamp()) / 5) * 5)::int AS lease, started_at IS NOT NULL AS started,
 		state = 'reserved' AND lease_until = reserved_at + interval '2 minutes' AS untouched
-		FROM license_slots WHERE org_id = $1) s),
+		FROM license_slots WHERE organization_id = $1) s),
 	'machines', (SELECT json_agg(m) FROM (SELECT machine_id, boot_id, seq, past_boots,
-		(floor(extract(epoch FROM clock_timestamp() - heartbeat_at) / 5) * 5)::int AS heard FROM license_machines WHERE org_id = $1) m),
+		(floor(extract(epoch FROM clock_timestamp() - heartbeat_at) / 5) * 5)::int AS heard FROM license_machines WHERE organization_id = $1) m),
 	'keys', (SELECT json_agg(id) FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL),
 	'late', (SELECT json_agg(l) FROM (SELECT machine_id, boot_id, seq, alive_since IS NOT NULL AS alive,
 		(floor(extract(epoch FROM clock_timestamp() - since) / 5) * 5)::int AS since,
-		(floor(extract(epoch FROM clock_timestamp() - heartbeat_at) / 5) * 5)::int AS heard FROM license_late_boots WHERE org_id = $1) l),
-	'feed', (SELECT count(*) FROM (SELECT * FROM feed WHERE org_id = $1) f
-		FULL JOIN (SELECT * FROM license_slots WHERE org_id = $1) s USING (session_id) WHERE EXISTS (SELECT FROM license_org WHERE org_id = $1) AND (
+		(floor(extract(epoch FROM clock_timestamp() - heartbeat_at) / 5) * 5)::int AS heard FROM license_superseded_boots WHERE organization_id = $1) l),
+	'feed', (SELECT count(*) FROM (SELECT * FROM feed WHERE organization_id = $1) f
+		FULL JOIN (SELECT * FROM license_slots WHERE organization_id = $1) s USING (session_id) WHERE EXISTS (SELECT FROM license_org WHERE organization_id = $1) AND (
 			COALESCE(f.running, false) <> COALESCE(s.state = 'running', false)
 			OR s.state = 'released' AND s.started_at IS NOT NULL AND f.reason IS DISTINCT FROM s.end_reason)),
 	'neighbour', (SELECT string_agg(line, E'\n' ORDER BY line) FROM (
-		SELECT o::text AS line FROM license_org o WHERE org_id = $2 UNION ALL SELECT s::text FROM license_slots s WHERE org_id = $2
-		UNION ALL SELECT m::text FROM license_machines m WHERE org_id = $2
-		UNION ALL SELECT l::text FROM license_late_boots l WHERE org_id = $2) n))`
+		SELECT o::text AS line FROM license_org o WHERE organization_id = $2 UNION ALL SELECT s::text FROM license_slots s WHERE organization_id = $2
+		UNION ALL SELECT m::text FROM license_machines m WHERE organization_id = $2
+		UNION ALL SELECT l::text FROM license_superseded_boots l WHERE organization_id = $2) n))`
 
 // lookup reads the organization's tables, and its neighbour's.
 func (s *testEnv) readTables() tableRows {

@@ -1,0 +1,4 @@
+package db
+
+// MigrateFiles is Migrate with other migrations.
+var MigrateFiles = migrate
