@@ -12,6 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // matrixCase is one combination of the matrix: a client that connects to a browser,
@@ -35,13 +36,17 @@ func (c matrixCase) name() string {
 }
 
 // runMatrix runs every cell, through the edge and on a worker of its own without
-// one, and prints what came of each.
+// one, and prints what came of each. The quick run has half of the cells: each
+// client directly and through the edge, once headless and once headful.
 func runMatrix(t *testing.T, b *edgeTest) {
 	direct := testEnv{account: b.account, cloud: b.cloud, worker: startWorker(t, b.cloud, b.key)}
 	var table strings.Builder
-	for _, client := range []string{"puppeteer", "playwright", "selenium", "chromedp", "rod"} {
+	for i, client := range []string{"puppeteer", "playwright", "selenium", "chromedp", "rod"} {
 		for _, edge := range []*edgeTest{nil, b} {
 			for _, headless := range []bool{true, false} {
+				if !testenv.Full() && headless != ((i%2 == 0) == (edge == nil)) {
+					continue
+				}
 				c := matrixCase{client, headless, edge}
 				outcome := "not run"
 				t.Run(c.name(), func(t *testing.T) {

@@ -12,14 +12,17 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 const (
 	replicas  = 3
 	callers   = 64
 	slotLimit = 20
-	rounds    = 5 // runConcurrently with an organization of its own
 )
+
+// rounds is the number of races, each in an organization of its own.
+func rounds() int { return testenv.Depth(2, 5) }
 
 // cloudCluster is replicas of the cloud on one database.
 type cloudCluster struct {
@@ -104,7 +107,7 @@ func callConcurrently[T any](t *testing.T, apis []*cloudapi.ClientWithResponses,
 
 func TestAuthorize_ConcurrentCallsStopExactlyAtLimit(t *testing.T) {
 	fleet := newCloudCluster(t)
-	for range rounds {
+	for range rounds() {
 		account := fleet.signUp(t)
 		profile := account.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: 156})
 		apis, boot := fleet.apis(t, "X-API-Key", account.key), uuid.New()
@@ -147,7 +150,7 @@ func assertAllowed(t *testing.T, answers []*cloudapi.AuthorizeLaunchResult) {
 
 func TestCreateProfile_ConcurrentCallsStopExactlyAtLimit(t *testing.T) {
 	fleet := newCloudCluster(t)
-	for range rounds {
+	for range rounds() {
 		account := fleet.signUp(t)
 		apis := fleet.apis(t, "Authorization", "Bearer "+account.token)
 		answers := callConcurrently(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.CreateProfileResult, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // launchCount is how many launches have to find the free worker.
@@ -132,10 +133,11 @@ func TestEdges_LaunchOnWorkerWithFreeSlots(t *testing.T) {
 			request := workerapi.LaunchProfileRequest{ProfileId: &id}
 			e.start(t, e.workers[0].address, e.workers[1].address)
 			e.workers[0].launch(t, request)
-			for n := range launchCount {
+			count := testenv.Depth(4, launchCount)
+			for n := range count {
 				status, text := e.send(t, http.MethodPost, "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, id), "X-API-Key", e.workers[0].key)
 				if status != http.StatusCreated || !strings.Contains(string(text), "/w/"+e.workerID(1)+"/browsers/") {
-					t.Errorf("launch %d of %d: %d %.300s", n+1, launchCount, status, text)
+					t.Errorf("launch %d of %d: %d %.300s", n+1, count, status, text)
 					continue
 				}
 				var launched workerapi.BrowserSessionResponse

@@ -16,13 +16,15 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 )
 
 // TestFlood_UnauthenticatedLaunchesDoNotBlockWorker launches while others ask for /launch with
 // made-up keys, from the same address, as fast as they are answered.
 func TestFlood_UnauthenticatedLaunchesDoNotBlockWorker(t *testing.T) {
-	const threads, launches = 12, 20
+	const threads = 12
+	launches := testenv.Depth(6, 20)
 	cloud := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t))
 	account := cloud.signUp(t)
 	env := testEnv{account: account, cloud: cloud, worker: startWorker(t, cloud, account.key, "MAX_SESSIONS=2", "LOG_LEVEL=info")}

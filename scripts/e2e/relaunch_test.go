@@ -21,14 +21,19 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 )
 
 const (
-	relaunchLimit  = 8
-	relaunchRounds = 64 // of all cases together, unless ROUNDS says how many
-	relaunchTime   = 30 * time.Second
+	relaunchTime = 30 * time.Second
 )
+
+// relaunchLimit is the organization's limit, and relaunchRounds the number of
+// rounds of all cases together, unless ROUNDS says otherwise. In four rounds
+// each way to end a browser is used.
+func relaunchLimit() int  { return testenv.Depth(3, 8) }
+func relaunchRounds() int { return testenv.Depth(8*4, 8*8) }
 
 // endFunc ends a browser in one of the ways that a client has, and returns when
 // the client has its answer.
@@ -39,7 +44,7 @@ type endFunc func(ctx context.Context, round int) error
 // the next one at once, from one client and from as many as the limit allows. No
 // launch may be refused, neither for the slots nor for the profiles of specs.
 func TestRelaunch_SucceedsRightAfterEnd(t *testing.T) {
-	total, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(relaunchRounds)))
+	total, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(relaunchRounds())))
 	if err != nil {
 		t.Fatalf("ROUNDS: %v", err)
 	}
@@ -48,7 +53,7 @@ func TestRelaunch_SucceedsRightAfterEnd(t *testing.T) {
 	r := &relaunchTest{testEnv: s, database: dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), callers: s.cloud.signUp(t), version: s.worker.newestVersion(t)}
 	for _, way := range []string{"REST", "launch"} {
 		for _, spec := range []bool{false, true} {
-			for _, clients := range []int{1, relaunchLimit} {
+			for _, clients := range []int{1, relaunchLimit()} {
 				t.Run(fmt.Sprintf("%s,spec=%t,%d clients", way, spec, clients), func(t *testing.T) {
 					r.run(t, way, spec, clients, (total+7)/8)
 				})
@@ -73,8 +78,8 @@ func (r *relaunchTest) run(t *testing.T, way string, spec bool, clients, rounds 
 		of, launch = r.callers, r.bySocket(r.callers.key)
 	}
 	body := r.request(t, of, spec)
-	running := make(chan endFunc, relaunchLimit)
-	for range relaunchLimit {
+	running := make(chan endFunc, relaunchLimit())
+	for range relaunchLimit() {
 		end, err := launch(t, body)
 		if err != nil {
 			t.Fatal(err)
@@ -137,10 +142,10 @@ func (r *relaunchTest) round(t *testing.T, running chan endFunc, launch launchFu
 func (r *relaunchTest) request(t *testing.T, of *account, spec bool) string {
 	t.Helper()
 	if spec {
-		r.setLimits(t, of, of.stats(t).TotalProfiles+relaunchLimit, 10*relaunchLimit)
+		r.setLimits(t, of, of.stats(t).TotalProfiles+int32(relaunchLimit()), 10*int32(relaunchLimit()))
 		return fmt.Sprintf(`{"spec":{"browserVersion":%d},"browser":{"headless":true}}`, r.version)
 	}
-	r.setLimits(t, of, 10*relaunchLimit, relaunchLimit)
+	r.setLimits(t, of, 10*int32(relaunchLimit()), int32(relaunchLimit()))
 	return fmt.Sprintf(`{"profileId":%q,"browser":{"headless":true}}`, of.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: r.version}))
 }
 

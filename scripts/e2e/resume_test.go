@@ -16,11 +16,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // resumeCuts is how often the connection is cut, unless RESUME_CUTS says
 // otherwise.
-const resumeCuts = 50
+func resumeCuts() int { return testenv.Depth(15, 50) }
 
 // cuttingProxy stands between a client and a worker, and cuts every connection after some
 // time or some bytes.
@@ -112,7 +114,7 @@ func (s *cuttingProxy) forward(client *net.TCPConn) {
 }
 
 func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
-	enough := int64(resumeCuts)
+	enough := int64(resumeCuts())
 	if asked, err := strconv.ParseInt(os.Getenv("RESUME_CUTS"), 10, 64); err == nil {
 		enough = asked
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // resourceUsage is what a worker's process has of the machine.
@@ -48,7 +49,7 @@ const (
 // TestSoak_ManySessionsLeakNothing opens many sessions at once, then many
 // more one after the other.
 func TestSoak_ManySessionsLeakNothing(t *testing.T) {
-	atOnce, inSequence := soakSetting(t, "SOAK_AT_ONCE", 8), soakSetting(t, "SOAK_SEQUENCE", 20)
+	atOnce, inSequence := soakSetting(t, "SOAK_AT_ONCE", testenv.Depth(5, 8)), soakSetting(t, "SOAK_SEQUENCE", testenv.Depth(6, 20))
 	s := newSoakTest(t, atOnce)
 	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t)})
 	request := workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: new(true), TimeoutMs: new(int32(90_000))}}
