@@ -62,7 +62,7 @@ func TestBundles_FiltersAreSpecCriteria(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"spec":{"filename":"pixel-9"}}`:                                    `"code":"INVALID_ENUM_VALUE"`,
-		`{"spec":{"filename":"pixel-9.json","os":"windows","osArch":"x86"}}`: `contradicts spec.filename: pixel-9.json has osArch arm`,
+		`{"spec":{"filename":"pixel-9.json","os":"windows","osArch":"x86"}}`: `conflicts with spec.filename: pixel-9.json has osArch arm`,
 		`{"spec":{"filename":"pixel-9.json","windowsVersion":"11"}}`:         `pixel-9.json has no windowsVersion`,
 		`{"spec":{"filename":"` + strings.Repeat("x", 129) + `"}}`:           `"code":"TOO_LONG"`,
 	} {

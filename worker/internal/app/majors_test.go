@@ -178,7 +178,7 @@ func TestLaunch_HeadlessOnlyBuildRefusesHeadful(t *testing.T) {
 		t.Fatal("every version can show a window, want one that cannot: scripts/browsers")
 	}
 	for _, version := range unable {
-		message := fmt.Sprintf("browser version %d cannot show a window on this worker", version)
+		message := fmt.Sprintf("must be true: browser version %d on this worker does not support headful mode", version)
 		for name, body := range map[string]string{
 			"a profile": fmt.Sprintf(`{"profileId":%q,"browser":{"headless":false}}`, r.cloud.Profile(int(version))),
 			"a spec":    fmt.Sprintf(`{"spec":{"browserVersion":%d},"browser":{"headless":false}}`, version),

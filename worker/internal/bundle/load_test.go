@@ -79,7 +79,7 @@ func TestLoad_AddsDirectory(t *testing.T) {
 const unknown = " is unknown; the fields are browserVersion, colorScheme, deviceScaleFactor, gpuName, hasTouch, isMobile, " +
 	"locale, model, name, os, osArch, osVersion, renderer, screen, timezoneId, userAgent, viewport, windowsVersion"
 
-// addError is a bundle's file and all that is said of it.
+// wrong is a bundle file and its expected errors.
 var wrong = []struct{ content, want string }{
 	{`{}`, "name is required|os is required"},
 	{`[]`, "must be a JSON object"},

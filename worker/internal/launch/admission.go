@@ -7,16 +7,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// pendingLaunch is a launch that has begun.
+// pendingLaunch is a launch in progress.
 type pendingLaunch struct {
 	s       *Service
 	counted bool
 }
 
-// beginLaunch begins a launch when the machine has room for it. One that the worker key
-// has asked for is counted at once; one with a caller's key, which may be made up,
-// when the cloud has allowed it, by count. s.active.Done and leave, or list, must
-// follow.
+// beginLaunch admits a launch if the machine has capacity. A launch with the worker
+// key is counted immediately. A launch with a caller's key, which may be made up, is
+// counted only after the cloud has authorized it (countAuthorized). The caller must
+// call s.active.Done, and either abandon or addSession.
 func (s *Service) beginLaunch(request Request) (*pendingLaunch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,8 +31,8 @@ func (s *Service) beginLaunch(request Request) (*pendingLaunch, error) {
 	return e, nil
 }
 
-// countAuthorized counts a launch that the cloud has allowed, unless it is counted already,
-// or says why it can't start any more.
+// countAuthorized counts a launch that the cloud has authorized, unless it is
+// already counted. It returns an error if the machine has no capacity left.
 func (e *pendingLaunch) countAuthorized() error {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()
@@ -47,7 +47,7 @@ func (e *pendingLaunch) countAuthorized() error {
 	return nil
 }
 
-// abandon ends a launch that came to nothing.
+// abandon removes a failed launch from the count.
 func (e *pendingLaunch) abandon() {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()
@@ -56,8 +56,9 @@ func (e *pendingLaunch) abandon() {
 	}
 }
 
-// checkAdmission says why another launch can't start. The caller holds the lock, and counts
-// the launch before it lets go: no two launches are given the same room.
+// checkAdmission returns an error if another launch cannot start. The caller must
+// hold the lock and count the launch before releasing it, so that two launches never
+// get the same capacity.
 func (s *Service) checkAdmission() error {
 	switch {
 	case s.closing, s.retired:
@@ -71,13 +72,14 @@ func (s *Service) checkAdmission() error {
 	return nil
 }
 
-// addSession makes a started browser a session, and its launch a running one: in one
-// step, so that whoever sees the session can end it.
-func (s *Service) addSession(run *running, of session.Session) {
-	s.Tokens.Begin(of.LaunchID.String())
+// addSession adds a session for a started browser and makes its launch a running
+// one. Both happen under one lock, so that a client that sees the session can also
+// end it.
+func (s *Service) addSession(run *running, added session.Session) {
+	s.Tokens.Begin(added.LaunchID.String())
 	s.mu.Lock()
-	run.session = s.Sessions.Add(of)
-	s.live[of.ID] = run
+	run.session = s.Sessions.Add(added)
+	s.live[added.ID] = run
 	s.launching--
 	if s.closing {
 		run.requestEnd(session.Drain)
@@ -86,21 +88,20 @@ func (s *Service) addSession(run *running, of session.Session) {
 	s.active.Go(func() { s.watch(run) })
 }
 
-// Counts is how many browsers run, and how many launches are under way.
+// Counts returns the numbers of running browsers and of launches in progress.
 func (s *Service) Counts() (running, launching int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.live), s.launching
 }
 
-// Drain refuses new launches from now on; what runs, or is being launched, goes
-// on.
+// Drain refuses new launches. Sessions and launches in progress continue.
 func (s *Service) Drain() { s.setDraining(true) }
 
-// Resume takes launches again after Drain.
+// Resume accepts launches again after Drain.
 func (s *Service) Resume() { s.setDraining(false) }
 
-// Retire is a Drain that no Resume ends: the worker is about to stop.
+// Retire is a Drain that Resume does not undo. The worker calls it before it stops.
 func (s *Service) Retire() {
 	s.mu.Lock()
 	s.retired = true
@@ -121,7 +122,7 @@ func (s *Service) setDraining(draining bool) {
 	}
 }
 
-// Draining reports whether new launches are refused, for Drain, Retire or
+// Draining reports whether new launches are refused because of Drain, Retire or
 // Shutdown.
 func (s *Service) Draining() bool {
 	s.mu.Lock()
@@ -129,7 +130,7 @@ func (s *Service) Draining() bool {
 	return s.draining || s.retired || s.closing
 }
 
-// lookup returns a session's browser while it runs.
+// lookup returns the running browser of a session.
 func (s *Service) lookup(id uuid.UUID) (*running, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,7 @@ func TestLaunch_EnforcesAdmissionUnderParallelLaunches(t *testing.T) {
 		})
 	}
 	inside.Wait()
-	for range tries - limit { // slots others are refused while these are under way
+	for range tries - limit { // the others are refused while these are under way
 		assertKind(t, <-errs, fault.Unavailable)
 	}
 	if running, launching := r.Counts(); running != 0 || launching != limit {

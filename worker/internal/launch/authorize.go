@@ -13,24 +13,25 @@ import (
 )
 
 const (
-	// endWaitTimeout bounds how long a launch of a full organization waits for
-	// sessions that are being ended here.
+	// endWaitTimeout bounds how long a launch of an organization without free slots
+	// waits for sessions that are ending on this worker.
 	endWaitTimeout = 5 * time.Second
-	// leavingWindow is how long a browser whose client has gone, or that closed its
-	// sockets, is taken for one that is about to end.
+	// leavingWindow is how long a session counts as ending after its client or its
+	// browser closed a socket.
 	leavingWindow = 2 * time.Second
 )
 
-// authorize asks the cloud for a slot, and tells it in the same call of the ends
-// that it has not acknowledged yet: what a client was told to be over must not
-// take the slot of its next launch. In an organization without a free slot it
-// waits, for a bounded time, for the sessions of the key that are ending here.
+// authorize requests a slot from the cloud. The request carries the ends that the
+// cloud has not acknowledged, so that a session already reported as ended to a
+// client does not occupy the slot of its next launch. If the organization has no
+// free slot, authorize waits up to endWaitTimeout for sessions of the same key that
+// are ending on this worker, and retries.
 func (s *Service) authorize(ctx context.Context, asked Authorization) (Grant, error) {
 	key := s.chargedKey(asked.OrganizationKey)
-	patience, cancel := context.WithTimeout(ctx, endWaitTimeout)
+	waitCtx, cancel := context.WithTimeout(ctx, endWaitTimeout)
 	defer cancel()
 	if s.fullCache.recentlyFull(key) {
-		s.awaitEnds(patience, key)
+		s.awaitEnds(waitCtx, key)
 	}
 	for {
 		asked.Ends = s.Reports.Unacknowledged(key)
@@ -40,22 +41,22 @@ func (s *Service) authorize(ctx context.Context, asked Authorization) (Grant, er
 			s.Reports.Carried(asked.Ends)
 			s.fullCache.set(key, refused || grant.Full)
 		}
-		if !refused || !s.shouldRetry(patience, key) {
+		if !refused || !s.shouldRetry(waitCtx, key) {
 			return grant, err
 		}
 	}
 }
 
-// shouldRetry reports whether the cloud is worth asking again after a refusal: an end
-// came in since, or one that waited behind its start was delivered.
+// shouldRetry reports whether a retry can succeed after a refusal: a session has
+// ended since, or a pending end report was delivered.
 func (s *Service) shouldRetry(ctx context.Context, key session.OrganizationKey) bool {
 	waited := s.awaitEnds(ctx, key)
 	delivered := s.Reports.Deliver(ctx, key)
 	return ctx.Err() == nil && (waited || delivered || len(s.Reports.Unacknowledged(key)) > 0)
 }
 
-// awaitEnds waits for the sessions of a key that are ending now, as long as ctx
-// allows, and reports whether one of them ended.
+// awaitEnds waits for the ending sessions of a key until ctx ends. It reports
+// whether one of them ended.
 func (s *Service) awaitEnds(ctx context.Context, key session.OrganizationKey) (ended bool) {
 	for _, run := range s.endingSessions(key) {
 		ended = run.awaitEnd(ctx) || ended
@@ -63,7 +64,7 @@ func (s *Service) awaitEnds(ctx context.Context, key session.OrganizationKey) (e
 	return ended
 }
 
-// endingSessions lists the sessions of a key that are ending, or about to.
+// endingSessions returns the sessions of a key that are ending or about to end.
 func (s *Service) endingSessions(key session.OrganizationKey) (found []*running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +76,8 @@ func (s *Service) endingSessions(key session.OrganizationKey) (found []*running)
 	return found
 }
 
-// chargedKey is the key that a launch is charged to: zero for the worker's own, also
-// where a caller brought that.
+// chargedKey returns the key that a launch is charged to. It is zero for the
+// worker's own key, even if a caller sent that key.
 func (s *Service) chargedKey(key session.OrganizationKey) session.OrganizationKey {
 	if key.Equal(s.Key) {
 		return session.OrganizationKey{}
@@ -84,8 +85,8 @@ func (s *Service) chargedKey(key session.OrganizationKey) session.OrganizationKe
 	return key
 }
 
-// MarkLeaving tells that the client of a launch has sent a close frame, or that its browser
-// has closed a socket: most likely it is about to end.
+// MarkLeaving records that the client of a launch has sent a close frame, or that
+// its browser has closed a socket. The session most likely ends soon.
 func (s *Service) MarkLeaving(launchID uuid.UUID) {
 	found, ok := s.Sessions.ByLaunch(launchID)
 	if !ok {
@@ -96,7 +97,7 @@ func (s *Service) MarkLeaving(launchID uuid.UUID) {
 	}
 }
 
-// isEnding reports whether the session is ending, or about to.
+// isEnding reports whether the session is ending or about to end.
 func (r *running) isEnding() bool {
 	select {
 	case <-r.browser.Done():
@@ -106,7 +107,8 @@ func (r *running) isEnding() bool {
 	}
 }
 
-// awaitEnd waits until the session's end is reported, or it turns out not to end.
+// awaitEnd waits until the session's end is reported. It returns false if ctx ends
+// first or the session turns out not to end.
 func (r *running) awaitEnd(ctx context.Context) bool {
 	for r.isEnding() {
 		poll := time.NewTimer(leavingWindow)
@@ -123,9 +125,9 @@ func (r *running) awaitEnd(ctx context.Context) bool {
 	return false
 }
 
-// fullCache remembers for which keys the cloud had no slot left when it answered
-// last. It decides only whether a launch waits for ends before it asks. It names
-// a key by its hash; a key is in it only once the cloud took it for good.
+// fullCache remembers the keys for which the cloud's last answer left no free slot.
+// It only decides whether a launch waits for ends before its first request. Keys are
+// stored as hashes, and only after the cloud has accepted them.
 type fullCache struct {
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]bool

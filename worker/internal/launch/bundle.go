@@ -9,7 +9,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// String lists what is set, by the names of the API, but for the filename.
+// String lists the criteria that are set, by their names in the API, except the
+// filename.
 func (c Criteria) String() string {
 	var set []string
 	for _, one := range []struct{ name, value string }{
@@ -23,17 +24,17 @@ func (c Criteria) String() string {
 	return strings.Join(set, ", ")
 }
 
-// noBundles is a machine that has none.
+// noBundles is a machine without bundles.
 type noBundles struct{}
 
 func (noBundles) Match(Criteria, int) (Bundle, bool)                  { return Bundle{}, false }
 func (noBundles) ByFilename(Criteria, int) (Bundle, []Mismatch, bool) { return Bundle{}, nil, false }
 func (noBundles) Filenames() []string                                 { return []string{} }
 
-// chooseBuild finds the build for a spec: that of its browser version; where it
-// names none, the newest that has a bundle for the spec's criteria. Errors:
+// chooseBuild returns the build for a spec: the requested browser version, or else
+// the newest version that has a bundle for the spec's criteria. Errors:
 // NotInstalled, Validation.
-func (s *Service) chooseBuild(spec Spec, machine hostSnapshot, headful bool) (browser.Build, error) {
+func (s *Service) chooseBuild(spec Spec, host hostSnapshot, headful bool) (browser.Build, error) {
 	major := spec.BrowserVersion
 	if spec.Criteria.Filename != "" {
 		bundle, misfits, ok := s.Bundles.ByFilename(spec.Criteria, major)
@@ -46,50 +47,50 @@ func (s *Service) chooseBuild(spec Spec, machine hostSnapshot, headful bool) (br
 			major = bundle.BrowserVersion
 		}
 	}
-	build, err := machine.findBuild(major, headful)
+	build, err := host.findBuild(major, headful)
 	if err != nil || spec.Criteria == (Criteria{}) {
 		return build, err
 	}
 	if _, ok := s.Bundles.Match(spec.Criteria, build.Major); ok {
 		return build, nil
 	}
-	for _, older := range machine.builds {
+	for _, older := range host.builds {
 		if _, ok := s.Bundles.Match(spec.Criteria, older.Major); ok && major == 0 {
-			if build, err := machine.findBuild(older.Major, headful); err == nil {
+			if build, err := host.findBuild(older.Major, headful); err == nil {
 				return build, nil
 			}
 		}
 	}
-	return browser.Build{}, fault.Field("spec", "no bundle of this worker has "+spec.Criteria.String())
+	return browser.Build{}, fault.Field("spec", "no bundle of this worker matches "+spec.Criteria.String())
 }
 
-// maxFilenames is how many an error lists.
+// maxFilenames is how many filenames an error lists.
 const maxFilenames = 1000
 
 func unknownBundle(filename string, known []string) error {
 	return fault.Invalid(fault.Detail{
-		Field: "spec.filename", Code: fault.InvalidEnumValue, Message: "is no bundle of this worker; GET /profiles lists those that it has",
+		Field: "spec.filename", Code: fault.InvalidEnumValue, Message: "is not a bundle of this worker; GET /profiles lists the bundles",
 		Received: filename, Constraint: map[string]any{"allowed": known[:min(len(known), maxFilenames)]},
 	})
 }
 
-// criteriaConflict has an entry for each criterion that the named bundle does not
-// fit.
+// criteriaConflict returns an error with one detail for each criterion that the
+// named bundle does not match.
 func criteriaConflict(bundle Bundle, misfits []Mismatch) error {
 	var details []fault.Detail
 	for _, misfit := range misfits {
-		message := fmt.Sprintf("contradicts spec.filename: %s has %s %s", bundle.Filename, misfit.Criterion, misfit.Has)
+		message := fmt.Sprintf("conflicts with spec.filename: %s has %s %s", bundle.Filename, misfit.Criterion, misfit.Has)
 		if misfit.Has == "" {
-			message = fmt.Sprintf("contradicts spec.filename: %s has no %s", bundle.Filename, misfit.Criterion)
+			message = fmt.Sprintf("conflicts with spec.filename: %s has no %s", bundle.Filename, misfit.Criterion)
 		}
 		details = append(details, fault.Detail{Field: "spec." + misfit.Criterion, Code: fault.Custom, Message: message})
 	}
 	return fault.Invalid(details...)
 }
 
-// settings are what a launch goes by: what it sets itself, then the profile,
-// then the bundle that fits the criteria: those of the spec, since the cloud
-// doesn't know this machine's files, else the profile's.
+// settings merges the settings of a launch: the request overrides the profile, which
+// overrides the matching bundle. The criteria come from the spec, because the cloud
+// does not know this machine's bundles, or else from the profile.
 func (s *Service) settings(request Request, profile Profile) (Settings, session.Bundle) {
 	base, criteria := profile.Settings.withoutEmptyLists(), profile.Criteria
 	if request.Spec != nil {
@@ -108,7 +109,8 @@ func (s *Service) settings(request Request, profile Profile) (Settings, session.
 	return settings, chosen
 }
 
-// withoutEmptyLists takes empty lists as not set: a profile always has its lists.
+// withoutEmptyLists treats empty lists as not set: a profile from the cloud always
+// has its lists.
 func (s Settings) withoutEmptyLists() Settings {
 	if len(s.Permissions) == 0 {
 		s.Permissions = nil

@@ -70,7 +70,7 @@ func TestBundle_FillsSettingsThatLaunchAndProfileLeaveUnset(t *testing.T) {
 func TestSpec_RefusesUnmatchedCriteriaBeforeAuthorize(t *testing.T) {
 	r := newFixture(t, withBundles)
 	_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{OS: "beos", OSArch: "arm", GPUName: "g"}}})
-	want := []fault.Detail{{Field: "spec", Code: fault.Custom, Message: "no bundle of this worker has os beos, osArch arm, gpuName g"}}
+	want := []fault.Detail{{Field: "spec", Code: fault.Custom, Message: "no bundle of this worker matches os beos, osArch arm, gpuName g"}}
 	if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
 	}
@@ -108,12 +108,12 @@ func TestASpecsFilename_IsRefusedWhereItMakesNoSense(t *testing.T) {
 		want     []fault.Detail
 	}{
 		"unknown": {launch.Criteria{Filename: "amiga.json"}, []fault.Detail{{
-			Field: "spec.filename", Code: fault.InvalidEnumValue, Message: "is no bundle of this worker; GET /profiles lists those that it has",
+			Field: "spec.filename", Code: fault.InvalidEnumValue, Message: "is not a bundle of this worker; GET /profiles lists the bundles",
 			Received: "amiga.json", Constraint: map[string]any{"allowed": []string{"haiku.json", "windows.json"}},
 		}}},
 		"contradicted": {launch.Criteria{Filename: "windows.json", OS: "haiku", Model: "x"}, []fault.Detail{
-			{Field: "spec.os", Code: fault.Custom, Message: "contradicts spec.filename: windows.json has os windows"},
-			{Field: "spec.model", Code: fault.Custom, Message: "contradicts spec.filename: windows.json has no model"},
+			{Field: "spec.os", Code: fault.Custom, Message: "conflicts with spec.filename: windows.json has os windows"},
+			{Field: "spec.model", Code: fault.Custom, Message: "conflicts with spec.filename: windows.json has no model"},
 		}},
 	} {
 		_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: tc.criteria}})

@@ -12,21 +12,21 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Data keeps the browser data of profiles from launch to launch.
+// Data keeps the browser data of profiles between launches.
 type Data interface {
-	// Acquire gives a profile's data to one launch. Errors: Conflict while someone
-	// else on this machine has it.
+	// Acquire gives a launch exclusive use of a profile's data. Errors: Conflict if
+	// the data is in use on this machine.
 	Acquire(ctx context.Context, profileID uuid.UUID) (SavedData, error)
 }
 
-// SavedData is a profile's data, which one launch has until it releases it.
+// SavedData is the data of one profile. The launch owns it until Release.
 type SavedData interface {
 	browser.Data
 	Release()
 }
 
-// saveResult is what became of a browser's data after its end; nil where none is
-// kept.
+// saveResult reports whether the browser data was saved. It is nil if the profile
+// keeps no data.
 func (r *running) saveResult() *session.SaveResult {
 	if r.resources.data == nil {
 		return nil
@@ -35,7 +35,7 @@ func (r *running) saveResult() *session.SaveResult {
 	return &session.SaveResult{Saved: err == nil, Reason: notSavedReason(err)}
 }
 
-// notSavedReason says why data were not saved.
+// notSavedReason returns why data was not saved.
 func notSavedReason(err error) session.DataNotSavedReason {
 	switch {
 	case err == nil:

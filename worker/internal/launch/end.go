@@ -11,16 +11,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// killTimeout bounds how long the worker waits for a browser that it ends.
+// killTimeout bounds how long the worker waits for a browser to stop.
 const killTimeout = 20 * time.Second
 
-// Kill ends a session by request and returns it as it ended. A session that has
-// ended is returned as it is. Errors: NotFound, Timeout.
+// Kill ends a session by request and returns the ended session. A session that has
+// already ended is returned unchanged. Errors: NotFound, Timeout.
 func (s *Service) Kill(ctx context.Context, id uuid.UUID) (session.Session, error) {
 	return s.kill(ctx, id, session.ByRequest)
 }
 
-// KillLaunch is Kill by the id of a launch, and for a reason of its own.
+// KillLaunch is Kill by launch id, with the given reason.
 func (s *Service) KillLaunch(ctx context.Context, launchID uuid.UUID, reason session.EndReason) (session.Session, error) {
 	found, ok := s.Sessions.ByLaunch(launchID)
 	if !ok {
@@ -35,7 +35,7 @@ func (s *Service) kill(ctx context.Context, id uuid.UUID, reason session.EndReas
 		select {
 		case <-run.done:
 		case <-ctx.Done():
-			return session.Session{}, fault.Wrap(ctx.Err(), fault.Timeout, "The browser is still being ended.")
+			return session.Session{}, fault.Wrap(ctx.Err(), fault.Timeout, "The browser did not stop in time. Retry the request.")
 		}
 	}
 	found, ok := s.Sessions.Get(id)
@@ -45,7 +45,8 @@ func (s *Service) kill(ctx context.Context, id uuid.UUID, reason session.EndReas
 	return found, nil
 }
 
-// KillUnlicensed ends a session whose start the cloud refused: it has no slot.
+// KillUnlicensed ends a session whose start the cloud refused: the session has no
+// slot.
 func (s *Service) KillUnlicensed(id uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +55,8 @@ func (s *Service) KillUnlicensed(id uuid.UUID) {
 	}
 }
 
-// Shutdown refuses new launches, ends every browser, those that wait for a launch
-// too, and waits for them, as long as ctx allows.
+// Shutdown refuses new launches, ends every browser, including warm browsers, and
+// waits for them until ctx ends.
 func (s *Service) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
@@ -65,20 +66,20 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() { s.active.Wait(); close(done) }()
-	var kept error
+	var warmErr error
 	if s.Warm != nil {
-		kept = s.Warm.Close(ctx)
+		warmErr = s.Warm.Close(ctx)
 	}
 	select {
 	case <-done:
-		return kept
+		return warmErr
 	case <-ctx.Done():
-		return errors.New("some browsers could not be ended in time")
+		return errors.New("some browsers did not stop in time")
 	}
 }
 
-// watch waits for a browser's end, or ends it when told to, when its time is up
-// or when nobody uses it, and sees to what follows.
+// watch waits until the browser exits. It stops the browser on request, at its
+// maximum duration or when it is idle, and then finalizes the session.
 func (s *Service) watch(run *running) {
 	idle, stop := s.idleTicker(run)
 	defer stop()
@@ -106,15 +107,15 @@ func (s *Service) watch(run *running) {
 	close(run.done)
 }
 
-// Bounds of how often it is looked whether a browser is used.
+// Limits of the polling interval for idle sessions.
 const (
 	minIdlePoll = 50 * time.Millisecond
 	maxIdlePoll = 10 * time.Second
 )
 
-// idleTicker ticks when it is time to look. The meter knows when a client was
-// active only as exactly as it is asked often, so it is asked several times
-// within the limit: a session ends at most a tenth of it, or ten seconds, late.
+// idleTicker ticks when the session's activity must be checked. The meter is only as
+// precise as its polling interval, so it is polled ten times within the idle
+// timeout, at least every ten seconds.
 func (s *Service) idleTicker(run *running) (ticks <-chan time.Time, stop func()) {
 	if run.idleTimeout <= 0 {
 		return nil, func() {}
@@ -123,20 +124,21 @@ func (s *Service) idleTicker(run *running) (ticks <-chan time.Time, stop func())
 	return ticker.C, ticker.Stop
 }
 
-// stopBrowser kills a browser unless it has ended, and waits until nothing is
-// left of it, however long that takes: whoever hears of its end finds its
-// directories free, its slot is not given back while it may still run, and its
-// data not before they are saved.
+// stopBrowser kills a browser, unless it has exited, and waits until all its
+// resources are released, without a time limit: a client that learns of the end must
+// find the browser's directories free, the slot must not be released while the
+// browser may still run, and the profile's data not before it is saved.
 func (s *Service) stopBrowser(run *running) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if err := run.browser.Kill(ctx); err != nil {
-		s.Logger.Error("a browser, or what it had, resists its end", "launchId", run.session.LaunchID, "error", err)
-		_ = run.browser.Kill(context.Background()) // who saves its data may still wait for others
+		s.Logger.Error("failed to stop browser", "launchId", run.session.LaunchID, "error", err)
+		_ = run.browser.Kill(context.Background()) // saving its data may still be queued
 	}
 }
 
-// finalizeSession makes the books right after a browser's end.
+// finalizeSession releases resources, records the end and reports it after the
+// browser has stopped.
 func (s *Service) finalizeSession(run *running) {
 	run.resources.release()
 	end := run.endState(s.Clock.Now(), s.OutOfMemory())
@@ -146,7 +148,7 @@ func (s *Service) finalizeSession(run *running) {
 		SessionID: ended.ID, ProfileID: ended.ProfileID, Status: end.Status, Reason: end.Reason, At: end.At,
 		OrganizationKey: run.session.OrganizationKey,
 	})
-	s.mu.Lock() // whoever finds it ended here finds its end with the next authorize
+	s.mu.Lock() // after the report: the next authorize must carry this end
 	delete(s.live, run.session.ID)
 	s.mu.Unlock()
 	run.timeline.recordSession(ended)

@@ -37,7 +37,7 @@ type fakeCloud struct {
 	carried       map[uuid.UUID]bool // by session
 	decide        func(launch.Authorization) (full bool, err error)
 	withoutConfig bool        // grants come without the configuration
-	configs       []uuid.UUID // endRequested for by calls of their own
+	configs       []uuid.UUID // requested by separate calls
 	noConfig      error
 	endedNow      chan struct{} // one for each end
 }
@@ -266,7 +266,7 @@ func systemBuild(t *testing.T) browser.Build {
 	return found[0]
 }
 
-// egress lead nowhere and remember what was asked of them.
+// fakeEgressProvider opens egresses that record their calls.
 type fakeEgressProvider struct{ fixture *fixture }
 
 func (w fakeEgressProvider) Check(ctx context.Context, _ launch.Proxy) error {

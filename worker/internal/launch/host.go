@@ -10,29 +10,30 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// hostSnapshot is this machine as a launch finds it.
+// hostSnapshot is the state of this machine at the beginning of a launch.
 type hostSnapshot struct {
 	builds    []browser.Build
-	buildsErr error  // why they are not known
-	oomKills  uint64 // processes killed for want of memory
+	buildsErr error  // of listing the builds
+	oomKills  uint64 // processes that the kernel has killed for lack of memory
 }
 
-// snapshotHost looks at this machine for a launch, while that goes on to ask the cloud.
+// snapshotHost collects the snapshot in the background, while the launch asks the
+// cloud.
 func (s *Service) snapshotHost(ctx context.Context) func() hostSnapshot {
-	look := sync.OnceValue(func() (found hostSnapshot) {
+	snapshot := sync.OnceValue(func() (found hostSnapshot) {
 		found.oomKills = s.OutOfMemory()
 		found.builds, found.buildsErr = s.Builds.Find(ctx)
 		return found
 	})
-	s.active.Go(func() { look() })
-	return look
+	s.active.Go(func() { snapshot() })
+	return snapshot
 }
 
-// findBuild finds the installed build of a major version, the newest for 0, that can
-// do what is asked. Errors: NotInstalled, Validation.
+// findBuild returns the installed build of a major version, or the newest build for
+// 0, that supports the requested mode. Errors: NotInstalled, Validation.
 func (m hostSnapshot) findBuild(major int, headful bool) (browser.Build, error) {
 	if m.buildsErr != nil {
-		return browser.Build{}, fmt.Errorf("find the installed browsers: %w", m.buildsErr)
+		return browser.Build{}, fmt.Errorf("list installed browsers: %w", m.buildsErr)
 	}
 	if build, ok := browser.Choose(m.builds, major, headful); ok {
 		return build, nil
@@ -42,13 +43,13 @@ func (m hostSnapshot) findBuild(major int, headful bool) (browser.Build, error) 
 	case !slices.ContainsFunc(m.builds, installed):
 		return browser.Build{}, notInstalled(major, m.builds)
 	case major == 0:
-		return browser.Build{}, fault.Field("browser.headless", "no browser version can show a window on this worker")
+		return browser.Build{}, fault.Field("browser.headless", "must be true: no browser version on this worker supports headful mode")
 	default:
-		return browser.Build{}, fault.Field("browser.headless", fmt.Sprintf("browser version %d cannot show a window on this worker", major))
+		return browser.Build{}, fault.Field("browser.headless", fmt.Sprintf("must be true: browser version %d on this worker does not support headful mode", major))
 	}
 }
 
-// notInstalled is the answer of specification 4.3.
+// notInstalled returns the error of specification 4.3.
 func notInstalled(major int, builds []browser.Build) error {
 	versions := []int{}
 	for _, build := range builds {

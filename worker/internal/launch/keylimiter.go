@@ -11,45 +11,45 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Bounds of launches whose organization key the cloud has not accepted yet.
+// Limits for launches whose organization key the cloud has not accepted yet.
 const (
-	maxPending          = 64               // of which the cloud is asked at once
-	maxPendingPerClient = 4                // the same, of one client
-	maxWaiting          = 512              // for their turn
-	maxWaitingPerClient = 64               // the same, of one client
-	maxDelayedPerClient = 16               // refusals of one client that are held back
-	maxClients          = 10_000           // that are told apart
-	maxAcceptedKeys     = 10_000           // keys that are remembered
-	slotTimeout         = 10 * time.Second // for a turn
-	acceptedKeyTTL      = 10 * time.Minute // for which a key is remembered
-	failureWindow       = time.Minute      // after the last one
+	maxPending          = 64               // concurrent requests to the cloud
+	maxPendingPerClient = 4                // concurrent requests to the cloud, per client
+	maxWaiting          = 512              // launches that wait for a slot
+	maxWaitingPerClient = 64               // launches that wait for a slot, per client
+	maxDelayedPerClient = 16               // delayed refusals, per client
+	maxClients          = 10_000           // clients with a state of their own
+	maxAcceptedKeys     = 10_000           // remembered keys
+	slotTimeout         = 10 * time.Second // wait for a slot
+	acceptedKeyTTL      = 10 * time.Minute
+	failureWindow       = time.Minute // refusals are forgotten this long after the last one
 	minRefusalDelay     = 50 * time.Millisecond
 	maxRefusalDelay     = 5 * time.Second
 )
 
 var errTooManyPending = &fault.Error{
-	Kind: fault.Unavailable, Message: "Too many launches with keys that are not known here wait for the cloud's decision.", RetryAfter: time.Second,
+	Kind: fault.Unavailable, Message: "Too many launches with unverified keys are waiting. Retry later.", RetryAfter: time.Second,
 }
 
-// keyLimiter bounds the launches of organization keys that callers have brought,
-// until the cloud has decided on them: anybody who reaches the worker can make
-// keys up. Each client has a few turns to ask the cloud; others wait for theirs,
-// in order. Refused keys are answered later and later. A key that the cloud has
-// accepted a short time ago is asked for at once.
+// keyLimiter limits launches with organization keys of callers until the cloud has
+// accepted the key: anyone who can reach the worker can make up keys. Each client
+// has a few slots for requests to the cloud; further launches wait in order.
+// Refusals of a client are delayed more and more. A key that the cloud has accepted
+// recently is not limited.
 type keyLimiter struct {
 	clock clock.Clock
-	slots chan struct{} // holds one for each turn
+	slots chan struct{} // a semaphore for all clients
 
 	mu       sync.Mutex
 	waiting  int
 	clients  map[string]*clientState
-	accepted map[[sha256.Size]byte]time.Time // keys, by hash, until when
+	accepted map[[sha256.Size]byte]time.Time // by hash of the key; the value is the expiry
 }
 
-// clientState is one client.
+// clientState is the state of one client.
 type clientState struct {
-	slots            chan struct{} // holds one for each turn
-	refs             int           // launches that refer to this client
+	slots            chan struct{} // a semaphore
+	refs             int           // launches that use this entry
 	waiting, delayed int
 	failures         int
 	failedAt         time.Time
@@ -61,8 +61,8 @@ func newKeyLimiter(c clock.Clock) *keyLimiter {
 	}
 }
 
-// requestSlot asks the cloud by authorize, when it is the caller's turn. Errors: those of
-// authorize, and Unavailable where too many wait.
+// authorize calls authorize once the client has a slot. Errors: those of authorize,
+// and Unavailable if too many launches are waiting.
 func (c *keyLimiter) authorize(ctx context.Context, request Request, authorize func() (Grant, error)) (Grant, error) {
 	key := sha256.Sum256([]byte(request.OrganizationKey.Reveal()))
 	if c.isAccepted(key) {
@@ -82,10 +82,10 @@ func (c *keyLimiter) authorize(ctx context.Context, request Request, authorize f
 		<-client.slots
 		return grant, err
 	}
-	delay, hold := c.recordRefusal(client)
-	c.sleep(ctx, minRefusalDelay) // with the turn: the cloud is asked so often at most
+	delay, ok := c.recordRefusal(client)
+	c.sleep(ctx, minRefusalDelay) // still holding the slot: this limits the request rate
 	<-client.slots
-	if hold {
+	if ok {
 		c.sleep(ctx, delay)
 		c.mu.Lock()
 		client.delayed--
@@ -94,7 +94,7 @@ func (c *keyLimiter) authorize(ctx context.Context, request Request, authorize f
 	return grant, err
 }
 
-// acquireSlots waits for a turn of the client's and one of all.
+// acquireSlots acquires a slot of the client and a global one.
 func (c *keyLimiter) acquireSlots(ctx context.Context, client *clientState) error {
 	c.mu.Lock()
 	if c.waiting >= maxWaiting || client.waiting >= maxWaitingPerClient {
@@ -112,10 +112,10 @@ func (c *keyLimiter) acquireSlots(ctx context.Context, client *clientState) erro
 	}()
 	limit := time.NewTimer(slotTimeout)
 	defer limit.Stop()
-	for i, turns := range []chan struct{}{client.slots, c.slots} {
+	for i, slots := range []chan struct{}{client.slots, c.slots} {
 		var err error
 		select {
-		case turns <- struct{}{}:
+		case slots <- struct{}{}:
 			continue
 		case <-limit.C:
 			err = errTooManyPending
@@ -130,7 +130,8 @@ func (c *keyLimiter) acquireSlots(ctx context.Context, client *clientState) erro
 	return nil
 }
 
-// acquireClient returns the client's entry, which is kept until part.
+// acquireClient returns the state of a client, which is kept at least until
+// releaseClient.
 func (c *keyLimiter) acquireClient(name string) *clientState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +140,7 @@ func (c *keyLimiter) acquireClient(name string) *clientState {
 		c.evictClients(now)
 	}
 	if c.clients[name] == nil && len(c.clients) >= maxClients {
-		name = "" // slots others together
+		name = "" // shared by all further clients
 	}
 	client := c.clients[name]
 	if client == nil {
@@ -159,7 +160,7 @@ func (c *keyLimiter) releaseClient(client *clientState) {
 	client.refs--
 }
 
-// evictClients drops the clients of which nothing is to be remembered. The caller holds
+// evictClients drops clients without launches and recent refusals. The caller holds
 // the lock.
 func (c *keyLimiter) evictClients(now time.Time) {
 	for name, client := range c.clients {
@@ -169,8 +170,9 @@ func (c *keyLimiter) evictClients(now time.Time) {
 	}
 }
 
-// recordRefusal counts a refusal, and says how long its answer is held back, if it is.
-func (c *keyLimiter) recordRefusal(client *clientState) (delay time.Duration, hold bool) {
+// recordRefusal counts a refusal. It returns how long to delay its answer, and false
+// if it is not delayed.
+func (c *keyLimiter) recordRefusal(client *clientState) (delay time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	client.failures++
@@ -198,7 +200,7 @@ func (c *keyLimiter) isAccepted(key [sha256.Size]byte) bool {
 	return ok && c.clock.Now().Before(until)
 }
 
-// recordAnswer remembers what the cloud's answer says of a key.
+// recordAnswer remembers whether the cloud has accepted a key.
 func (c *keyLimiter) recordAnswer(key [sha256.Size]byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +210,7 @@ func (c *keyLimiter) recordAnswer(key [sha256.Size]byte, err error) {
 		delete(c.accepted, key)
 		return
 	case err != nil && !fault.Is(err, fault.PaymentRequired) && !fault.Is(err, fault.NotFound):
-		return // it may not have looked at the key
+		return // the cloud may not have checked the key
 	}
 	if len(c.accepted) >= maxAcceptedKeys {
 		for old, until := range c.accepted {
@@ -225,8 +227,8 @@ func isKeyRefused(err error) bool {
 	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden)
 }
 
-// clientID is what tells clients apart: an IPv4 address, or the network of an
-// IPv6 one, of which a client has any number.
+// clientID returns the identifier of a client: its IPv4 address, or the /64 network
+// of its IPv6 address, because an IPv6 client can use any address in its network.
 func clientID(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {

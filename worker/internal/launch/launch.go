@@ -1,6 +1,6 @@
-// Package launch is the worker's main job: ask the cloud, start a browser,
-// report it, watch it, end it (specification 3.2, 4.3; nothing is launched
-// that the cloud has not allowed).
+// Package launch is the worker's main function: it asks the cloud for a slot, starts
+// a browser, reports it, watches it and ends it (specification 3.2, 4.3). The worker
+// launches a browser only after the cloud has allowed it.
 package launch
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Proxy is where a browser's traffic goes.
+// Proxy is the upstream proxy of a browser.
 type Proxy struct {
 	Server   string // scheme://host:port
 	Bypass   string // comma-separated hosts
@@ -21,8 +21,7 @@ type Proxy struct {
 	Password string
 }
 
-// Settings are what a profile, or a launch of its own, sets. A nil field is not
-// set.
+// Settings of a profile, of a bundle or of a single launch. A nil field is not set.
 type Settings struct {
 	UserAgent         *string
 	Locale            *string
@@ -43,54 +42,53 @@ type Settings struct {
 	Metadata          map[string]string
 }
 
-// Criteria say which bundle a launch is to look like. An empty one is not set.
-// Filename is that of one bundle, whatever the case.
+// Criteria select a bundle. An empty field is not set. Filename selects one bundle
+// and ignores case.
 type Criteria struct {
 	Filename, OS, OSVersion, WindowsVersion, OSArch, Model, Renderer, GPUName string
 }
 
-// Profile is a profile's launch configuration, as the cloud gives it.
+// Profile is the launch configuration of a profile, as the cloud returns it.
 type Profile struct {
 	ID             uuid.UUID
 	Name           string
 	BrowserVersion int
-	Persist        bool // keep the browser's data from launch to launch
+	Persist        bool // keep the browser's data between launches
 	Criteria       Criteria
 	Settings       Settings
 }
 
-// Request is one launch. ProfileID or Spec is set, never both.
+// Request is one launch. Exactly one of ProfileID and Spec is set.
 type Request struct {
 	ProfileID *uuid.UUID
 	Spec      *Spec
 
-	// OrganizationKey is what the launch is charged to; zero is the worker's own
-	// key (specification 5.3).
+	// OrganizationKey is the key that the launch is charged to; zero is the worker's
+	// own key (specification 5.3).
 	OrganizationKey session.OrganizationKey
 
-	// Client is the address of who brought the organization key.
+	// Client is the address of the client that sent the organization key.
 	Client string
 
-	// What adjusts this single launch.
+	// Options of this launch only.
 	Headless    bool
 	Override    Settings
-	Direct      bool          // no proxy, whatever the profile says
+	Direct      bool          // ignore the proxy of the profile
 	Timeout     time.Duration // of the browser's start; 0 is browser.DefaultTimeout
 	MaxDuration time.Duration // 0 is no limit
-	IdleTimeout time.Duration // without any activity of clients; 0 is no limit
-	KeepAlive   bool          // it outlives the connection that asked for it, where there is one
+	IdleTimeout time.Duration // without client activity; 0 is no limit
+	KeepAlive   bool          // the session outlives the connection that launched it
 }
 
-// Spec asks for a profile that lives as long as the launch. What it says is the
-// cloud's to read, but for the version and the criteria, which are checked here
-// before anything else.
+// Spec describes a profile that exists only for this launch. The cloud interprets
+// it, except for the version and the criteria, which the worker checks first.
 type Spec struct {
 	BrowserVersion int // 0 is the newest installed
 	Criteria       Criteria
-	Body           any // passed on as it came
+	Body           any // passed to the cloud unchanged
 }
 
-// Authorization is what a launch asks of the cloud.
+// Authorization is the request for a slot.
 type Authorization struct {
 	SessionID      uuid.UUID
 	ProfileID      *uuid.UUID
@@ -98,47 +96,49 @@ type Authorization struct {
 	BrowserVersion int // of the spec
 
 	OrganizationKey session.OrganizationKey // zero is the worker's own
-	Ends            []Ended                 // of the same key's sessions, to be applied first
+	Ends            []Ended                 // ends of sessions of the same key; the cloud applies them first
 }
 
-// Grant is the cloud's permission to launch. A Profile without an id was not
-// told, and is to be asked for.
+// Grant is the cloud's permission to launch. If Profile has no id, the configuration
+// must be requested separately.
 type Grant struct {
 	SlotID  *uuid.UUID
 	Profile Profile
-	Full    bool // the organization's last slot
+	Full    bool // this was the organization's last free slot
 }
 
-// License is what a launch needs of the cloud. Its errors are *fault.Error:
-// PaymentRequired for a refusal, Unavailable when there was no proper answer,
-// OwnKeyRefused when the worker has no valid key of its own, Unauthenticated or Forbidden when a caller's key is refused.
+// License authorizes launches with the cloud. Errors are *fault.Error:
+// PaymentRequired for a refusal, Unavailable without a valid answer, OwnKeyRefused
+// if the worker has no valid key of its own, Unauthenticated or Forbidden if a
+// caller's key is refused.
 type License interface {
 	Authorize(ctx context.Context, request Authorization) (Grant, error)
-	// Profile reads the launch configuration of a profile, with NotFound as one
-	// more error.
+	// Profile returns the launch configuration of a profile. It can also return
+	// NotFound.
 	Profile(ctx context.Context, key session.OrganizationKey, id uuid.UUID) (Profile, error)
 }
 
-// Reports tells the cloud what became of a launch.
+// Reports reports sessions to the cloud.
 type Reports interface {
-	// Started reports a session that runs. The error of a final refusal
-	// (PaymentRequired, Conflict) means that the browser must go; when the
-	// cloud cannot be reached it goes on trying by itself and returns nil.
+	// Started reports a running session. PaymentRequired and Conflict are final: the
+	// browser must be ended. If the cloud cannot be reached, Started returns nil and
+	// retries in the background.
 	Started(ctx context.Context, s session.Session) error
-	// Ended reports the end of a session, or of a launch that failed. It
-	// returns at once and does not give up.
+	// Ended reports the end of a session or of a failed launch. It returns
+	// immediately and retries until the report is delivered.
 	Ended(ended Ended)
-	// Unacknowledged returns ends of a key's sessions that the cloud may not know
-	// yet, the oldest first and at most as many as an authorize can carry.
+	// Unacknowledged returns the ends of a key's sessions that the cloud has not
+	// acknowledged, oldest first and at most as many as an authorize request can
+	// carry.
 	Unacknowledged(key session.OrganizationKey) []Ended
-	// Carried tells that an authorize with these ends was answered.
+	// Carried records that an authorize request with these ends was answered.
 	Carried(ends []Ended)
-	// Deliver tells the cloud now of the sessions of a key whose starts and ends
-	// both wait, and reports whether it took any.
+	// Deliver reports now those sessions of a key whose start and end are both
+	// pending. It returns whether any was delivered.
 	Deliver(ctx context.Context, key session.OrganizationKey) bool
 }
 
-// Ended is a session, or a launch that failed, that is over.
+// Ended is the end of a session or of a failed launch.
 type Ended struct {
 	SessionID uuid.UUID
 	ProfileID uuid.UUID
@@ -149,7 +149,7 @@ type Ended struct {
 	OrganizationKey session.OrganizationKey // zero is the worker's own
 }
 
-// Builds lists the installed browsers, the newest first.
+// Builds lists the installed browsers, newest first.
 type Builds interface {
 	Find(ctx context.Context) ([]browser.Build, error)
 }
@@ -157,17 +157,17 @@ type Builds interface {
 // Launcher starts browsers.
 type Launcher interface {
 	Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error)
-	CanMoveTimezone() bool // whether that of a running browser can be changed
+	CanMoveTimezone() bool // whether the time zone of a running browser can be changed
 }
 
-// Admission says whether this machine can carry one launch more; its error is
-// the client's. It is asked under the lock that counts, so it must not block.
+// Admission decides whether this machine has capacity for one more launch. Its error
+// is returned to the client. It is called with a lock held, so it must not block.
 type Admission interface {
 	Admit(running, launching int) error
 }
 
-// Tokens keeps the tokens that open the routes of a launch, from when its browser
-// is created until it has ended.
+// Tokens keeps the access tokens of a launch from the creation of its browser until
+// its end.
 type Tokens interface {
 	Begin(launchID string)
 	End(launchID string)
@@ -180,25 +180,25 @@ func (noTokens) End(string)   {}
 
 // Bundles are the identity presets of this machine.
 type Bundles interface {
-	// Match returns the bundle that fits the criteria and the browser version;
-	// false when none fits.
+	// Match returns the bundle that matches the criteria and the browser version, or
+	// false if there is none.
 	Match(criteria Criteria, browserVersion int) (Bundle, bool)
-	// ByFilename returns the bundle with the filename that the criteria name, and
-	// which of the other criteria, and of the browser version, it does not fit;
-	// false when there is none. Version 0 fits every bundle.
-	ByFilename(criteria Criteria, browserVersion int) (bundle Bundle, misfits []Mismatch, ok bool)
+	// ByFilename returns the bundle with criteria.Filename, and the other criteria
+	// that it does not match, or false if there is none. Version 0 matches every
+	// bundle.
+	ByFilename(criteria Criteria, browserVersion int) (bundle Bundle, mismatches []Mismatch, ok bool)
 	Filenames() []string
 }
 
 // Bundle is an identity preset.
 type Bundle struct {
 	session.Bundle
-	BrowserVersion int // the only one that it is for; 0: it is for all
+	BrowserVersion int // the only supported version; 0: all versions
 	Settings       Settings
 }
 
-// Mismatch is a criterion that a bundle does not fit.
+// Mismatch is a criterion that a bundle does not match.
 type Mismatch struct {
 	Criterion string // by its name in the API
-	Has       string // what the bundle has instead; empty: it does not say
+	Has       string // the value of the bundle; empty if it has none
 }

@@ -9,37 +9,37 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// checkTimeout bounds how long a launch waits to hear whether its proxy works.
+// checkTimeout bounds the check of a proxy.
 const checkTimeout = 15 * time.Second
 
-// What Egress and a Egress tell of a proxy; their errors wrap one of these, or the
-// proxy is said to be of no use.
+// Errors of EgressProvider and Egress wrap one of these. Any other error means that
+// the proxy is unusable.
 var (
 	ErrProxyUnreachable = errors.New("the proxy cannot be reached")
 	ErrProxyCredentials = errors.New("the proxy refuses the credentials")
 	ErrProxyDenied      = errors.New("the proxy's address is denied")
 )
 
-// Egress are how browsers reach the world. Every browser goes by a way of its own,
-// with a proxy or without: a way polices what goes through it, and holds a
-// proxy's credentials, which Chromium takes none of on its command line.
+// EgressProvider opens the egress of browsers. Every browser has its own egress,
+// with or without a proxy. It enforces the egress policy, and holds the proxy's
+// credentials, because Chromium accepts none on its command line.
 type EgressProvider interface {
-	Check(ctx context.Context, to Proxy) error // whether it can be reached, and takes the credentials
-	Open(ctx context.Context) (Egress, error)  // leads straight out
+	Check(ctx context.Context, to Proxy) error // whether the proxy is reachable and accepts the credentials
+	Open(ctx context.Context) (Egress, error)  // direct
 }
 
 // Egress is a proxy on loopback, without credentials, for one browser.
 type Egress interface {
 	Address() string             // scheme://host:port
-	SetUpstream(to *Proxy) error // leads to a proxy from now on; nil: straight out
-	MoveTo(to net.Listener)      // listens there from now on, and at its address no longer
-	Restrict(uid int)            // lets no other user's processes take it from now on
-	Counts() (in, out int64)     // bytes from proxies, and to them, so far; also when closed
+	SetUpstream(to *Proxy) error // uses this upstream proxy from now on; nil: direct
+	MoveTo(to net.Listener)      // serves this listener from now on instead of its address
+	Restrict(uid int)            // accepts only processes of this user from now on
+	Counts() (in, out int64)     // bytes from and to upstream proxies; valid after Close too
 	Close()
 }
 
-// checkProxy makes sure that a proxy works; none does. field is where the
-// request, or the profile, names it.
+// checkProxy checks that a proxy works. A nil proxy is valid. field is the name of
+// the proxy's field for errors.
 func (s *Service) checkProxy(ctx context.Context, to *Proxy, field string) error {
 	if to == nil {
 		return nil
@@ -58,7 +58,7 @@ func (s *Service) checkProxy(ctx context.Context, to *Proxy, field string) error
 	return proxyError(err, field)
 }
 
-// proxyError says what is wrong with a proxy.
+// proxyError returns the client error for a failed proxy.
 func proxyError(err error, field string) error {
 	message := "cannot be used"
 	switch {
@@ -76,7 +76,7 @@ func invalidProxy(err error, field, message string) error {
 	return fault.Wrap(err, fault.Validation, "The proxy "+message+".", fault.Detail{Field: field + "server", Code: fault.Custom, Message: message})
 }
 
-// proxyField is where a launch's proxy is named.
+// proxyField returns the prefix of the proxy's fields in errors.
 func (r Request) proxyField() string {
 	switch {
 	case r.Override.Proxy != nil:
@@ -88,7 +88,7 @@ func (r Request) proxyField() string {
 	}
 }
 
-// usesWorkerKey reports whether who asks has shown a credential already: the worker
-// key. Whoever brings an organization key shows it to the cloud, and until then
-// has no business making this machine connect anywhere.
+// usesWorkerKey reports whether the request was authenticated with the worker key. A
+// caller with an organization key is not authenticated until the cloud has accepted
+// that key, and must not make this machine connect anywhere before.
 func (r Request) usesWorkerKey() bool { return r.OrganizationKey.IsZero() }

@@ -8,16 +8,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// delayed is what a launch holds until its end.
+// resources belong to a launch until its end.
 type resources struct {
-	data    SavedData // of a profile that keeps its own; nil for none
+	data    SavedData // nil if the profile keeps no data
 	egress  Egress
-	proxied bool // the way leads to a proxy
+	proxied bool // egress uses an upstream proxy
 }
 
-// acquireResources gives a launch what is held for it until its end: the data of a profile
-// that keeps its own, and a way out, which leads to the proxy if there
-// is one. After an error nothing is held.
+// acquireResources acquires the profile's data, if the profile keeps any, and an
+// egress with the upstream proxy, if there is one. After an error no resources are
+// held.
 func (s *Service) acquireResources(ctx context.Context, profile Profile, proxy *Proxy, field string, spec *browser.Spec) (h resources, err error) {
 	defer func() {
 		if err != nil {
@@ -32,7 +32,7 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, proxy *
 		spec.Data = h.data
 	}
 	if h.egress, err = s.Egress.Open(ctx); err != nil {
-		return h, fmt.Errorf("open a way out: %w", err)
+		return h, fmt.Errorf("open egress: %w", err)
 	}
 	if err = h.setUpstream(proxy, field); err != nil {
 		return h, err
@@ -41,8 +41,8 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, proxy *
 	return h, nil
 }
 
-// setUpstream takes the way to a proxy; nil leads straight out. field is where the
-// proxy is named.
+// setUpstream sets the upstream proxy of the egress; nil means direct. field is the
+// name of the proxy's field for errors.
 func (h *resources) setUpstream(proxy *Proxy, field string) error {
 	if err := h.egress.SetUpstream(proxy); err != nil {
 		return proxyError(err, field)
@@ -51,11 +51,11 @@ func (h *resources) setUpstream(proxy *Proxy, field string) error {
 	return nil
 }
 
-// restrict keeps the way for the browser's own user: whoever else took it
-// would use the proxy's credentials.
+// restrict allows only the browser's user to use the egress: another user would use
+// the proxy's credentials.
 func (h resources) restrict(uid int) { h.egress.Restrict(uid) }
 
-// traffic is what has gone through the proxy; nil without one.
+// traffic returns the bytes that passed the upstream proxy, or nil if there is none.
 func (h resources) traffic() *session.Traffic {
 	if !h.proxied {
 		return nil

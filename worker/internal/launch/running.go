@@ -12,26 +12,26 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// running is a browser with what its end needs to know.
+// running is a browser with the state that its end needs.
 type running struct {
 	browser        *browser.Browser
 	session        session.Session
 	activity       *activity.Meter
 	maxDuration    time.Duration // 0 is no limit
 	idleTimeout    time.Duration // 0 is no limit
-	oomKillsBefore uint64        // the machine's count of processes killed for want of memory, before the start
+	oomKillsBefore uint64        // the machine's count of OOM kills before the start
 	resources      resources
 	timeline       *timeline
 
-	done        chan struct{}          // closed when it has ended and the books say so
-	endRequests chan session.EndReason // asks the watcher; the first reason counts
-	reason      session.EndReason      // why the worker ended it, if it did; the watcher's
+	done        chan struct{}          // closed when the session is finalized
+	endRequests chan session.EndReason // for watch; the first reason counts
+	reason      session.EndReason      // why the worker ended the browser, if it did; used by watch only
 
-	endRequested atomic.Bool  // to end
-	leavingUntil atomic.Int64 // until when it is taken for one that is about to end, in Unix nanoseconds
+	endRequested atomic.Bool
+	leavingUntil atomic.Int64 // the session counts as ending until then, in Unix nanoseconds
 }
 
-// requestEnd has the watcher end the browser.
+// requestEnd asks watch to end the browser.
 func (r *running) requestEnd(reason session.EndReason) {
 	r.endRequested.Store(true)
 	select {
@@ -40,9 +40,9 @@ func (r *running) requestEnd(reason session.EndReason) {
 	}
 }
 
-// endState says how a browser that is done ended. starved is the machine's count of
-// processes killed for want of memory by now.
-func (r *running) endState(now time.Time, starved uint64) session.End {
+// endState returns how a stopped browser ended. oomKills is the machine's current
+// count of OOM kills.
+func (r *running) endState(now time.Time, oomKills uint64) session.End {
 	exit := r.browser.Exit()
 	end := session.End{At: now, Status: session.Exited, Traffic: r.resources.traffic(), SaveResult: r.saveResult()}
 	if exit.Unresponsive {
@@ -63,7 +63,7 @@ func (r *running) endState(now time.Time, starved uint64) session.End {
 		end.Reason = session.Crash
 	case code == 0:
 		end.Reason = session.ClientClose
-	case exit.OutOfMemory, exit.Signal == syscall.SIGKILL && !exit.Killed && starved > r.oomKillsBefore:
+	case exit.OutOfMemory, exit.Signal == syscall.SIGKILL && !exit.Killed && oomKills > r.oomKillsBefore:
 		end.Reason = session.OutOfMemory
 	default:
 		end.Reason = session.Crash
@@ -71,11 +71,11 @@ func (r *running) endState(now time.Time, starved uint64) session.End {
 	return end
 }
 
-// Running is a browser that runs, for its routes.
+// Running is a running browser, for its routes.
 type Running struct {
 	Session  session.Session
 	Browser  *browser.Browser
-	Activity *activity.Meter // what clients do is told to it
+	Activity *activity.Meter // the routes report client activity to it
 }
 
 // Running returns the running browser of a launch.
@@ -97,8 +97,8 @@ func (s *Service) Browser(launchID uuid.UUID) (*browser.Browser, bool) {
 	return found.Browser, ok
 }
 
-// Traffic is what went through a session's proxy so far, in bytes; after the end
-// too, as long as the session is listed. It is false without a proxy.
+// Traffic returns the bytes that passed a session's proxy so far, also after its end
+// while the session is listed. It returns false without a proxy.
 func (s *Service) Traffic(sessionID uuid.UUID) (received, sent int64, ok bool) {
 	var counted *session.Traffic
 	if run, runs := s.lookup(sessionID); runs {

@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Options are what a Service works with. The second part may be left out.
+// Options configures a Service. The second group is optional.
 type Options struct {
 	License  License
 	Reports  Reports
@@ -30,25 +30,25 @@ type Options struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 
-	Admission   Admission               // nil admits every launch
-	Bundles     Bundles                 // nil: there are none
-	Tokens      Tokens                  // told which launches run; nil: nobody is
-	Warm        *WarmPool               // browsers that are ready; nil: none ever
-	OutOfMemory func() uint64           // the kernel's count of processes that it killed for want of memory; nil: nobody knows
-	Tracer      trace.Tracer            // of launches; nil traces nothing
-	Key         session.OrganizationKey // the worker's own; zero when it has none
+	Admission   Admission               // nil: every launch is admitted
+	Bundles     Bundles                 // nil: no bundles
+	Tokens      Tokens                  // nil: no tokens
+	Warm        *WarmPool               // nil: no warm browsers
+	OutOfMemory func() uint64           // the kernel's count of OOM kills; nil: unknown
+	Tracer      trace.Tracer            // nil: no traces
+	Key         session.OrganizationKey // the worker's own; zero if it has none
 }
 
 // Service launches, watches and ends browsers.
 type Service struct {
 	Options
 
-	active     sync.WaitGroup // launches under way, and watchers
+	active     sync.WaitGroup // launches in progress and watchers
 	keyLimiter *keyLimiter
 
 	mu        sync.Mutex
-	closing   bool // for good
-	retired   bool // for good, but what runs goes on
+	closing   bool // permanently
+	retired   bool // permanently, but sessions continue
 	draining  bool // until Resume
 	launching int
 	live      map[uuid.UUID]*running // by session id
@@ -57,7 +57,7 @@ type Service struct {
 	fullCache fullCache
 }
 
-// New returns a Service. Shutdown ends it.
+// New returns a Service. Call Shutdown to end it.
 func New(opts Options) *Service {
 	if opts.OutOfMemory == nil {
 		opts.OutOfMemory = func() uint64 { return 0 }
@@ -74,45 +74,46 @@ func New(opts Options) *Service {
 	return &Service{Options: opts, keyLimiter: newKeyLimiter(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}}}
 }
 
-// Launch asks the cloud, starts a browser and reports it. A launch that fails
-// after it was authorized gives its slot back at once and leaves nothing behind.
-// Errors: Validation, NotInstalled, PaymentRequired, NotFound, Conflict,
-// OwnKeyRefused, Unavailable, Timeout, Internal, what Admission says, and for a key
-// that the caller brought Unauthenticated and Forbidden (specification 4.3, 5.3,
-// 7.3; DESIGN: worker).
+// Launch asks the cloud for a slot, starts a browser and reports it. A launch that
+// fails after its authorization releases its slot immediately and leaks no
+// resources. Errors: Validation, NotInstalled, PaymentRequired, NotFound, Conflict,
+// OwnKeyRefused, Unavailable, Timeout, Internal, those of Admission, and for a
+// caller's key Unauthenticated and Forbidden (specification 4.3, 5.3, 7.3; DESIGN:
+// worker).
 func (s *Service) Launch(ctx context.Context, request Request) (session.Session, error) {
 	entry, err := s.beginLaunch(request)
 	if err != nil {
 		return session.Session{}, err
 	}
 	defer s.active.Done()
-	ctx, journey := s.beginTimeline(ctx, request)
-	run, err := s.launch(ctx, request, entry, journey)
+	ctx, timeline := s.beginTimeline(ctx, request)
+	run, err := s.launch(ctx, request, entry, timeline)
 	if err != nil {
 		entry.abandon()
-		s.Logger.Log(ctx, failureLogLevel(request, err), "launch failed", "error", err, "after", journey)
-		journey.fail(err, s.Clock.Now())
+		s.Logger.Log(ctx, failureLogLevel(request, err), "launch failed", "error", err, "after", timeline)
+		timeline.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
 	launched, err := s.reportStart(ctx, run)
 	if err != nil {
-		journey.fail(err, s.Clock.Now())
+		timeline.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
-	journey.finish(launched)
+	timeline.finish(launched)
 	s.Logger.InfoContext(ctx, "session started", "sessionId", launched.ID, "launchId", launched.LaunchID, "warm", launched.Start.Warm,
-		"cold", launched.Start.ColdReasons, "after", journey)
+		"cold", launched.Start.ColdReasons, "after", timeline)
 	return launched, nil
 }
 
-// reportStart reports a session that runs, and ends it when it may not.
+// reportStart reports the running session. It ends the session if the cloud refuses
+// it or the client has gone.
 func (s *Service) reportStart(ctx context.Context, run *running) (session.Session, error) {
 	if err := s.Reports.Started(ctx, run.session); err != nil {
 		run.requestEnd(session.License)
 		<-run.done
 		return session.Session{}, err
 	}
-	if ctx.Err() != nil { // nobody would hear of it
+	if ctx.Err() != nil { // no client is left
 		run.requestEnd(session.ClientClose)
 		<-run.done
 		return session.Session{}, launchCanceled(ctx.Err())
@@ -120,43 +121,43 @@ func (s *Service) reportStart(ctx context.Context, run *running) (session.Sessio
 	return s.Sessions.AddStep(run.session.ID, run.timeline.record(ctx, session.Reported, s.Clock.Now())), nil
 }
 
-// launch does all that comes before the report.
-func (s *Service) launch(ctx context.Context, request Request, entry *pendingLaunch, journey *timeline) (*running, error) {
-	machine := s.snapshotHost(ctx)
-	build, err := s.checkRequest(request, machine)
+// launch runs every step before the report.
+func (s *Service) launch(ctx context.Context, request Request, entry *pendingLaunch, timeline *timeline) (*running, error) {
+	host := s.snapshotHost(ctx)
+	build, err := s.checkRequest(request, host)
 	if err != nil {
 		return nil, err
 	}
-	if request.usesWorkerKey() { // a wrong password costs no slot
+	if request.usesWorkerKey() { // check first: a wrong password must not use a slot
 		if err := s.checkProxy(ctx, request.Override.Proxy, "proxyOverride."); err != nil {
 			return nil, err
 		}
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return nil, fmt.Errorf("make a session id: %w", err)
+		return nil, fmt.Errorf("generate session id: %w", err)
 	}
 	grant, err := s.requestSlot(ctx, request, newAuthorization(id, request, build))
 	if err != nil {
 		if mayHaveReserved(err) && request.ProfileID != nil && request.usesWorkerKey() {
-			// The cloud may have reserved a slot without our hearing of it. That of
-			// a spec lapses by itself: its profile's id is not known here. So does
-			// that of a caller's key: whoever reaches the port can make one up, and
-			// make as many reports to tell as they can hang up.
+			// The cloud may have reserved a slot although its answer was lost. The
+			// reservation of a spec expires by itself, because the id of its profile is
+			// unknown here. So does that of a caller's key: otherwise anyone who can
+			// reach the port could create any number of reports with made-up keys.
 			s.Reports.Ended(s.failedLaunch(id, *request.ProfileID, request))
 		}
 		return nil, err
 	}
-	if request.ProfileID != nil && grant.Profile.ID == uuid.Nil { // a permission without the configuration is none yet
+	if request.ProfileID != nil && grant.Profile.ID == uuid.Nil { // the grant came without the configuration
 		if grant.Profile, err = s.License.Profile(ctx, request.OrganizationKey, *request.ProfileID); err != nil {
 			s.Reports.Ended(s.failedLaunch(id, *request.ProfileID, request))
 			return nil, err
 		}
 	}
-	journey.record(ctx, session.Authorized, s.Clock.Now())
+	timeline.record(ctx, session.Authorized, s.Clock.Now())
 	var run *running
 	if err = entry.countAuthorized(); err == nil {
-		run, err = s.start(ctx, id, grant, request, machine, journey)
+		run, err = s.start(ctx, id, grant, request, host, timeline)
 	}
 	if err != nil {
 		s.Reports.Ended(s.failedLaunch(id, grant.Profile.ID, request))
@@ -164,8 +165,7 @@ func (s *Service) launch(ctx context.Context, request Request, entry *pendingLau
 	return run, err
 }
 
-// requestSlot asks the cloud for a slot; for a key that a caller brought, when it is the
-// caller's turn.
+// requestSlot asks the cloud for a slot. Requests with a caller's key are limited.
 func (s *Service) requestSlot(ctx context.Context, request Request, asked Authorization) (Grant, error) {
 	authorize := func() (Grant, error) { return s.authorize(ctx, asked) }
 	if request.usesWorkerKey() {
@@ -174,8 +174,8 @@ func (s *Service) requestSlot(ctx context.Context, request Request, asked Author
 	return s.keyLimiter.authorize(ctx, request, authorize)
 }
 
-// failureLogLevel is that at which a launch that failed is logged. Of callers whose
-// key is refused the access log tells, which summarizes what repeats.
+// failureLogLevel returns the log level of a failed launch. Refused keys of callers
+// are already in the access log, which summarizes repeated entries.
 func failureLogLevel(request Request, err error) slog.Level {
 	if !request.usesWorkerKey() && (isKeyRefused(err) || errors.Is(err, errTooManyPending)) {
 		return slog.LevelDebug
@@ -183,16 +183,16 @@ func failureLogLevel(request Request, err error) slog.Level {
 	return slog.LevelInfo
 }
 
-// checkRequest finds what is wrong with a request before the cloud is asked. The
-// build is that of a spec; a profile's version is not known yet.
-func (s *Service) checkRequest(request Request, machine func() hostSnapshot) (browser.Build, error) {
+// checkRequest validates a request before the cloud is asked. It returns the build
+// for a spec; the version of a profile is not known yet.
+func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
 	if details := request.Override.check("browser."); len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	return s.chooseBuild(*request.Spec, machine(), !request.Headless)
+	return s.chooseBuild(*request.Spec, host(), !request.Headless)
 }
 
 func newAuthorization(id uuid.UUID, request Request, build browser.Build) Authorization {
@@ -203,7 +203,7 @@ func newAuthorization(id uuid.UUID, request Request, build browser.Build) Author
 	return asked
 }
 
-// mayHaveReserved reports whether the cloud may have granted a slot although no
+// mayHaveReserved reports whether the cloud may have reserved a slot although no
 // grant arrived.
 func mayHaveReserved(err error) bool {
 	return fault.Is(err, fault.Unavailable) || errors.Is(err, context.Canceled)
@@ -216,68 +216,68 @@ func (s *Service) failedLaunch(id, profileID uuid.UUID, request Request) Ended {
 	}
 }
 
-// start starts the browser of a grant, lists its session and watches it. After
-// an error nothing is left of it.
+// start starts the browser of a grant, adds its session and watches it. After an
+// error no resources leak.
 func (s *Service) start(
-	ctx context.Context, id uuid.UUID, grant Grant, request Request, machine func() hostSnapshot, journey *timeline,
+	ctx context.Context, id uuid.UUID, grant Grant, request Request, host func() hostSnapshot, timeline *timeline,
 ) (*running, error) {
-	spec, settings, bundle, err := s.prepareSpec(grant.Profile, request, machine())
+	spec, settings, bundle, err := s.prepareSpec(grant.Profile, request, host())
 	if err != nil {
 		return nil, err
 	}
 	field := request.proxyField()
-	if request.Override.Proxy == nil || !request.usesWorkerKey() { // else it was checked before the cloud was asked
+	if request.Override.Proxy == nil || !request.usesWorkerKey() { // otherwise it was checked before the authorization
 		if err := s.checkProxy(ctx, settings.Proxy, field); err != nil {
 			return nil, err
 		}
 	}
 	run := &running{
-		maxDuration: request.MaxDuration, idleTimeout: request.IdleTimeout, oomKillsBefore: machine().oomKills,
-		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: journey,
+		maxDuration: request.MaxDuration, idleTimeout: request.IdleTimeout, oomKillsBefore: host().oomKills,
+		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
 	}
-	how, err := s.acquireBrowser(ctx, run, grant.Profile, settings.Proxy, field, spec)
+	start, err := s.acquireBrowser(ctx, run, grant.Profile, settings.Proxy, field, spec)
 	if err != nil {
 		return nil, err
 	}
-	s.countStart(how)
-	journey.record(ctx, session.Answered, run.browser.AnsweredAt)
-	journey.record(ctx, session.Ready, s.Clock.Now())
+	s.countStart(start)
+	timeline.record(ctx, session.Answered, run.browser.AnsweredAt)
+	timeline.record(ctx, session.Ready, s.Clock.Now())
 	run.activity = activity.New(s.Clock)
 	s.addSession(run, session.Session{
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
-		OrganizationKey: request.OrganizationKey, Start: how, Timeline: journey.snapshot(),
+		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
 	})
 	return run, nil
 }
 
-// startCold starts a launch's browser.
+// startCold starts a new browser for a launch.
 func (s *Service) startCold(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) error {
-	h, err := s.acquireResources(ctx, profile, proxy, field, &spec)
+	held, err := s.acquireResources(ctx, profile, proxy, field, &spec)
 	if err != nil {
 		return err
 	}
 	if run.browser, err = s.Launcher.Launch(ctx, spec); err != nil {
-		h.release()
+		held.release()
 		return s.launchError(ctx, spec.LaunchID, err)
 	}
-	h.restrict(run.browser.UID())
-	run.resources = h
+	held.restrict(run.browser.UID())
+	run.resources = held
 	run.timeline.record(ctx, session.Started, run.browser.ExecutedAt)
 	return nil
 }
 
-// prepareSpec says what to launch for a profile and a request; directories and the
-// way to the proxy are furnish's.
-func (s *Service) prepareSpec(profile Profile, request Request, machine hostSnapshot) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
-	build, err := machine.findBuild(profile.BrowserVersion, !request.Headless)
+// prepareSpec builds the browser spec for a profile and a request. acquireResources
+// adds the directories and the proxy address.
+func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapshot) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
+	build, err := host.findBuild(profile.BrowserVersion, !request.Headless)
 	if err != nil {
 		return browser.Spec{}, settings, bundle, err
 	}
 	launchID, err := uuid.NewV7()
 	if err != nil {
-		return browser.Spec{}, settings, bundle, fmt.Errorf("make a launch id: %w", err)
+		return browser.Spec{}, settings, bundle, fmt.Errorf("generate launch id: %w", err)
 	}
 	settings, bundle = s.settings(request, profile)
 	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
@@ -286,26 +286,26 @@ func (s *Service) prepareSpec(profile Profile, request Request, machine hostSnap
 	spec := settings.browserSpec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
 	if len(spec.StartURLs) == 0 && !spec.Headless {
-		spec.StartURLs = nil // a window without a tab is none
+		spec.StartURLs = nil // a headful browser needs a tab
 	}
 	return spec, settings, bundle, nil
 }
 
-// launchError says why a browser did not start.
+// launchError returns the client error for a browser that did not start.
 func (s *Service) launchError(ctx context.Context, launchID string, err error) error {
-	s.Logger.WarnContext(ctx, "the browser did not start", "launchId", launchID, "error", err)
+	s.Logger.WarnContext(ctx, "browser did not start", "launchId", launchID, "error", err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return launchCanceled(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
 	case errors.Is(err, browser.ErrNoSandbox):
-		return fault.Wrap(err, fault.Internal, "This worker's host denies Chromium its sandbox: see the worker's log, and ALLOW_NO_SANDBOX.")
+		return fault.Wrap(err, fault.Internal, "The host of this worker does not support Chromium's sandbox. See the worker's log and ALLOW_NO_SANDBOX.")
 	default:
 		return fault.Wrap(err, fault.Internal, "The browser did not start.")
 	}
 }
 
 func launchCanceled(cause error) error {
-	return fault.Wrap(cause, fault.Unavailable, "The launch was given up.")
+	return fault.Wrap(cause, fault.Unavailable, "The launch was canceled.")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// withDefaults returns the settings of s, and those of base where s sets none.
-// Metadata of the two is merged; s wins.
+// withDefaults returns s, with the settings of base where s sets none. The metadata
+// of both is merged; s takes precedence.
 func (s Settings) withDefaults(base Settings) Settings {
 	merged := base
 	override(&merged.UserAgent, s.UserAgent)
@@ -61,8 +61,8 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// browserSpec is what the browser package is asked for; ids, build, proxy and
-// directories are the caller's.
+// browserSpec converts the settings. The caller adds ids, build, proxy and
+// directories.
 func (s Settings) browserSpec() browser.Spec {
 	return browser.Spec{
 		UserAgent:         deref(s.UserAgent),
@@ -83,8 +83,8 @@ func (s Settings) browserSpec() browser.Spec {
 	}
 }
 
-// checkProxy returns what the document cannot say of a launch's own settings; each
-// offending field has an entry.
+// check returns the errors that the API document cannot express, one for each
+// invalid field.
 func (s Settings) check(prefix string) []fault.Detail {
 	var details []fault.Detail
 	for i, arg := range s.Args {
@@ -99,13 +99,13 @@ func (s Settings) check(prefix string) []fault.Detail {
 	}
 	if s.TimezoneID != nil {
 		if _, err := time.LoadLocation(*s.TimezoneID); err != nil {
-			details = append(details, fault.Detail{Field: prefix + "timezoneId", Code: fault.InvalidFormat, Message: "is not a time zone that is known here", Received: *s.TimezoneID})
+			details = append(details, fault.Detail{Field: prefix + "timezoneId", Code: fault.InvalidFormat, Message: "must be a known IANA time zone", Received: *s.TimezoneID})
 		}
 	}
 	return append(details, s.Proxy.check("proxyOverride.")...)
 }
 
-// checkProxy returns what makes a proxy unusable; no proxy is fine.
+// check returns the errors of a proxy. A nil proxy is valid.
 func (p *Proxy) check(prefix string) []fault.Detail {
 	if p == nil {
 		return nil

@@ -15,24 +15,26 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// claimTimeout bounds how long a browser that was ready may take to become a
-// launch's; one is started instead after that.
+// claimTimeout bounds the configuration of a claimed warm browser. After it, the
+// launch starts a new browser.
 const claimTimeout = 5 * time.Second
 
-// claimFailed is the reason of a cold start after a spare that was of no use.
+// claimFailed is the cold start reason if a claimed warm browser could not be
+// configured.
 const claimFailed = "claimFailed"
 
 // WarmPool keeps browsers ready for launches.
 type WarmPool = warm.Pool[WarmKind, *WarmBrowser]
 
-// WarmKind tells spares apart: what can't be changed once a browser runs.
+// WarmKind holds the settings of a warm browser that cannot be changed while it
+// runs.
 type WarmKind struct {
 	Build    browser.Build
-	Locale   string // empty: the browser's own
+	Locale   string // empty: the browser's default
 	Headless bool
 }
 
-// String is for people: 156.0.8078.79 fr-FR headless.
+// String returns a description for logs: 156.0.8078.79 fr-FR headless.
 func (k WarmKind) String() string {
 	words := []string{k.Build.Version}
 	if k.Locale != "" {
@@ -48,27 +50,27 @@ func warmKindOf(spec browser.Spec) WarmKind {
 	return WarmKind{Build: spec.Build, Locale: spec.Locale, Headless: spec.Headless}
 }
 
-// WarmBrowser is a browser that waits for its launch, with its way out. Nothing of it
-// is known to the cloud.
+// WarmBrowser is a running browser that waits for its launch. The cloud does not
+// know about it.
 type WarmBrowser struct {
 	browser    *browser.Browser
 	egress     Egress
-	executable os.FileInfo // as it was when it was started
+	executable os.FileInfo // at the time of the start
 }
 
-// Done implements warm.WarmBrowser.
+// Done implements warm.Browser.
 func (s *WarmBrowser) Done() <-chan struct{} { return s.browser.Done() }
 
-// Memory implements warm.WarmBrowser.
+// Memory implements warm.Browser.
 func (s *WarmBrowser) Memory() int64 { return s.browser.Memory() }
 
-// Stale implements warm.WarmBrowser: the build has been replaced, or removed.
+// Stale implements warm.Browser: the build has been replaced or removed.
 func (s *WarmBrowser) Stale() bool {
 	now, err := os.Stat(s.browser.Build.Path)
 	return err != nil || !os.SameFile(now, s.executable) || now.Size() != s.executable.Size() || !now.ModTime().Equal(s.executable.ModTime())
 }
 
-// Stop implements warm.WarmBrowser.
+// Stop implements warm.Browser.
 func (s *WarmBrowser) Stop(ctx context.Context) error {
 	defer s.egress.Close()
 	return s.browser.Kill(ctx)
@@ -81,8 +83,8 @@ type WarmStarter struct {
 	Builds   Builds
 }
 
-// First is what a worker that has launched nothing yet keeps ready: the newest
-// version, without a window.
+// First returns the kind to keep ready before the first launch: the newest version,
+// headless.
 func (s WarmStarter) First(ctx context.Context) (WarmKind, bool) {
 	builds, err := s.Builds.Find(ctx)
 	if err != nil {
@@ -92,35 +94,34 @@ func (s WarmStarter) First(ctx context.Context) (WarmKind, bool) {
 	return WarmKind{Build: build, Headless: true}, ok
 }
 
-// Start starts a browser of a kind, which leads straight out and has only its
-// first, blank tab.
+// Start starts a browser of a kind, with direct egress and one blank tab.
 func (s WarmStarter) Start(ctx context.Context, kind WarmKind) (_ *WarmBrowser, err error) {
-	program, err := os.Stat(kind.Build.Path)
+	executable, err := os.Stat(kind.Build.Path)
 	if err != nil {
 		return nil, err
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return nil, fmt.Errorf("make a launch id: %w", err)
+		return nil, fmt.Errorf("generate launch id: %w", err)
 	}
-	way, err := s.Egress.Open(ctx)
+	egress, err := s.Egress.Open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open a way out: %w", err)
+		return nil, fmt.Errorf("open egress: %w", err)
 	}
 	started, err := s.Launcher.Launch(ctx, browser.Spec{
 		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Locale: kind.Locale, Warm: true,
-		ProxyServer: way.Address(), OnProxyListener: way.MoveTo,
+		ProxyServer: egress.Address(), OnProxyListener: egress.MoveTo,
 	})
 	if err != nil {
-		way.Close()
+		egress.Close()
 		return nil, err
 	}
-	way.Restrict(started.UID())
-	return &WarmBrowser{browser: started, egress: way, executable: program}, nil
+	egress.Restrict(started.UID())
+	return &WarmBrowser{browser: started, egress: egress, executable: executable}, nil
 }
 
-// coldReasons are the settings for which a launch needs a browser started for
-// it, by their names in the API.
+// coldReasons returns the settings, by their names in the API, that require a
+// browser started for this launch.
 func (s *Service) coldReasons(profile Profile, spec browser.Spec) []string {
 	reasons := spec.StartupSettings()
 	if spec.TimezoneID != "" && !s.Launcher.CanMoveTimezone() {
@@ -132,36 +133,36 @@ func (s *Service) coldReasons(profile Profile, spec browser.Spec) []string {
 	return reasons
 }
 
-// claimWarm makes a browser that is ready that of a launch. The reason says why there
-// is none; then, and after an error, nothing is left of what it did.
+// claimWarm claims and configures a warm browser for a launch. If there is none, it
+// returns the reason. Without a browser it holds no resources.
 func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, field string, spec browser.Spec) (reason string, err error) {
 	if s.Warm == nil {
 		return string(warm.Disabled), nil
 	}
 	at := s.Clock.Now()
-	spare, miss := s.Warm.Claim(warmKindOf(spec))
+	claimed, miss := s.Warm.Claim(warmKindOf(spec))
 	if miss != "" {
 		return string(miss), nil
 	}
-	h := resources{egress: spare.egress}
-	if err := h.setUpstream(proxy, field); err != nil {
-		s.stopWarm(spare)
+	held := resources{egress: claimed.egress}
+	if err := held.setUpstream(proxy, field); err != nil {
+		s.stopWarm(claimed)
 		return "", err
 	}
-	claiming, cancel := context.WithTimeout(ctx, claimTimeout)
+	claimCtx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	if err := spare.browser.Configure(claiming, spec); err != nil {
+	if err := claimed.browser.Configure(claimCtx, spec); err != nil {
 		s.Logger.WarnContext(ctx, "failed to configure warm browser", "kind", warmKindOf(spec), "error", err)
-		s.stopWarm(spare)
+		s.stopWarm(claimed)
 		return claimFailed, nil
 	}
-	run.browser, run.resources = spare.browser, h
+	run.browser, run.resources = claimed.browser, held
 	run.timeline.record(ctx, session.Claimed, at)
 	return "", nil
 }
 
-// acquireBrowser gets a launch its browser, and what is held for it: one that is ready
-// where one will do, else a new one. After an error nothing is left of either.
+// acquireBrowser gets a browser and its resources for a launch: a warm browser if
+// possible, otherwise a new one. After an error no resources leak.
 func (s *Service) acquireBrowser(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) (session.Start, error) {
 	cold := s.coldReasons(profile, spec)
 	if len(cold) == 0 {
@@ -177,18 +178,18 @@ func (s *Service) acquireBrowser(ctx context.Context, run *running, profile Prof
 	return session.Start{ColdReasons: cold}, s.startCold(ctx, run, profile, proxy, field, spec)
 }
 
-// stopWarm ends a spare that was taken for a launch.
-func (s *Service) stopWarm(spare *WarmBrowser) {
+// stopWarm stops a claimed warm browser in the background.
+func (s *Service) stopWarm(claimed *WarmBrowser) {
 	s.active.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
-		if err := spare.Stop(ctx); err != nil {
-			s.Logger.Error("a browser that was ready resists its end", "error", err)
+		if err := claimed.Stop(ctx); err != nil {
+			s.Logger.Error("failed to stop warm browser", "error", err)
 		}
 	})
 }
 
-// Starts counts how launches got their browsers, since the worker's start.
+// Starts counts warm and cold starts since the worker started.
 type Starts struct {
 	Warm int64
 	Cold map[string]int64 // by reason; a launch may have several

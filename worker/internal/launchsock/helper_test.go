@@ -172,7 +172,7 @@ func (w *fixture) dial(t testing.TB, query url.Values, header http.Header) *ws.C
 	return conn
 }
 
-// inPayload launches with an env of these browser settings.
+// open launches with an env of these browser settings.
 func (w *fixture) open(t testing.TB, settings string) *ws.Conn {
 	t.Helper()
 	return w.dial(t, url.Values{"env": {base64.RawURLEncoding.EncodeToString([]byte(w.envOf(settings)))}}, nil)

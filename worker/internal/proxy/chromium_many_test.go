@@ -38,7 +38,7 @@ func TestChromium_ConnectionLimitIsUnchanged(t *testing.T) {
 		}
 	}))
 	t.Cleanup(func() {
-		origin.CloseClientConnections() // slots WebSockets
+		origin.CloseClientConnections() // including WebSockets
 		origin.Close()
 	})
 	f, _ := startForwarder(t, newPolicy(t, proxy.DefaultDenylist))

@@ -184,7 +184,7 @@ func TestDirect_TunnelPassesHalfClose(t *testing.T) {
 	f, _ := startForwarder(t, newPolicy(t, ""))
 	c := dial(t, f)
 	target := l.Addr().String()
-	_, reader := ask(t, c, "CONNECT", target+" HTTP/1.1\nHost: "+target+"\n\nearly and") // peer the request
+	_, reader := ask(t, c, "CONNECT", target+" HTTP/1.1\nHost: "+target+"\n\nearly and") // with the request
 	io.WriteString(c, " late")
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)

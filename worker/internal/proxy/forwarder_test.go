@@ -108,7 +108,7 @@ func TestForwarder_PassesOnlyEndToEndHeaders(t *testing.T) {
 func TestForwarder_StreamsPlainAnswer(t *testing.T) {
 	proceed := make(chan struct{})
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "11") // slots unknown length, it would be flushed anyway
+		w.Header().Set("Content-Length", "11") // with an unknown length, it would be flushed anyway
 		io.WriteString(w, "first")
 		http.NewResponseController(w).Flush()
 		<-proceed

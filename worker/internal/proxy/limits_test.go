@@ -67,7 +67,7 @@ func TestForwarder_BoundsAbandonedDials(t *testing.T) {
 	for range 20 {
 		c := dial(t, f)
 		fmt.Fprintf(c, "GET http://%[1]s/ HTTP/1.1\r\nHost: %[1]s\r\n\r\n", away)
-		eventually(t, 5*time.Second, "the dial", func() bool { return bytes.Contains(stacks(), []byte("proxy.(*conns).dial(")) })
+		eventually(t, 5*time.Second, "the dial", func() bool { return bytes.Contains(stacks(), []byte("proxy.(*connSet).dial(")) })
 		time.Sleep(10 * time.Millisecond)
 		c.Close() // the transport goes on
 	}

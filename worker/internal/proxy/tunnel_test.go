@@ -155,7 +155,7 @@ func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 			clients = append(clients, c)
 		}
 		eventually(t, 5*time.Second, "all at work", func() bool {
-			return bytes.Count(stacks(), []byte("proxy.splice(")) == 2 && bytes.Count(stacks(), []byte("proxy.(*Forwarder).exchange(")) == 2
+			return bytes.Count(stacks(), []byte("proxy.splice(")) == 2 && bytes.Count(stacks(), []byte("proxy.(*Forwarder).forwardPlain(")) == 2
 		})
 		begin := time.Now()
 		f.Close()
@@ -216,7 +216,7 @@ func TestForwarder_CloseEndsDialInProgress(t *testing.T) {
 		c := dial(t, f)
 		io.WriteString(c, request)
 	}
-	eventually(t, 5*time.Second, "two dials", func() bool { return bytes.Count(stacks(), []byte("proxy.(*conns).dial(")) == 2 })
+	eventually(t, 5*time.Second, "two dials", func() bool { return bytes.Count(stacks(), []byte("proxy.(*connSet).dial(")) == 2 })
 	begin := time.Now()
 	f.Close()
 	if took := time.Since(begin); took > time.Second {

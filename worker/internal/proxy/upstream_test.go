@@ -31,7 +31,7 @@ type fakeInternet struct {
 	mu      sync.Mutex
 	logins  []string // user:password of each attempt
 	targets []string
-	headers []http.Header // slots plain requests
+	headers []http.Header // of plain requests
 }
 
 var kinds = []string{"http", "https", "socks5"}

@@ -17,7 +17,7 @@ import (
 // startTime is how long a start takes here.
 const startTime = 200 * time.Millisecond
 
-// averageMemory of a spare.
+// weight is the memory of a browser.
 const weight = 200 << 20
 
 type fakeBrowser struct {

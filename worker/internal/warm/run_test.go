@@ -99,7 +99,7 @@ func TestPool_UnusedPoolBecomesEmpty(t *testing.T) {
 }
 
 func TestPool_StartsNothingDuringLaunch(t *testing.T) {
-	readyOf(t, func(l *warm.Load) { l.Launching = 1 }, func(l *warm.Load) { l.Launching = 0 })
+	assertStartsOnlyAfter(t, func(l *warm.Load) { l.Launching = 1 }, func(l *warm.Load) { l.Launching = 0 })
 }
 
 func TestPool_PausesLongerOnBusyMachine(t *testing.T) {
@@ -118,20 +118,20 @@ func TestPool_PausesLongerOnBusyMachine(t *testing.T) {
 }
 
 func TestPool_StartsNothingWithoutMemory(t *testing.T) {
-	readyOf(t, func(l *warm.Load) { l.MemoryUsed = 6400 << 20 }, func(l *warm.Load) { l.MemoryUsed = 2 << 30 })
+	assertStartsOnlyAfter(t, func(l *warm.Load) { l.MemoryUsed = 6400 << 20 }, func(l *warm.Load) { l.MemoryUsed = 2 << 30 })
 }
 
 func TestPool_SizeIsBoundedByCapacity(t *testing.T) {
-	readyOf(t, func(l *warm.Load) { l.Capacity = 0 }, func(l *warm.Load) { l.Capacity = 2 })
+	assertStartsOnlyAfter(t, func(l *warm.Load) { l.Capacity = 0 }, func(l *warm.Load) { l.Capacity = 2 })
 }
 
-// readyOf checks that nothing is made while the machine is as before says, and
+// assertStartsOnlyAfter checks that nothing is made while the machine is as before says, and
 // that the pool is filled as soon as it is otherwise.
-func readyOf(t *testing.T, before, after func(*warm.Load)) {
+func assertStartsOnlyAfter(t *testing.T, before, after func(*warm.Load)) {
 	t.Helper()
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
 		m.setLoad(before)
-		p.Drain() // ofKind what may have begun
+		p.Drain() // a start may be in progress
 		p.Resume()
 		advance(time.Second)
 		starts := m.starts()
