@@ -13,9 +13,9 @@ import (
 	"github.com/browser-svc/svc/db/embedded"
 )
 
-// kept is how many clusters the cache holds: each state of the migrations has
+// maxClusters is how many clusters the cache holds: each state of the migrations has
 // one, of some 50 MB.
-const kept = 4
+const maxClusters = 4
 
 // copyCluster copies the data directory of a stopped server that holds the
 // template. The original is made once for each state of the migrations, and
@@ -52,7 +52,7 @@ func copyCluster(ctx context.Context, to string) error {
 	if err := os.Chtimes(dir, now, now); err != nil {
 		return err
 	}
-	forgetOld(root)
+	evictOld(root)
 	if err := copyTree(dir, to); err != nil {
 		return fmt.Errorf("copy the cluster for tests: %w", err)
 	}
@@ -62,7 +62,7 @@ func copyCluster(ctx context.Context, to string) error {
 // makeCluster makes it among the temporary files, where the server's user can
 // reach it, and moves it to the cache when it is complete.
 func makeCluster(ctx context.Context, final string) error {
-	dir, err := os.MkdirTemp(scratch(), dirPrefix)
+	dir, err := os.MkdirTemp(scratchDir(), dirPrefix)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func makeCluster(ctx context.Context, final string) error {
 	if err := copyTree(data, next); err != nil {
 		return err
 	}
-	if err := flush(next); err != nil { // the server that wrote it did not
+	if err := syncFS(next); err != nil { // the server that wrote it did not
 		return err
 	}
 	return os.Rename(next, final)
@@ -109,8 +109,8 @@ func cacheRoot() (string, error) {
 	return root, os.MkdirAll(root, 0o700)
 }
 
-// forgetOld removes all but the clusters used last.
-func forgetOld(root string) {
+// evictOld removes all but the clusters used last.
+func evictOld(root string) {
 	dirs, _ := filepath.Glob(filepath.Join(root, "*-svc_template_*")) // fails for a bad pattern only
 	used := map[string]time.Time{}
 	for _, dir := range dirs {
@@ -119,7 +119,7 @@ func forgetOld(root string) {
 		}
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return used[b].Compare(used[a]) })
-	for _, dir := range dirs[min(kept, len(dirs)):] {
+	for _, dir := range dirs[min(maxClusters, len(dirs)):] {
 		os.RemoveAll(dir)
 	}
 }

@@ -23,12 +23,12 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// stepTime bounds the creation or the removal of one database.
-const stepTime = 30 * time.Second
+// stepTimeout bounds the creation or the removal of one database.
+const stepTimeout = 30 * time.Second
 
-// shared is the one server of the test process. It is a variable of the package
+// sharedServer is the one server of the test process. It is a variable of the package
 // because the tests of a package share nothing else.
-var shared = sync.OnceValues(open)
+var sharedServer = sync.OnceValues(openServer)
 
 // New returns a pool on a fresh database with every migration applied. The
 // database is dropped when the test ends. A test that can't have one fails.
@@ -63,7 +63,7 @@ func NewEmptyDSN(t testing.TB) string {
 
 func create(t testing.TB, template func(*server) string) string {
 	t.Helper()
-	s, err := shared()
+	s, err := sharedServer()
 	if err != nil {
 		t.Fatalf("start the test database server: %v", err)
 	}
@@ -92,7 +92,7 @@ func connect(ctx context.Context, dsn string) (*server, error) {
 	if err != nil || !strings.HasPrefix(address.Scheme, "postgres") {
 		return nil, fmt.Errorf("the address of the test server must be a postgres:// URL") // unquoted: it holds a password
 	}
-	admin, err := pg.Open(ctx, dsn, pg.Options{ApplicationName: "dbtest", MaxOpen: 4, Statement: stepTime, Lock: -1})
+	admin, err := pg.Open(ctx, dsn, pg.Options{ApplicationName: "dbtest", MaxOpen: 4, Statement: stepTimeout, Lock: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func connect(ctx context.Context, dsn string) (*server, error) {
 }
 
 func (s *server) create(ctx context.Context, name, template string) error {
-	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	_, err := s.admin.ExecContext(ctx, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s %s`,
 		pq.QuoteIdentifier(name), pq.QuoteIdentifier(template), s.strategy()))
@@ -118,7 +118,7 @@ func (s *server) strategy() string {
 }
 
 func (s *server) drop(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), stepTime)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	_, err := s.admin.ExecContext(ctx, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, pq.QuoteIdentifier(name)))
 	return err

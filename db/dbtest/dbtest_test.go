@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-func TestTwentyDatabasesAreFreshAndCheap(t *testing.T) {
+func TestNew_TwentyFreshDatabases(t *testing.T) {
 	first := time.Now()
 	dbtest.New(t)
 	t.Logf("the first, with the server's start: %v", time.Since(first).Round(time.Millisecond))
@@ -43,7 +43,7 @@ func TestTwentyDatabasesAreFreshAndCheap(t *testing.T) {
 	}
 }
 
-func TestParallelTestsGetDatabasesOfTheirOwn(t *testing.T) {
+func TestNew_ParallelTestsAreIsolated(t *testing.T) {
 	for i := range 16 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestParallelTestsGetDatabasesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
+func TestNew_DropsDatabaseAfterTest(t *testing.T) {
 	var dsn string
 	t.Run("user", func(t *testing.T) { dsn = dbtest.NewDSN(t) })
 	db, err := pg.Open(t.Context(), dsn, pg.Options{})
@@ -70,14 +70,14 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 // variable that makes the first of them the one that waits.
 const waitVariable = "SVC_TEST_DBTEST_WAIT"
 
-func again(t *testing.T, test string, environment ...string) *exec.Cmd {
+func rerunTest(t *testing.T, test string, environment ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.v", "-test.count=1", "-test.run=^"+test+"$")
 	cmd.Env = append(os.Environ(), environment...)
 	return cmd
 }
 
-func TestKilledTestLeavesNothing(t *testing.T) {
+func TestKilledTest_LeaksNothing(t *testing.T) {
 	if os.Getenv(waitVariable) != "" {
 		var dir string
 		if err := dbtest.New(t).Get(&dir, `SELECT current_setting('unix_socket_directories')`); err != nil {
@@ -87,7 +87,7 @@ func TestKilledTestLeavesNothing(t *testing.T) {
 		io.Copy(io.Discard, os.Stdin) // until killed
 		return
 	}
-	cmd := again(t, t.Name(), waitVariable+"=1", "TEST_DATABASE_URL=")
+	cmd := rerunTest(t, t.Name(), waitVariable+"=1", "TEST_DATABASE_URL=")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func runs(data string) bool {
 	})
 }
 
-func TestGivenServerIsUsedAndKeptClean(t *testing.T) {
+func TestExternalServer_IsUsedAndCleaned(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestGivenServerIsUsedAndKeptClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop(context.Background()) })
-	out, err := again(t, "TestTwentyDatabasesAreFreshAndCheap", "TEST_DATABASE_URL="+server.AdminDSN()).CombinedOutput()
+	out, err := rerunTest(t, "TestTwentyDatabasesAreFreshAndCheap", "TEST_DATABASE_URL="+server.AdminDSN()).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scratch is where the data lives: in memory where there is room, since many
+// scratchDir is where the data lives: in memory where there is room, since many
 // file systems are slow to create files just after others were deleted, which
 // is what databases that come and go amount to.
-func scratch() string {
+func scratchDir() string {
 	const memory, room = "/dev/shm", 2 << 30
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(memory, &stat); err != nil || stat.Bavail*uint64(stat.Bsize) < room {
@@ -24,9 +24,9 @@ func scratch() string {
 	return memory
 }
 
-// sweep removes the directories of test processes whose guard was killed too.
-func sweep() {
-	dirs, _ := filepath.Glob(filepath.Join(scratch(), dirPrefix+"*"))
+// removeStaleDirs removes the directories of test processes whose guard was killed too.
+func removeStaleDirs() {
+	dirs, _ := filepath.Glob(filepath.Join(scratchDir(), dirPrefix+"*"))
 	for _, dir := range dirs {
 		// A young directory is left alone: it is being made, or its guard is
 		// about to remove it.
@@ -97,8 +97,8 @@ func lockFile(path string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// flush writes the file system of dir to its disk.
-func flush(dir string) error {
+// syncFS writes the file system of dir to its disk.
+func syncFS(dir string) error {
 	file, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	openTime  = 3 * time.Minute // with a cold cache
-	dirPrefix = "svc-dbtest-run-"
+	openTimeout = 3 * time.Minute // with a cold cache
+	dirPrefix   = "svc-dbtest-run-"
 )
 
-// open returns the server of TEST_DATABASE_URL, or starts a private one.
-func open() (*server, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+// openServer returns the server of TEST_DATABASE_URL, or starts a private one.
+func openServer() (*server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	if dsn := os.Getenv("TEST_DATABASE_URL"); dsn != "" {
 		s, err := connect(ctx, dsn)
@@ -34,15 +34,15 @@ func open() (*server, error) {
 
 // openPrivate starts a server on a copy of the cached cluster.
 func openPrivate(ctx context.Context) (*server, error) {
-	sweep()
-	dir, err := os.MkdirTemp(scratch(), dirPrefix)
+	removeStaleDirs()
+	dir, err := os.MkdirTemp(scratchDir(), dirPrefix)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.Chmod(dir, 0o711); err != nil { // root's server runs as another user
 		return nil, err
 	}
-	watch, err := guard(dir)
+	watch, err := startGuard(dir)
 	if err != nil {
 		os.RemoveAll(dir)
 		return nil, err
@@ -79,10 +79,10 @@ func options(data string) embedded.Options {
 	}}
 }
 
-// guardian waits for the end of its input, which comes when the process that
+// guardScript waits for the end of its input, which comes when the process that
 // holds the other end is gone, however it went. Then it waits for the server,
 // whose process id it read, and removes the directory.
-const guardian = `read -r pid; cat >/dev/null
+const guardScript = `read -r pid; cat >/dev/null
 if [ -n "$pid" ]; then
 	i=0
 	while grep -qs '^State:.[^ZX]' "/proc/$pid/status" && [ $i -lt 200 ]; do sleep 0.02; i=$((i+1)); done
@@ -90,17 +90,17 @@ if [ -n "$pid" ]; then
 fi
 rm -rf "$1"`
 
-// guard starts the guardian of dir and returns its input. That is a bare
+// startGuard starts the guardian of dir and returns its input. That is a bare
 // descriptor, which no garbage collector closes: it stays open for as long as
 // the process lives.
-func guard(dir string) (io.Writer, error) {
+func startGuard(dir string) (io.Writer, error) {
 	var pipe [2]int
 	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
 		return nil, err
 	}
 	read := os.NewFile(uintptr(pipe[0]), "guard")
 	defer read.Close()
-	cmd := exec.Command("sh", "-c", guardian, "dbtest-guard", dir) //nolint:noctx // it outlives every context, that is its point
+	cmd := exec.Command("sh", "-c", guardScript, "dbtest-guard", dir) //nolint:noctx // it outlives every context, that is its point
 	cmd.Stdin, cmd.Dir = read, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

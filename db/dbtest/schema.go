@@ -19,7 +19,7 @@ func Schema(ctx context.Context, dsn string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "pg_dump"), "--schema-only",
 		"--no-owner", "--no-privileges", "--exclude-table=goose_db_version*", "--dbname="+dsn)

@@ -56,17 +56,17 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
 }
 
-// own gives one path to the account.
-func (a account) own(path string) error {
+// chown gives one path to the account.
+func (a account) chown(path string) error {
 	if !a.foreign {
 		return nil
 	}
 	return os.Lchown(path, a.uid, a.gid)
 }
 
-// ownTree gives a directory and all below it to the account, unless the
+// chownTree gives a directory and all below it to the account, unless the
 // directory is the account's already.
-func (a account) ownTree(dir string) error {
+func (a account) chownTree(dir string) error {
 	if !a.foreign {
 		return nil
 	}
@@ -82,12 +82,12 @@ func (a account) ownTree(dir string) error {
 		if err != nil || path == dir {
 			return err
 		}
-		return a.own(path)
+		return a.chown(path)
 	})
 	if err != nil {
 		return err
 	}
-	return a.own(dir)
+	return a.chown(dir)
 }
 
 // canReach returns an error that names the first directory on the way to dir
@@ -102,7 +102,7 @@ func (a account) canReach(dir string) error {
 		if err != nil {
 			return err
 		}
-		if !a.mayPass(info) {
+		if !a.canTraverse(info) {
 			blocked = at
 		}
 		if at == filepath.Dir(at) {
@@ -116,7 +116,7 @@ func (a account) canReach(dir string) error {
 		a.name, blocked, dir, blocked)
 }
 
-func (a account) mayPass(info fs.FileInfo) bool {
+func (a account) canTraverse(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return true

@@ -48,7 +48,7 @@ func candidates(ctx context.Context) []string {
 			dirs = append(dirs, filepath.Dir(real))
 		}
 	}
-	if out, err := output(ctx, "pg_config", "--bindir"); err == nil {
+	if out, err := commandOutput(ctx, "pg_config", "--bindir"); err == nil {
 		dirs = append(dirs, out)
 	}
 	var usual []string
@@ -63,13 +63,13 @@ func candidates(ctx context.Context) []string {
 		matches, _ := filepath.Glob(pattern) // fails for a bad pattern only
 		usual = append(usual, matches...)
 	}
-	slices.SortStableFunc(usual, func(a, b string) int { return cmp.Compare(number(b), number(a)) })
+	slices.SortStableFunc(usual, func(a, b string) int { return cmp.Compare(firstNumber(b), firstNumber(a)) })
 	return append(dirs, usual...)
 }
 
 var digits = regexp.MustCompile(`\d+`)
 
-func number(path string) int {
+func firstNumber(path string) int {
 	n, _ := strconv.Atoi(digits.FindString(path))
 	return n
 }
@@ -82,7 +82,7 @@ func Version(ctx context.Context, dir string) (string, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return "", err
 	}
-	out, err := output(ctx, filepath.Join(dir, "postgres"), "--version")
+	out, err := commandOutput(ctx, filepath.Join(dir, "postgres"), "--version")
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +93,7 @@ func Version(ctx context.Context, dir string) (string, error) {
 	return match[1], nil
 }
 
-func output(ctx context.Context, name string, args ...string) (string, error) {
+func commandOutput(ctx context.Context, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).Output()

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	database   = "svc" // also the role that owns it
-	superuser  = "postgres"
-	initdbTime = 2 * time.Minute
+	database      = "svc" // also the role that owns it
+	superuser     = "postgres"
+	initdbTimeout = 2 * time.Minute
 )
 
 // ensureCluster makes the cluster on the first start: beside its place, then
 // renamed, so that a half-made one is never taken for real.
-func (h *home) ensureCluster(ctx context.Context, bin string) error {
+func (h *dataDir) ensureCluster(ctx context.Context, bin string) error {
 	if h.exists() {
-		return h.account.ownTree(h.cluster())
+		return h.account.chownTree(h.cluster())
 	}
 	next := h.path("cluster.new")
 	if err := os.RemoveAll(next); err != nil {
@@ -37,7 +37,7 @@ func (h *home) ensureCluster(ctx context.Context, bin string) error {
 	if err := os.Mkdir(next, 0o700); err != nil {
 		return err
 	}
-	if err := h.account.own(next); err != nil {
+	if err := h.account.chown(next); err != nil {
 		return err
 	}
 	// UTF-8 rules where the C library has them; some have only C.
@@ -54,8 +54,8 @@ func (h *home) ensureCluster(ctx context.Context, bin string) error {
 	return syncDir(h.dir)
 }
 
-func (h *home) initdb(ctx context.Context, bin, dir, locale string) error {
-	ctx, cancel := context.WithTimeout(ctx, initdbTime)
+func (h *dataDir) initdb(ctx context.Context, bin, dir, locale string) error {
+	ctx, cancel := context.WithTimeout(ctx, initdbTimeout)
 	defer cancel()
 	pwfile, err := h.passwordFor(h.account)
 	if err != nil {
@@ -67,10 +67,10 @@ func (h *home) initdb(ctx context.Context, bin, dir, locale string) error {
 		"--encoding=UTF8", "--locale="+locale, "--lc-messages=C", "--data-checksums")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", environment(), h.attributes()
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", environment(), h.sysProcAttr()
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it cleans up
 	cmd.WaitDelay = 5 * time.Second
-	waited, err := launch(cmd)
+	waited, err := startProcess(cmd)
 	if err == nil {
 		err = <-waited
 	}
@@ -82,19 +82,19 @@ func (h *home) initdb(ctx context.Context, bin, dir, locale string) error {
 
 // passwordFor writes the password where the account, and nobody else, can read
 // it for a moment: the socket's directory.
-func (h *home) passwordFor(a account) (string, error) {
+func (h *dataDir) passwordFor(a account) (string, error) {
 	path := filepath.Join(h.sockets, "password")
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}
 	_, err = file.WriteString(h.password + "\n")
-	return path, errors.Join(err, file.Close(), a.own(path))
+	return path, errors.Join(err, file.Close(), a.chown(path))
 }
 
 // version returns the major version that made the cluster, empty before there
 // is one.
-func (h *home) version() (string, error) {
+func (h *dataDir) version() (string, error) {
 	text, err := os.ReadFile(filepath.Join(h.cluster(), "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil

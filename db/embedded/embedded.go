@@ -23,8 +23,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// startTime bounds a start, crash recovery included.
-const startTime = 5 * time.Minute
+// startTimeout bounds a start, crash recovery included.
+const startTimeout = 5 * time.Minute
 
 // Options say where and how the server runs. Only DataDir is required.
 type Options struct {
@@ -37,7 +37,7 @@ type Options struct {
 
 // Server is a running PostgreSQL.
 type Server struct {
-	home     *home
+	dataDir  *dataDir
 	logger   *slog.Logger
 	cmd      *exec.Cmd
 	port     int
@@ -64,13 +64,13 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	home, err := openHome(opts.DataDir)
+	home, err := openDataDir(opts.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("embedded database: %w", err)
 	}
-	s := &Server{home: home, logger: logger, port: 5432, tcp: opts.TCP, done: make(chan struct{})}
+	s := &Server{dataDir: home, logger: logger, port: 5432, tcp: opts.TCP, done: make(chan struct{})}
 	if err := s.start(ctx, opts); err != nil {
 		if s.cmd != nil {
 			_ = s.shutDown(ctx) // the first error tells more
@@ -84,20 +84,20 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context, opts Options) error {
-	if err := s.home.stopLeftovers(ctx); err != nil {
+	if err := s.dataDir.stopLeftovers(ctx); err != nil {
 		return err
 	}
-	bin, err := s.home.findBin(ctx, opts.BinDir)
+	bin, err := s.dataDir.findBin(ctx, opts.BinDir)
 	if err != nil {
 		return err
 	}
-	if err := s.home.makeSocketDir(); err != nil {
+	if err := s.dataDir.makeSocketDir(); err != nil {
 		return fmt.Errorf("make the socket's directory: %w", err)
 	}
-	if err := s.home.ensureCluster(ctx, bin); err != nil {
+	if err := s.dataDir.ensureCluster(ctx, bin); err != nil {
 		return fmt.Errorf("make the cluster: %w", err)
 	}
-	s.home.dropStalePid()
+	s.dataDir.dropStalePid()
 	if s.tcp {
 		if s.port, err = freePort(); err != nil {
 			return err
@@ -106,10 +106,10 @@ func (s *Server) start(ctx context.Context, opts Options) error {
 	if err := s.run(bin, opts.Settings); err != nil {
 		return err
 	}
-	return s.ready(ctx)
+	return s.waitReady(ctx)
 }
 
-func (h *home) findBin(ctx context.Context, bin string) (string, error) {
+func (h *dataDir) findBin(ctx context.Context, bin string) (string, error) {
 	if bin != "" {
 		return bin, nil
 	}
@@ -122,15 +122,15 @@ func (h *home) findBin(ctx context.Context, bin string) (string, error) {
 
 // run launches the postmaster and watches it.
 func (s *Server) run(bin string, settings map[string]string) error {
-	log, err := s.home.openLog()
+	log, err := s.dataDir.openLog()
 	if err != nil {
 		return fmt.Errorf("open the server's log: %w", err)
 	}
 	defer log.Close()
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments(settings)...) //nolint:noctx // Stop ends it, in order
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = "/", environment(), s.home.attributes()
-	waited, err := launch(s.cmd)
+	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = "/", environment(), s.dataDir.sysProcAttr()
+	waited, err := startProcess(s.cmd)
 	if err != nil {
 		s.cmd = nil
 		return fmt.Errorf("start postgres: %w", err)
@@ -139,7 +139,7 @@ func (s *Server) run(bin string, settings map[string]string) error {
 		<-waited //nolint:errcheck // ProcessState says how
 		if !s.stopping.Load() {
 			s.err = fmt.Errorf("the PostgreSQL server ended by itself (%s); its log ends with:\n%s",
-				s.cmd.ProcessState, s.home.logTail())
+				s.cmd.ProcessState, s.dataDir.logTail())
 			s.logger.Error("embedded database ended by itself", "error", s.err)
 		}
 		close(s.done)
@@ -153,11 +153,11 @@ func (s *Server) run(bin string, settings map[string]string) error {
 // leaves nothing behind that the next start would not clear.
 func (s *Server) arguments(settings map[string]string) []string {
 	all := map[string]string{
-		"unix_socket_directories": s.home.sockets,
+		"unix_socket_directories": s.dataDir.sockets,
 		"unix_socket_permissions": "0700",
 		"listen_addresses":        "",
 		"port":                    strconv.Itoa(s.port),
-		"cluster_name":            s.home.tag,
+		"cluster_name":            s.dataDir.tag,
 		"max_connections":         "200",
 		"timezone":                "UTC",
 		"log_timezone":            "UTC",
@@ -172,15 +172,15 @@ func (s *Server) arguments(settings map[string]string) []string {
 		all["listen_addresses"] = "127.0.0.1"
 	}
 	maps.Copy(all, settings)
-	args := []string{"-D", s.home.cluster()}
+	args := []string{"-D", s.dataDir.cluster()}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		args = append(args, "-c", key+"="+all[key])
 	}
 	return args
 }
 
-// ready waits until the server answers, and makes the database.
-func (s *Server) ready(ctx context.Context) error {
+// waitReady waits until the server answers, and makes the database.
+func (s *Server) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -192,7 +192,7 @@ func (s *Server) ready(ctx context.Context) error {
 	}()
 	admin, err := s.openAdmin(ctx)
 	if err == nil {
-		err = ensureDatabase(ctx, admin.DB, s.home.password)
+		err = ensureDatabase(ctx, admin.DB, s.dataDir.password)
 		admin.Close()
 	}
 	if err == nil {
@@ -202,12 +202,12 @@ func (s *Server) ready(ctx context.Context) error {
 	case <-s.done:
 		return s.err
 	default:
-		return fmt.Errorf("%w; the server's log ends with:\n%s", err, s.home.logTail())
+		return fmt.Errorf("%w; the server's log ends with:\n%s", err, s.dataDir.logTail())
 	}
 }
 
 func (s *Server) openAdmin(ctx context.Context) (*sqlx.DB, error) {
-	return pg.Open(ctx, s.AdminDSN(), pg.Options{MaxOpen: 1, Wait: startTime})
+	return pg.Open(ctx, s.AdminDSN(), pg.Options{MaxOpen: 1, Wait: startTimeout})
 }
 
 // DSN is the address of the database svc, for the role that owns it: a
@@ -226,11 +226,11 @@ func (s *Server) Port() int {
 }
 
 func (s *Server) dsn(role, database string) string {
-	query := url.Values{"host": {s.home.sockets}, "sslmode": {"disable"}}
+	query := url.Values{"host": {s.dataDir.sockets}, "sslmode": {"disable"}}
 	if s.port != 5432 {
 		query.Set("port", strconv.Itoa(s.port))
 	}
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(role, s.home.password), Path: "/" + database, RawQuery: query.Encode()}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(role, s.dataDir.password), Path: "/" + database, RawQuery: query.Encode()}
 	return u.String()
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-func TestRestartKeepsTheData(t *testing.T) {
+func TestStart_KeepsData(t *testing.T) {
 	dir := dataDir(t)
 	s := start(t, dir)
 	db := open(t, s.DSN())
@@ -38,7 +38,7 @@ func TestRestartKeepsTheData(t *testing.T) {
 	}
 }
 
-func TestTheClusterIsSafeByDefault(t *testing.T) {
+func TestStart_SecureDefaults(t *testing.T) {
 	dir := dataDir(t)
 	s := start(t, dir)
 	db := open(t, s.DSN())
@@ -70,7 +70,7 @@ func TestTheClusterIsSafeByDefault(t *testing.T) {
 	}
 }
 
-func TestKilledServerIsNoticedAndRecovers(t *testing.T) {
+func TestServerKill_IsReportedAndRecovers(t *testing.T) {
 	dir := dataDir(t)
 	s := start(t, dir)
 	db := open(t, s.DSN())
@@ -92,7 +92,7 @@ func TestKilledServerIsNoticedAndRecovers(t *testing.T) {
 	}
 }
 
-func TestSecondOwnerIsRefused(t *testing.T) {
+func TestStart_RefusesSecondOwner(t *testing.T) {
 	dir := dataDir(t)
 	start(t, dir)
 	_, err := embedded.Start(t.Context(), embedded.Options{DataDir: dir})
@@ -101,7 +101,7 @@ func TestSecondOwnerIsRefused(t *testing.T) {
 	}
 }
 
-func TestLongPathFallsBackToAShortSocket(t *testing.T) {
+func TestStart_LongPathUsesShortSocket(t *testing.T) {
 	dir := filepath.Join(dataDir(t), strings.Repeat("long", 30))
 	s := start(t, dir)
 	exec(t, open(t, s.DSN()), `SELECT 1`)
@@ -119,7 +119,7 @@ func TestLongPathFallsBackToAShortSocket(t *testing.T) {
 	}
 }
 
-func TestTCPListensOnLoopbackOnly(t *testing.T) {
+func TestTCP_ListensOnLoopbackOnly(t *testing.T) {
 	s, err := embedded.Start(t.Context(), embedded.Options{DataDir: dataDir(t), TCP: true})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestTCPListensOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestStartErrorShowsTheServersLog(t *testing.T) {
+func TestStart_ErrorHasServerLog(t *testing.T) {
 	_, err := embedded.Start(t.Context(), embedded.Options{
 		DataDir: dataDir(t), Settings: map[string]string{"shared_buffers": "nonsense"},
 	})
@@ -146,7 +146,7 @@ func TestStartErrorShowsTheServersLog(t *testing.T) {
 	}
 }
 
-func TestUnreachableParentIsNamed(t *testing.T) {
+func TestStart_NamesInaccessibleDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root runs the server as another user: nothing to refuse")
 		return
@@ -164,7 +164,7 @@ func TestUnreachableParentIsNamed(t *testing.T) {
 	}
 }
 
-func TestHalfMadeClusterIsMadeAgain(t *testing.T) {
+func TestStart_RecreatesIncompleteCluster(t *testing.T) {
 	dir := dataDir(t)
 	if err := os.MkdirAll(filepath.Join(dir, "cluster.new", "base"), 0o700); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestHalfMadeClusterIsMadeAgain(t *testing.T) {
 	exec(t, open(t, start(t, dir).DSN()), `SELECT 1`)
 }
 
-func TestStaleProcessIDOfAnotherProgramIsIgnored(t *testing.T) {
+func TestStart_IgnoresStalePIDFile(t *testing.T) {
 	dir := dataDir(t)
 	s := start(t, dir)
 	exec(t, open(t, s.DSN()), `CREATE TABLE kept (id int)`)
@@ -209,7 +209,7 @@ func TestStaleProcessIDOfAnotherProgramIsIgnored(t *testing.T) {
 	}
 }
 
-func TestCopyRunsBesideTheOriginal(t *testing.T) {
+func TestStart_CopyRunsBesideOriginal(t *testing.T) {
 	dir, twin := dataDir(t), dataDir(t)
 	stop(t, start(t, dir))
 	if out, err := osexec.Command("cp", "-a", dir, twin).CombinedOutput(); err != nil {

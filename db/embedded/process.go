@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// launch starts cmd and returns once it runs; waited gets the result of Wait,
+// startProcess starts cmd and returns once it runs; waited gets the result of Wait,
 // once. The child dies with us by a parent-death signal, which the kernel ties
 // to the thread that forked: so that thread is locked, and lives until the
 // child has ended.
-func launch(cmd *exec.Cmd) (waited <-chan error, err error) {
+func startProcess(cmd *exec.Cmd) (waited <-chan error, err error) {
 	started, ended := make(chan error), make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -31,10 +31,10 @@ func launch(cmd *exec.Cmd) (waited <-chan error, err error) {
 	return ended, <-started
 }
 
-// attributes of every process started here: the account, a session of its own,
+// sysProcAttr of every process started here: the account, a session of its own,
 // so that a Ctrl-C on the terminal reaches us first, and an orderly shutdown
 // when we die.
-func (h *home) attributes() *syscall.SysProcAttr {
+func (h *dataDir) sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: h.account.credential(), Setsid: true, Pdeathsig: syscall.SIGINT}
 }
 
@@ -45,12 +45,12 @@ func environment() []string {
 
 // leftovers returns the processes of this cluster and which of them is the
 // postmaster (0 when it is gone).
-func (h *home) leftovers() (all []int, postmaster int) {
+func (h *dataDir) leftovers() (all []int, postmaster int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline") // fails for a bad pattern only
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(text, []byte(h.tag)) {
-			continue // ended meanwhile, or another's
+			continue // waitExit meanwhile, or another's
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil {
@@ -70,7 +70,7 @@ func (h *home) leftovers() (all []int, postmaster int) {
 
 // stopLeftovers ends what a crash of ours or of the postmaster left running:
 // politely, then at once, then by force.
-func (h *home) stopLeftovers(ctx context.Context) error {
+func (h *dataDir) stopLeftovers(ctx context.Context) error {
 	for _, step := range []struct {
 		signal   syscall.Signal
 		patience time.Duration
@@ -90,7 +90,7 @@ func (h *home) stopLeftovers(ctx context.Context) error {
 		for _, pid := range all {
 			syscall.Kill(pid, signal) // it may have ended by now
 		}
-		if h.gone(ctx, step.patience) {
+		if h.waitGone(ctx, step.patience) {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -101,7 +101,7 @@ func (h *home) stopLeftovers(ctx context.Context) error {
 	return fmt.Errorf("a former PostgreSQL server of this data directory can't be stopped: processes %v", all)
 }
 
-func (h *home) gone(ctx context.Context, patience time.Duration) bool {
+func (h *dataDir) waitGone(ctx context.Context, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -120,7 +120,7 @@ func (h *home) gone(ctx context.Context, patience time.Duration) bool {
 // other program (usual after a container restarts): PostgreSQL would refuse to
 // start. It must only be called when no leftovers run. A file with a dead
 // process is left to PostgreSQL, which looks closer.
-func (h *home) dropStalePid() {
+func (h *dataDir) dropStalePid() {
 	path := filepath.Join(h.cluster(), "postmaster.pid")
 	text, err := os.ReadFile(path)
 	if err != nil {

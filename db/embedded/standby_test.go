@@ -11,9 +11,9 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// TestPool_WritesOnceAStandbyIsPromoted is a failover as a pool meets it: its
+// TestPool_WritesAfterPromotion is a failover as a pool meets it: its
 // connections were opened while the server was a standby.
-func TestPool_WritesOnceAStandbyIsPromoted(t *testing.T) {
+func TestPool_WritesAfterPromotion(t *testing.T) {
 	dir := dataDir(t)
 	first := start(t, dir)
 	exec(t, open(t, first.DSN()), `CREATE TABLE rows (n int)`)

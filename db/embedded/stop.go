@@ -16,7 +16,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		began := time.Now()
 		s.stopErr = s.shutDown(ctx)
-		s.home.close()
+		s.dataDir.close()
 		s.logger.InfoContext(ctx, "embedded database stopped", "duration", time.Since(began))
 	})
 	return s.stopErr
@@ -27,21 +27,21 @@ func (s *Server) shutDown(ctx context.Context) error {
 	polite, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	s.cmd.Process.Signal(syscall.SIGINT)
-	if s.ended(polite) {
-		return s.home.stopLeftovers(context.WithoutCancel(ctx))
+	if s.waitExit(polite) {
+		return s.dataDir.stopLeftovers(context.WithoutCancel(ctx))
 	}
 	s.cmd.Process.Signal(syscall.SIGQUIT)
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
-	if !s.ended(firm) {
+	if !s.waitExit(firm) {
 		s.cmd.Process.Signal(os.Kill)
 		<-s.done
 	}
-	err := s.home.stopLeftovers(context.WithoutCancel(ctx))
+	err := s.dataDir.stopLeftovers(context.WithoutCancel(ctx))
 	return errors.Join(errors.New("the PostgreSQL server had to be stopped at once; the next start recovers"), err)
 }
 
-func (s *Server) ended(ctx context.Context) bool {
+func (s *Server) waitExit(ctx context.Context) bool {
 	select {
 	case <-s.done:
 		return true

@@ -22,9 +22,9 @@ type connector struct {
 	readOnlySince atomic.Int64
 }
 
-// replaceEvery bounds how often all connections are replaced while the server
+// replaceInterval bounds how often all connections are replaced while the server
 // stays read-only. The connection that was refused is always replaced.
-const replaceEvery = time.Second
+const replaceInterval = time.Second
 
 // Connect implements driver.Connector.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -54,35 +54,35 @@ type conn struct {
 	pqConn
 	connector *connector
 	opened    int64 // Unix nanoseconds
-	refused   bool  // database/sql uses a connection from one goroutine at a time
+	readOnly  bool  // database/sql uses a connection from one goroutine at a time
 }
 
-// check notes that the server is read-only, and returns err.
-func (c *conn) check(err error) error {
+// noteReadOnly notes that the server is read-only, and returns err.
+func (c *conn) noteReadOnly(err error) error {
 	if err != nil && pq.As(err, pqerror.ReadOnlySQLTransaction) != nil {
-		c.refuse()
+		c.markReadOnly()
 	}
 	return err
 }
 
-// refuse notes that the server does not let this connection write.
-func (c *conn) refuse() {
-	c.refused = true
+// markReadOnly notes that the server does not let this connection write.
+func (c *conn) markReadOnly() {
+	c.readOnly = true
 	now, last := time.Now().UnixNano(), c.connector.readOnlySince.Load()
-	if now-last >= int64(replaceEvery) {
+	if now-last >= int64(replaceInterval) {
 		c.connector.readOnlySince.CompareAndSwap(last, now)
 	}
 }
 
-func (c *conn) spent() bool { return c.refused || c.opened < c.connector.readOnlySince.Load() }
+func (c *conn) stale() bool { return c.readOnly || c.opened < c.connector.readOnlySince.Load() }
 
 // IsValid implements driver.Validator: false keeps the connection out of the pool.
-func (c *conn) IsValid() bool { return !c.spent() && c.pqConn.IsValid() }
+func (c *conn) IsValid() bool { return !c.stale() && c.pqConn.IsValid() }
 
 // ResetSession implements driver.SessionResetter: ErrBadConn has the pool take
 // another connection.
 func (c *conn) ResetSession(ctx context.Context) error {
-	if c.spent() {
+	if c.stale() {
 		return driver.ErrBadConn
 	}
 	return c.pqConn.ResetSession(ctx)
@@ -93,29 +93,29 @@ func (c *conn) ResetSession(ctx context.Context) error {
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.pqConn.BeginTx(ctx, opts)
 	if err != nil && pq.As(err, pqerror.FeatureNotSupported) != nil {
-		c.refuse()
+		c.markReadOnly()
 		return nil, errors.Join(ErrReadOnly, err)
 	}
-	return tx, c.check(err)
+	return tx, c.noteReadOnly(err)
 }
 
 // ExecContext implements driver.ExecerContext.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	result, err := c.pqConn.ExecContext(ctx, query, args)
-	return result, c.check(err)
+	return result, c.noteReadOnly(err)
 }
 
 // QueryContext implements driver.QueryerContext.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.pqConn.QueryContext(ctx, query, args)
-	return rows, c.check(err)
+	return rows, c.noteReadOnly(err)
 }
 
 // PrepareContext implements driver.ConnPrepareContext.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	prepared, err := c.pqConn.PrepareContext(ctx, query)
 	if err != nil {
-		return nil, c.check(err)
+		return nil, c.noteReadOnly(err)
 	}
 	if known, ok := prepared.(pqStmt); ok {
 		return &stmt{pqStmt: known, conn: c}, nil
@@ -138,11 +138,11 @@ type stmt struct {
 // ExecContext implements driver.StmtExecContext.
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	result, err := s.pqStmt.ExecContext(ctx, args)
-	return result, s.conn.check(err)
+	return result, s.conn.noteReadOnly(err)
 }
 
 // QueryContext implements driver.StmtQueryContext.
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := s.pqStmt.QueryContext(ctx, args)
-	return rows, s.conn.check(err)
+	return rows, s.conn.noteReadOnly(err)
 }

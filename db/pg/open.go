@@ -27,11 +27,11 @@ type Options struct {
 	Connect         time.Duration // one attempt to connect; default 5 s
 	Wait            time.Duration // how long Open waits for a server that is not up; default 30 s
 	Role            string        // to act as; default the one that signs in
-	// ByIndex has the planner take an index wherever there is one, and make one
+	// PreferIndexes has the planner take an index wherever there is one, and make one
 	// plan for a prepared statement. Else the statement is planned anew five times
 	// on each connection, and keeps the plan that it got while its tables were
 	// small: then it reads them whole until somebody analyzes them.
-	ByIndex bool
+	PreferIndexes bool
 }
 
 // The roles that the service works as. They own nothing, and migrations make
@@ -49,7 +49,7 @@ const (
 // while JSON has to be a string.
 func Open(ctx context.Context, dsn string, opts Options) (*sqlx.DB, error) {
 	opts = opts.withDefaults()
-	config, err := readAddress(dsn)
+	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +58,13 @@ func Open(ctx context.Context, dsn string, opts Options) (*sqlx.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the database address: %w", err)
 	}
-	driver.Dialer(dialer{patience(config)})
+	driver.Dialer(dialer{responseTimeout(config)})
 	db := sql.OpenDB(&connector{Connector: driver})
 	db.SetMaxOpenConns(opts.MaxOpen)
 	db.SetMaxIdleConns(opts.MaxIdle)
 	db.SetConnMaxIdleTime(max(opts.MaxIdleTime, 0))
 	db.SetConnMaxLifetime(max(opts.MaxLifetime, 0))
-	if err := await(ctx, db, opts.Wait); err != nil {
+	if err := waitReady(ctx, db, opts.Wait); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
@@ -119,7 +119,7 @@ func configure(config *pq.Config, opts Options) {
 		"idle_in_transaction_session_timeout": milliseconds(opts.IdleInTx),
 		"jit":                                 "off", // no statement here is worth compiling
 	}
-	if opts.ByIndex {
+	if opts.PreferIndexes {
 		runtime["enable_seqscan"], runtime["plan_cache_mode"] = "off", "force_generic_plan"
 	}
 	if opts.Role != "" {
@@ -133,9 +133,9 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatInt(max(d, 0).Milliseconds(), 10)
 }
 
-// await pings until the database answers, says something that waiting won't
+// waitReady pings until the database answers, says something that waiting won't
 // change, or the time is up.
-func await(ctx context.Context, db *sql.DB, wait time.Duration) error {
+func waitReady(ctx context.Context, db *sql.DB, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, max(wait, time.Millisecond))
 	defer cancel()
 	var last error

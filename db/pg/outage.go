@@ -18,18 +18,18 @@ type Outage struct {
 	RetryAfter time.Duration
 }
 
-// Slow is a database that is there and does not answer.
-var Slow = Outage{"The database did not answer in time. Try again later.", 5 * time.Second}
+// TimedOut is a database that is there and does not answer.
+var TimedOut = Outage{"The database did not answer in time. Try again later.", 5 * time.Second}
 
 var (
-	unreachable = Outage{"The database cannot be reached. Try again later.", 5 * time.Second}
-	restarting  = Outage{"The database is starting up or shutting down. Try again later.", 5 * time.Second}
-	crowded     = Outage{"The database has no free connection. Try again later.", 2 * time.Second}
-	locked      = Outage{"Another request holds a lock for too long. Try again later.", 2 * time.Second}
-	full        = Outage{"The database has no space left for new data. Try again later.", 30 * time.Second}
-	exhausted   = Outage{"The database has not enough memory for this request. Try again later.", 10 * time.Second}
-	readOnly    = Outage{"The database is read-only at the moment. Try again later.", 5 * time.Second}
-	broken      = Outage{"The database cannot read or write its files. Try again later.", 30 * time.Second}
+	unreachable   = Outage{"The database cannot be reached. Try again later.", 5 * time.Second}
+	restarting    = Outage{"The database is starting up or shutting down. Try again later.", 5 * time.Second}
+	noConnections = Outage{"The database has no free connection. Try again later.", 2 * time.Second}
+	lockTimeout   = Outage{"Another request holds a lock for too long. Try again later.", 2 * time.Second}
+	diskFull      = Outage{"The database has no space left for new data. Try again later.", 30 * time.Second}
+	outOfMemory   = Outage{"The database has not enough memory for this request. Try again later.", 10 * time.Second}
+	readOnly      = Outage{"The database is read-only at the moment. Try again later.", 5 * time.Second}
+	ioFailure     = Outage{"The database cannot read or write its files. Try again later.", 30 * time.Second}
 )
 
 // outages is the one table from what PostgreSQL says to an outage.
@@ -37,15 +37,15 @@ var outages = map[pqerror.Code]Outage{
 	pqerror.AdminShutdown:                   restarting,
 	pqerror.CrashShutdown:                   restarting,
 	pqerror.CannotConnectNow:                restarting,
-	pqerror.TooManyConnections:              crowded,
-	pqerror.QueryCanceled:                   Slow, // by statement_timeout
-	pqerror.TransactionTimeout:              Slow,
-	pqerror.IdleInTransactionSessionTimeout: Slow,
-	pqerror.LockNotAvailable:                locked,
-	pqerror.DiskFull:                        full,
-	pqerror.OutOfMemory:                     exhausted,
+	pqerror.TooManyConnections:              noConnections,
+	pqerror.QueryCanceled:                   TimedOut, // by statement_timeout
+	pqerror.TransactionTimeout:              TimedOut,
+	pqerror.IdleInTransactionSessionTimeout: TimedOut,
+	pqerror.LockNotAvailable:                lockTimeout,
+	pqerror.DiskFull:                        diskFull,
+	pqerror.OutOfMemory:                     outOfMemory,
 	pqerror.ReadOnlySQLTransaction:          readOnly,
-	pqerror.IOError:                         broken,
+	pqerror.IOError:                         ioFailure,
 }
 
 // OutageOf returns the outage that err tells of, and whether it is one. Of a

@@ -22,10 +22,10 @@ func readOnly(t *testing.T, admin *sqlx.DB, on bool) {
 	exec(t, admin, fmt.Sprintf(`SET default_transaction_read_only = off; ALTER DATABASE %s SET default_transaction_read_only = %v`, name, on))
 }
 
-// TestPool_ReplacesConnectionsThatWereReadOnly has every connection of a pool
+// TestPool_ReplacesReadOnlyConnections has every connection of a pool
 // start while the database is read-only. Sessions keep that setting: without new
 // connections the pool stays read-only after the database is writable again.
-func TestPool_ReplacesConnectionsThatWereReadOnly(t *testing.T) {
+func TestPool_ReplacesReadOnlyConnections(t *testing.T) {
 	const size = 4
 	dsn := dbtest.NewEmptyDSN(t)
 	admin := dbtest.Open(t, dsn, pg.Options{MaxOpen: 1})
@@ -78,7 +78,7 @@ func connections(t *testing.T, db *sqlx.DB, n int) []*sqlx.Conn {
 	return open
 }
 
-func TestOutageOf_NamesWhatTheDatabaseCannotDo(t *testing.T) {
+func TestOutageOf(t *testing.T) {
 	dsn := dbtest.NewEmptyDSN(t)
 	db := dbtest.Open(t, dsn, pg.Options{MaxOpen: 2, Statement: 2 * time.Second, Lock: 20 * time.Millisecond})
 	exec(t, db, `CREATE TABLE rows (n int)`)

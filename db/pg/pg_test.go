@@ -30,7 +30,7 @@ func exec(t *testing.T, db sqlx.Execer, query string, args ...any) {
 	}
 }
 
-func TestTimeoutsReachEveryConnectionAndTheAddressWins(t *testing.T) {
+func TestOpen_DSNParametersOverrideTimeouts(t *testing.T) {
 	dsn := dbtest.NewEmptyDSN(t)
 	if strings.Contains(dsn, "?") {
 		dsn += "&lock_timeout=1234"
@@ -53,7 +53,7 @@ func TestTimeoutsReachEveryConnectionAndTheAddressWins(t *testing.T) {
 	}
 }
 
-func TestOpenWaitsForAServerThatComesUp(t *testing.T) {
+func TestOpen_WaitsForServer(t *testing.T) {
 	address, err := url.Parse(dbtest.NewEmptyDSN(t))
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func forward(t *testing.T, front, network, behind string) {
 	}
 }
 
-func TestOpenDoesNotWaitForWhatWaitingWontChange(t *testing.T) {
+func TestOpen_FailsAtOnceOnPermanentErrors(t *testing.T) {
 	address, err := url.Parse(dbtest.NewEmptyDSN(t))
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestOpenDoesNotWaitForWhatWaitingWontChange(t *testing.T) {
 	}
 }
 
-func TestErrorKinds(t *testing.T) {
+func TestErrors_Kinds(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{})
 	exec(t, db, `CREATE TABLE a (id int CONSTRAINT a_key PRIMARY KEY, n int CONSTRAINT a_n CHECK (n > 0))`)
 	exec(t, db, `CREATE TABLE b (a int CONSTRAINT b_a REFERENCES a)`)
@@ -164,7 +164,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-func TestTerminatedConnectionIsUnavailable(t *testing.T) {
+func TestIsUnavailable_TerminatedConnection(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{})
 	conn, err := db.Connx(t.Context())
 	if err != nil {
@@ -202,7 +202,7 @@ func add(tx *sqlx.Tx, id int) error {
 	return err
 }
 
-func TestInTxCommitsOrRollsBack(t *testing.T) {
+func TestInTx_CommitsOrRollsBack(t *testing.T) {
 	db := counter(t)
 	if err := pg.InTx(t.Context(), db, func(tx *sqlx.Tx) error { return add(tx, 1) }); err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestInTxCommitsOrRollsBack(t *testing.T) {
 	}
 }
 
-func TestInTxSurvivesDeadlocks(t *testing.T) {
+func TestInTx_RetriesDeadlocks(t *testing.T) {
 	db := counter(t)
 	var attempts atomic.Int32
 	meet := make(chan struct{}, 2)
@@ -264,7 +264,7 @@ func TestInTxSurvivesDeadlocks(t *testing.T) {
 	}
 }
 
-func TestInTxGivesUpOnEndlessConflicts(t *testing.T) {
+func TestInTx_GivesUpAfterRetries(t *testing.T) {
 	db := counter(t)
 	attempts := 0
 	err := pg.InTx(t.Context(), db, func(tx *sqlx.Tx) error {
@@ -277,7 +277,7 @@ func TestInTxGivesUpOnEndlessConflicts(t *testing.T) {
 	}
 }
 
-func TestInTxEndsWithItsContext(t *testing.T) {
+func TestInTx_EndsWithContext(t *testing.T) {
 	db := counter(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := pg.InTx(ctx, db, func(tx *sqlx.Tx) error {
@@ -291,7 +291,7 @@ func TestInTxEndsWithItsContext(t *testing.T) {
 
 // A server that is there and says nothing fails a statement, also one whose
 // context never ends.
-func TestAServerThatFallsSilentFailsTheStatement(t *testing.T) {
+func TestStatement_FailsWhenServerStopsResponding(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{MaxOpen: 1, Statement: 100 * time.Millisecond})
 	var backend int
 	if err := db.Get(&backend, `SELECT pg_backend_pid()`); err != nil {
@@ -311,7 +311,7 @@ func TestAServerThatFallsSilentFailsTheStatement(t *testing.T) {
 	exec(t, db, `SELECT 1`) // on a new connection
 }
 
-func TestConnectingToASilentServerEndsInItsOwnTime(t *testing.T) {
+func TestOpen_ConnectTimeout(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody reads
 	if err != nil {
 		t.Fatal(err)
@@ -325,13 +325,13 @@ func TestConnectingToASilentServerEndsInItsOwnTime(t *testing.T) {
 	}
 }
 
-func TestAPoolByIndexReadsNoTableWhole(t *testing.T) {
+func TestPreferIndexes_AvoidsSequentialScans(t *testing.T) {
 	dsn := dbtest.NewEmptyDSN(t)
 	db := dbtest.Open(t, dsn, pg.Options{MaxOpen: 1})
 	exec(t, db, `CREATE TABLE things (id int PRIMARY KEY)`)
 	exec(t, db, `INSERT INTO things VALUES (1)`)
 	exec(t, db, `VACUUM ANALYZE things`)
-	byIndex := dbtest.Open(t, dsn, pg.Options{MaxOpen: 1, ByIndex: true})
+	byIndex := dbtest.Open(t, dsn, pg.Options{MaxOpen: 1, PreferIndexes: true})
 	for pool, want := range map[*sqlx.DB]string{db: "Seq Scan", byIndex: "Index Only Scan"} {
 		var plan []string
 		if err := pool.Select(&plan, `EXPLAIN SELECT id FROM things WHERE id = 1`); err != nil || !strings.Contains(plan[0], want) {

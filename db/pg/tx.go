@@ -21,7 +21,7 @@ const txAttempts = 4
 // returned as it is.
 func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
-		err := once(ctx, db, fn)
+		err := runTx(ctx, db, fn)
 		if err == nil || attempt == txAttempts || !isTransient(err) {
 			return err
 		}
@@ -46,7 +46,7 @@ func InOrg(ctx context.Context, db *sqlx.DB, orgID uuid.UUID, fn func(tx *sqlx.T
 	})
 }
 
-func once(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) (err error) {
+func runTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) (err error) {
 	tx, err := db.BeginTxx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin a transaction: %w", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-func TestWhereGrowsByFiltersThatAreSet(t *testing.T) {
+func TestWhere_AddsSetFilters(t *testing.T) {
 	w := pg.NewWhere("organization_id = $1", "o")
 	pg.And(w, "name = ?", (*string)(nil))
 	pg.And(w, "(name ILIKE ? OR notes ILIKE ?)", new("%x%"))

@@ -23,7 +23,7 @@ func Writable(ctx context.Context, db *sqlx.DB) error {
 	}
 	_ = asked.Raw(func(of any) error {
 		if c, ok := of.(*conn); ok {
-			c.refuse()
+			c.markReadOnly()
 		}
 		return driver.ErrBadConn // the pool lets go of it
 	})

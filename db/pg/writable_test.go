@@ -8,7 +8,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-func TestWritable_TellsReadOnlyFromGoneAndNoticesWrites(t *testing.T) {
+func TestWritable(t *testing.T) {
 	dsn := dbtest.NewEmptyDSN(t)
 	db := dbtest.Open(t, dsn, pg.Options{})
 	if err := pg.Writable(t.Context(), db); err != nil {

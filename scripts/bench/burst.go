@@ -6,29 +6,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // burst is what the slowest but one of a crowd waits for the first answer of its
 // browser, with a pool and without.
-func (b *bench) burst(ctx context.Context) ([]results.Row, error) {
+func (b *bench) burst(ctx context.Context) ([]benchresult.Row, error) {
 	rounds := max(b.rounds/4, 1) // each is many launches
-	side := func(w *worker) results.Side[float64] {
-		return func(ctx context.Context) (float64, error) { return w.crowded(ctx, b.crowd) }
+	side := func(w *worker) benchresult.Side[float64] {
+		return func(ctx context.Context) (float64, error) { return w.measureBurst(ctx, b.burstSize) }
 	}
-	all, err := results.Interleave(ctx, rounds, side(b.warm), side(b.cold))
+	all, err := benchresult.Interleave(ctx, rounds, side(b.warm), side(b.cold))
 	if err != nil {
 		return nil, err
 	}
-	return []results.Row{{
-		What: fmt.Sprintf("burst of %d asks, pool of %d: p95 to the first CDP answer", b.crowd, poolSize), Unit: "ms",
-		Ours: results.Median(all[0], itself), Other: results.Median(all[1], itself), Than: "without a pool", Target: results.AtMost(0.9),
+	return []benchresult.Row{{
+		What: fmt.Sprintf("burst of %d asks, pool of %d: p95 to the first CDP answer", b.burstSize, poolSize), Unit: "ms",
+		Ours: benchresult.Median(all[0], identity), Other: benchresult.Median(all[1], identity), Than: "without a pool", Target: benchresult.AtMost(0.9),
 	}}, nil
 }
 
-// crowded is one burst of so many: p95, in milliseconds.
-func (w *worker) crowded(ctx context.Context, crowd int) (float64, error) {
-	if err := w.fill(ctx); err != nil {
+// measureBurst is one burst of so many: p95, in milliseconds.
+func (w *worker) measureBurst(ctx context.Context, crowd int) (float64, error) {
+	if err := w.waitForWarmPool(ctx); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*readyTimeout)
@@ -39,8 +39,8 @@ func (w *worker) crowded(ctx context.Context, crowd int) (float64, error) {
 	for range crowd {
 		asking.Add(1)
 		ending.Go(func() {
-			v, err := w.ask(ctx)
-			took <- v.answered
+			v, err := w.launchAndPing(ctx)
+			took <- v.answeredMs
 			asking.Done()
 			if err != nil {
 				failed <- err
@@ -65,24 +65,24 @@ func (w *worker) crowded(ctx context.Context, crowd int) (float64, error) {
 	for t := range took {
 		waited = append(waited, t)
 	}
-	return results.Quantile(waited, 0.95, itself), nil
+	return benchresult.Quantile(waited, 0.95, identity), nil
 }
 
-// asked is a browser that was asked for.
-type asked struct {
-	session  session
-	client   *client
-	granted  float64 // when the launch was answered, in milliseconds
-	answered float64 // when the browser was
+// launchedBrowser is a browser that was asked for.
+type launchedBrowser struct {
+	session    session
+	client     *client
+	launchedMs float64 // when the launch was answered, in milliseconds
+	answeredMs float64 // when the browser was
 }
 
-// ask launches a browser and asks it something.
-func (w *worker) ask(ctx context.Context) (v asked, err error) {
+// request launches a browser and asks it something.
+func (w *worker) launchAndPing(ctx context.Context) (v launchedBrowser, err error) {
 	began := time.Now()
 	if v.session, err = w.launch(ctx); err != nil {
 		return v, err
 	}
-	v.granted = milliseconds(time.Since(began))
+	v.launchedMs = milliseconds(time.Since(began))
 	for v.client == nil { // a machine that is too busy may answer that it is
 		v.client, err = dial(ctx, v.session.WebSocketDebuggerURL, nil)
 		if err != nil && (time.Since(began) > readyTimeout || pause(ctx, 20*time.Millisecond) != nil) {
@@ -90,6 +90,6 @@ func (w *worker) ask(ctx context.Context) (v asked, err error) {
 		}
 	}
 	err = ping(ctx, v.client)
-	v.answered = milliseconds(time.Since(began))
+	v.answeredMs = milliseconds(time.Since(began))
 	return v, err
 }

@@ -23,7 +23,7 @@ type haproxy struct {
 }
 
 // startHAProxy starts it in the network that a browser is in.
-func (h *house) startHAProxy(ctx context.Context, browser int, debugPort string) (*haproxy, error) {
+func (h *environment) startHAProxy(ctx context.Context, browser int, debugPort string) (*haproxy, error) {
 	port, err := children.FreePort(ctx)
 	if err != nil {
 		return nil, err
@@ -56,10 +56,10 @@ listen browser
 	p.cmd = exec.Command("haproxy", "-db", "-f", file) //nolint:noctx // stop ends it
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = os.Stderr
-	if err := inNetworkOf(browser, p.cmd.Start); err != nil {
+	if err := inNetworkNamespace(browser, p.cmd.Start); err != nil {
 		return nil, err
 	}
-	return p, p.ready(ctx, within(browser, port))
+	return p, p.ready(ctx, dialInNetwork(browser, port))
 }
 
 // ready waits until it listens.

@@ -7,45 +7,45 @@ import (
 	"slices"
 	"time"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 const (
-	grace   = 100 * time.Millisecond // after which nothing may be left
-	victims = 2                      // browsers that run when their worker is killed
+	killGrace       = 100 * time.Millisecond // after which nothing may be left
+	browsersPerKill = 2                      // browsers that run when their worker is killed
 )
 
 // kill counts what is left of a worker's processes soon after its end.
-func (b *bench) kill(ctx context.Context) (_ []results.Row, err error) {
+func (b *bench) kill(ctx context.Context) (_ []benchresult.Row, err error) {
 	w, err := b.worker(ctx, "killed", "WARM_POOL=1")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
-	left, had, longest := 0, 0, grace
+	left, had, longest := 0, 0, killGrace
 	for range b.kills {
-		for range victims {
+		for range browsersPerKill {
 			if _, err := w.launch(ctx); err != nil {
 				return nil, err
 			}
 		}
-		before := below(w.pid())
-		if len(before) < victims {
+		before := descendants(w.pid())
+		if len(before) < browsersPerKill {
 			return nil, fmt.Errorf("the worker's browsers are not among its processes: %v", before)
 		}
 		w.kill()
 		killed := time.Now()
-		if err := pause(ctx, grace); err != nil {
+		if err := pause(ctx, killGrace); err != nil {
 			return nil, err
 		}
-		survivors := stillThere(before)
+		survivors := running(before)
 		had, left = had+len(before), left+len(survivors)
 		for len(survivors) > 0 && time.Since(killed) < readyTimeout {
 			longest = max(longest, time.Since(killed))
 			if err := pause(ctx, 10*time.Millisecond); err != nil {
 				return nil, err
 			}
-			survivors = stillThere(survivors)
+			survivors = running(survivors)
 		}
 		if err := w.run(ctx); err != nil {
 			return nil, err
@@ -55,14 +55,14 @@ func (b *bench) kill(ctx context.Context) (_ []results.Row, err error) {
 	if left > 0 {
 		than += fmt.Sprintf(", the last for %d ms", longest.Milliseconds())
 	}
-	return []results.Row{{
+	return []benchresult.Row{{
 		What: fmt.Sprintf("survivors 100 ms after kill -9 of the worker, %d rounds", b.kills), Unit: "processes", Ours: float64(left),
-		Than: than, Target: results.FigureAtMost(0),
+		Than: than, Target: benchresult.FigureAtMost(0),
 	}}, nil
 }
 
-// stillThere are those that have not ended.
-func stillThere(of []process) []process {
+// running are those that have not ended.
+func running(of []process) []process {
 	now := processes()
 	return slices.DeleteFunc(slices.Clone(of), func(p process) bool { return !p.alive(now) })
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 func main() {
@@ -29,13 +29,13 @@ func main() {
 // options are what the flags say.
 type options struct {
 	rounds, launches, kills int
-	crowd                   int      // how many ask at the same time in a burst
+	burstSize               int      // how many ask at the same time in a burst
 	only                    []string // of parts; empty for all
 	write                   string
 }
 
 func parse() options {
-	o := options{crowd: 20}
+	o := options{burstSize: 20}
 	var only string
 	var quick bool
 	flag.IntVar(&o.rounds, "rounds", 20, "how often each side of a comparison is measured, turn about")
@@ -46,7 +46,7 @@ func parse() options {
 	flag.StringVar(&o.write, "write", "", "also write the table into its section of this file")
 	flag.Parse()
 	if quick {
-		o.rounds, o.launches, o.kills, o.crowd = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
+		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
 	}
 	o.rounds = max(o.rounds, 1)
 	if only != "" {
@@ -55,8 +55,8 @@ func parse() options {
 	return o
 }
 
-func (b *bench) parts() results.Parts {
-	return results.Parts{
+func (b *bench) parts() benchresult.Parts {
+	return benchresult.Parts{
 		{Name: "starts", What: "launches, warm and cold, and those of the peers", Measure: b.starts},
 		{Name: "relay", What: "CDP through the worker and past it", Measure: b.relay},
 		{Name: "burst", What: "many who ask at once", Measure: b.burst},
@@ -73,7 +73,7 @@ const poolSize = 4
 // bench is one run, with a worker that keeps browsers ready and one that keeps
 // none.
 type bench struct {
-	*house
+	*environment
 	options
 	warm, cold *worker
 }
@@ -82,9 +82,9 @@ func run(ctx context.Context, o options) (err error) {
 	if err := (&bench{}).parts().Check(o.only); err != nil {
 		return err
 	}
-	results.Say("Building, and starting a cloud with a PostgreSQL of its own and two workers")
+	benchresult.Progress("Building, and starting a cloud with a PostgreSQL of its own and two workers")
 	b := &bench{options: o}
-	if b.house, err = open(ctx); err != nil {
+	if b.environment, err = newEnvironment(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
@@ -96,7 +96,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(b.cold.stop(), err) }()
-	report := results.Report{
+	report := benchresult.Report{
 		Title: "What the worker costs", Command: "make bench-worker BENCH_WRITE=" + o.write,
 		On: []string{b.build.version}, Rounds: o.rounds, Notes: notes(),
 	}

@@ -7,53 +7,53 @@ import (
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 const (
-	resting  = 5 * time.Second // until what was just done is over
-	weighing = 10              // times, a second apart
-	sessions = 10              // run at once when they are weighed
-	atOnce   = 2               // launches, one for each core
+	settleTime         = 5 * time.Second // until what was just done is over
+	memorySamples      = 10              // times, a second apart
+	sessions           = 10              // run at once when they are weighed
+	concurrentLaunches = 2               // launches, one for each core
 )
 
 // memory weighs a worker of its own: idle, with sessions that each have a
 // client, and after many launches.
-func (b *bench) memory(ctx context.Context) (rows []results.Row, err error) {
+func (b *bench) memory(ctx context.Context) (rows []benchresult.Row, err error) {
 	w, err := b.worker(ctx, "weighed")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
-	idle, err := w.rested(ctx)
+	idle, err := w.idleMemory(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.launchMany(ctx, b.launches); err != nil {
 		return nil, err
 	}
-	after, err := w.rested(ctx)
+	after, err := w.idleMemory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	running, err := w.withSessions(ctx)
-	return []results.Row{
-		{What: "worker's memory (PSS), idle", Unit: "MB", Ours: idle, Target: results.FigureAtMost(15)},
-		{What: fmt.Sprintf("more of it after %d launches", b.launches), Unit: "MB", Ours: after - idle, Target: results.FigureAtMost(10)},
+	running, err := w.memoryWithSessions(ctx)
+	return []benchresult.Row{
+		{What: "worker's memory (PSS), idle", Unit: "MB", Ours: idle, Target: benchresult.FigureAtMost(15)},
+		{What: fmt.Sprintf("more of it after %d launches", b.launches), Unit: "MB", Ours: after - idle, Target: benchresult.FigureAtMost(10)},
 		{
 			What: fmt.Sprintf("more of it for each of %d sessions with a client", sessions), Unit: "kB",
-			Ours: 1000 * (running - after) / sessions, Target: results.FigureAtMost(300),
+			Ours: 1000 * (running - after) / sessions, Target: benchresult.FigureAtMost(300),
 		},
 	}, err
 }
 
-// rested is the worker's memory at rest, in MB: the median of some seconds.
-func (w *worker) rested(ctx context.Context) (float64, error) {
-	if err := pause(ctx, resting); err != nil {
+// idleMemory is the worker's memory at rest, in MB: the median of some seconds.
+func (w *worker) idleMemory(ctx context.Context) (float64, error) {
+	if err := pause(ctx, settleTime); err != nil {
 		return 0, err
 	}
 	var weights []float64
-	for range weighing {
+	for range memorySamples {
 		weight, err := w.memory()
 		if err == nil {
 			err = pause(ctx, time.Second)
@@ -63,7 +63,7 @@ func (w *worker) rested(ctx context.Context) (float64, error) {
 		}
 		weights = append(weights, weight)
 	}
-	return results.Median(weights, itself), nil
+	return benchresult.Median(weights, identity), nil
 }
 
 // launchMany launches and ends so many browsers, two at a time.
@@ -73,9 +73,9 @@ func (w *worker) launchMany(ctx context.Context, n int) error {
 		left <- struct{}{}
 	}
 	close(left)
-	failed := make(chan error, atOnce)
+	failed := make(chan error, concurrentLaunches)
 	var launching sync.WaitGroup
-	for range atOnce {
+	for range concurrentLaunches {
 		launching.Go(func() {
 			for range left {
 				s, err := w.launch(ctx)
@@ -94,8 +94,8 @@ func (w *worker) launchMany(ctx context.Context, n int) error {
 	return <-failed
 }
 
-// withSessions is the worker's memory while sessions run.
-func (w *worker) withSessions(ctx context.Context) (megabytes float64, err error) {
+// memoryWithSessions is the worker's memory while sessions run.
+func (w *worker) memoryWithSessions(ctx context.Context) (megabytes float64, err error) {
 	for range sessions {
 		s, err := w.launch(ctx)
 		if err != nil {
@@ -111,5 +111,5 @@ func (w *worker) withSessions(ctx context.Context) (megabytes float64, err error
 			return 0, err
 		}
 	}
-	return w.rested(ctx)
+	return w.idleMemory(ctx)
 }

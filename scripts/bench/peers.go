@@ -27,7 +27,7 @@ type peer struct {
 
 // peers starts all that there are. One that can't be had is missing, which the
 // table tells.
-func (h *house) peers(ctx context.Context) (all []*peer) {
+func (h *environment) peers(ctx context.Context) (all []*peer) {
 	program := filepath.Join(h.dir, "peers")
 	unbuilt := goBuild(ctx, "scripts/bench/peers", ".", program)
 	for _, p := range []struct{ name, program, argument string }{
@@ -59,7 +59,7 @@ func (h *house) peers(ctx context.Context) (all []*peer) {
 }
 
 // start starts the process and sets it up.
-func (p *peer) start(ctx context.Context, h *house, program string, arguments []string) (err error) {
+func (p *peer) start(ctx context.Context, h *environment, program string, arguments []string) (err error) {
 	home := filepath.Join(h.dir, "peer-"+arguments[len(arguments)-1])
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (p *peer) start(ctx context.Context, h *house, program string, arguments []
 	p.out = bufio.NewScanner(out)
 	driver, _ := exec.LookPath("chromedriver")
 	var ready struct{ Version string }
-	err = p.ask(ctx, map[string]any{"chromium": h.build.path, "driver": driver, "page": h.page, "sandbox": os.Geteuid() != 0}, &ready)
+	err = p.request(ctx, map[string]any{"chromium": h.build.path, "driver": driver, "page": h.page, "sandbox": os.Geteuid() != 0}, &ready)
 	if err != nil {
 		said, _ := os.ReadFile(log.Name())
 		return fmt.Errorf("%w: %s", err, said)
@@ -96,8 +96,8 @@ func (p *peer) start(ctx context.Context, h *house, program string, arguments []
 	return nil
 }
 
-// ask sends a line and reads the answer.
-func (p *peer) ask(ctx context.Context, line, into any) error {
+// request sends a line and reads the answer.
+func (p *peer) request(ctx context.Context, line, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
@@ -119,7 +119,7 @@ func (p *peer) visit(ctx context.Context) (v visit, err error) {
 		Answered, Loaded float64
 		Error            string
 	}
-	if err := p.ask(ctx, struct{}{}, &answer); err != nil {
+	if err := p.request(ctx, struct{}{}, &answer); err != nil {
 		return v, fmt.Errorf("%s: %w", p.name, err)
 	}
 	if answer.Error != "" {
@@ -134,7 +134,7 @@ func (p *peer) stop() {
 		return
 	}
 	_ = p.in.Close()
-	left := below(p.cmd.Process.Pid)
+	left := descendants(p.cmd.Process.Pid)
 	ended := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() })
 	_ = p.cmd.Wait()
 	ended.Stop()

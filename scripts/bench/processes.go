@@ -43,8 +43,8 @@ func processes() (all []process) {
 	return all
 }
 
-// below are the processes that one has started, and those that they have.
-func below(pid int) (found []process) {
+// descendants are the processes that one has started, and those that they have.
+func descendants(pid int) (found []process) {
 	all := processes()
 	parents := []int{pid}
 	for len(parents) > 0 {
@@ -71,7 +71,7 @@ func settle(ctx context.Context) error {
 	last, calm := -1, 0
 	for end := time.Now().Add(6 * time.Second); calm < quiet && time.Now().Before(end); {
 		used := 0
-		for _, p := range below(os.Getpid()) {
+		for _, p := range descendants(os.Getpid()) {
 			used += p.ticks
 		}
 		if calm++; used < last || used > last+1 {
@@ -101,7 +101,7 @@ func (w *worker) memory() (megabytes float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range append(below(w.pid()), process{pid: w.pid()}) {
+	for _, p := range append(descendants(w.pid()), process{pid: w.pid()}) {
 		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid)); err != nil || program != own {
 			continue
 		}

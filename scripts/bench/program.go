@@ -29,7 +29,7 @@ type program struct {
 
 // start starts a program of the house, with a data directory and a port of its
 // own, and waits until it is ready.
-func (h *house) start(ctx context.Context, name, dir string, environment ...string) (*program, error) {
+func (h *environment) start(ctx context.Context, name, dir string, environment ...string) (*program, error) {
 	port, err := children.FreePort(ctx)
 	if err != nil {
 		return nil, err

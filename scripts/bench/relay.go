@@ -16,17 +16,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 const (
-	pingTime   = 500 * time.Millisecond // of one measurement of round trips
-	bigResult  = 8 << 20                // bytes
-	bigResults = 6                      // of one measurement of throughput
+	pingDuration = 500 * time.Millisecond // of one measurement of round trips
+	bigResult    = 8 << 20                // bytes
+	bigResults   = 6                      // of one measurement of throughput
 )
 
 // relay drives one browser through the worker and directly, in turns.
-func (b *bench) relay(ctx context.Context) (rows []results.Row, err error) {
+func (b *bench) relay(ctx context.Context) (rows []benchresult.Row, err error) {
 	s, err := b.cold.launch(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (b *bench) relay(ctx context.Context) (rows []results.Row, err error) {
 	}
 	defer floor.stop()
 	inside := func(port string) socket {
-		return socket{"ws://127.0.0.1:" + port + "/devtools/" + rest, within(browser, port)}
+		return socket{"ws://127.0.0.1:" + port + "/devtools/" + rest, dialInNetwork(browser, port)}
 	}
 	direct, passedOn := inside(port), inside(floor.port)
 	if err := settle(ctx); err != nil {
@@ -64,21 +64,21 @@ func (b *bench) relay(ctx context.Context) (rows []results.Row, err error) {
 		{"results of 8 MiB, 1 client", "MB/s", 0.98, throughput},
 		{"Browser.getVersion, 1 client", "1/s", 0.6, func(ctx context.Context, at socket) (float64, error) { return roundTrips(ctx, at, 1, ping) }},
 	} {
-		side := func(at socket) results.Side[float64] {
+		side := func(at socket) benchresult.Side[float64] {
 			return func(ctx context.Context) (float64, error) { return m.measure(ctx, at) }
 		}
-		all, err := results.Interleave(ctx, b.rounds, side(through), side(direct), side(passedOn))
+		all, err := benchresult.Interleave(ctx, b.rounds, side(through), side(direct), side(passedOn))
 		if err != nil {
 			return nil, err
 		}
-		ours := results.Row{What: "relay: " + m.what, Unit: m.unit, Ours: results.Median(all[0], itself)}
-		beside := func(other []float64, than string, target results.Target) {
+		ours := benchresult.Row{What: "relay: " + m.what, Unit: m.unit, Ours: benchresult.Median(all[0], identity)}
+		beside := func(other []float64, than string, target benchresult.Target) {
 			row := ours
-			row.Other, row.Than, row.Target = results.Median(other, itself), than, target
+			row.Other, row.Than, row.Target = benchresult.Median(other, identity), than, target
 			rows = append(rows, row)
 		}
-		beside(all[1], "the browser's own socket", results.AtLeast(m.least))
-		beside(all[2], floor.version+" before it", results.Target{})
+		beside(all[1], "the browser's own socket", benchresult.AtLeast(m.least))
+		beside(all[2], floor.version+" before it", benchresult.Target{})
 	}
 	return rows, nil
 }
@@ -92,7 +92,7 @@ type socket struct {
 // mainProcess is that of a session's browser.
 func (w *worker) mainProcess(s session) (pid int, err error) {
 	port := fmt.Sprintf("--remote-debugging-port=%d", s.DebugPort)
-	for _, p := range below(w.pid()) {
+	for _, p := range descendants(w.pid()) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 		if strings.Contains(string(line), port) && !strings.Contains(string(line), "--type=") {
 			return p.pid, nil
@@ -101,10 +101,10 @@ func (w *worker) mainProcess(s session) (pid int, err error) {
 	return 0, errors.New("the browser is not among the worker's processes")
 }
 
-// within connects to a port of the loopback in the network that a process is in.
-func within(pid int, port string) func(context.Context) (net.Conn, error) {
+// dialInNetwork connects to a port of the loopback in the network that a process is in.
+func dialInNetwork(pid int, port string) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (conn net.Conn, err error) {
-		err = inNetworkOf(pid, func() error {
+		err = inNetworkNamespace(pid, func() error {
 			conn, err = new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))
 			return err
 		})
@@ -112,8 +112,8 @@ func within(pid int, port string) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// inNetworkOf does something on a thread that is in a process's network.
-func inNetworkOf(pid int, do func() error) error {
+// inNetworkNamespace does something on a thread that is in a process's network.
+func inNetworkNamespace(pid int, do func() error) error {
 	own, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func inNetworkOf(pid int, do func() error) error {
 	return err
 }
 
-func itself(f float64) float64 { return f }
+func identity(f float64) float64 { return f }
 
 // ping is the least that a browser can be asked.
 func ping(ctx context.Context, c *client) error {
@@ -173,7 +173,7 @@ func roundTrips(ctx context.Context, at socket, clients int, ask func(context.Co
 	var running sync.WaitGroup
 	for _, c := range all {
 		running.Go(func() {
-			for time.Since(began) < pingTime {
+			for time.Since(began) < pingDuration {
 				if err := ask(ctx, c); err != nil {
 					failures <- err
 					return

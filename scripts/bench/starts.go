@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // visit is one launch, driven to a loaded page; times are in milliseconds since
@@ -25,17 +25,17 @@ func own(v visit) float64      { return v.own }
 
 // starts launches through a worker with a pool, through one without, by hand,
 // and as each peer does, in turns.
-func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
+func (b *bench) starts(ctx context.Context) ([]benchresult.Row, error) {
 	arguments, err := b.cold.arguments(ctx)
 	if err != nil {
 		return nil, err
 	}
-	byHand := func(last string) results.Side[visit] {
+	byHand := func(last string) benchresult.Side[visit] {
 		return func(ctx context.Context) (visit, error) {
 			if err := settle(ctx); err != nil {
 				return visit{}, err
 			}
-			took, err := timeByHand(ctx, b.build.path, append(slices.Clone(arguments), last), b.dir)
+			took, err := measureBaseline(ctx, b.build.path, append(slices.Clone(arguments), last), b.dir)
 			return visit{answered: took}, err
 		}
 	}
@@ -45,7 +45,7 @@ func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
 			p.stop()
 		}
 	}()
-	sides := []results.Side[visit]{b.warm.visit, b.cold.visit, b.cold.withoutTabs().visit, byHand("about:blank"), byHand("--no-startup-window")}
+	sides := []benchresult.Side[visit]{b.warm.visit, b.cold.visit, b.cold.withoutTabs().visit, byHand("about:blank"), byHand("--no-startup-window")}
 	var present, missing []*peer
 	for _, p := range all {
 		if p.missing != nil {
@@ -54,21 +54,21 @@ func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
 		}
 		present, sides = append(present, p), append(sides, p.visit)
 	}
-	measured, err := results.Interleave(ctx, b.rounds, sides...)
+	measured, err := benchresult.Interleave(ctx, b.rounds, sides...)
 	if err != nil {
 		return nil, err
 	}
-	ours := launches{warm: measured[0], cold: measured[1], tabless: measured[2], byHand: measured[3], tablessByHand: measured[4]}
+	ours := launches{warm: measured[0], cold: measured[1], tabless: measured[2], baseline: measured[3], tablessBaseline: measured[4]}
 	return rows(ours, present, measured[5:], missing), nil
 }
 
 // visit launches a browser, drives it to a loaded page and ends it.
 func (w *worker) visit(ctx context.Context) (v visit, err error) {
-	if err := w.fill(ctx); err != nil {
+	if err := w.waitForWarmPool(ctx); err != nil {
 		return v, err
 	}
 	began := time.Now()
-	a, err := w.ask(ctx)
+	a, err := w.launchAndPing(ctx)
 	if err != nil {
 		return v, err
 	}
@@ -79,18 +79,18 @@ func (w *worker) visit(ctx context.Context) (v visit, err error) {
 	if err := a.client.attach(ctx); err != nil {
 		return v, err
 	}
-	if err := a.client.load(ctx, w.house.page); err != nil {
+	if err := a.client.load(ctx, w.environment.page); err != nil {
 		return v, err
 	}
 	return visit{
-		answered: a.answered, loaded: milliseconds(time.Since(began)), warm: a.session.Start.Warm,
-		own: a.granted - a.session.elsewhere(),
+		answered: a.answeredMs, loaded: milliseconds(time.Since(began)), warm: a.session.Start.Warm,
+		own: a.launchedMs - a.session.externalTime(),
 	}, nil
 }
 
-// elsewhere is what a launch spent in the cloud, and in Chromium from its start
+// externalTime is what a launch spent in the cloud, and in Chromium from its start
 // to its first answer, in milliseconds.
-func (s session) elsewhere() (sum float64) {
+func (s session) externalTime() (sum float64) {
 	before := 0.0
 	for _, step := range s.Timeline {
 		if slices.Contains([]string{"authorized", "answered", "reported"}, step.Step) {
@@ -103,15 +103,15 @@ func (s session) elsewhere() (sum float64) {
 
 // launches are those that peers are compared with, by the kind of them.
 type launches struct {
-	warm          []visit
-	cold          []visit
-	tabless       []visit // cold, too; peers' browsers have no tab either when they answer
-	byHand        []visit
-	tablessByHand []visit
+	warm            []visit
+	cold            []visit
+	tabless         []visit // cold, too; peers' browsers have no tab either when they answer
+	baseline        []visit
+	tablessBaseline []visit
 }
 
 // rows are those of the launches.
-func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (all []results.Row) {
+func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (all []benchresult.Row) {
 	share := 0.0
 	for _, v := range ours.warm {
 		if v.warm {
@@ -132,35 +132,35 @@ func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (al
 		{"cold launch without a tab", "the first CDP answer", ours.tabless, answered, 1, true},
 		{"cold launch without a tab", "a loaded page", ours.tabless, loaded, 0.9, true},
 	} {
-		var beside []results.Row
+		var beside []benchresult.Row
 		for i, p := range peers {
-			beside = append(beside, results.Row{
-				What: r.what + " to " + r.to, Unit: "ms", Ours: results.Median(r.ours, r.figure),
-				Other: results.Median(measured[i], r.figure), Than: p.name,
+			beside = append(beside, benchresult.Row{
+				What: r.what + " to " + r.to, Unit: "ms", Ours: benchresult.Median(r.ours, r.figure),
+				Other: benchresult.Median(measured[i], r.figure), Than: p.name,
 			})
 		}
-		slices.SortFunc(beside, func(a, b results.Row) int { return int(a.Other*1000 - b.Other*1000) })
+		slices.SortFunc(beside, func(a, b benchresult.Row) int { return int(a.Other*1000 - b.Other*1000) })
 		if len(beside) > 0 {
-			beside[0].Target = results.AtMost(r.most)
+			beside[0].Target = benchresult.AtMost(r.most)
 		}
 		if r.best {
 			beside = beside[:min(len(beside), 1)]
 		}
 		all = append(all, beside...)
 	}
-	all = slices.Insert(all, min(2, len(all)), results.Row{What: "launches that found a warm browser", Unit: "%", Ours: share})
+	all = slices.Insert(all, min(2, len(all)), benchresult.Row{What: "launches that found a warm browser", Unit: "%", Ours: share})
 	for _, p := range missing {
-		all = append(all, results.Row{What: "cold launch", Unit: "ms", Ours: results.Median(ours.cold, answered), Than: "missing: " + p.name + ": " + firstLine(p.missing)})
+		all = append(all, benchresult.Row{What: "cold launch", Unit: "ms", Ours: benchresult.Median(ours.cold, answered), Than: "missing: " + p.name + ": " + firstLine(p.missing)})
 	}
-	return append(all, results.Row{
-		What: "cold launch to the first CDP answer", Unit: "ms", Ours: results.Median(ours.cold, answered),
-		Other: results.Median(ours.byHand, answered), Than: "Chromium by hand, on its pipe",
-	}, results.Row{
-		What: "cold launch without a tab to the first CDP answer", Unit: "ms", Ours: results.Median(ours.tabless, answered),
-		Other: results.Median(ours.tablessByHand, answered), Than: "Chromium by hand, on its pipe",
-	}, results.Row{
-		What: "worker's own share of a cold launch", Unit: "ms", Ours: results.Median(ours.cold, own), Target: results.FigureAtMost(10),
-	}, results.Row{What: "worker's own share of a warm launch", Unit: "ms", Ours: results.Median(ours.warm, own)})
+	return append(all, benchresult.Row{
+		What: "cold launch to the first CDP answer", Unit: "ms", Ours: benchresult.Median(ours.cold, answered),
+		Other: benchresult.Median(ours.baseline, answered), Than: "Chromium by hand, on its pipe",
+	}, benchresult.Row{
+		What: "cold launch without a tab to the first CDP answer", Unit: "ms", Ours: benchresult.Median(ours.tabless, answered),
+		Other: benchresult.Median(ours.tablessBaseline, answered), Than: "Chromium by hand, on its pipe",
+	}, benchresult.Row{
+		What: "worker's own share of a cold launch", Unit: "ms", Ours: benchresult.Median(ours.cold, own), Target: benchresult.FigureAtMost(10),
+	}, benchresult.Row{What: "worker's own share of a warm launch", Unit: "ms", Ours: benchresult.Median(ours.warm, own)})
 }
 
 // firstLine is an error in a table.

@@ -33,14 +33,14 @@ func healthyAddress(t *testing.T) string {
 	return server.URL
 }
 
-const untilTold = `trap 'echo ended; exit 0' TERM; echo "$GREETING"; while :; do sleep 0.05; done`
+const untilSIGTERM = `trap 'echo ended; exit 0' TERM; echo "$GREETING"; while :; do sleep 0.05; done`
 
-func TestAGroupEndsTheLastOneFirst(t *testing.T) {
+func TestGroup_StopsInReverseOrder(t *testing.T) {
 	var said []string
 	g := &Group{Say: func(_ string, args ...any) { said = append(said, args[0].(string)) }}
 	health := healthyAddress(t)
 	for _, name := range []string{"first", "second"} {
-		if err := g.Start(t.Context(), program(t, name, untilTold, health)); err != nil {
+		if err := g.Start(t.Context(), program(t, name, untilSIGTERM, health)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestAGroupEndsTheLastOneFirst(t *testing.T) {
 	}
 }
 
-func TestWaitTellsOfAProgramThatEndsByItself(t *testing.T) {
+func TestGroup_WaitReportsExit(t *testing.T) {
 	g := &Group{Say: func(string, ...any) {}}
 	if err := g.Start(t.Context(), program(t, "weak", "echo farewell; exit 3", healthyAddress(t))); err != nil && !strings.Contains(err.Error(), "exit status 3") {
 		t.Fatal(err)
@@ -74,10 +74,10 @@ func TestWaitTellsOfAProgramThatEndsByItself(t *testing.T) {
 	}
 }
 
-func TestAProgramThatDoesNotGetReadyIsToldAndStopped(t *testing.T) {
+func TestStart_StopsProgramThatDoesNotBecomeReady(t *testing.T) {
 	g := &Group{Say: func(string, ...any) {}}
 	ctx, cancel := context.WithCancel(t.Context())
-	p := program(t, "mute", untilTold, "http://127.0.0.1:1/health")
+	p := program(t, "mute", untilSIGTERM, "http://127.0.0.1:1/health")
 	go func() {
 		testenv.Eventually(t, "it has started", func() bool { return strings.Contains(Tail(p.Log), "hello") })
 		cancel()
@@ -90,16 +90,16 @@ func TestAProgramThatDoesNotGetReadyIsToldAndStopped(t *testing.T) {
 	}
 }
 
-func TestAFreePortIsOfTheLoopback(t *testing.T) {
+func TestFreePort_IsOnLoopback(t *testing.T) {
 	port, err := FreePort(t.Context())
 	if err != nil || port == "" || port == "0" {
 		t.Errorf("%q, %v", port, err)
 	}
 }
 
-// TestAnAnswerOfSomebodyElseIsNotTheChilds: the health address answers, and the
+// TestStart_IgnoresResponseOfOtherProcess: the health address answers, and the
 // child has ended.
-func TestAnAnswerOfSomebodyElseIsNotTheChilds(t *testing.T) {
+func TestStart_IgnoresResponseOfOtherProcess(t *testing.T) {
 	p := program(t, "short", "exit 3", healthyAddress(t))
 	c := &Child{Program: p, cmd: exec.CommandContext(t.Context(), p.Path), done: make(chan struct{})}
 	if err := c.cmd.Run(); err == nil {
@@ -111,7 +111,7 @@ func TestAnAnswerOfSomebodyElseIsNotTheChilds(t *testing.T) {
 	}
 }
 
-func TestRequireFree_SaysThatAPortIsInUse(t *testing.T) {
+func TestRequireFree_ReportsPortInUse(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	port := server.URL[strings.LastIndex(server.URL, ":")+1:]

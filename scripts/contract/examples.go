@@ -11,8 +11,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// unplayed are the operations whose examples can't be sent, and why not.
-var unplayed = map[string]string{
+// skippedExamples are the operations whose examples can't be sent, and why not.
+var skippedExamples = map[string]string{
 	"startOidcSignIn":    "there is no OpenID provider",
 	"completeOidcSignIn": "there is no OpenID provider",
 	"receiveStripeEvent": "only Stripe can sign an event",
@@ -21,13 +21,13 @@ var unplayed = map[string]string{
 // examples sends every request that the documents show, with seeded things in
 // the place of what they made up, and every request without a body. Each has to
 // succeed. Examples that are not sent are held to their schemas.
-func (h *house) examples(ctx context.Context) (string, error) {
-	wrong := slices.Concat(shown("cloud", h.documents.cloud.T()), shown("worker", h.documents.worker.T()))
+func (h *testEnvironment) examples(ctx context.Context) (string, error) {
+	wrong := slices.Concat(invalidExamples("cloud", h.documents.cloud.T()), invalidExamples("worker", h.documents.worker.T()))
 	var problems []error
 	for _, one := range wrong {
 		problems = append(problems, errors.New(one))
 	}
-	p := newPlayer(h)
+	p := newExampleRunner(h)
 	all := append(exampleRequests("cloud", h.documents.cloud.T()), exampleRequests("worker", h.documents.worker.T())...)
 	sent, left := 0, 0
 	for _, one := range all {
@@ -35,25 +35,25 @@ func (h *house) examples(ctx context.Context) (string, error) {
 		if h.only != "" && h.only != id {
 			continue
 		}
-		if _, ok := unplayed[id]; ok {
+		if _, ok := skippedExamples[id]; ok {
 			left++
 			continue
 		}
 		sent++
-		if err := p.play(ctx, one); err != nil {
+		if err := p.run(ctx, one); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", one, err))
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	for id := range unplayed {
+	for id := range skippedExamples {
 		if !slices.ContainsFunc(all, func(one exampleRequest) bool { return one.operation.OperationID == id }) {
 			problems = append(problems, fmt.Errorf("%s is excepted, but no operation", id))
 		}
 	}
 	summary := fmt.Sprintf("%d requests sent, %d exceptions, %d other examples held to their schemas", sent, left,
-		len(shownExamples("cloud", h.documents.cloud.T()))+len(shownExamples("worker", h.documents.worker.T())))
+		len(schemaExamples("cloud", h.documents.cloud.T()))+len(schemaExamples("worker", h.documents.worker.T())))
 	return summary, errors.Join(problems...)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEveryExampleOfARequestIsPlayed(t *testing.T) {
+func TestExampleRequests_FindsAllExamples(t *testing.T) {
 	var all []string
 	for _, one := range exampleRequests("cloud", loadPets(t)) {
 		body, err := json.Marshal(one.body)
@@ -27,8 +27,8 @@ func TestEveryExampleOfARequestIsPlayed(t *testing.T) {
 	}
 }
 
-func TestEveryWrongExampleIsFound(t *testing.T) {
-	found := strings.Join(shown("cloud", loadPets(t)), "\n")
+func TestInvalidExamples_FindsAll(t *testing.T) {
+	found := strings.Join(invalidExamples("cloud", loadPets(t)), "\n")
 	for _, want := range []string{
 		"cloud createPet parameter dry: the example departs from the schema: value must be a boolean",
 		`cloud createPet request dog: the example departs from the schema: name: property "name" is missing`,
@@ -49,9 +49,9 @@ func TestEveryWrongExampleIsFound(t *testing.T) {
 	}
 }
 
-func TestMembersOfAnExampleAreReplaced(t *testing.T) {
+func TestReplaceMembers(t *testing.T) {
 	body := map[string]any{"id": "made up", "spec": map[string]any{"version": 1, "os": "linux"}, "kept": true}
-	got := replaced(body, map[string]any{"id": "real", "spec.version": 2, "absent": 1, "other.absent": 1})
+	got := replaceMembers(body, map[string]any{"id": "real", "spec.version": 2, "absent": 1, "other.absent": 1})
 	want := map[string]any{"id": "real", "spec": map[string]any{"version": 2, "os": "linux"}, "kept": true}
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -17,15 +17,15 @@ import (
 // fault is something wrong, in a document or in what a server answers, and who
 // has to notice it.
 type fault struct {
-	name  string
-	edits []edit // of a copy of the documents
-	lie   lie    // of the cloud
+	name      string
+	edits     []edit    // of a copy of the documents
+	tampering tampering // of the cloud
 
-	by   string // the stage that has to fail
-	only string // the operation that it keeps to
-	says string // a regular expression for its error
-	// before makes an exchange that the stage judges, but does not make itself.
-	before func(ctx context.Context, h *house) error
+	stage     string // the stage that has to fail
+	only      string // the operation that it keeps to
+	wantError string // a regular expression for its error
+	// startProxy makes an exchange that the stage judges, but does not make itself.
+	before func(ctx context.Context, h *testEnvironment) error
 }
 
 // edit replaces the first text after a line that begins an operation or a
@@ -45,34 +45,34 @@ func (e edit) apply(dir string) error {
 	return os.WriteFile(name, []byte(head+e.after+"\n"+strings.Replace(rest, e.old, e.new, 1)), 0o600) //nolint:gosec // the name is one of ours
 }
 
-// lie changes what passes to and from a server.
-type lie struct {
+// tampering changes what passes to and from a server.
+type tampering struct {
 	request func(*http.Request)
 	answer  func(*http.Request, *http.Response) error
 }
 
-// liar is a server that lies.
-type liar struct {
+// tamperingTransport is a server that lies.
+type tamperingTransport struct {
 	http.RoundTripper
-	lie lie
+	tampering tampering
 }
 
 // RoundTrip implements http.RoundTripper.
-func (l liar) RoundTrip(r *http.Request) (*http.Response, error) {
-	if l.lie.request != nil {
+func (l tamperingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if l.tampering.request != nil {
 		r = r.Clone(r.Context())
-		l.lie.request(r)
+		l.tampering.request(r)
 	}
 	answer, err := l.RoundTripper.RoundTrip(r)
-	if err == nil && l.lie.answer != nil {
-		err = l.lie.answer(r, answer)
+	if err == nil && l.tampering.answer != nil {
+		err = l.tampering.answer(r, answer)
 	}
 	return answer, err
 }
 
-// answering is a lie about the answers to one path that have one status.
-func answering(path string, status int, change func(*http.Response, map[string]any) map[string]any) lie {
-	return lie{answer: func(r *http.Request, a *http.Response) error {
+// tamperResponse is a lie about the answers to one path that have one status.
+func tamperResponse(path string, status int, change func(*http.Response, map[string]any) map[string]any) tampering {
+	return tampering{answer: func(r *http.Request, a *http.Response) error {
 		if !strings.HasPrefix(r.URL.Path, path) || a.StatusCode != status {
 			return nil
 		}
@@ -89,8 +89,8 @@ func answering(path string, status int, change func(*http.Response, map[string]a
 	}}
 }
 
-// strangeProfile asks for a profile that is not there.
-func strangeProfile(ctx context.Context, h *house) error {
+// requestUnknownProfile asks for a profile that is not there.
+func requestUnknownProfile(ctx context.Context, h *testEnvironment) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.seed.CloudURL+"/v1/profiles/"+uuid.NewString(), nil)
 	if err != nil {
 		return err

@@ -14,38 +14,38 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// twelve are the faults that have to be caught, each by the stage that is there
+// allFaults are the faults that have to be caught, each by the stage that is there
 // for it.
-func twelve(s *seed) []fault { return slices.Concat(wrongAnswers(s), wrongDocuments()) }
+func allFaults(s *seed) []fault { return slices.Concat(responseFaults(s), documentFaults()) }
 
-// wrongAnswers are those of a server that does not do what its document says.
-func wrongAnswers(s *seed) []fault {
+// responseFaults are those of a server that does not do what its document says.
+func responseFaults(s *seed) []fault {
 	data := func(body map[string]any) map[string]any { return body["data"].(map[string]any) }
 	return []fault{
 		{
-			name: "a null list", by: "examples", only: "listProfiles", says: `body: data\.items: Value is not nullable`,
-			lie: answering("/v1/profiles", http.StatusOK, func(_ *http.Response, body map[string]any) map[string]any {
+			name: "a null list", stage: "examples", only: "listProfiles", wantError: `body: data\.items: Value is not nullable`,
+			tampering: tamperResponse("/v1/profiles", http.StatusOK, func(_ *http.Response, body map[string]any) map[string]any {
 				data(body)["items"] = nil
 				return body
 			}),
 		},
 		{
-			name: "an extra status", by: "seen", says: `cloud getProfile: .*410 undocumented`, before: strangeProfile,
-			lie: answering("/v1/profiles/", http.StatusNotFound, func(a *http.Response, body map[string]any) map[string]any {
+			name: "an extra status", stage: "seen", wantError: `cloud getProfile: .*410 undocumented`, before: requestUnknownProfile,
+			tampering: tamperResponse("/v1/profiles/", http.StatusNotFound, func(a *http.Response, body map[string]any) map[string]any {
 				a.StatusCode, a.Status = http.StatusGone, "410 Gone"
 				return body
 			}),
 		},
 		{
-			name: "a wrong enum", by: "examples", only: "getSubscription", says: `body: data\.status: value is not one of the allowed values`,
-			lie: answering("/v1/billing/subscription", http.StatusOK, func(_ *http.Response, body map[string]any) map[string]any {
+			name: "a wrong enum", stage: "examples", only: "getSubscription", wantError: `body: data\.status: value is not one of the allowed values`,
+			tampering: tamperResponse("/v1/billing/subscription", http.StatusOK, func(_ *http.Response, body map[string]any) map[string]any {
 				data(body)["status"] = "alive"
 				return body
 			}),
 		},
 		{
-			name: "an undocumented header", by: "examples", only: "listPlans", says: `header X-Debug is not documented`,
-			lie: lie{answer: func(r *http.Request, a *http.Response) error {
+			name: "an undocumented header", stage: "examples", only: "listPlans", wantError: `header X-Debug is not documented`,
+			tampering: tampering{answer: func(r *http.Request, a *http.Response) error {
 				if r.URL.Path == "/v1/plans" {
 					a.Header.Set("X-Debug", "1")
 				}
@@ -53,14 +53,14 @@ func wrongAnswers(s *seed) []fault {
 			}},
 		},
 		{
-			name: "an error outside the envelope", by: "schemathesis", only: "getProfile", says: `"That is no profile\." is not of type "object"`,
-			lie: answering("/v1/profiles/", http.StatusBadRequest, func(*http.Response, map[string]any) map[string]any {
+			name: "an error outside the envelope", stage: "schemathesis", only: "getProfile", wantError: `"That is no profile\." is not of type "object"`,
+			tampering: tamperResponse("/v1/profiles/", http.StatusBadRequest, func(*http.Response, map[string]any) map[string]any {
 				return map[string]any{"error": "That is no profile."}
 			}),
 		},
 		{
-			name: "a 200 where a 401 is due", by: "schemathesis", only: "getProfileStats", says: `API accepts requests without authentication`,
-			lie: lie{request: func(r *http.Request) {
+			name: "a 200 where a 401 is due", stage: "schemathesis", only: "getProfileStats", wantError: `API accepts requests without authentication`,
+			tampering: tampering{request: func(r *http.Request) {
 				if r.Header.Get("Authorization") == "" && r.URL.Path == "/v1/profiles/stats" {
 					r.Header.Set("Authorization", "Bearer "+s.Owner.Token)
 				}
@@ -69,38 +69,38 @@ func wrongAnswers(s *seed) []fault {
 	}
 }
 
-// wrongDocuments are those of a document that does not say what its server does,
+// documentFaults are those of a document that does not say what its server does,
 // breaks clients, or is not made as the others are.
-func wrongDocuments() []fault {
+func documentFaults() []fault {
 	return []fault{
 		{
-			name: "a missing 404", by: "seen", says: `cloud getProfile: .*404 undocumented`, before: strangeProfile,
+			name: "a missing 404", stage: "seen", wantError: `cloud getProfile: .*404 undocumented`, before: requestUnknownProfile,
 			edits: []edit{{"cloud.yaml", "operationId: getProfile", "        '404': {$ref: 'shared.yaml#/components/responses/NotFound'}\n", ""}},
 		},
 		{
-			name: "a renamed operationId", by: "released", says: "operation id `getProfile` removed",
+			name: "a renamed operationId", stage: "released", wantError: "operation id `getProfile` removed",
 			edits: []edit{{"cloud.yaml", "  /v1/profiles/{profileId}:", "operationId: getProfile\n", "operationId: getOneProfile\n"}},
 		},
 		{
-			name: "a removed field", by: "released", says: "removed the required property `data/lastUsedAt`",
+			name: "a removed field", stage: "released", wantError: "removed the required property `data/lastUsedAt`",
 			edits: []edit{
 				{"cloud.yaml", "    Profile:", "lastUsedAt, ", ""},
 				{"cloud.yaml", "    Profile:", "        lastUsedAt: {", "        usedLastAt: {"},
 			},
 		},
 		{
-			name: "a required field added to a request", by: "released", says: "the request property `notes` became required",
+			name: "a required field added to a request", stage: "released", wantError: "the request property `notes` became required",
 			edits: []edit{
 				{"cloud.yaml", "    CreateProfileRequest:", "required: [name, browserVersion]", "required: [name, browserVersion, notes]"},
 				{"cloud.yaml", "operationId: createProfile", "{name: Checkout in German,", "{name: Checkout in German, notes: None,"},
 			},
 		},
 		{
-			name: "an open request body", by: "lint", says: `svc-request-closed`,
+			name: "an open request body", stage: "lint", wantError: `svc-request-closed`,
 			edits: []edit{{"cloud.yaml", "    CreateProfileRequest:", "      additionalProperties: false\n", ""}},
 		},
 		{
-			name: "a wrong example", by: "examples", only: "listPlans", says: `cloud signUp request : the example departs from the schema: email: `,
+			name: "a wrong example", stage: "examples", only: "listPlans", wantError: `cloud signUp request : the example departs from the schema: email: `,
 			edits: []edit{{"cloud.yaml", "operationId: signUp", "example: {email: ada@example.com,", "example: {email: ada,"}},
 		},
 	}
@@ -108,20 +108,20 @@ func wrongDocuments() []fault {
 
 // faults puts each fault in, one at a time, and has the stage that is there for
 // it run: it has to fail, and to say why. Without the fault it must not say so.
-func (h *house) faults(ctx context.Context) (string, error) {
+func (h *testEnvironment) faults(ctx context.Context) (string, error) {
 	if err := os.Remove(h.faultLog()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
 	var problems []error
-	all := twelve(h.seed)
+	all := allFaults(h.seed)
 	for _, f := range all {
 		began := time.Now()
-		caught, err := h.catch(ctx, f)
+		caught, err := h.catchFault(ctx, f)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", f.name, err))
 			caught = "NOT CAUGHT"
 		}
-		fmt.Printf("  %-38s  by %-12s  %6s  %s\n", f.name, f.by, seconds(time.Since(began)), caught)
+		fmt.Printf("  %-38s  by %-12s  %6s  %s\n", f.name, f.stage, seconds(time.Since(began)), caught)
 		if ctx.Err() != nil {
 			break
 		}
@@ -129,59 +129,59 @@ func (h *house) faults(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d faults caught", len(all)-len(problems), len(all)), errors.Join(problems...)
 }
 
-// catch returns the words that the stage has for the fault.
-func (h *house) catch(ctx context.Context, f fault) (string, error) {
-	pattern, err := regexp.Compile(f.says)
+// catchFault returns the words that the stage has for the fault.
+func (h *testEnvironment) catchFault(ctx context.Context, f fault) (string, error) {
+	pattern, err := regexp.Compile(f.wantError)
 	if err != nil {
 		return "", err
 	}
 	honest := f
-	honest.edits, honest.lie = nil, lie{}
-	if f.by != "lint" && f.by != "released" { // these run whole, before this stage
-		if report, _ := h.runFaulty(ctx, honest); pattern.MatchString(report) {
-			return "", fmt.Errorf("stage %s says so without the fault, too: %s", f.by, report)
+	honest.edits, honest.tampering = nil, tampering{}
+	if f.stage != "lint" && f.stage != "released" { // these run whole, before this stage
+		if report, _ := h.runWithFault(ctx, honest); pattern.MatchString(report) {
+			return "", fmt.Errorf("stage %s says so without the fault, too: %s", f.stage, report)
 		}
 	}
-	report, err := h.runFaulty(ctx, f)
+	report, err := h.runWithFault(ctx, f)
 	if err != nil {
 		return "", err
 	}
-	if err := h.keepReport(f, report); err != nil {
+	if err := h.appendFaultReport(f, report); err != nil {
 		return "", err
 	}
 	words := pattern.FindString(report)
 	if words == "" {
-		return "", fmt.Errorf("stage %s says nothing of it, see %s", f.by, h.faultLog())
+		return "", fmt.Errorf("stage %s says nothing of it, see %s", f.stage, h.faultLog())
 	}
 	return words, nil
 }
 
-func (h *house) faultLog() string { return filepath.Join(h.kept, "faults.log") }
+func (h *testEnvironment) faultLog() string { return filepath.Join(h.outputDir, "faults.log") }
 
-// keepReport adds all that a stage says of a fault to the log.
-func (h *house) keepReport(f fault, report string) error {
+// appendFaultReport adds all that a stage says of a fault to the log.
+func (h *testEnvironment) appendFaultReport(f fault, report string) error {
 	log, err := os.OpenFile(h.faultLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(log, "%s, by %s:\n%s\n\n", f.name, f.by, report)
+	_, err = fmt.Fprintf(log, "%s, by %s:\n%s\n\n", f.name, f.stage, report)
 	return errors.Join(err, log.Close())
 }
 
-// runFaulty runs the stage in a house that has the fault, and returns what it
+// runWithFault runs the stage in a house that has the fault, and returns what it
 // and its proxies complain of; nothing when they are content.
-func (h *house) runFaulty(ctx context.Context, f fault) (report string, err error) {
+func (h *testEnvironment) runWithFault(ctx context.Context, f fault) (report string, err error) {
 	dir, err := os.MkdirTemp("", "svc-fault-")
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	// What is seen of a fault is not seen of the house.
-	defer func(before string) { err = errors.Join(err, os.Setenv(contracttest.SeenVariable, before)) }(os.Getenv(contracttest.SeenVariable))
-	if err := os.Setenv(contracttest.SeenVariable, filepath.Join(dir, "seen")); err != nil {
+	defer func(before string) { err = errors.Join(err, os.Setenv(contracttest.ObservationsVariable, before)) }(os.Getenv(contracttest.ObservationsVariable))
+	if err := os.Setenv(contracttest.ObservationsVariable, filepath.Join(dir, "seen")); err != nil {
 		return "", err
 	}
-	g, err := h.faulty(ctx, f, dir)
+	g, err := h.environmentWithFault(ctx, f, dir)
 	if err != nil {
 		return "", err
 	}
@@ -191,23 +191,23 @@ func (h *house) runFaulty(ctx context.Context, f fault) (report string, err erro
 			return "", err
 		}
 	}
-	at := slices.IndexFunc(stages(), func(s stage) bool { return s.name == f.by })
+	at := slices.IndexFunc(stages(), func(s stage) bool { return s.name == f.stage })
 	_, complaint := stages()[at].run(g, ctx)
-	_, departures := g.proxies.judged(g.kept, f.by)
+	_, departures := g.proxies.takeFindings(g.outputDir, f.stage)
 	if complaint == nil && departures == nil || ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	log, err := os.ReadFile(filepath.Join(g.kept, f.by+".log")) // of a tool there is more than its end
+	log, err := os.ReadFile(filepath.Join(g.outputDir, f.stage+".log")) // of a tool there is more than its end
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
 	return fmt.Sprintf("%v\n%s", errors.Join(complaint, departures), log), err
 }
 
-// faulty is a house beside this one, of the same servers, with a fault.
-func (h *house) faulty(ctx context.Context, f fault, dir string) (*house, error) {
+// environmentWithFault is a house beside this one, of the same servers, with a fault.
+func (h *testEnvironment) environmentWithFault(ctx context.Context, f fault, dir string) (*testEnvironment, error) {
 	g := *h
-	g.openapi, g.kept, g.seenDir, g.only = filepath.Join(dir, "openapi"), dir, filepath.Join(dir, "seen"), f.only
+	g.openapi, g.outputDir, g.observationsDir, g.only = filepath.Join(dir, "openapi"), dir, filepath.Join(dir, "seen"), f.only
 	g.proxies, g.randomExamples = &proxies{}, 5
 	if err := os.CopyFS(g.openapi, os.DirFS(h.openapi)); err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (h *house) faulty(ctx context.Context, f fault, dir string) (*house, error)
 	if g.documents, err = loadDocuments(ctx, g.openapi); err != nil {
 		return nil, err
 	}
-	g.cloudProxy, err = g.proxies.stand(ctx, g.documents.cloud, serverAt(h.cloudAt), liar{directly(), f.lie})
+	g.cloudProxy, err = g.proxies.start(ctx, g.documents.cloud, serverURL(h.cloudPort), tamperingTransport{directTransport(), f.tampering})
 	if err != nil {
 		return nil, err
 	}

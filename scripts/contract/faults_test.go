@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-func TestEveryFaultCanBePutIn(t *testing.T) {
-	all := twelve(&seed{Owner: &person{}})
+func TestFaults_EditsApply(t *testing.T) {
+	all := allFaults(&seed{Owner: &user{}})
 	if len(all) != 12 {
 		t.Errorf("%d faults", len(all))
 	}
@@ -29,20 +29,20 @@ func TestEveryFaultCanBePutIn(t *testing.T) {
 			if _, err := loadDocuments(t.Context(), dir); err != nil {
 				t.Error(err)
 			}
-			if len(f.edits) == 0 && f.lie.request == nil && f.lie.answer == nil {
+			if len(f.edits) == 0 && f.tampering.request == nil && f.tampering.answer == nil {
 				t.Error("nothing is wrong")
 			}
-			if _, err := regexp.Compile(f.says); err != nil || f.says == "" {
-				t.Errorf("it says %q: %v", f.says, err)
+			if _, err := regexp.Compile(f.wantError); err != nil || f.wantError == "" {
+				t.Errorf("it says %q: %v", f.wantError, err)
 			}
-			if !slices.ContainsFunc(stages(), func(s stage) bool { return s.name == f.by }) {
-				t.Errorf("there is no stage %s", f.by)
+			if !slices.ContainsFunc(stages(), func(s stage) bool { return s.name == f.stage }) {
+				t.Errorf("there is no stage %s", f.stage)
 			}
 		})
 	}
 }
 
-func TestAnEditThatDoesNotFitIsAnError(t *testing.T) {
+func TestEdit_ErrorWhenTextIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/a.yaml", []byte("one:\n  x: 1\ntwo:\n  x: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -60,14 +60,14 @@ func TestAnEditThatDoesNotFitIsAnError(t *testing.T) {
 	}
 }
 
-func TestALieIsAboutOnePathAndStatus(t *testing.T) {
+func TestTamperResponse_MatchesPathAndStatus(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"true":1}`)
 	}))
 	defer server.Close()
 	change := func(*http.Response, map[string]any) map[string]any { return map[string]any{"false": 0} }
 	for path, want := range map[string]string{"/a/b": `{"false":0}`, "/b": `{"true":1}`} {
-		client := http.Client{Transport: liar{directly(), answering("/a/", http.StatusOK, change)}}
+		client := http.Client{Transport: tamperingTransport{directTransport(), tamperResponse("/a/", http.StatusOK, change)}}
 		answer, err := client.Get(server.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestALieIsAboutOnePathAndStatus(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", path, text, err, want)
 		}
 	}
-	client := http.Client{Transport: liar{directly(), answering("/", http.StatusNotFound, change)}}
+	client := http.Client{Transport: tamperingTransport{directTransport(), tamperResponse("/", http.StatusNotFound, change)}}
 	answer, err := client.Get(server.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 
 // lint holds the documents to the rules in openapi/redocly.yaml and
 // openapi/spectral.yaml.
-func (h *house) lint(ctx context.Context) (string, error) {
+func (h *testEnvironment) lint(ctx context.Context) (string, error) {
 	output, err := h.toolOutput(ctx, "lint", nil, filepath.Join(h.root, "scripts", "lint-documents"), h.openapi)
 	return summaryOf(output), err
 }

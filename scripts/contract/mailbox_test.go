@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestTheNewestMailsTokenIsFound(t *testing.T) {
+func TestMailbox_FindsNewestToken(t *testing.T) {
 	m := mailbox{t.TempDir()}
 	for name, text := range map[string]string{
 		"20260101T000000-a.eml": "From: svc\r\nTo: ada@example.com\r\n\r\nhttp://x/account/verify-email#token=old\r\n",

@@ -39,14 +39,14 @@ func main() {
 // stages are what a run consists of, in this order.
 func stages() []stage {
 	return []stage{
-		{name: "lint", run: (*house).lint},
-		{name: "released", run: (*house).released},
-		{name: "examples", run: (*house).examples, live: true},
-		{name: "schemathesis", run: (*house).schemathesis, live: true},
-		{name: "sdks", run: (*house).sdks, live: true},
-		{name: "tests", run: (*house).tests},
-		{name: "seen", run: (*house).seen},
-		{name: "faults", run: (*house).faults, live: true},
+		{name: "lint", run: (*testEnvironment).lint},
+		{name: "released", run: (*testEnvironment).released},
+		{name: "examples", run: (*testEnvironment).examples, live: true},
+		{name: "schemathesis", run: (*testEnvironment).schemathesis, live: true},
+		{name: "sdks", run: (*testEnvironment).sdks, live: true},
+		{name: "tests", run: (*testEnvironment).tests},
+		{name: "seen", run: (*testEnvironment).seen},
+		{name: "faults", run: (*testEnvironment).faults, live: true},
 	}
 }
 
@@ -61,12 +61,12 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	h, err := newHouse(*examples)
+	h, err := newTestEnvironment(*examples)
 	if err != nil {
 		return err
 	}
 	if *only == "" {
-		if err := os.RemoveAll(h.seenDir); err != nil {
+		if err := os.RemoveAll(h.observationsDir); err != nil {
 			return err
 		}
 	}
@@ -104,8 +104,8 @@ func choose(all []stage, names string) ([]stage, error) {
 	return chosen, nil
 }
 
-// newHouse prepares the directories. The process's own judges record, too.
-func newHouse(examples int) (*house, error) {
+// newTestEnvironment prepares the directories. The process's own judges record, too.
+func newTestEnvironment(examples int) (*testEnvironment, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, err
@@ -114,11 +114,11 @@ func newHouse(examples int) (*house, error) {
 		return nil, fmt.Errorf("run it in the root of the repository: %w", err)
 	}
 	kept := filepath.Join(root, "bin", "contract")
-	h := &house{
-		root: root, openapi: filepath.Join(root, "openapi"), kept: kept, seenDir: filepath.Join(kept, "seen"),
+	h := &testEnvironment{
+		root: root, openapi: filepath.Join(root, "openapi"), outputDir: kept, observationsDir: filepath.Join(kept, "seen"),
 		randomExamples: examples, proxies: &proxies{},
 	}
-	if err := os.MkdirAll(h.kept, 0o755); err != nil {
+	if err := os.MkdirAll(h.outputDir, 0o755); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"cloud", "worker"} {
@@ -126,5 +126,5 @@ func newHouse(examples int) (*house, error) {
 			return nil, err
 		}
 	}
-	return h, os.Setenv(contracttest.SeenVariable, h.seenDir)
+	return h, os.Setenv(contracttest.ObservationsVariable, h.observationsDir)
 }

@@ -18,7 +18,7 @@ func names(chosen []stage) string {
 	return strings.Join(all, " ")
 }
 
-func TestStagesAreChosenInTheirOwnOrder(t *testing.T) {
+func TestChoose_KeepsStageOrder(t *testing.T) {
 	all := []stage{{name: "a"}, {name: "b"}, {name: "c"}}
 	for given, want := range map[string]string{"": "a b c", "c,a": "a c", "b": "b"} {
 		chosen, err := choose(all, given)
@@ -33,12 +33,12 @@ func TestStagesAreChosenInTheirOwnOrder(t *testing.T) {
 	}
 }
 
-func TestAStageThatFailsKeepsNoOtherFromRunning(t *testing.T) {
-	passes := func(*house, context.Context) (string, error) { return "did it", nil }
-	fails := func(*house, context.Context) (string, error) { return "tried", errors.New("no luck") }
-	results := new(house).runStages(t.Context(), []stage{{name: "first", run: fails}, {name: "second", run: passes}})
+func TestRunStages_ContinuesAfterFailure(t *testing.T) {
+	passes := func(*testEnvironment, context.Context) (string, error) { return "did it", nil }
+	fails := func(*testEnvironment, context.Context) (string, error) { return "tried", errors.New("no luck") }
+	results := new(testEnvironment).runStages(t.Context(), []stage{{name: "first", run: fails}, {name: "second", run: passes}})
 	for i := range results {
-		results[i].took = time.Second
+		results[i].duration = time.Second
 	}
 	want := "STAGE   WHAT IT DID  TOOK   RESULT\n" +
 		"first   tried        1.0 s  FAILED\n" +
@@ -49,11 +49,14 @@ func TestAStageThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheContextEndsTheRun(t *testing.T) {
+func TestRunStages_StopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	ends := func(*house, context.Context) (string, error) { cancel(); return "", ctx.Err() }
-	never := func(*house, context.Context) (string, error) { t.Error("the second stage ran"); return "", nil }
-	if results := new(house).runStages(ctx, []stage{{name: "first", run: ends}, {name: "second", run: never}}); len(results) != 1 {
+	ends := func(*testEnvironment, context.Context) (string, error) { cancel(); return "", ctx.Err() }
+	never := func(*testEnvironment, context.Context) (string, error) {
+		t.Error("the second stage ran")
+		return "", nil
+	}
+	if results := new(testEnvironment).runStages(ctx, []stage{{name: "first", run: ends}, {name: "second", run: never}}); len(results) != 1 {
 		t.Errorf("%d results", len(results))
 	}
 }

@@ -40,9 +40,9 @@ type proxy struct {
 	done   chan struct{}
 }
 
-// stand opens a proxy on a free port of the loopback. What it passes on goes to
+// start opens a proxy on a free port of the loopback. What it passes on goes to
 // the target, once that listens, through base.
-func (p *proxies) stand(ctx context.Context, document contracttest.Document, target *url.URL, base http.RoundTripper) (*proxy, error) {
+func (p *proxies) start(ctx context.Context, document contracttest.Document, target *url.URL, base http.RoundTripper) (*proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -51,12 +51,12 @@ func (p *proxies) stand(ctx context.Context, document contracttest.Document, tar
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host // the servers compare it with Origin
-			r.Out.Header.Set("X-Forwarded-For", cmp.Or(r.In.Header.Get("X-Forwarded-For"), p.nextClient()))
-			r.Out = r.Out.WithContext(contracttest.Deliberate(contracttest.Undocumented(r.Out.Context())))
+			r.Out.Header.Set("X-Forwarded-For", cmp.Or(r.In.Header.Get("X-Forwarded-For"), p.nextClientIP()))
+			r.Out = r.Out.WithContext(contracttest.AllowInvalidRequest(contracttest.AllowUndocumentedRoute(r.Out.Context())))
 		},
-		Transport:     contracttest.NewJudge(document).Transport(base, p.judge),
+		Transport:     contracttest.NewValidator(document).Transport(base, p.record),
 		FlushInterval: -1,
-		ErrorHandler:  p.unanswered,
+		ErrorHandler:  p.noteUnanswered,
 		ErrorLog:      log.New(io.Discard, "", 0), // the handler has it
 	}
 	s := &proxy{
@@ -76,19 +76,19 @@ func (s *proxy) close() {
 	<-s.done
 }
 
-// directly is a transport that no environment sends elsewhere.
-func directly() *http.Transport {
+// directTransport is a transport that no environment sends elsewhere.
+func directTransport() *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true
 	transport.MaxIdleConnsPerHost = 32
 	return transport
 }
 
-// nextClient is the address that a request comes from, as the servers see it: a
+// nextClientIP is the address that a request comes from, as the servers see it: a
 // new one each time where it doesn't say, of a network for such tests (RFC 2544).
 // The limits per client address have tests of their own, and would keep the
 // stages from everything behind them.
-func (p *proxies) nextClient() string {
+func (p *proxies) nextClientIP() string {
 	const hosts = 1 << 17 // of 198.18.0.0/15
 	first := binary.BigEndian.Uint32([]byte{198, 18, 0, 0})
 	var address [4]byte
@@ -96,7 +96,7 @@ func (p *proxies) nextClient() string {
 	return netip.AddrFrom4(address).String()
 }
 
-func (p *proxies) judge(x *contracttest.Exchange) {
+func (p *proxies) record(x *contracttest.Exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exchanges++
@@ -105,8 +105,8 @@ func (p *proxies) judge(x *contracttest.Exchange) {
 	}
 }
 
-// unanswered is told of a request that a server has not answered.
-func (p *proxies) unanswered(w http.ResponseWriter, r *http.Request, err error) {
+// noteUnanswered is told of a request that a server has not answered.
+func (p *proxies) noteUnanswered(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		p.mu.Lock()
 		p.reports = append(p.reports, fmt.Sprintf("contract: %s %s got no answer: %v", r.Method, r.URL.EscapedPath(), err))
@@ -115,17 +115,17 @@ func (p *proxies) unanswered(w http.ResponseWriter, r *http.Request, err error) 
 	http.Error(w, "the server did not answer", http.StatusBadGateway)
 }
 
-// soFar is how much passed since judged was called last, and how much of it was
+// progress is how much passed since judged was called last, and how much of it was
 // wrong.
-func (p *proxies) soFar() (exchanges, departures int) {
+func (p *proxies) progress() (exchanges, departures int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.exchanges, len(p.reports)
 }
 
-// judged is what passed since it was asked last, and what was wrong with it. The
+// takeFindings is what passed since it was asked last, and what was wrong with it. The
 // whole of the findings goes to a file of the stage.
-func (p *proxies) judged(dir, stage string) (exchanges int, err error) {
+func (p *proxies) takeFindings(dir, stage string) (exchanges int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	exchanges, reports := p.exchanges, p.reports
@@ -140,12 +140,12 @@ func (p *proxies) judged(dir, stage string) (exchanges int, err error) {
 	if err := os.WriteFile(file, []byte(strings.Join(reports, "\n")+"\n"), 0o600); err != nil {
 		return exchanges, err
 	}
-	return exchanges, fmt.Errorf("%d exchanges depart from the documents, see %s:\n%s", len(reports), file, digest(reports, 10))
+	return exchanges, fmt.Errorf("%d exchanges depart from the documents, see %s:\n%s", len(reports), file, summarizeReports(reports, 10))
 }
 
-// digest is the first of each kind of report, and how many of it there are. Of
+// summarizeReports is the first of each kind of report, and how many of it there are. Of
 // one kind are those with the same first finding about the same operation.
-func digest(reports []string, most int) string {
+func summarizeReports(reports []string, most int) string {
 	count := map[string]int{}
 	var kinds []string
 	for _, report := range reports {

@@ -21,8 +21,8 @@ type petDocument struct{ spec *openapi3.T }
 
 func (d petDocument) T() *openapi3.T { return d.spec }
 
-// before puts a proxy before a server and returns its address.
-func before(t *testing.T, p *proxies, server http.Handler) string {
+// startProxy puts a proxy before a server and returns its address.
+func startProxy(t *testing.T, p *proxies, server http.Handler) string {
 	t.Helper()
 	upstream := httptest.NewServer(server)
 	t.Cleanup(upstream.Close)
@@ -30,7 +30,7 @@ func before(t *testing.T, p *proxies, server http.Handler) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stood, err := p.stand(t.Context(), petDocument{loadPets(t)}, target, directly())
+	stood, err := p.start(t.Context(), petDocument{loadPets(t)}, target, directTransport())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +56,9 @@ func get(t *testing.T, address string) (status int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-func TestAProxyJudgesWhatPasses(t *testing.T) {
+func TestProxy_ChecksExchanges(t *testing.T) {
 	p, dir := &proxies{}, t.TempDir()
-	at := before(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	at := startProxy(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/pets/1":
 			w.WriteHeader(http.StatusNoContent)
@@ -76,7 +76,7 @@ func TestAProxyJudgesWhatPasses(t *testing.T) {
 		t.Errorf("the answer was changed to %d", status)
 	}
 	get(t, at+"/pets/2")
-	exchanges, err := p.judged(dir, "try")
+	exchanges, err := p.takeFindings(dir, "try")
 	if exchanges != 4 || err == nil {
 		t.Fatalf("%d exchanges, %v", exchanges, err)
 	}
@@ -91,7 +91,7 @@ func TestAProxyJudgesWhatPasses(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "try.findings.log")); err != nil || strings.Count(string(text), "contract: GET") != 3 {
 		t.Errorf("the file has %q, %v", text, err)
 	}
-	if exchanges, err := p.judged(dir, "try"); exchanges != 0 || err != nil {
+	if exchanges, err := p.takeFindings(dir, "try"); exchanges != 0 || err != nil {
 		t.Errorf("asked again: %d exchanges, %v", exchanges, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "try.findings.log")); err == nil {
@@ -99,8 +99,8 @@ func TestAProxyJudgesWhatPasses(t *testing.T) {
 	}
 }
 
-func TestEachRequestHasAClientAddressOfItsOwn(t *testing.T) {
-	at := before(t, &proxies{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func TestProxy_ClientAddressPerRequest(t *testing.T) {
+	at := startProxy(t, &proxies{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("X-Forwarded-For")+" "+r.Host)
 	}))
 	found := map[string]bool{}
@@ -120,8 +120,8 @@ func TestEachRequestHasAClientAddressOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestASocketPassesTheProxy(t *testing.T) {
-	at := before(t, &proxies{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func TestProxy_ForwardsWebSocket(t *testing.T) {
+	at := startProxy(t, &proxies{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := ws.Accept(w, r, ws.Options{})
 		if err != nil {
 			return
@@ -132,13 +132,13 @@ func TestASocketPassesTheProxy(t *testing.T) {
 			_ = conn.Write(r.Context(), kind, append([]byte("heard "), message...))
 		}
 	}))
-	heard, err := talk(t.Context(), "ws"+strings.TrimPrefix(at, "http")+"/socket", "hello")
+	heard, err := exchange(t.Context(), "ws"+strings.TrimPrefix(at, "http")+"/socket", "hello")
 	if err != nil || heard != "heard hello" {
 		t.Errorf("heard %q, %v", heard, err)
 	}
 }
 
-func talk(ctx context.Context, address, words string) (string, error) {
+func exchange(ctx context.Context, address, words string) (string, error) {
 	conn, err := ws.Dial(ctx, address, nil, ws.Options{})
 	if err != nil {
 		return "", err
@@ -151,13 +151,13 @@ func talk(ctx context.Context, address, words string) (string, error) {
 	return string(message), err
 }
 
-func TestAServerThatDoesNotAnswerIsAFinding(t *testing.T) {
+func TestProxy_ReportsUnansweredRequest(t *testing.T) {
 	p := &proxies{}
-	at := before(t, p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	at := startProxy(t, p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	if status, _ := get(t, at+"/pets/1"); status != http.StatusBadGateway {
 		t.Errorf("the answer was %d", status)
 	}
-	if _, err := p.judged(t.TempDir(), "try"); err == nil || !strings.Contains(err.Error(), "GET /pets/1 got no answer") {
+	if _, err := p.takeFindings(t.TempDir(), "try"); err == nil || !strings.Contains(err.Error(), "GET /pets/1 got no answer") {
 		t.Errorf("found %v", err)
 	}
 }

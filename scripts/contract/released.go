@@ -12,20 +12,20 @@ import (
 // released compares the documents with the last released ones, in
 // openapi/released. What breaks clients fails, unless the major version has
 // grown; so does what is new, unless the minor version has.
-func (h *house) released(ctx context.Context) (summary string, err error) {
-	program, err := releases.BuildOasdiff(ctx, h.root, h.kept)
+func (h *testEnvironment) released(ctx context.Context) (summary string, err error) {
+	program, err := releases.BuildOasdiff(ctx, h.root, h.outputDir)
 	if err != nil {
 		return "", err
 	}
 	summary, err = releases.Comparer{
 		Documents: os.DirFS(h.openapi), Released: filepath.Join(h.openapi, "released"),
-		Oasdiff: program, Work: filepath.Join(h.kept, "released"),
+		Oasdiff: program, Work: filepath.Join(h.outputDir, "released"),
 	}.Run(ctx)
 	log := summary
 	if err != nil {
 		log = err.Error()
 	}
-	if failed := os.WriteFile(filepath.Join(h.kept, "released.log"), []byte(log+"\n"), 0o644); failed != nil && err == nil {
+	if failed := os.WriteFile(filepath.Join(h.outputDir, "released.log"), []byte(log+"\n"), 0o644); failed != nil && err == nil {
 		err = fmt.Errorf("keep the log: %w", failed)
 	}
 	return summary, err

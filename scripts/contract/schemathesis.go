@@ -8,7 +8,7 @@ import (
 
 // schemathesis makes requests up from the documents, right and wrong ones, and
 // holds the answers to them.
-func (h *house) schemathesis(ctx context.Context) (string, error) {
+func (h *testEnvironment) schemathesis(ctx context.Context) (string, error) {
 	if h.only != "" {
 		return h.schemathesisOf(ctx, h.only)
 	}
@@ -16,14 +16,14 @@ func (h *house) schemathesis(ctx context.Context) (string, error) {
 }
 
 // schemathesisOf is about a single operation of the cloud.
-func (h *house) schemathesisOf(ctx context.Context, operationID string) (string, error) {
+func (h *testEnvironment) schemathesisOf(ctx context.Context, operationID string) (string, error) {
 	folder := filepath.Join(h.root, "scripts", "contract")
 	if err := h.tool(ctx, "venv", nil, filepath.Join(folder, "venv")); err != nil {
 		return "", err
 	}
-	environment := append(h.environment(), "CONTRACT_SEED=1", "PYTHONDONTWRITEBYTECODE=1")
+	environment := append(h.toolEnvironment(), "CONTRACT_SEED=1", "PYTHONDONTWRITEBYTECODE=1")
 	err := h.tool(ctx, "schemathesis", environment, filepath.Join(h.root, "bin", "venv", "bin", "python"),
-		filepath.Join(folder, "schemathesis", "one.py"), "cloud", h.kept, "--include-operation-id", operationID,
+		filepath.Join(folder, "schemathesis", "one.py"), "cloud", h.outputDir, "--include-operation-id", operationID,
 		"--phases", "examples,coverage,fuzzing") // a single operation has no links to follow
 	return strconv.Itoa(h.randomExamples) + " examples of " + operationID, err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // sdks has an SDK generated in each language and the same scenario run with it.
-func (h *house) sdks(ctx context.Context) (string, error) {
+func (h *testEnvironment) sdks(ctx context.Context) (string, error) {
 	found, err := filepath.Glob(filepath.Join(h.root, "scripts", "contract", "sdk", "*", "run"))
 	if err != nil {
 		return "", err

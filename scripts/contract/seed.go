@@ -19,30 +19,30 @@ type seed struct {
 	Slug      string `json:"organizationSlug"`
 	WorkerKey string `json:"workerKey"`
 
-	RevokedKey string   `json:"revokedKey"`
-	Owner      *person  `json:"owner"`
-	Admin      *person  `json:"admin"`
-	Member     *person  `json:"member"`
-	Stranger   stranger `json:"stranger"`
-	Full       tenant   `json:"full"` // the owner's, too; each of its slots is taken
+	RevokedKey string    `json:"revokedKey"`
+	Owner      *user     `json:"owner"`
+	Admin      *user     `json:"admin"`
+	Member     *user     `json:"member"`
+	OtherUser  otherUser `json:"stranger"`
+	Full       tenant    `json:"full"` // the owner's, too; each of its slots is taken
 
 	BrowserVersion int32  `json:"browserVersion"`
 	MailDir        string `json:"mailDir"` // where the cloud leaves its mail
 }
 
-// stranger is somebody with an organization, who has nothing to do with the
+// otherUser is somebody with an organization, who has nothing to do with the
 // others.
-type stranger struct {
-	*person
+type otherUser struct {
+	*user
 	tenant
 }
 
-// plant makes everything, and has a worker started as soon as there is a key for
+// create makes everything, and has a worker started as soon as there is a key for
 // it.
-func (p *planter) plant(ctx context.Context, startWorker func(ctx context.Context, organizationKey, workerKey string) error) (*seed, error) {
+func (p *seeder) create(ctx context.Context, startWorker func(ctx context.Context, organizationKey, workerKey string) error) (*seed, error) {
 	s := &seed{CloudURL: p.cloudURL, WorkerURL: p.workerURL, WorkerKey: "wrk_" + strings.ToLower(rand.Text())}
 	var err error
-	if s.Owner, err = p.newPerson(ctx, "Owner"); err != nil {
+	if s.Owner, err = p.newUser(ctx, "Owner"); err != nil {
 		return nil, err
 	}
 	if err := p.verify(ctx, s.Owner); err != nil { // it makes more than one organization
@@ -60,7 +60,7 @@ func (p *planter) plant(ctx context.Context, startWorker func(ctx context.Contex
 	if s.ProfileID, err = p.newProfile(ctx, s.Owner, s.BrowserVersion); err != nil {
 		return nil, err
 	}
-	for _, rest := range []func(context.Context, *seed) error{p.describe, p.people, p.fill} {
+	for _, rest := range []func(context.Context, *seed) error{p.createRevokedKey, p.createUsers, p.createFullOrganization} {
 		if err := rest(ctx, s); err != nil {
 			return nil, err
 		}
@@ -68,12 +68,12 @@ func (p *planter) plant(ctx context.Context, startWorker func(ctx context.Contex
 	return s, nil
 }
 
-func (p *planter) newestBrowser(ctx context.Context, workerKey string) (int32, error) {
+func (p *seeder) newestBrowser(ctx context.Context, workerKey string) (int32, error) {
 	worker, err := p.worker(workerKey)
 	if err != nil {
 		return 0, err
 	}
-	installed, err := success(worker.ListBrowserVersionsWithResponse(ctx))
+	installed, err := requireSuccess(worker.ListBrowserVersionsWithResponse(ctx))
 	if err != nil {
 		return 0, fmt.Errorf("list the browsers: %w", err)
 	}
@@ -83,10 +83,10 @@ func (p *planter) newestBrowser(ctx context.Context, workerKey string) (int32, e
 	return installed.JSON200.Data.Versions[0], nil
 }
 
-// describe finds the organization's slug, and makes a key that opens nothing
+// createRevokedKey finds the organization's slug, and makes a key that opens nothing
 // any more.
-func (p *planter) describe(ctx context.Context, s *seed) error {
-	organization, err := success(s.Owner.api.GetOrganizationWithResponse(ctx, s.OrganizationID))
+func (p *seeder) createRevokedKey(ctx context.Context, s *seed) error {
+	organization, err := requireSuccess(s.Owner.api.GetOrganizationWithResponse(ctx, s.OrganizationID))
 	if err != nil {
 		return fmt.Errorf("read the organization: %w", err)
 	}
@@ -95,41 +95,41 @@ func (p *planter) describe(ctx context.Context, s *seed) error {
 	if s.RevokedKey, id, err = p.newKey(ctx, s.Owner, s.OrganizationID); err != nil {
 		return err
 	}
-	_, err = success(s.Owner.api.RevokeApiKeyWithResponse(ctx, s.OrganizationID, id))
+	_, err = requireSuccess(s.Owner.api.RevokeApiKeyWithResponse(ctx, s.OrganizationID, id))
 	return err
 }
 
-// people makes the organization's members, and a stranger.
-func (p *planter) people(ctx context.Context, s *seed) (err error) {
+// createUsers makes the organization's members, and a stranger.
+func (p *seeder) createUsers(ctx context.Context, s *seed) (err error) {
 	if s.Admin, err = p.newMember(ctx, s.Owner, s.OrganizationID, "admin"); err != nil {
 		return err
 	}
 	if s.Member, err = p.newMember(ctx, s.Owner, s.OrganizationID, "member"); err != nil {
 		return err
 	}
-	if s.Stranger.person, err = p.newPerson(ctx, "Stranger"); err != nil {
+	if s.OtherUser.user, err = p.newUser(ctx, "Stranger"); err != nil {
 		return err
 	}
-	if err := p.verify(ctx, s.Stranger.person); err != nil {
+	if err := p.verify(ctx, s.OtherUser.user); err != nil {
 		return err
 	}
-	if s.Stranger.tenant, err = p.newTenant(ctx, s.Stranger.person, "Foreign Parts", "free"); err != nil {
+	if s.OtherUser.tenant, err = p.newTenant(ctx, s.OtherUser.user, "Foreign Parts", "free"); err != nil {
 		return err
 	}
-	s.Stranger.ProfileID, err = p.newProfile(ctx, s.Stranger.person, s.BrowserVersion)
+	s.OtherUser.ProfileID, err = p.newProfile(ctx, s.OtherUser.user, s.BrowserVersion)
 	return err
 }
 
-// fill makes an organization whose every slot is taken. The owner's active one
+// createFullOrganization makes an organization whose every slot is taken. The owner's active one
 // is the first again in the end.
-func (p *planter) fill(ctx context.Context, s *seed) (err error) {
+func (p *seeder) createFullOrganization(ctx context.Context, s *seed) (err error) {
 	if s.Full, err = p.newTenant(ctx, s.Owner, "Full House", "free"); err != nil {
 		return err
 	}
 	if s.Full.ProfileID, err = p.newProfile(ctx, s.Owner, s.BrowserVersion); err != nil {
 		return err
 	}
-	stats, err := success(s.Owner.api.GetProfileStatsWithResponse(ctx))
+	stats, err := requireSuccess(s.Owner.api.GetProfileStatsWithResponse(ctx))
 	if err != nil {
 		return err
 	}
@@ -142,6 +142,6 @@ func (p *planter) fill(ctx context.Context, s *seed) (err error) {
 			return fmt.Errorf("take a slot: %w", err)
 		}
 	}
-	_, err = success(s.Owner.api.ActivateOrganizationWithResponse(ctx, s.OrganizationID))
+	_, err = requireSuccess(s.Owner.api.ActivateOrganizationWithResponse(ctx, s.OrganizationID))
 	return err
 }

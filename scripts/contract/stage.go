@@ -12,34 +12,34 @@ import (
 // stage is one way of holding the documents to what they describe.
 type stage struct {
 	name string
-	run  func(*house, context.Context) (summary string, err error)
+	run  func(*testEnvironment, context.Context) (summary string, err error)
 	live bool // whether it needs the servers
 }
 
 // result is how a stage went.
 type result struct {
-	stage   string
-	summary string
-	took    time.Duration
-	err     error
+	stage    string
+	summary  string
+	duration time.Duration
+	err      error
 }
 
 func (r result) failed() bool { return r.err != nil }
 
 // runStages runs one stage after the other. One that fails does not keep the
 // next ones from running; the end of the context does.
-func (h *house) runStages(ctx context.Context, chosen []stage) []result {
+func (h *testEnvironment) runStages(ctx context.Context, chosen []stage) []result {
 	var results []result
 	for _, s := range chosen {
-		say("%s", s.name)
+		logf("%s", s.name)
 		began := time.Now()
 		summary, err := h.runStage(ctx, s)
-		r := result{stage: s.name, summary: summary, took: time.Since(began), err: err}
+		r := result{stage: s.name, summary: summary, duration: time.Since(began), err: err}
 		results = append(results, r)
 		if r.failed() {
-			say("%s FAILED after %s: %v", s.name, seconds(r.took), r.err)
+			logf("%s FAILED after %s: %v", s.name, seconds(r.duration), r.err)
 		} else {
-			say("%s passed after %s: %s", s.name, seconds(r.took), r.summary)
+			logf("%s passed after %s: %s", s.name, seconds(r.duration), r.summary)
 		}
 		if ctx.Err() != nil {
 			break
@@ -50,23 +50,23 @@ func (h *house) runStages(ctx context.Context, chosen []stage) []result {
 
 // runStage gives a live stage servers and data that no stage before it has
 // changed, and fails it for what the proxies found meanwhile.
-func (h *house) runStage(ctx context.Context, s stage) (string, error) {
+func (h *testEnvironment) runStage(ctx context.Context, s stage) (string, error) {
 	if !s.live {
 		return s.run(h, ctx)
 	}
-	if err := h.open(ctx); err != nil {
+	if err := h.startServers(ctx); err != nil {
 		return "", fmt.Errorf("start the servers: %w", err)
 	}
-	quiet := h.tellProgress(s.name)
+	quiet := h.reportProgress(s.name)
 	summary, err := s.run(h, ctx)
 	quiet()
-	exchanges, departures := h.proxies.judged(h.kept, s.name)
-	return fmt.Sprintf("%s; %d exchanges judged", summary, exchanges), errors.Join(err, departures, h.alive())
+	exchanges, departures := h.proxies.takeFindings(h.outputDir, s.name)
+	return fmt.Sprintf("%s; %d exchanges judged", summary, exchanges), errors.Join(err, departures, h.requireRunning())
 }
 
-// tellProgress says once a minute how far a stage is, until the function that
+// reportProgress says once a minute how far a stage is, until the function that
 // it returns is called.
-func (h *house) tellProgress(stage string) (quiet func()) {
+func (h *testEnvironment) reportProgress(stage string) (quiet func()) {
 	began, ticker := time.Now(), time.NewTicker(time.Minute)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -74,8 +74,8 @@ func (h *house) tellProgress(stage string) (quiet func()) {
 		for {
 			select {
 			case <-ticker.C:
-				exchanges, departures := h.proxies.soFar()
-				say("%s: after %s, %d exchanges judged, %d of them wrong", stage, time.Since(began).Round(time.Second), exchanges, departures)
+				exchanges, departures := h.proxies.progress()
+				logf("%s: after %s, %d exchanges judged, %d of them wrong", stage, time.Since(began).Round(time.Second), exchanges, departures)
 			case <-stop:
 				return
 			}
@@ -95,12 +95,12 @@ func table(results []result) string {
 	_, _ = fmt.Fprintln(w, "STAGE\tWHAT IT DID\tTOOK\tRESULT")
 	var total time.Duration
 	for _, r := range results {
-		total += r.took
+		total += r.duration
 		verdict := "passed"
 		if r.failed() {
 			verdict = "FAILED"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.stage, r.summary, seconds(r.took), verdict)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.stage, r.summary, seconds(r.duration), verdict)
 	}
 	_, _ = fmt.Fprintf(w, "\t\t%s\t\n", seconds(total))
 	_ = w.Flush() // a strings.Builder does not fail
@@ -109,4 +109,4 @@ func table(results []result) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-func say(format string, args ...any) { fmt.Printf("• "+format+"\n", args...) }
+func logf(format string, args ...any) { fmt.Printf("• "+format+"\n", args...) }

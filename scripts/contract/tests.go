@@ -8,7 +8,7 @@ import (
 
 // tests runs the tests whose clients hold every exchange to the documents, for
 // what they see of them.
-func (h *house) tests(ctx context.Context) (string, error) {
+func (h *testEnvironment) tests(ctx context.Context) (string, error) {
 	output, err := h.toolOutput(ctx, "tests", nil, "go", "test", "-count=1", "-timeout=12m",
 		"./cloud/internal/app", "./cloud/internal/rest", "./worker/internal/app", "./worker/internal/rest")
 	return fmt.Sprintf("%d packages of tests", strings.Count("\n"+output, "\nok ")), err

@@ -23,14 +23,14 @@ const toolGrace = 10 * time.Second
 // tool runs a program, in the root of the repository, with its output in
 // bin/contract/<log>.log; the end of that is in the error when it fails. With
 // the context it and everything that it has started end.
-func (h *house) tool(ctx context.Context, log string, environment []string, program string, args ...string) error {
+func (h *testEnvironment) tool(ctx context.Context, log string, environment []string, program string, args ...string) error {
 	_, err := h.toolOutput(ctx, log, environment, program, args...)
 	return err
 }
 
 // toolOutput returns what the program wrote to its standard output, too.
-func (h *house) toolOutput(ctx context.Context, log string, environment []string, program string, args ...string) (string, error) {
-	name := filepath.Join(h.kept, log+".log")
+func (h *testEnvironment) toolOutput(ctx context.Context, log string, environment []string, program string, args ...string) (string, error) {
+	name := filepath.Join(h.outputDir, log+".log")
 	file, err := os.Create(name)
 	if err != nil {
 		return "", err
@@ -60,8 +60,8 @@ func (h *house) toolOutput(ctx context.Context, log string, environment []string
 
 // external runs scripts/contract/<path>/run with what it needs to know of the
 // servers, and returns the rest of the last line "summary: ...".
-func (h *house) external(ctx context.Context, log, path string) (string, error) {
-	output, err := h.toolOutput(ctx, log, h.environment(), filepath.Join(h.root, "scripts", "contract", path, "run"))
+func (h *testEnvironment) external(ctx context.Context, log, path string) (string, error) {
+	output, err := h.toolOutput(ctx, log, h.toolEnvironment(), filepath.Join(h.root, "scripts", "contract", path, "run"))
 	summary := summaryOf(output)
 	if err == nil && summary == "" {
 		err = fmt.Errorf("%s/run did not end with a line \"summary: ...\"", path)
@@ -69,8 +69,8 @@ func (h *house) external(ctx context.Context, log, path string) (string, error) 
 	return summary, err
 }
 
-// environment is what programs of a stage get to know.
-func (h *house) environment() []string {
+// toolEnvironment is what programs of a stage get to know.
+func (h *testEnvironment) toolEnvironment() []string {
 	return []string{
 		"CLOUD_URL=" + h.seed.CloudURL, "WORKER_URL=" + h.seed.WorkerURL, "SEED=" + h.seedFile(),
 		"CONTRACT_EXAMPLES=" + strconv.Itoa(h.randomExamples),

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-func TestTheSummaryIsTheLastLine(t *testing.T) {
+func TestSummaryOf_LastLine(t *testing.T) {
 	for output, want := range map[string]string{
 		"a\nsummary: 3 of 3\n":           "3 of 3",
 		"summary: early\nmore\n":         "",
@@ -26,20 +26,20 @@ func TestTheSummaryIsTheLastLine(t *testing.T) {
 	}
 }
 
-func TestAToolsOutputIsKeptAndShownWhenItFails(t *testing.T) {
-	h := &house{root: t.TempDir(), kept: t.TempDir()}
+func TestTool_ErrorHasOutput(t *testing.T) {
+	h := &testEnvironment{root: t.TempDir(), outputDir: t.TempDir()}
 	output, err := h.toolOutput(t.Context(), "try", []string{"NAME=Ada"}, "/bin/sh", "-c", `echo "hello $NAME"; echo problem >&2; exit 3`)
 	if output != "hello Ada\n" || err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "problem") {
 		t.Errorf("output %q, error %v", output, err)
 	}
-	text, err := os.ReadFile(filepath.Join(h.kept, "try.log"))
+	text, err := os.ReadFile(filepath.Join(h.outputDir, "try.log"))
 	if err != nil || !strings.Contains(string(text), "hello Ada\n") || !strings.Contains(string(text), "problem\n") {
 		t.Errorf("the log is %q, %v", text, err)
 	}
 }
 
-func TestAToolThatLeavesSomethingBehindFails(t *testing.T) {
-	h := &house{root: t.TempDir(), kept: t.TempDir()}
+func TestTool_FailsOnLeftoverProcesses(t *testing.T) {
+	h := &testEnvironment{root: t.TempDir(), outputDir: t.TempDir()}
 	output, err := h.toolOutput(t.Context(), "try", nil, "/bin/sh", "-c", `sleep 100 >/dev/null 2>&1 & echo $!`)
 	if err == nil || !strings.Contains(err.Error(), "left processes behind") {
 		t.Errorf("error %v", err)
@@ -47,8 +47,8 @@ func TestAToolThatLeavesSomethingBehindFails(t *testing.T) {
 	isGone(t, output)
 }
 
-func TestAToolEndsWithEverythingItStarted(t *testing.T) {
-	h := &house{root: t.TempDir(), kept: t.TempDir()}
+func TestTool_EndsProcessGroup(t *testing.T) {
+	h := &testEnvironment{root: t.TempDir(), outputDir: t.TempDir()}
 	ctx, cancel := context.WithCancel(t.Context())
 	began := time.Now()
 	pidFile := filepath.Join(h.root, "pid")

@@ -27,7 +27,7 @@ func edited(t *testing.T, edits ...edit) fstest.MapFS {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text = itsVersion.ReplaceAll(text, []byte("${1}1.0.0"))
+		text = versionPattern.ReplaceAll(text, []byte("${1}1.0.0"))
 		for _, e := range edits {
 			if e.file != name {
 				continue
@@ -47,8 +47,8 @@ func at(version string) edit {
 	return edit{"cloud.yaml", "  version: 1.0.0\n", "  version: " + version + "\n"}
 }
 
-// itsVersion is the first version in a document, info.version.
-var itsVersion = regexp.MustCompile(`(?s)^(.*?\n  version: )[0-9.]+`)
+// versionPattern is the first version in a document, info.version.
+var versionPattern = regexp.MustCompile(`(?s)^(.*?\n  version: )[0-9.]+`)
 
 // build makes the program that compares, where make contract has it, too.
 func build(t *testing.T) string {
@@ -64,9 +64,9 @@ func build(t *testing.T) string {
 	return program
 }
 
-// TestWhatChangesNeedsItsVersion compares copies of the documents, each changed
+// TestCompare_RequiresVersionBump compares copies of the documents, each changed
 // in one way, with the documents as they are.
-func TestWhatChangesNeedsItsVersion(t *testing.T) {
+func TestCompare_RequiresVersionBump(t *testing.T) {
 	oasdiff := build(t)
 	released := t.TempDir()
 	if _, err := releases.Write(t.Context(), edited(t), released, false); err != nil {
@@ -117,7 +117,7 @@ func assertVerdict(t *testing.T, err error, wants, tells string) {
 	}
 }
 
-func TestAReleaseIsThereForGood(t *testing.T) {
+func TestWrite_KeepsReleases(t *testing.T) {
 	released := t.TempDir()
 	write := func(replace bool, edits ...edit) ([]string, error) {
 		return releases.Write(t.Context(), edited(t, edits...), released, replace)
@@ -148,7 +148,7 @@ func TestAReleaseIsThereForGood(t *testing.T) {
 	}
 }
 
-func TestTheVersionThatIsAskedForIsEnough(t *testing.T) {
+func TestCompare_AcceptsRequiredVersion(t *testing.T) {
 	oasdiff := build(t)
 	released := t.TempDir()
 	compare := func(edits ...edit) error {

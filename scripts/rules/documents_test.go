@@ -76,10 +76,10 @@ func faultsForRedocly() []fault {
 	}
 }
 
-// TestEachRuleFindsItsFault lints copies of a sound document, each with one
+// TestLintRules_FindFaults lints copies of a sound document, each with one
 // fault, in one run of each linter: the rule that is meant finds it, and the
 // sound document passes.
-func TestEachRuleFindsItsFault(t *testing.T) {
+func TestLintRules_FindFaults(t *testing.T) {
 	sound, err := os.ReadFile("testdata/sound.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -116,9 +116,9 @@ func TestEachRuleFindsItsFault(t *testing.T) {
 	}
 }
 
-// TestEachRuleOfOursIsProven reads the rule set, so that a rule without a fault
+// TestLintRules_HaveFaults reads the rule set, so that a rule without a fault
 // above is noticed.
-func TestEachRuleOfOursIsProven(t *testing.T) {
+func TestLintRules_HaveFaults(t *testing.T) {
 	rules, err := os.ReadFile("../../openapi/spectral.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -139,9 +139,9 @@ func TestEachRuleOfOursIsProven(t *testing.T) {
 	}
 }
 
-// TestOperationIDsAreUniqueAcrossBothDocuments is what no linter of one document
+// TestOperationIDs_AreUnique is what no linter of one document
 // sees.
-func TestOperationIDsAreUniqueAcrossBothDocuments(t *testing.T) {
+func TestOperationIDs_AreUnique(t *testing.T) {
 	places := map[string]string{}
 	for _, name := range []string{"cloud.yaml", "worker.yaml"} {
 		document, err := bundled.Load(t.Context(), openapi.Files, name)

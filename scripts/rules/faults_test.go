@@ -15,16 +15,16 @@ var validation = map[string]bool{
 	"Validation": true, "MethodNotAllowed": true, "TooLarge": true, "UnsupportedMediaType": true, "RangeNotSatisfiable": true,
 }
 
-// bare are the places that leave the details to the writer of the envelope: it
+// withoutDetails are the places that leave the details to the writer of the envelope: it
 // knows the request and names its part.
-var bare = map[string]bool{
+var withoutDetails = map[string]bool{
 	"shared/httpd/errors.go":        true,
 	"worker/internal/gate/route.go": true, // a method that is not allowed
 }
 
-// TestEveryValidationFaultHasDetails walks all places that make a fault with the
+// TestValidationFaults_HaveDetails walks all places that make a fault with the
 // code VALIDATION_ERROR (specification 7.1).
-func TestEveryValidationFaultHasDetails(t *testing.T) {
+func TestValidationFaults_HaveDetails(t *testing.T) {
 	files := token.NewFileSet()
 	made := 0
 	for _, dir := range []string{"shared", "cloud", "worker"} {
@@ -42,7 +42,7 @@ func TestEveryValidationFaultHasDetails(t *testing.T) {
 					return true
 				}
 				made++
-				if !complete && !bare[strings.TrimPrefix(filepath.ToSlash(path), "../../")] {
+				if !complete && !withoutDetails[strings.TrimPrefix(filepath.ToSlash(path), "../../")] {
 					t.Errorf("%s: a VALIDATION_ERROR without details: name the field or the part of the request", files.Position(n.Pos()))
 				}
 				return true
@@ -62,14 +62,14 @@ func TestEveryValidationFaultHasDetails(t *testing.T) {
 // and whether that fault has details.
 func validationFault(n ast.Node) (found, complete bool) {
 	if literal, ok := n.(*ast.CompositeLit); ok {
-		text, _ := selected(literal.Type)
+		text, _ := selectorName(literal.Type)
 		return text == "Error" && mentionsValidation(literal), false
 	}
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
 		return false, false
 	}
-	name, ok := selected(call.Fun)
+	name, ok := selectorName(call.Fun)
 	if !ok {
 		return false, false
 	}
@@ -81,7 +81,7 @@ func validationFault(n ast.Node) (found, complete bool) {
 		if len(call.Args) < before {
 			return false, false
 		}
-		kind, _ := selected(call.Args[before-2])
+		kind, _ := selectorName(call.Args[before-2])
 		return validation[kind], len(call.Args) > before
 	}
 	return false, false
@@ -90,7 +90,7 @@ func validationFault(n ast.Node) (found, complete bool) {
 func mentionsValidation(literal *ast.CompositeLit) bool {
 	for _, element := range literal.Elts {
 		if pair, ok := element.(*ast.KeyValueExpr); ok {
-			if name, _ := selected(pair.Value); validation[name] {
+			if name, _ := selectorName(pair.Value); validation[name] {
 				return true
 			}
 		}
@@ -98,8 +98,8 @@ func mentionsValidation(literal *ast.CompositeLit) bool {
 	return false
 }
 
-// selected is the name that an expression takes from package fault.
-func selected(e ast.Expr) (name string, ok bool) {
+// selectorName is the name that an expression takes from package fault.
+func selectorName(e ast.Expr) (name string, ok bool) {
 	selector, ok := e.(*ast.SelectorExpr)
 	if !ok {
 		return "", false

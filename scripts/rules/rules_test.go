@@ -31,7 +31,7 @@ func imports(t *testing.T, pattern string) map[string][]string {
 	return found
 }
 
-func TestDomainsKnowNeitherTheWebNorOneAnother(t *testing.T) {
+func TestImports_DomainsAreIndependent(t *testing.T) {
 	domains := []string{"org", "apikey", "plan", "billing", "profile", "license", "activity", "catalog",
 		"mail", "contact", "audit", "idempotency", "retention", "usage"}
 	all := imports(t, "./cloud/internal/...")
@@ -53,7 +53,7 @@ func TestDomainsKnowNeitherTheWebNorOneAnother(t *testing.T) {
 	}
 }
 
-func TestTheTwoProgramsShareOnlyShared(t *testing.T) {
+func TestImports_ProgramsShareOnlyShared(t *testing.T) {
 	for _, side := range []struct{ pattern, other string }{{"./cloud/...", "worker/"}, {"./worker/...", "cloud/"}} {
 		for name, deps := range imports(t, side.pattern) {
 			for _, dep := range deps {
@@ -72,7 +72,7 @@ func TestTheTwoProgramsShareOnlyShared(t *testing.T) {
 	}
 }
 
-func TestTheWorkerHasNoDatabase(t *testing.T) {
+func TestImports_WorkerHasNoDatabase(t *testing.T) {
 	for name, deps := range imports(t, "./worker/...") {
 		for _, dep := range deps {
 			if dep == "database/sql" || strings.HasPrefix(dep, module+"db") {
@@ -82,9 +82,9 @@ func TestTheWorkerHasNoDatabase(t *testing.T) {
 	}
 }
 
-// TestNoProgramReadsTheDocumentsByHand keeps a library out that each process
+// TestImports_ProgramsUseBundledDocuments keeps a library out that each process
 // of a program would pay for in time and memory when it starts.
-func TestNoProgramReadsTheDocumentsByHand(t *testing.T) {
+func TestImports_ProgramsUseBundledDocuments(t *testing.T) {
 	for _, program := range []string{"./cloud", "./worker"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
 		cmd.Dir = "../.."
@@ -100,7 +100,7 @@ func TestNoProgramReadsTheDocumentsByHand(t *testing.T) {
 	}
 }
 
-func TestOnePackageImportsTheWebSocketLibrary(t *testing.T) {
+func TestImports_OneWebSocketPackage(t *testing.T) {
 	for name, deps := range imports(t, "./...") {
 		if name != "shared/ws" && slices.Contains(deps, "nhooyr.io/websocket") {
 			t.Errorf("%s imports the WebSocket library: use shared/ws", name)
@@ -108,7 +108,7 @@ func TestOnePackageImportsTheWebSocketLibrary(t *testing.T) {
 	}
 }
 
-func TestOnlyAppAssembles(t *testing.T) {
+func TestImports_OnlyAppWiresPackages(t *testing.T) {
 	for name, deps := range imports(t, "./...") {
 		if strings.HasSuffix(name, "/app") || strings.Contains(name, "scripts/") {
 			continue

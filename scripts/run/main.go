@@ -69,28 +69,28 @@ func run(ctx context.Context) (err error) {
 	if err := requirePorts(ctx); err != nil {
 		return err
 	}
-	say("Building the two programs")
+	logf("Building the two programs")
 	if err := children.Build(ctx, "bin"); err != nil {
 		return err
 	}
-	programs := &children.Group{Say: say}
+	programs := &children.Group{Say: logf}
 	defer func() { err = errors.Join(err, programs.Stop()) }()
 
-	say("Starting the cloud, with a PostgreSQL of its own (data and logs in %s)", dataDir())
-	say("For this demonstration, anybody signs up and chooses a plan (SIGN_UP=open, BILLING_SELF_SERVICE=true)")
+	logf("Starting the cloud, with a PostgreSQL of its own (data and logs in %s)", dataDir())
+	logf("For this demonstration, anybody signs up and chooses a plan (SIGN_UP=open, BILLING_SELF_SERVICE=true)")
 	if err := programs.Start(ctx, program("cloud", cloudURL(),
 		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true")); err != nil {
 		return err
 	}
-	tour, err := openTour(cloudURL(), workerURL())
+	tour, err := newDemo(cloudURL(), workerURL())
 	if err != nil {
 		return err
 	}
-	say("Signing in; making the user, the organization, its key and a profile where there is none yet")
+	logf("Signing in; making the user, the organization, its key and a profile where there is none yet")
 	if err := tour.account(ctx); err != nil {
 		return err
 	}
-	say("Starting the worker")
+	logf("Starting the worker")
 	if err := programs.Start(ctx, program("worker", workerURL(),
 		"PORT="+workerPort(), "DATA_DIR="+dataDir()+"/worker", "SVC_CLOUD_URL="+cloudURL(),
 		"ALLOWED_HOSTS="+setting("ALLOWED_HOSTS", "127.0.0.0/8,[::1]"), // this machine's own servers are what a developer tests
@@ -100,7 +100,7 @@ func run(ctx context.Context) (err error) {
 	if err := tour.profile(ctx); err != nil {
 		return err
 	}
-	say("Launching a browser")
+	logf("Launching a browser")
 	session, err := tour.launch(ctx)
 	if err != nil {
 		return err
@@ -133,4 +133,4 @@ func program(name, address string, environment ...string) children.Program {
 	}
 }
 
-func say(format string, args ...any) { fmt.Printf("• "+format+"\n", args...) }
+func logf(format string, args ...any) { fmt.Printf("• "+format+"\n", args...) }

@@ -28,9 +28,9 @@ type state struct {
 	WorkerKey       string `json:"workerKey"`
 }
 
-// tour makes the first user, organization, key, profile and browser, through
+// demo makes the first user, organization, key, profile and browser, through
 // the generated clients as any integrator would.
-type tour struct {
+type demo struct {
 	state     state
 	token     string
 	profileID openapi_types.UUID
@@ -40,8 +40,8 @@ type tour struct {
 
 const callTimeout = 60 * time.Second
 
-func openTour(cloudAddress, workerAddress string) (*tour, error) {
-	t := &tour{}
+func newDemo(cloudAddress, workerAddress string) (*demo, error) {
+	t := &demo{}
 	client := &http.Client{Timeout: callTimeout}
 	var err error
 	t.cloud, err = cloudapi.NewClientWithResponses(cloudAddress, cloudapi.WithHTTPClient(client),
@@ -66,7 +66,7 @@ func stateFile() string { return filepath.Join(dataDir(), "tour.json") }
 
 // account signs in as the user of the last run, or makes one with an
 // organization and a key.
-func (t *tour) account(ctx context.Context) error {
+func (t *demo) account(ctx context.Context) error {
 	text, err := os.ReadFile(stateFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return t.firstAccount(context.WithoutCancel(ctx)) // half an account would bar the next run
@@ -90,7 +90,7 @@ func (t *tour) account(ctx context.Context) error {
 	return nil
 }
 
-func (t *tour) firstAccount(ctx context.Context) error {
+func (t *demo) firstAccount(ctx context.Context) error {
 	t.state = state{Email: "you@example.com", Password: rand.Text(), WorkerKey: "wrk_" + strings.ToLower(rand.Text())}
 	user, err := t.cloud.SignUpWithResponse(ctx, cloudapi.SignUpRequest{
 		Email: openapi_types.Email(t.state.Email), Password: &t.state.Password, Name: "You",
@@ -126,7 +126,7 @@ func (t *tour) firstAccount(ctx context.Context) error {
 
 // profile finds the profile of the last run, or makes one for the newest
 // browser that the worker has. A profile whose browser is gone is left alone.
-func (t *tour) profile(ctx context.Context) error {
+func (t *demo) profile(ctx context.Context) error {
 	versions, err := t.worker.ListBrowserVersionsWithResponse(ctx)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (t *tour) profile(ctx context.Context) error {
 	return nil
 }
 
-func (t *tour) launch(ctx context.Context) (workerapi.BrowserSession, error) {
+func (t *demo) launch(ctx context.Context) (workerapi.BrowserSession, error) {
 	answer, err := t.worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{ProfileId: &t.profileID})
 	if err != nil {
 		return workerapi.BrowserSession{}, err
@@ -172,7 +172,7 @@ func failed(what string, response *http.Response, body []byte) error {
 	return fmt.Errorf("%s: the answer was %s: %s", what, response.Status, strings.TrimSpace(string(body)))
 }
 
-func (t *tour) print(s workerapi.BrowserSession, took time.Duration) {
+func (t *demo) print(s workerapi.BrowserSession, took time.Duration) {
 	fmt.Printf(`
 Ready after %.1f seconds.
 

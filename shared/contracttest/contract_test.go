@@ -47,7 +47,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// answer is what the server under test says.
+// response is what the server under test says.
 type answer struct {
 	status int
 	header map[string]string
@@ -130,7 +130,7 @@ func with(a answer, name, value string) answer {
 	return a
 }
 
-func TestAnHonestServerPasses(t *testing.T) {
+func TestClient_ConformingServerPasses(t *testing.T) {
 	get := request{method: "GET", target: petPath}
 	create := request{method: "POST", target: "/pets", body: `{"name":"Rex"}`}
 	for name, test := range map[string]struct {
@@ -153,14 +153,14 @@ func TestAnHonestServerPasses(t *testing.T) {
 			header: map[string]string{"X-API-Key": "", "Cookie": "svc_ctl_0190=t"}}, jsonAnswer(200, `{"Browser":"Chrome"}`)},
 		"null for an optional member": {request{method: "POST", target: "/pets", body: `{"name":"Rex","nick":null}`}, with(jsonAnswer(201, pet), "Location", "/pets/1")},
 		"an empty body for none":      {request{method: "DELETE", target: petPath, body: `{}`}, answer{status: 204}},
-		"a deliberate mistake, refused": {request{method: "POST", target: "/pets", body: `{"nam":"Rex"}`, mark: contracttest.Deliberate},
+		"a deliberate mistake, refused": {request{method: "POST", target: "/pets", body: `{"nam":"Rex"}`, mark: contracttest.AllowInvalidRequest},
 			jsonAnswer(400, invalid)},
 		"a missing credential, refused": {request{method: "GET", target: petPath, header: map[string]string{"X-API-Key": ""}},
 			jsonAnswer(401, strings.Replace(missing, "RESOURCE_NOT_FOUND", "AUTHENTICATION_ERROR", 1))},
-		"an undocumented path, refused":   {request{method: "GET", target: "/nothing", mark: contracttest.Undocumented}, jsonAnswer(404, missing)},
-		"an undocumented method, refused": {request{method: "PUT", target: petPath, mark: contracttest.Undocumented}, with(jsonAnswer(405, missing), "Allow", "GET")},
-		"an undocumented page":            {request{method: "GET", target: "/docs", mark: contracttest.Undocumented}, answer{200, map[string]string{"Content-Type": "text/html"}, "<p>"}},
-		"an unknown browser":              {request{method: "GET", target: "/browsers/x/y", mark: contracttest.Undocumented}, answer{404, map[string]string{"Content-Type": "text/plain"}, "unknown browser"}},
+		"an undocumented path, refused":   {request{method: "GET", target: "/nothing", mark: contracttest.AllowUndocumentedRoute}, jsonAnswer(404, missing)},
+		"an undocumented method, refused": {request{method: "PUT", target: petPath, mark: contracttest.AllowUndocumentedRoute}, with(jsonAnswer(405, missing), "Allow", "GET")},
+		"an undocumented page":            {request{method: "GET", target: "/docs", mark: contracttest.AllowUndocumentedRoute}, answer{200, map[string]string{"Content-Type": "text/html"}, "<p>"}},
+		"an unknown browser":              {request{method: "GET", target: "/browsers/x/y", mark: contracttest.AllowUndocumentedRoute}, answer{404, map[string]string{"Content-Type": "text/plain"}, "unknown browser"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			failures, body := exchange(t, test.request, test.answer)
@@ -174,7 +174,7 @@ func TestAnHonestServerPasses(t *testing.T) {
 	}
 }
 
-func TestEveryLieIsReported(t *testing.T) {
+func TestClient_ReportsViolations(t *testing.T) {
 	get := request{method: "GET", target: petPath}
 	create := request{method: "POST", target: "/pets", body: `{"name":"Rex"}`}
 	stats := request{method: "GET", target: "/pets/stats"}
@@ -220,9 +220,9 @@ func TestEveryLieIsReported(t *testing.T) {
 
 		"a path nobody documents":   {request{method: "GET", target: "/nothing"}, jsonAnswer(404, missing), "no operation of the document"},
 		"a method nobody documents": {request{method: "PUT", target: petPath}, jsonAnswer(405, missing), "no operation of the document"},
-		"an undocumented 404, no envelope": {request{method: "GET", target: "/nothing", mark: contracttest.Undocumented},
+		"an undocumented 404, no envelope": {request{method: "GET", target: "/nothing", mark: contracttest.AllowUndocumentedRoute},
 			jsonAnswer(404, `{"message":"Not Found"}`), "not the failure envelope"},
-		"an undocumented 405 without Allow": {request{method: "PUT", target: petPath, mark: contracttest.Undocumented},
+		"an undocumented 405 without Allow": {request{method: "PUT", target: petPath, mark: contracttest.AllowUndocumentedRoute},
 			jsonAnswer(405, missing), "header Allow is missing"},
 
 		"a request without a field":      {request{method: "POST", target: "/pets", body: `{}`}, jsonAnswer(400, missing), `request: body: name: property "name" is missing`},
@@ -235,7 +235,7 @@ func TestEveryLieIsReported(t *testing.T) {
 		"a mistake where nothing is checked": {request{method: "GET", target: "/raw/version?x=1", header: map[string]string{"X-API-Key": "", "Cookie": "svc_ctl_0190=t"}},
 			jsonAnswer(200, `{"Browser":"Chrome"}`), `request: the operation has no query parameter "x"`},
 		"an unknown query parameter": {request{method: "GET", target: "/pets/stats?pag=1"}, jsonAnswer(200, okStats), `request: the operation has no query parameter "pag"`},
-		"a mistake the server swallows": {request{method: "POST", target: "/pets", body: `{"nam":"Rex"}`, mark: contracttest.Deliberate},
+		"a mistake the server swallows": {request{method: "POST", target: "/pets", body: `{"nam":"Rex"}`, mark: contracttest.AllowInvalidRequest},
 			with(jsonAnswer(201, pet), "Location", "/pets/1"), "departs from the document, yet it was accepted"},
 		"an open door": {request{method: "GET", target: petPath, header: map[string]string{"X-API-Key": ""}}, jsonAnswer(200, pet),
 			"none of the credentials that the operation asks for, yet it was accepted"},
@@ -252,7 +252,7 @@ func TestEveryLieIsReported(t *testing.T) {
 	}
 }
 
-func TestAReportNamesTheOperationAndShowsTheBodies(t *testing.T) {
+func TestReport_HasOperationAndBodies(t *testing.T) {
 	failures, _ := exchange(t, request{method: "POST", target: "/pets?dry=1", body: `{"name":"Rex"}`}, jsonAnswer(201, pet))
 	want := "contract: POST /pets (createPet) answered 201:\n" +
 		"    - request: the operation has no query parameter \"dry\"\n" +
@@ -274,7 +274,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestAStreamIsPassedOnUnread(t *testing.T) {
+func TestClient_DoesNotReadStreams(t *testing.T) {
 	stream := &endless{}
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"image/png"}}, Body: stream, ContentLength: -1, Request: r}, nil

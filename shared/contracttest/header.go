@@ -8,10 +8,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// everyones are the response headers that HTTP itself, caches, downloads,
+// standardHeaders are the response headers that HTTP itself, caches, downloads,
 // upgrades and browsers' protections use. Every other header says something
 // about the operation, and is documented with it.
-var everyones = headers(
+var standardHeaders = headers(
 	"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Trailer",
 	"Age", "Cache-Control", "Etag", "Expires", "Last-Modified", "Vary",
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Range",
@@ -29,12 +29,12 @@ func headers(names ...string) map[string]bool {
 	return set
 }
 
-// checkNoHiddenHeader finds headers that only the code knows of.
-func (x *Exchange) checkNoHiddenHeader(documented *openapi3.Response) {
+// checkUndocumentedHeaders finds headers that only the code knows of.
+func (x *Exchange) checkUndocumentedHeaders(documented *openapi3.Response) {
 	known := headers(slices.Collect(maps.Keys(documented.Headers))...)
-	for _, name := range slices.Sorted(maps.Keys(x.answer.Header)) {
-		if !everyones[name] && !known[name] {
-			x.find("header %s is not documented", name)
+	for _, name := range slices.Sorted(maps.Keys(x.response.Header)) {
+		if !standardHeaders[name] && !known[name] {
+			x.addFinding("header %s is not documented", name)
 		}
 	}
 }

@@ -11,74 +11,74 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Judge holds exchanges to one document. It is safe for concurrent use.
-type Judge struct {
-	spec   *openapi3.T
-	routes []route
-	book   *book
+// Validator holds exchanges to one document. It is safe for concurrent use.
+type Validator struct {
+	spec     *openapi3.T
+	routes   []route
+	recorder *recorder
 }
 
-// NewJudge returns a judge by the document, which must not change.
-func NewJudge(document Document) *Judge {
-	return &Judge{spec: document.T(), routes: routesOf(document.T()), book: openBook(document.T())}
+// NewValidator returns a judge by the document, which must not change.
+func NewValidator(document Document) *Validator {
+	return &Validator{spec: document.T(), routes: routesOf(document.T()), recorder: newRecorder(document.T())}
 }
 
 // Transport makes exchanges through base, http.DefaultTransport when nil, and
 // tells of each one that got an answer before the caller has it. The contexts of
 // the requests say what is wrong on purpose.
-func (j *Judge) Transport(base http.RoundTripper, tell func(*Exchange)) http.RoundTripper {
+func (j *Validator) Transport(base http.RoundTripper, tell func(*Exchange)) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return &transport{judge: j, base: base, tell: tell}
+	return &transport{validator: j, base: base, report: tell}
 }
 
 type transport struct {
-	judge *Judge
-	base  http.RoundTripper
-	tell  func(*Exchange)
+	validator *Validator
+	base      http.RoundTripper
+	report    func(*Exchange)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (tr *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	x := &Exchange{spec: tr.judge.spec, sent: r}
+	x := &Exchange{spec: tr.validator.spec, request: r}
 	outgoing, err := x.keepRequestBody()
 	if err != nil {
 		return nil, err
 	}
-	x.answer, err = tr.base.RoundTrip(outgoing)
+	x.response, err = tr.base.RoundTrip(outgoing)
 	if err != nil {
 		return nil, err
 	}
 	x.keepResponseBody()
-	x.judge(tr.judge.routes)
-	if err := tr.judge.book.add(x); err != nil {
-		x.find("the exchange could not be recorded: %v", err)
+	x.check(tr.validator.routes)
+	if err := tr.validator.recorder.add(x); err != nil {
+		x.addFinding("the exchange could not be recorded: %v", err)
 	}
-	tr.tell(x)
-	return x.answer, nil
+	tr.report(x)
+	return x.response, nil
 }
 
 // Exchange is one request and its answer, and what is wrong with them.
 type Exchange struct {
 	Findings []string // where it departs from the document; empty when it doesn't
 
-	spec     *openapi3.T
-	sent     *http.Request
-	sentBody []byte
-	answer   *http.Response
-	body     []byte // of a JSON answer
-	match    match
+	spec         *openapi3.T
+	request      *http.Request
+	requestBody  []byte
+	response     *http.Response
+	responseBody []byte // of a JSON answer
+	match        match
 }
 
-func (x *Exchange) find(format string, args ...any) {
+func (x *Exchange) addFinding(format string, args ...any) {
 	x.Findings = append(x.Findings, fmt.Sprintf(format, args...))
 }
 
 // keepRequestBody returns the request to send. A body that isn't JSON may be a
 // stream and is left alone.
 func (x *Exchange) keepRequestBody() (*http.Request, error) {
-	r := x.sent
+	r := x.request
 	if r.Body == nil || r.Body == http.NoBody || !isJSON(r.Header) {
 		return r, nil
 	}
@@ -87,40 +87,40 @@ func (x *Exchange) keepRequestBody() (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the request body: %w", err)
 	}
-	x.sentBody = body
+	x.requestBody = body
 	outgoing := r.Clone(r.Context())
 	outgoing.Body = io.NopCloser(bytes.NewReader(body))
 	return outgoing, nil
 }
 
 func (x *Exchange) keepResponseBody() {
-	if !isJSON(x.answer.Header) || x.answer.Body == nil {
+	if !isJSON(x.response.Header) || x.response.Body == nil {
 		return
 	}
-	body, err := io.ReadAll(x.answer.Body)
-	_ = x.answer.Body.Close()
+	body, err := io.ReadAll(x.response.Body)
+	_ = x.response.Body.Close()
 	if err != nil {
-		x.find("the body broke off after %d bytes: %v", len(body), err)
+		x.addFinding("the body broke off after %d bytes: %v", len(body), err)
 	}
-	x.body = body
-	x.answer.Body = io.NopCloser(bytes.NewReader(body))
+	x.responseBody = body
+	x.response.Body = io.NopCloser(bytes.NewReader(body))
 }
 
-func (x *Exchange) judge(routes []route) {
-	found, ok := find(routes, x.sent)
+func (x *Exchange) check(routes []route) {
+	found, ok := findRoute(routes, x.request)
 	if !ok {
-		x.judgeUndocumented()
+		x.checkUndocumented()
 		return
 	}
 	x.match = found
 	departures := x.checkRequest()
-	if !marked(x.sent, deliberateKey) {
+	if !marked(x.request, allowInvalidKey) {
 		x.Findings = append(x.Findings, departures...)
 	} else if len(departures) > 0 && x.accepted() && !x.isUnguarded() {
-		x.find("the request departs from the document, yet it was accepted:\n      %s", strings.Join(departures, "\n      "))
+		x.addFinding("the request departs from the document, yet it was accepted:\n      %s", strings.Join(departures, "\n      "))
 	}
 	if x.accepted() && !x.hasCredential() {
-		x.find("the request carries none of the credentials that the operation asks for, yet it was accepted")
+		x.addFinding("the request carries none of the credentials that the operation asks for, yet it was accepted")
 	}
 	x.checkResponse()
 }
@@ -130,14 +130,14 @@ func (x *Exchange) judge(routes []route) {
 // checked before it.
 func (x *Exchange) isUnguarded() bool { return x.match.operation.Extensions["x-guard"] == "none" }
 
-func (x *Exchange) accepted() bool { return x.answer.StatusCode < http.StatusBadRequest }
+func (x *Exchange) accepted() bool { return x.response.StatusCode < http.StatusBadRequest }
 
-func (x *Exchange) judgeUndocumented() {
-	if !marked(x.sent, undocumentedKey) {
-		x.find("no operation of the document has this method and path")
+func (x *Exchange) checkUndocumented() {
+	if !marked(x.request, allowUndocumentedKey) {
+		x.addFinding("no operation of the document has this method and path")
 		return
 	}
-	if x.answer.StatusCode == http.StatusNotFound || x.answer.StatusCode == http.StatusMethodNotAllowed {
+	if x.response.StatusCode == http.StatusNotFound || x.response.StatusCode == http.StatusMethodNotAllowed {
 		x.checkFailureEnvelope()
 	}
 }
@@ -151,25 +151,25 @@ func (x *Exchange) OperationID() string {
 }
 
 // Status is the answer's.
-func (x *Exchange) Status() int { return x.answer.StatusCode }
+func (x *Exchange) Status() int { return x.response.StatusCode }
 
 // Report puts the findings under one heading, with the bodies of both sides as
 // far as they are JSON.
 func (x *Exchange) Report() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "contract: %s %s", x.sent.Method, x.sent.URL.EscapedPath())
+	fmt.Fprintf(&b, "contract: %s %s", x.request.Method, x.request.URL.EscapedPath())
 	if id := x.OperationID(); id != "" {
 		fmt.Fprintf(&b, " (%s)", id)
 	}
-	fmt.Fprintf(&b, " answered %d:", x.answer.StatusCode)
+	fmt.Fprintf(&b, " answered %d:", x.response.StatusCode)
 	for _, finding := range x.Findings {
 		b.WriteString("\n    - " + finding)
 	}
-	if len(x.sentBody) > 0 {
-		b.WriteString("\n    sent: " + shorten(x.sentBody))
+	if len(x.requestBody) > 0 {
+		b.WriteString("\n    sent: " + shorten(x.requestBody))
 	}
-	if len(x.body) > 0 {
-		b.WriteString("\n    received: " + shorten(x.body))
+	if len(x.responseBody) > 0 {
+		b.WriteString("\n    received: " + shorten(x.responseBody))
 	}
 	return b.String()
 }

@@ -15,13 +15,13 @@ import (
 
 // checkRequest lists where the request departs from its operation.
 func (x *Exchange) checkRequest() []string {
-	r := x.sent.Clone(x.sent.Context())
+	r := x.request.Clone(x.request.Context())
 	r.GetBody = nil
-	hasBody := x.sent.Body != nil && x.sent.Body != http.NoBody
-	if x.match.operation.RequestBody == nil && string(bytes.TrimSpace(x.sentBody)) == "{}" {
+	hasBody := x.request.Body != nil && x.request.Body != http.NoBody
+	if x.match.operation.RequestBody == nil && string(bytes.TrimSpace(x.requestBody)) == "{}" {
 		hasBody = false // generic clients send it
 	}
-	r.Body = io.NopCloser(bytes.NewReader(x.withoutAbsent()))
+	r.Body = io.NopCloser(bytes.NewReader(x.bodyWithoutNulls()))
 	err := openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
 		Request:    r,
 		PathParams: x.match.params,
@@ -32,7 +32,7 @@ func (x *Exchange) checkRequest() []string {
 		Options: &openapi3filter.Options{
 			MultiError:              true,
 			SkipSettingDefaults:     true,
-			ExcludeRequestBody:      hasBody && !isJSON(x.sent.Header),
+			ExcludeRequestBody:      hasBody && !isJSON(x.request.Header),
 			AuthenticationFunc:      openapi3filter.NoopAuthenticationFunc,
 			SchemaValidationOptions: []openapi3.SchemaValidationOption{formats()},
 		},
@@ -45,11 +45,11 @@ func (x *Exchange) checkRequest() []string {
 	case !hasBody:
 	case body == nil:
 		departures = append(departures, "request: the operation takes no body")
-	case body.Value.Content.Get(x.sent.Header.Get("Content-Type")) == nil:
+	case body.Value.Content.Get(x.request.Header.Get("Content-Type")) == nil:
 		departures = append(departures, "request: the operation does not take the content type "+
-			quoted(x.sent.Header.Get("Content-Type")))
+			quoted(x.request.Header.Get("Content-Type")))
 	}
-	for name := range x.sent.URL.Query() {
+	for name := range x.request.URL.Query() {
 		if !x.knowsQuery(name) {
 			departures = append(departures, "request: the operation has no query parameter "+quoted(name))
 		}
@@ -57,27 +57,27 @@ func (x *Exchange) checkRequest() []string {
 	return departures
 }
 
-// withoutAbsent is the body without the nulls that stand for optional members:
+// bodyWithoutNulls is the body without the nulls that stand for optional members:
 // they are the same as nothing.
-func (x *Exchange) withoutAbsent() []byte {
+func (x *Exchange) bodyWithoutNulls() []byte {
 	var value any
-	if x.match.operation.RequestBody == nil || !bytes.Contains(x.sentBody, []byte("null")) || json.Unmarshal(x.sentBody, &value) != nil {
-		return x.sentBody
+	if x.match.operation.RequestBody == nil || !bytes.Contains(x.requestBody, []byte("null")) || json.Unmarshal(x.requestBody, &value) != nil {
+		return x.requestBody
 	}
 	content := x.match.operation.RequestBody.Value.Content.Get("application/json")
-	if content == nil || content.Schema == nil || !leaveOut([]*openapi3.Schema{content.Schema.Value}, value) {
-		return x.sentBody
+	if content == nil || content.Schema == nil || !removeNulls([]*openapi3.Schema{content.Schema.Value}, value) {
+		return x.requestBody
 	}
 	kept, err := json.Marshal(value)
 	if err != nil {
-		return x.sentBody
+		return x.requestBody
 	}
 	return kept
 }
 
-// leaveOut takes the null members out of a value that are optional and have no
+// removeNulls takes the null members out of a value that are optional and have no
 // null, and tells whether there was one.
-func leaveOut(schemas []*openapi3.Schema, value any) (found bool) {
+func removeNulls(schemas []*openapi3.Schema, value any) (found bool) {
 	parts := compose(schemas)
 	switch value := value.(type) {
 	case map[string]any:
@@ -87,7 +87,7 @@ func leaveOut(schemas []*openapi3.Schema, value any) (found bool) {
 			required := slices.ContainsFunc(parts, func(part *openapi3.Schema) bool { return slices.Contains(part.Required, name) })
 			switch {
 			case member != nil:
-				found = leaveOut(candidates, member) || found
+				found = removeNulls(candidates, member) || found
 			case named && !required && !slices.ContainsFunc(candidates, func(s *openapi3.Schema) bool { return s.Nullable || isFree(s) }):
 				delete(value, name)
 				found = true
@@ -97,7 +97,7 @@ func leaveOut(schemas []*openapi3.Schema, value any) (found bool) {
 		for _, part := range parts {
 			if part.Items != nil {
 				for _, item := range value {
-					found = leaveOut([]*openapi3.Schema{part.Items.Value}, item) || found
+					found = removeNulls([]*openapi3.Schema{part.Items.Value}, item) || found
 				}
 			}
 		}
@@ -146,7 +146,7 @@ func (x *Exchange) hasCredential() bool {
 	}
 	return slices.ContainsFunc(alternatives, func(alternative openapi3.SecurityRequirement) bool {
 		for name := range alternative {
-			if s := x.scheme(name); s == nil || !carries(x.sent, s) {
+			if s := x.scheme(name); s == nil || !carries(x.request, s) {
 				return false
 			}
 		}

@@ -14,12 +14,12 @@ import (
 // checkResponse holds the answer to what the operation documents for its
 // status.
 func (x *Exchange) checkResponse() {
-	ref := x.match.operation.Responses.Status(x.answer.StatusCode)
+	ref := x.match.operation.Responses.Status(x.response.StatusCode)
 	if ref == nil {
 		ref = x.match.operation.Responses.Default()
 	}
 	if ref == nil || ref.Value == nil {
-		x.find("the operation does not document the status %d", x.answer.StatusCode)
+		x.addFinding("the operation does not document the status %d", x.response.StatusCode)
 		return
 	}
 	x.checkHeaders(ref.Value)
@@ -27,12 +27,12 @@ func (x *Exchange) checkResponse() {
 }
 
 func (x *Exchange) checkHeaders(documented *openapi3.Response) {
-	x.checkNoHiddenHeader(documented)
+	x.checkUndocumentedHeaders(documented)
 	for name, ref := range documented.Headers {
-		values := x.answer.Header.Values(name)
+		values := x.response.Header.Values(name)
 		if len(values) == 0 {
 			if ref.Value.Required {
-				x.find("header %s is missing", name)
+				x.addFinding("header %s is missing", name)
 			}
 			continue
 		}
@@ -41,7 +41,7 @@ func (x *Exchange) checkHeaders(documented *openapi3.Response) {
 		}
 		schema := ref.Value.Schema.Value
 		for _, problem := range describe(schema.VisitJSON(headerValue(schema, values[0]), openapi3.MultiErrors(), formats())) {
-			x.find("header %s: %s", name, problem)
+			x.addFinding("header %s: %s", name, problem)
 		}
 	}
 }
@@ -63,14 +63,14 @@ func headerValue(schema *openapi3.Schema, text string) any {
 }
 
 func (x *Exchange) checkBody(documented *openapi3.Response) {
-	contentType := x.answer.Header.Get("Content-Type")
+	contentType := x.response.Header.Get("Content-Type")
 	if len(documented.Content) == 0 {
-		if contentType != "" || x.answer.ContentLength > 0 {
-			x.find("the document has no body for this status, the answer has one of type %s", quoted(contentType))
+		if contentType != "" || x.response.ContentLength > 0 {
+			x.addFinding("the document has no body for this status, the answer has one of type %s", quoted(contentType))
 		}
 		return
 	}
-	if x.sent.Method == http.MethodHead {
+	if x.request.Method == http.MethodHead {
 		return
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
@@ -79,19 +79,19 @@ func (x *Exchange) checkBody(documented *openapi3.Response) {
 	}
 	content := documented.Content.Get(mediaType)
 	if content == nil {
-		x.find("the content type is %s, the document has %s", quoted(contentType), strings.Join(mediaTypes(documented), ", "))
+		x.addFinding("the content type is %s, the document has %s", quoted(contentType), strings.Join(mediaTypes(documented), ", "))
 		return
 	}
-	if !isJSON(x.answer.Header) || content.Schema == nil {
+	if !isJSON(x.response.Header) || content.Schema == nil {
 		return
 	}
 	var value any
-	if err := json.Unmarshal(x.body, &value); err != nil {
-		x.find("the body is not JSON: %v", err)
+	if err := json.Unmarshal(x.responseBody, &value); err != nil {
+		x.addFinding("the body is not JSON: %v", err)
 		return
 	}
-	for _, departure := range Departures(content.Schema.Value, value, openapi3.VisitAsResponse()) {
-		x.find("body: %s", departure)
+	for _, departure := range Violations(content.Schema.Value, value, openapi3.VisitAsResponse()) {
+		x.addFinding("body: %s", departure)
 	}
 	x.checkSuccess(value)
 }
@@ -100,13 +100,13 @@ func (x *Exchange) checkBody(documented *openapi3.Response) {
 // (specification 2.1). A refused authorization is a success with status 402
 // (specification 4.2); a raw operation answers in another protocol's shapes.
 func (x *Exchange) checkSuccess(value any) {
-	if slices.Contains(x.match.operation.Tags, "raw") || x.answer.StatusCode == http.StatusPaymentRequired {
+	if slices.Contains(x.match.operation.Tags, "raw") || x.response.StatusCode == http.StatusPaymentRequired {
 		return
 	}
 	envelope, _ := value.(map[string]any)
 	x.checkDetails(envelope)
 	if success, isBool := envelope["success"].(bool); !isBool || success != x.accepted() {
-		x.find("body: success is %v with status %d", envelope["success"], x.answer.StatusCode)
+		x.addFinding("body: success is %v with status %d", envelope["success"], x.response.StatusCode)
 	}
 }
 
@@ -115,14 +115,14 @@ func (x *Exchange) checkSuccess(value any) {
 func (x *Exchange) checkDetails(envelope map[string]any) {
 	failure, _ := envelope["error"].(map[string]any)
 	if details, _ := failure["details"].([]any); failure["code"] == "VALIDATION_ERROR" && len(details) == 0 {
-		x.find("body: a VALIDATION_ERROR has no details")
+		x.addFinding("body: a VALIDATION_ERROR has no details")
 	}
 }
 
 // checkFailureEnvelope is what an answer outside of every operation must be,
 // but for the text of the per-browser routes (specification 5.5).
 func (x *Exchange) checkFailureEnvelope() {
-	if strings.HasPrefix(x.answer.Header.Get("Content-Type"), "text/plain") && strings.Contains(x.sent.URL.Path, "/browsers/") {
+	if strings.HasPrefix(x.response.Header.Get("Content-Type"), "text/plain") && strings.Contains(x.request.URL.Path, "/browsers/") {
 		return
 	}
 	var envelope struct {
@@ -133,15 +133,15 @@ func (x *Exchange) checkFailureEnvelope() {
 			Details []any  `json:"details"`
 		} `json:"error"`
 	}
-	err := json.Unmarshal(x.body, &envelope)
+	err := json.Unmarshal(x.responseBody, &envelope)
 	if err != nil || envelope.Success == nil || *envelope.Success || envelope.Error.Code == "" || envelope.Error.Message == "" {
-		x.find("the answer is not the failure envelope")
+		x.addFinding("the answer is not the failure envelope")
 	}
 	if envelope.Error.Code == "VALIDATION_ERROR" && len(envelope.Error.Details) == 0 {
-		x.find("body: a VALIDATION_ERROR has no details")
+		x.addFinding("body: a VALIDATION_ERROR has no details")
 	}
-	if x.answer.StatusCode == http.StatusMethodNotAllowed && x.answer.Header.Get("Allow") == "" {
-		x.find("header Allow is missing")
+	if x.response.StatusCode == http.StatusMethodNotAllowed && x.response.Header.Get("Allow") == "" {
+		x.addFinding("header Allow is missing")
 	}
 }
 

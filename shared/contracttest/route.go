@@ -51,7 +51,7 @@ func routesOf(spec *openapi3.T) []route {
 	return routes
 }
 
-func find(routes []route, r *http.Request) (match, bool) {
+func findRoute(routes []route, r *http.Request) (match, bool) {
 	for _, candidate := range routes {
 		operation := candidate.item.GetOperation(r.Method)
 		values := candidate.pattern.FindStringSubmatch(r.URL.EscapedPath())

@@ -16,23 +16,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// Departures lists where a value departs from a schema, formats included. A
+// Violations lists where a value departs from a schema, formats included. A
 // property that the schema does not name departs from it even where it would be
 // allowed. The options say whose value it is: openapi3.VisitAsRequest or
 // VisitAsResponse.
-func Departures(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidationOption) []string {
+func Violations(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidationOption) []string {
 	found := describe(schema.VisitJSON(value, append(options, openapi3.MultiErrors(), formats())...))
-	for _, path := range unnamed([]*openapi3.Schema{schema}, value, "") {
+	for _, path := range undocumentedPaths([]*openapi3.Schema{schema}, value, "") {
 		found = append(found, path+" is not in the schema")
 	}
 	return found
 }
 
-// unnamed lists the paths of the properties in value that none of the schemas
+// undocumentedPaths lists the paths of the properties in value that none of the schemas
 // names. Answers are open in the document, so that a client survives a new
 // property; a server that sends one nobody wrote down is wrong all the same. An
 // object whose schema allows additional properties, or names none, is free.
-func unnamed(schemas []*openapi3.Schema, value any, path string) []string {
+func undocumentedPaths(schemas []*openapi3.Schema, value any, path string) []string {
 	parts := compose(schemas)
 	var found []string
 	switch value := value.(type) {
@@ -41,7 +41,7 @@ func unnamed(schemas []*openapi3.Schema, value any, path string) []string {
 			candidates, free := propertySchemas(parts, key)
 			at := strings.TrimPrefix(path+"."+key, ".")
 			if len(candidates) > 0 {
-				found = append(found, unnamed(candidates, value[key], at)...)
+				found = append(found, undocumentedPaths(candidates, value[key], at)...)
 			} else if !free {
 				found = append(found, at)
 			}
@@ -57,7 +57,7 @@ func unnamed(schemas []*openapi3.Schema, value any, path string) []string {
 			return nil
 		}
 		for i, item := range value {
-			found = append(found, unnamed(items, item, fmt.Sprintf("%s[%d]", path, i))...)
+			found = append(found, undocumentedPaths(items, item, fmt.Sprintf("%s[%d]", path, i))...)
 		}
 	}
 	return found

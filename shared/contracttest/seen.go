@@ -12,13 +12,13 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// SeenVariable names the directory in which every process records the answers
+// ObservationsVariable names the directory in which every process records the answers
 // that it has judged, when the environment has it. An absolute path: a test runs
 // in its package's directory.
-const SeenVariable = "CONTRACT_SEEN"
+const ObservationsVariable = "CONTRACT_SEEN"
 
-// Seen is that an operation was answered with a status.
-type Seen struct {
+// Observation is that an operation was answered with a status.
+type Observation struct {
 	Surface     string // cloud or worker
 	OperationID string
 	Status      int
@@ -28,41 +28,41 @@ type Seen struct {
 // a test makes up or changes are none of them.
 var surfaces = map[string]string{"svc cloud API": "cloud", "svc worker API": "worker"}
 
-// book records what was seen of one document, each only once.
-type book struct {
+// recorder records what was seen of one document, each only once.
+type recorder struct {
 	surface, file string
 
 	mu      sync.Mutex
-	entries map[Seen]bool
+	entries map[Observation]bool
 }
 
-// openBook returns nil, a book that nothing is written into, where there is
+// newRecorder returns nil, a book that nothing is written into, where there is
 // nothing to record.
-func openBook(spec *openapi3.T) *book {
-	dir, surface := os.Getenv(SeenVariable), ""
+func newRecorder(spec *openapi3.T) *recorder {
+	dir, surface := os.Getenv(ObservationsVariable), ""
 	if spec.Info != nil {
 		surface = surfaces[spec.Info.Title]
 	}
 	if dir == "" || surface == "" {
 		return nil
 	}
-	return &book{surface: surface, file: filepath.Join(dir, strconv.Itoa(os.Getpid())), entries: map[Seen]bool{}}
+	return &recorder{surface: surface, file: filepath.Join(dir, strconv.Itoa(os.Getpid())), entries: map[Observation]bool{}}
 }
 
 // add appends a line to the file of this process. One write of a line is one
 // line, whoever else appends.
-func (b *book) add(x *Exchange) error {
+func (b *recorder) add(x *Exchange) error {
 	if b == nil || x.OperationID() == "" {
 		return nil
 	}
-	entry := Seen{b.surface, x.OperationID(), x.Status()}
+	entry := Observation{b.surface, x.OperationID(), x.Status()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.entries[entry] {
 		return nil
 	}
 	if !filepath.IsAbs(b.file) {
-		return fmt.Errorf("%s must be an absolute path", SeenVariable)
+		return fmt.Errorf("%s must be an absolute path", ObservationsVariable)
 	}
 	if err := os.MkdirAll(filepath.Dir(b.file), 0o755); err != nil {
 		return err
@@ -79,22 +79,22 @@ func (b *book) add(x *Exchange) error {
 	return nil
 }
 
-// ReadSeen reads what all processes have recorded in the directory.
-func ReadSeen(dir string) (map[Seen]bool, error) {
+// ReadObservations reads what all processes have recorded in the directory.
+func ReadObservations(dir string) (map[Observation]bool, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	all := map[Seen]bool{}
+	all := map[Observation]bool{}
 	for _, entry := range files {
-		if err := readBook(filepath.Join(dir, entry.Name()), all); err != nil {
+		if err := readObservations(filepath.Join(dir, entry.Name()), all); err != nil {
 			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
 		}
 	}
 	return all, nil
 }
 
-func readBook(name string, into map[Seen]bool) error {
+func readObservations(name string, into map[Observation]bool) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func readBook(name string, into map[Seen]bool) error {
 	defer func() { _ = file.Close() }()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
-		var seen Seen
+		var seen Observation
 		if _, err := fmt.Sscanf(lines.Text(), "%s %s %d", &seen.Surface, &seen.OperationID, &seen.Status); err != nil {
 			return fmt.Errorf("%q: %w", lines.Text(), err)
 		}

@@ -14,12 +14,12 @@ import (
 
 // recorded makes exchanges with a document of that title, and returns what was
 // recorded of them and how the test fared.
-func recorded(t *testing.T, title string, statuses ...int) (map[contracttest.Seen]bool, []string) {
+func recorded(t *testing.T, title string, statuses ...int) (map[contracttest.Observation]bool, []string) {
 	t.Helper()
 	dir := t.TempDir()
-	t.Setenv(contracttest.SeenVariable, dir)
+	t.Setenv(contracttest.ObservationsVariable, dir)
 	failures := answerWith(t, title, statuses...)
-	seen, err := contracttest.ReadSeen(dir)
+	seen, err := contracttest.ReadObservations(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +58,9 @@ func answerWith(t *testing.T, title string, statuses ...int) []string {
 	return failed.failures
 }
 
-func TestWhatWasJudgedIsRecorded(t *testing.T) {
+func TestRecorder_RecordsCheckedExchanges(t *testing.T) {
 	seen, failures := recorded(t, "svc cloud API", 200, 404, 200, 503)
-	want := map[contracttest.Seen]bool{
+	want := map[contracttest.Observation]bool{
 		{Surface: "cloud", OperationID: "getPet", Status: 200}: true,
 		{Surface: "cloud", OperationID: "getPet", Status: 404}: true,
 		{Surface: "cloud", OperationID: "getPet", Status: 503}: true,
@@ -70,15 +70,15 @@ func TestWhatWasJudgedIsRecorded(t *testing.T) {
 	}
 }
 
-func TestDocumentsOfTestsAreNotRecorded(t *testing.T) {
+func TestRecorder_IgnoresTestDocuments(t *testing.T) {
 	if seen, _ := recorded(t, "Pets", 200); len(seen) > 0 {
 		t.Errorf("recorded %v", seen)
 	}
 }
 
-func TestARecordSaysThingsOnceAndKeepsWhatIsThere(t *testing.T) {
+func TestRecorder_AppendsEachObservationOnce(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv(contracttest.SeenVariable, dir)
+	t.Setenv(contracttest.ObservationsVariable, dir)
 	answerWith(t, "svc worker API", 200, 200, 200)
 	answerWith(t, "svc cloud API", 404, 404)
 	files, err := os.ReadDir(dir)
@@ -94,20 +94,20 @@ func TestARecordSaysThingsOnceAndKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestARecordThatCannotBeKeptFailsTheTest(t *testing.T) {
-	t.Setenv(contracttest.SeenVariable, "relative")
+func TestRecorder_WriteErrorFailsTest(t *testing.T) {
+	t.Setenv(contracttest.ObservationsVariable, "relative")
 	failures := strings.Join(answerWith(t, "svc cloud API", 200), "\n")
 	if !strings.Contains(failures, "CONTRACT_SEEN must be an absolute path") {
 		t.Errorf("failures: %q", failures)
 	}
 }
 
-func TestAStrangersRecordIsRefused(t *testing.T) {
+func TestReadObservations_RefusesUnknownFormat(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/1", []byte("cloud getPet\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := contracttest.ReadSeen(dir); err == nil {
+	if _, err := contracttest.ReadObservations(dir); err == nil {
 		t.Error("no error")
 	}
 }

@@ -15,11 +15,11 @@ func Table[T any]() string {
 	var b strings.Builder
 	b.WriteString("| Variable | Default | Meaning |\n|---|---|---|\n")
 	for _, v := range variables(reflect.TypeFor[T](), "", nil) {
-		fallback := v.fallbackText()
-		if v.fallback() != "" {
-			fallback = "`" + cell(v.fallback()) + "`"
+		fallback := v.defaultText()
+		if v.defaultValue() != "" {
+			fallback = "`" + escapeCell(v.defaultValue()) + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.name, fallback, cell(v.doc()))
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.name, fallback, escapeCell(v.doc()))
 	}
 	return b.String()
 }
@@ -30,7 +30,7 @@ func Usage[T any]() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, v := range variables(reflect.TypeFor[T](), "", nil) {
 		doc := v.doc()
-		if note := v.fallbackText(); note != "" {
+		if note := v.defaultText(); note != "" {
 			doc = strings.TrimSpace(doc + " (" + note + ")")
 		}
 		_, _ = fmt.Fprintf(w, "  %s\t%s\n", v.name, doc)
@@ -39,19 +39,19 @@ func Usage[T any]() string {
 	return b.String()
 }
 
-// fallbackText is what holds when the variable isn't set; empty for nothing.
-func (v variable) fallbackText() string {
+// defaultText is what holds when the variable isn't set; empty for nothing.
+func (v variable) defaultText() string {
 	switch {
-	case v.fallback() != "":
-		return "default " + v.fallback()
+	case v.defaultValue() != "":
+		return "default " + v.defaultValue()
 	case v.required():
 		return "required"
 	}
 	return ""
 }
 
-// cell makes text fit one cell of a Markdown table.
-func cell(text string) string {
+// escapeCell makes text fit one cell of a Markdown table.
+func escapeCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
@@ -68,13 +68,13 @@ func Redacted[T any](config T) []slog.Attr {
 		case v.secret():
 			attrs = append(attrs, slog.String(v.name, "set"))
 		default:
-			attrs = append(attrs, slog.Any(v.name, withoutPassword(value.Interface())))
+			attrs = append(attrs, slog.Any(v.name, redactPassword(value.Interface())))
 		}
 	}
 	return attrs
 }
 
-func withoutPassword(value any) any {
+func redactPassword(value any) any {
 	switch u := value.(type) {
 	case url.URL:
 		return u.Redacted()

@@ -64,7 +64,7 @@ func Parse[T any](environ map[string]string) (T, error) {
 	var problems []Problem
 	for _, v := range variables(root.Type(), "", nil) {
 		if err := v.read(root.FieldByIndex(v.index), environ); err != nil {
-			problems = append(problems, Problem{Variable: v.name, Reason: v.reason(err)})
+			problems = append(problems, Problem{Variable: v.name, Reason: v.parseErrorReason(err)})
 		}
 	}
 	if len(problems) > 0 {
@@ -113,7 +113,7 @@ func (v variable) required() bool {
 	return slices.Contains(options, "required") || slices.Contains(options, "notEmpty")
 }
 
-func (v variable) fallback() string { return v.field.Tag.Get("envDefault") }
+func (v variable) defaultValue() string { return v.field.Tag.Get("envDefault") }
 
 // read parses the one variable into target. The library names the Go field in
 // its errors; reading variable by variable tells which variable it was.
@@ -127,15 +127,15 @@ func (v variable) read(target reflect.Value, environ map[string]string) error {
 	return nil
 }
 
-// reason puts the library's error into words; the value of a secret stays out.
-func (v variable) reason(err error) string {
+// parseErrorReason puts the library's error into words; the value of a secret stays out.
+func (v variable) parseErrorReason(err error) string {
 	if _, ok := errors.AsType[env.VarIsNotSetError](err); ok {
 		return "required, but not set"
 	}
 	if _, ok := errors.AsType[env.EmptyVarError](err); ok {
 		return "must not be empty"
 	}
-	reason := fmt.Sprintf("not a valid %s", kindOf(v.field.Type))
+	reason := fmt.Sprintf("not a valid %s", typeName(v.field.Type))
 	if v.secret() {
 		return reason
 	}
@@ -145,8 +145,8 @@ func (v variable) reason(err error) string {
 	return err.Error()
 }
 
-// kindOf names a type for a person who sets an environment.
-func kindOf(t reflect.Type) string {
+// typeName names a type for a person who sets an environment.
+func typeName(t reflect.Type) string {
 	switch {
 	case t.String() == "time.Duration":
 		return `duration, such as "30s"`
@@ -165,9 +165,9 @@ func kindOf(t reflect.Type) string {
 	case reflect.Bool:
 		return "boolean, true or false"
 	case reflect.Slice:
-		return "list, each entry a " + kindOf(t.Elem())
+		return "list, each entry a " + typeName(t.Elem())
 	case reflect.Pointer:
-		return kindOf(t.Elem())
+		return typeName(t.Elem())
 	}
 	return t.String()
 }

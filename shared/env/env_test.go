@@ -33,7 +33,7 @@ type config struct {
 	Ignored  string
 }
 
-func TestParseReadsValuesDefaultsAndGroups(t *testing.T) {
+func TestParse_ValuesDefaultsAndGroups(t *testing.T) {
 	got, err := env.Parse[config](map[string]string{
 		"SVC_KEY": "k", "PUBLIC_URL": "https://example.test/w", "TRUSTED_PROXIES": "10.0.0.0/8,fd00::/8",
 		"DATABASE_URL": "postgres://x", "PORT": "",
@@ -53,7 +53,7 @@ func TestParseReadsValuesDefaultsAndGroups(t *testing.T) {
 	}
 }
 
-func TestParseReportsEveryBadVariableAndNoSecret(t *testing.T) {
+func TestParse_ReportsAllInvalidVariablesWithoutSecrets(t *testing.T) {
 	_, err := env.Parse[config](map[string]string{
 		"PORT": "many", "VERBOSE": "loud", "TRUSTED_PROXIES": "10.0.0.0/8,everyone",
 		"DATABASE_TIMEOUT": "5 parsecs", "PIN": "s3cret",
@@ -84,7 +84,7 @@ func TestParseReportsEveryBadVariableAndNoSecret(t *testing.T) {
 	}
 }
 
-func TestParseTakesTheProcessEnvironmentOnlyWhenGivenNone(t *testing.T) {
+func TestParse_NilReadsProcessEnvironment(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://process")
 	got, err := env.Parse[config](nil)
 	if err != nil || got.Database.URL != "postgres://process" {
@@ -106,7 +106,7 @@ func (r *ranged) Validate() error {
 	return nil
 }
 
-func TestParseAsksTheConfigurationItself(t *testing.T) {
+func TestParse_CallsValidate(t *testing.T) {
 	if _, err := env.Parse[ranged](map[string]string{"PORT": "70000"}); err == nil || !strings.Contains(err.Error(), "70000 is no port") {
 		t.Errorf("Parse = %v", err)
 	}
@@ -127,7 +127,7 @@ const wantTable = `| Variable | Default | Meaning |
 | ` + "`DATABASE_TIMEOUT` | `5s`" + ` | How long a query may take. |
 `
 
-func TestTableAndUsageDescribeEveryVariable(t *testing.T) {
+func TestTableAndUsage(t *testing.T) {
 	if diff := cmp.Diff(wantTable, env.Table[config]()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
@@ -142,7 +142,7 @@ func TestTableAndUsageDescribeEveryVariable(t *testing.T) {
 	}
 }
 
-func TestRedactedShowsNoSecret(t *testing.T) {
+func TestRedacted_HidesSecrets(t *testing.T) {
 	cfg, err := env.Parse[config](map[string]string{
 		"DATABASE_URL": "postgres://svc:hunter2@db/svc", "PUBLIC_URL": "https://me:hunter2@example.test/",
 	})
@@ -161,7 +161,7 @@ func TestRedactedShowsNoSecret(t *testing.T) {
 	}
 }
 
-func TestMarkdownSectionIsCheckedAndUpdated(t *testing.T) {
+func TestMarkdown_CheckAndUpdate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "README.md")
 	const before = "# Title\n\n<!-- env:cloud -->\nold\n<!-- /env:cloud -->\n\nAfter.\n"
 	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {

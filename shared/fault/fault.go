@@ -55,13 +55,13 @@ const (
 	OwnKeyRefused // an outside service refuses this service's own credential, or there is none: only the operator can change that
 )
 
-type answer struct {
+type kindResponse struct {
 	status int
 	code   Code
 }
 
-// answers is the only place that knows which kind has which status and code.
-var answers = map[Kind]answer{
+// kindResponses is the only place that knows which kind has which status and code.
+var kindResponses = map[Kind]kindResponse{
 	Internal:             {http.StatusInternalServerError, CodeInternal},
 	Validation:           {http.StatusBadRequest, CodeValidation},
 	MethodNotAllowed:     {http.StatusMethodNotAllowed, CodeValidation},
@@ -83,10 +83,10 @@ var answers = map[Kind]answer{
 }
 
 // Status is the HTTP status of the kind.
-func (k Kind) Status() int { return answers[k].status }
+func (k Kind) Status() int { return kindResponses[k].status }
 
 // Code is the envelope code of the kind.
-func (k Kind) Code() Code { return answers[k].code }
+func (k Kind) Code() Code { return kindResponses[k].code }
 
 // The field-level codes of a Detail (specification 7.2).
 const (
@@ -177,9 +177,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// parts are what a VALIDATION_ERROR is about that names no field of its own: a
+// defaultDetails are what a VALIDATION_ERROR is about that names no field of its own: a
 // part of the request, and what is wrong with it.
-var parts = map[Kind]Detail{
+var defaultDetails = map[Kind]Detail{
 	Validation:           {Field: "request", Code: Custom},
 	MethodNotAllowed:     {Field: "method", Code: InvalidEnumValue},
 	TooLarge:             {Field: "body", Code: TooLong},
@@ -190,18 +190,18 @@ var parts = map[Kind]Detail{
 // PublicDetails are the details of the envelope. A VALIDATION_ERROR has at least
 // one (specification 7.1): where e names no field, it is the part of the request
 // that e's kind is about. The message of that entry is the one of e. Each received
-// value is Repeatable.
+// value is RedactReceived.
 func (e *Error) PublicDetails() []Detail {
 	if len(e.Details) > 0 {
 		details := slices.Clone(e.Details)
 		for i := range details {
 			if details[i].Received != nil {
-				details[i].Received = Repeatable(details[i].Received)
+				details[i].Received = RedactReceived(details[i].Received)
 			}
 		}
 		return details
 	}
-	part, ok := parts[e.Kind]
+	part, ok := defaultDetails[e.Kind]
 	if !ok {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEveryKindHasItsStatusAndCode(t *testing.T) {
+func TestKind_StatusAndCode(t *testing.T) {
 	for _, tc := range []struct {
 		kind   Kind
 		status int
@@ -35,12 +35,12 @@ func TestEveryKindHasItsStatusAndCode(t *testing.T) {
 			t.Errorf("kind %d is %d %s, want %d %s", tc.kind, tc.kind.Status(), tc.kind.Code(), tc.status, tc.code)
 		}
 	}
-	if len(answers) != int(OwnKeyRefused)+1 {
-		t.Errorf("%d answers for %d kinds", len(answers), int(OwnKeyRefused)+1)
+	if len(kindResponses) != int(OwnKeyRefused)+1 {
+		t.Errorf("%d answers for %d kinds", len(kindResponses), int(OwnKeyRefused)+1)
 	}
 }
 
-func TestFromFindsTheFaultAndHidesWhatIsNone(t *testing.T) {
+func TestFrom_HidesOtherErrors(t *testing.T) {
 	if From(nil) != nil {
 		t.Error("a fault out of nothing")
 	}
@@ -61,8 +61,8 @@ func TestFromFindsTheFaultAndHidesWhatIsNone(t *testing.T) {
 	}
 }
 
-func TestPublicDetails_EveryValidationErrorNamesAPartOfTheRequest(t *testing.T) {
-	for kind := range answers {
+func TestPublicDetails_NamesRequestPart(t *testing.T) {
+	for kind := range kindResponses {
 		got := New(kind, "No.").PublicDetails()
 		if kind.Code() != CodeValidation {
 			if got != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWithoutSecrets(t *testing.T) {
+func TestMaskSecrets(t *testing.T) {
 	const key = "svc_abcdefghijklmnopqrstuvwxyz234567"
 	for text, want := range map[string]string{
 		"":                                   "",
@@ -20,14 +20,14 @@ func TestWithoutSecrets(t *testing.T) {
 		"ann@example.com":                                   "ann@example.com",
 		"https://example.com/@ann":                          "https://example.com/@ann",
 	} {
-		got := WithoutSecrets(text)
-		if got != want || WithoutSecrets(got) != want {
+		got := MaskSecrets(text)
+		if got != want || MaskSecrets(got) != want {
 			t.Errorf("%s is %s, want %s", text, got, want)
 		}
 	}
 }
 
-func TestRepeatable_CutsAtAThousandCharacters(t *testing.T) {
+func TestRedactReceived_TruncatesAtThousandCharacters(t *testing.T) {
 	exact, long := strings.Repeat("é", MaxReceived), strings.Repeat("é", MaxReceived+1)
 	list := strings.Split(strings.Repeat("a,", MaxReceived), ",")
 	encoded, err := json.Marshal(list)
@@ -42,7 +42,7 @@ func TestRepeatable_CutsAtAThousandCharacters(t *testing.T) {
 		"a number":         {7, 7},
 		"a password in it": {"http://a:b@c", "http://***@c"},
 	} {
-		if got := Repeatable(test.received); got != test.want {
+		if got := RedactReceived(test.received); got != test.want {
 			t.Errorf("%s is %v, want %v", name, got, test.want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // travel in queries (specification 5.5), and a key in the path is masked. Refusals
 // that repeat are summarized.
 func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
-	alike := newRepeats(logger)
+	alike := newRefusalLimiter(logger)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			start := time.Now()
@@ -28,7 +28,7 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			defer func() {
 				logRequest(logger, alike, c, time.Since(start), failure, !finished)
 			}()
-			failure = withoutPanic(next, c)
+			failure = recoverPanic(next, c)
 			begun := c.Response().Committed
 			if failure != nil {
 				c.Error(failure)
@@ -44,9 +44,9 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-func logRequest(logger *slog.Logger, alike *repeats, c echo.Context, took time.Duration, failure error, aborted bool) {
+func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took time.Duration, failure error, aborted bool) {
 	r, res := c.Request(), c.Response()
-	from := originOf(r.Context())
+	from := requestInfoFrom(r.Context())
 	now := time.Now()
 	alike.summarize(r.Context(), now)
 	ours := res.Status >= http.StatusInternalServerError
@@ -58,13 +58,13 @@ func logRequest(logger *slog.Logger, alike *repeats, c echo.Context, took time.D
 	if (probe || failure == nil && !ours) && !logger.Enabled(r.Context(), least) {
 		return
 	}
-	if failure != nil && !alike.writes(line{c.Path(), from.address, classify(failure).Kind}, now) {
+	if failure != nil && !alike.shouldLog(refusalKey{c.Path(), from.address, classify(failure).Kind}, now) {
 		return
 	}
 	attrs := []slog.Attr{
 		slog.String("method", r.Method),
 		slog.String("route", c.Path()),
-		slog.String("path", fault.WithoutSecrets(r.URL.Path)),
+		slog.String("path", fault.MaskSecrets(r.URL.Path)),
 		slog.Int("status", res.Status),
 		slog.Duration("duration", took),
 		slog.Int64("bytes", res.Size),
@@ -76,12 +76,12 @@ func logRequest(logger *slog.Logger, alike *repeats, c echo.Context, took time.D
 	}
 	if failure != nil {
 		f := classify(failure)
-		attrs = append(attrs, slog.String("code", string(f.Kind.Code())), slog.String("error", fault.WithoutSecrets(failure.Error())))
+		attrs = append(attrs, slog.String("code", string(f.Kind.Code())), slog.String("error", fault.MaskSecrets(failure.Error())))
 		if p, ok := errors.AsType[*panicError](failure); ok {
 			attrs = append(attrs, slog.String("stack", p.stack))
 		}
 		// The status is no guide once the response had begun.
-		ours = f.Kind.Status() >= http.StatusInternalServerError && !clientGone(r, failure)
+		ours = f.Kind.Status() >= http.StatusInternalServerError && !clientDisconnected(r, failure)
 	}
 	level := least
 	if ours && !probe {

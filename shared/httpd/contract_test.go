@@ -18,17 +18,17 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// leaving is a surface of which one operation goes.
-type leaving struct{ document }
+// deprecatedDocument is a surface of which one operation goes.
+type deprecatedDocument struct{ document }
 
-func (leaving) Notice(method, route string) http.Header {
+func (deprecatedDocument) DeprecationHeaders(method, route string) http.Header {
 	if method != http.MethodGet || route != "/v1/plans/:id" {
 		return nil
 	}
 	return http.Header{"Deprecation": {"@1798761600"}, "Sunset": {"Thu, 01 Jul 2027 00:00:00 GMT"}, "Link": {`<../../docs#/plans/getPlan>; rel="deprecation"`}}
 }
 
-func TestEveryAnswerNamesTheContractItKeeps(t *testing.T) {
+func TestContractHeader_IsOnEveryResponse(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{Document: document{}})
 	e.GET("/v1/plans", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	e.GET("/v1/fault", func(echo.Context) error { return fault.New(fault.Conflict, "No.") })
@@ -71,15 +71,15 @@ func TestEveryAnswerNamesTheContractItKeeps(t *testing.T) {
 	}
 }
 
-func TestWithoutADocumentNoContractIsNamed(t *testing.T) {
+func TestContractHeader_IsMissingWithoutDocument(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{})
 	if got, named := do(e, http.MethodGet, "/nowhere").Header()["X-Svc-Contract"]; named {
 		t.Errorf("X-Svc-Contract is %q", got)
 	}
 }
 
-func TestAnswersOfADeprecatedOperationSaySo(t *testing.T) {
-	e, _ := newServer(t, httpd.Options{Document: leaving{}})
+func TestDeprecationHeaders_AreOnEveryResponse(t *testing.T) {
+	e, _ := newServer(t, httpd.Options{Document: deprecatedDocument{}})
 	e.GET("/v1/plans/:id", func(c echo.Context) error {
 		if c.Param("id") == "none" {
 			return fault.Missing("plan")

@@ -16,9 +16,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// statusClientGone is logged (and written, though nobody reads it) when the
+// statusClientClosedRequest is logged (and written, though nobody reads it) when the
 // client left before its answer was ready.
-const statusClientGone = 499
+const statusClientClosedRequest = 499
 
 // failure is the failure envelope (specification 2.1). Success has no value but
 // false: it is the discriminant.
@@ -42,8 +42,8 @@ func handleError(err error, c echo.Context) {
 	}
 	f := classify(err)
 	status := f.Kind.Status()
-	if clientGone(c.Request(), err) {
-		status = statusClientGone
+	if clientDisconnected(c.Request(), err) {
+		status = statusClientClosedRequest
 	}
 	h := res.Header()
 	h.Set("Cache-Control", "no-store")
@@ -58,7 +58,7 @@ func handleError(err error, c echo.Context) {
 		h.Set(echo.HeaderAllow, f.Allow)
 	}
 	h.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
-	body := envelope(f, details(f, c.Request(), h.Get(echo.HeaderAllow)))
+	body := encodeFailure(f, failureDetails(f, c.Request(), h.Get(echo.HeaderAllow)))
 	if c.Request().Method == http.MethodHead {
 		h.Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
 		res.WriteHeader(status)
@@ -68,9 +68,9 @@ func handleError(err error, c echo.Context) {
 	_, _ = res.Write(body) // a failed write has no one to be told
 }
 
-// details are those of the failure, where it has none those that the request
+// failureDetails are those of the failure, where it has none those that the request
 // tells: which method was refused and which are allowed.
-func details(f *fault.Error, r *http.Request, allow string) []fault.Detail {
+func failureDetails(f *fault.Error, r *http.Request, allow string) []fault.Detail {
 	all := f.PublicDetails()
 	if f.Kind == fault.MethodNotAllowed && len(f.Details) == 0 {
 		all[0].Received = r.Method
@@ -82,7 +82,7 @@ func details(f *fault.Error, r *http.Request, allow string) []fault.Detail {
 	return all
 }
 
-func envelope(f *fault.Error, all []fault.Detail) []byte {
+func encodeFailure(f *fault.Error, all []fault.Detail) []byte {
 	body := failure{Error: failureError{Code: f.Kind.Code(), Message: f.Message, Details: all}}
 	encoded, err := json.Marshal(body)
 	if err != nil { // a detail that JSON can't express, such as NaN
@@ -144,9 +144,9 @@ func fromEcho(he *echo.HTTPError, err error) *fault.Error {
 	return fault.From(err)
 }
 
-// clientGone reports whether a failure of ours is only the echo of a client
+// clientDisconnected reports whether a failure of ours is only the echo of a client
 // that hung up: whatever the handler was waiting for was cancelled with it.
-func clientGone(r *http.Request, err error) bool {
+func clientDisconnected(r *http.Request, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) &&
 		classify(err).Kind.Status() >= http.StatusInternalServerError
 }
@@ -160,9 +160,9 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// withoutPanic calls next and turns a panic into an error. http.ErrAbortHandler
+// recoverPanic calls next and turns a panic into an error. http.ErrAbortHandler
 // passes: it is how a proxy says that a response must not look complete.
-func withoutPanic(next echo.HandlerFunc, c echo.Context) (err error) {
+func recoverPanic(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
 		value := recover()
 		if value == nil {

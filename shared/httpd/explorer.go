@@ -85,8 +85,8 @@ type asset struct {
 	contentType string
 	policy      string // Content-Security-Policy, if any
 	content     func() []byte
-	tag         func() string
-	zipped      func() []byte
+	etag        func() string
+	gzipped     func() []byte
 }
 
 func newAsset(contentType string, content func() []byte) *asset {
@@ -94,11 +94,11 @@ func newAsset(contentType string, content func() []byte) *asset {
 	return &asset{
 		contentType: contentType,
 		content:     content,
-		tag: sync.OnceValue(func() string {
+		etag: sync.OnceValue(func() string {
 			sum := sha256.Sum256(content())
 			return hex.EncodeToString(sum[:16])
 		}),
-		zipped: sync.OnceValue(func() []byte { return zip(content()) }),
+		gzipped: sync.OnceValue(func() []byte { return gzipped(content()) }),
 	}
 }
 
@@ -110,9 +110,9 @@ func (a *asset) serve(c echo.Context) error {
 	if a.policy != "" {
 		h.Set("Content-Security-Policy", a.policy)
 	}
-	content, tag := a.content, a.tag()
+	content, tag := a.content, a.etag()
 	if acceptsGzip(c.Request()) {
-		content, tag = a.zipped, tag+"-gzip"
+		content, tag = a.gzipped, tag+"-gzip"
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", strconv.Quote(tag))
@@ -137,7 +137,7 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-func zip(content []byte) []byte {
+func gzipped(content []byte) []byte {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	_, _ = w.Write(content) // a bytes.Buffer does not fail

@@ -20,9 +20,9 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// TestTheExplorerWorksInABrowser opens the page in Chromium, at the root and
+// TestExplorer_WorksInBrowser opens the page in Chromium, at the root and
 // behind a prefix, with a policy that reports every violation to the test.
-func TestTheExplorerWorksInABrowser(t *testing.T) {
+func TestExplorer_WorksInBrowser(t *testing.T) {
 	for _, prefix := range []string{"", "/w/0190-worker"} {
 		t.Run("prefix "+prefix, func(t *testing.T) {
 			e, book := newServer(t, httpd.Options{Document: document{}})
@@ -53,7 +53,7 @@ func TestTheExplorerWorksInABrowser(t *testing.T) {
 			}))
 			defer server.Close()
 
-			page, console := browse(t, server.URL+prefix+"/docs#/plans/listPlans")
+			page, console := dumpPage(t, server.URL+prefix+"/docs#/plans/listPlans")
 			for _, want := range []string{"<title>Test surface</title>", "List the plans", "/v1/plans", server.URL + prefix + "</code>", "The plans", "free", "answered by the server", `aria-label="limit"`, `tabindex="0"`} {
 				if !strings.Contains(page, want) {
 					t.Errorf("the page lacks %q", want)
@@ -104,10 +104,10 @@ func (w *reportingWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// browse opens address in a headless Chromium, as an unprivileged user when the
+// dumpPage opens address in a headless Chromium, as an unprivileged user when the
 // test is root (the sandbox needs that), and returns the page it built and what
 // it wrote to its log. With SCREENSHOT_DIR set, it leaves a picture there.
-func browse(t *testing.T, address string) (page, console string) {
+func dumpPage(t *testing.T, address string) (page, console string) {
 	t.Helper()
 	home, err := os.MkdirTemp("", "explorer")
 	if err != nil {

@@ -29,10 +29,10 @@ func (document) YAML() []byte   { return []byte("openapi: 3.0.3\n") }
 func (document) JSON31() []byte { return []byte(`{"openapi":"3.1.0"}`) }
 func (document) YAML31() []byte { return []byte("openapi: 3.1.0\n") }
 
-func (document) ContractVersion() string           { return "1.2.3" }
-func (document) Notice(string, string) http.Header { return nil }
+func (document) ContractVersion() string                       { return "1.2.3" }
+func (document) DeprecationHeaders(string, string) http.Header { return nil }
 
-func TestDocumentsAndExplorerFilesAreServed(t *testing.T) {
+func TestExplorer_ServesDocumentsAndFiles(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{Document: document{}})
 	const css, script = "text/css; charset=utf-8", "text/javascript; charset=utf-8"
 	for path, want := range map[string]struct{ contentType, content string }{
@@ -87,9 +87,9 @@ func TestDocumentsAndExplorerFilesAreServed(t *testing.T) {
 	}
 }
 
-// TestWhatThePageRefersToIsServedBesideIt follows every reference as a browser
+// TestExplorer_ServesReferencedFiles follows every reference as a browser
 // does that has the page from below some prefix.
-func TestWhatThePageRefersToIsServedBesideIt(t *testing.T) {
+func TestExplorer_ServesReferencedFiles(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{Document: document{}})
 	page, err := url.Parse("https://fleet.test/w/7/docs")
 	if err != nil {
@@ -126,7 +126,7 @@ func unzip(t *testing.T, r io.Reader) []byte {
 	return content
 }
 
-func TestThePageHasAStrictPolicyAndNoInlineScript(t *testing.T) {
+func TestExplorer_HasStrictContentSecurityPolicy(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{Document: document{}})
 	w := do(e, "GET", "/docs")
 	policy := w.Header().Get("Content-Security-Policy")
@@ -140,7 +140,7 @@ func TestThePageHasAStrictPolicyAndNoInlineScript(t *testing.T) {
 	}
 }
 
-func TestWithoutADocumentThereIsNoExplorer(t *testing.T) {
+func TestExplorer_IsMissingWithoutDocument(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{})
 	if w := do(e, "GET", "/docs"); w.Code != 404 {
 		t.Errorf("/docs: %d", w.Code)

@@ -38,25 +38,25 @@ func FuzzClientAddress(f *testing.F) {
 			return // the server knows its peers
 		}
 		direct := address.Addr().String()
-		if got := plain(r); got != direct && !same(got, direct) {
+		if got := plain(r); got != direct && !equalAddress(got, direct) {
 			t.Errorf("without proxies %q from %q", got, direct)
 		}
 		hops := strings.Split(strings.Join(r.Header[echo.HeaderXForwardedFor], ","), ",")
-		if got, want := believing(r), nearest(trusted, append(hops, direct)); got != want && !same(got, want) {
+		if got, want := believing(r), nearestUntrusted(trusted, append(hops, direct)); got != want && !equalAddress(got, want) {
 			t.Errorf("%q from %q by %q, want %q", got, direct, hops, want)
 		}
 	})
 }
 
-func same(a, b string) bool {
+func equalAddress(a, b string) bool {
 	x, errX := netip.ParseAddr(a)
 	y, errY := netip.ParseAddr(b)
 	return errX == nil && errY == nil && x.Unmap().WithZone("") == y.Unmap().WithZone("")
 }
 
-// nearest is the first of the hops, from the last one on, that is not trusted.
+// nearestUntrusted is the first of the hops, from the last one on, that is not trusted.
 // Where what is no address comes before it nothing is believed.
-func nearest(trusted []netip.Prefix, hops []string) string {
+func nearestUntrusted(trusted []netip.Prefix, hops []string) string {
 	direct := hops[len(hops)-1]
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop := strings.TrimSpace(hops[i])

@@ -14,11 +14,11 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// logBook keeps what is logged, one JSON object a line.
-type logBook struct{ testenv.Log }
+// testLog keeps what is logged, one JSON object a line.
+type testLog struct{ testenv.Log }
 
 // lastRequest returns the attributes of the last line of the access log.
-func (b *logBook) lastRequest(t *testing.T) map[string]any {
+func (b *testLog) lastRequest(t *testing.T) map[string]any {
 	t.Helper()
 	var found map[string]any
 	for line := range strings.Lines(b.String()) {
@@ -36,13 +36,13 @@ func (b *logBook) lastRequest(t *testing.T) map[string]any {
 	return found
 }
 
-func (b *logBook) logger() *slog.Logger {
+func (b *testLog) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-func newServer(t *testing.T, options httpd.Options) (*echo.Echo, *logBook) {
+func newServer(t *testing.T, options httpd.Options) (*echo.Echo, *testLog) {
 	t.Helper()
-	book := &logBook{}
+	book := &testLog{}
 	options.Logger = book.logger()
 	return httpd.New(options), book
 }

@@ -33,9 +33,9 @@ type Document interface {
 	YAML31() []byte
 	// ContractVersion is info.version; every answer carries it.
 	ContractVersion() string
-	// Notice is what the answers of a deprecated operation carry besides, by its
+	// DeprecationHeaders is what the answers of a deprecated operation carry besides, by its
 	// method and its Echo pattern; nil for one that stays.
-	Notice(method, route string) http.Header
+	DeprecationHeaders(method, route string) http.Header
 }
 
 // Options says how a surface is served. Every field may be left out.
@@ -98,7 +98,7 @@ func New(options Options) *echo.Echo {
 	e.HideBanner = true
 	e.HidePort = true
 	e.Logger.SetOutput(io.Discard)
-	e.IPExtractor = clientAddress(o.TrustedProxies)
+	e.IPExtractor = clientIPExtractor(o.TrustedProxies)
 	e.HTTPErrorHandler = handleError
 	e.JSONSerializer = jsonSerializer{}
 	e.OnAddRouteHandler = func(_ string, route echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc) {
@@ -106,16 +106,16 @@ func New(options Options) *echo.Echo {
 			e.Add(http.MethodHead, route.Path, handler, middleware...)
 		}
 	}
-	e.Use(begin(o.Document), accessLog(o.Logger))
+	e.Use(prepareRequest(o.Document), accessLog(o.Logger))
 	if o.Document != nil {
 		addExplorer(e, o.Document)
 	}
 	return e
 }
 
-// clientAddress believes X-Forwarded-For only where it comes from one of the
+// clientIPExtractor believes X-Forwarded-For only where it comes from one of the
 // trusted proxies; Echo's own default would also believe private networks.
-func clientAddress(trusted []netip.Prefix) echo.IPExtractor {
+func clientIPExtractor(trusted []netip.Prefix) echo.IPExtractor {
 	if len(trusted) == 0 {
 		return echo.ExtractIPDirect()
 	}
@@ -135,17 +135,17 @@ func clientAddress(trusted []netip.Prefix) echo.IPExtractor {
 // contractHeader tells a client which version of the document is kept here.
 const contractHeader = "X-Svc-Contract"
 
-// begin gives a request and its answer what all of them have. It is one
+// prepareRequest gives a request and its answer what all of them have. It is one
 // middleware, since each costs every request.
-func begin(document Document) echo.MiddlewareFunc {
+func prepareRequest(document Document) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			r, res := c.Request(), c.Response()
-			from := &origin{id: requestID(r), address: c.RealIP(), userAgent: r.UserAgent()}
-			c.SetRequest(r.WithContext(withOrigin(r.Context(), from)))
-			firstHeaders(res.Header(), from.id)
+			from := &requestInfo{id: requestID(r), address: c.RealIP(), userAgent: r.UserAgent()}
+			c.SetRequest(r.WithContext(withRequestInfo(r.Context(), from)))
+			setDefaultHeaders(res.Header(), from.id)
 			if document != nil {
-				documentHeaders(res.Header(), document, r.Method, c.Path())
+				setDocumentHeaders(res.Header(), document, r.Method, c.Path())
 			}
 			res.Writer = &hijackWatcher{ResponseWriter: res.Writer, response: res}
 			return next(c)
@@ -153,18 +153,18 @@ func begin(document Document) echo.MiddlewareFunc {
 	}
 }
 
-// firstHeaders sets what every answer starts with; a handler that serves
+// setDefaultHeaders sets what every answer starts with; a handler that serves
 // something cacheable or embeddable overrides it. The values lie in one array,
 // and each can't grow into the next.
-func firstHeaders(h http.Header, requestID string) {
+func setDefaultHeaders(h http.Header, requestID string) {
 	values := [...]string{requestID, "nosniff", "no-referrer", "DENY", "no-store"}
 	for i, name := range [...]string{echo.HeaderXRequestID, "X-Content-Type-Options", "Referrer-Policy", "X-Frame-Options", "Cache-Control"} {
 		h[name] = values[i : i+1 : i+1]
 	}
 }
 
-// documentHeaders sets what the document promises of an answer.
-func documentHeaders(h http.Header, document Document, method, route string) {
+// setDocumentHeaders sets what the document promises of an answer.
+func setDocumentHeaders(h http.Header, document Document, method, route string) {
 	h[contractHeader] = []string{document.ContractVersion()}
-	maps.Copy(h, document.Notice(method, route))
+	maps.Copy(h, document.DeprecationHeaders(method, route))
 }

@@ -22,7 +22,7 @@ import (
 
 const secret = "password authentication failed for user svc"
 
-func TestEveryErrorBecomesTheFailureEnvelope(t *testing.T) {
+func TestHandleError_WritesFailureEnvelope(t *testing.T) {
 	cause := errors.New(secret)
 	detail := fault.Detail{Field: "limit", Code: fault.TooBig, Message: "too big", Received: 500, Constraint: map[string]any{"max": 100}}
 	rateLimited := fault.New(fault.RateLimited, "Slow down.")
@@ -79,7 +79,7 @@ func TestEveryErrorBecomesTheFailureEnvelope(t *testing.T) {
 	}
 }
 
-func TestUnknownRouteAndMethod(t *testing.T) {
+func TestHandleError_UnknownRouteAndMethod(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/v1/plans", func(c echo.Context) error { return c.NoContent(204) })
 
@@ -104,7 +104,7 @@ func TestUnknownRouteAndMethod(t *testing.T) {
 	}
 }
 
-func TestHeadHasNoBodyAndNothingFollowsACommittedResponse(t *testing.T) {
+func TestHandleError_HeadAndCommittedResponse(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.HEAD("/x", func(echo.Context) error { return fault.Missing("thing") })
 	if w := do(e, "HEAD", "/x"); w.Code != 404 || w.Body.Len() != 0 {
@@ -122,7 +122,7 @@ func TestHeadHasNoBodyAndNothingFollowsACommittedResponse(t *testing.T) {
 	}
 }
 
-func TestAFailureDropsTheHeadersOfTheAnswerThatDidNotCome(t *testing.T) {
+func TestHandleError_DropsHeadersOfUnsentResponse(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{})
 	e.GET("/x", func(c echo.Context) error {
 		c.Response().Header().Set("ETag", `"1"`)
@@ -137,7 +137,7 @@ func TestAFailureDropsTheHeadersOfTheAnswerThatDidNotCome(t *testing.T) {
 	}
 }
 
-func TestAPanicIsInternalAndItsStackIsInTheLogOnly(t *testing.T) {
+func TestPanic_IsInternalErrorWithLoggedStack(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/x", func(echo.Context) error { panic(secret) })
 	w := do(e, "GET", "/x")
@@ -153,7 +153,7 @@ func TestAPanicIsInternalAndItsStackIsInTheLogOnly(t *testing.T) {
 	}
 }
 
-func TestAPanicInTheMiddleOfAnAnswerBreaksTheConnection(t *testing.T) {
+func TestPanic_DuringResponseClosesConnection(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/x", func(c echo.Context) error {
 		_, _ = io.WriteString(c.Response(), "half")
@@ -175,7 +175,7 @@ func TestAPanicInTheMiddleOfAnAnswerBreaksTheConnection(t *testing.T) {
 	}
 }
 
-func TestAnAbortedResponseIsLoggedAndStaysAborted(t *testing.T) {
+func TestAccessLog_LogsAbortedResponse(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/x", func(echo.Context) error { panic(http.ErrAbortHandler) })
 	server := httptest.NewServer(e)
@@ -227,7 +227,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-func TestAccessLogTellsTheRouteAndNeverTheQuery(t *testing.T) {
+func TestAccessLog_OmitsQuery(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/browsers/:id/", func(c echo.Context) error { return c.String(200, "hello") })
 	do(e, "GET", "/browsers/b1/?ct=token-of-somebody")
@@ -248,7 +248,7 @@ func TestAccessLogTellsTheRouteAndNeverTheQuery(t *testing.T) {
 	}
 }
 
-func TestLogLevelFollowsWhoIsToBlame(t *testing.T) {
+func TestAccessLog_LevelByStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		handler echo.HandlerFunc
 		level   string
@@ -266,7 +266,7 @@ func TestLogLevelFollowsWhoIsToBlame(t *testing.T) {
 	}
 }
 
-func TestForwardedAddressesAreBelievedOnlyFromTrustedProxies(t *testing.T) {
+func TestClientAddress_TrustsOnlyTrustedProxies(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	for name, test := range map[string]struct {
 		trusted []netip.Prefix

@@ -15,21 +15,21 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// plainHead is how net/http begins its answer to a request that it cannot read,
+// plainErrorHead is how net/http begins its answer to a request that it cannot read,
 // after the status line; what follows is a text. The answer is one write.
-const plainHead = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+const plainErrorHead = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// malformed answers requests that net/http refuses before any handler, such as
+// malformedResponder answers requests that net/http refuses before any handler, such as
 // one with a broken escape in its path, with the failure envelope.
-type malformed struct {
+type malformedResponder struct {
 	logger    *slog.Logger
 	document  Document
 	maxHeader int
 }
 
-// envelope is the answer in place of the refusal, and nil where p is none.
-func (m malformed) envelope(p []byte, from net.Addr) []byte {
-	line, text, found := bytes.Cut(p, []byte(plainHead))
+// encodeFailure is the answer in place of the refusal, and nil where p is none.
+func (m malformedResponder) replaceRefusal(p []byte, from net.Addr) []byte {
+	line, text, found := bytes.Cut(p, []byte(plainErrorHead))
 	status, found2 := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
 	if !found || !found2 || len(status) < 3 || bytes.ContainsAny(text, "\r\n") {
 		return nil
@@ -44,11 +44,11 @@ func (m malformed) envelope(p []byte, from net.Addr) []byte {
 	m.logger.LogAttrs(context.Background(), slog.LevelInfo, "request",
 		slog.Int("status", code), slog.String("requestId", id), slog.String("remoteIp", address),
 		slog.String("code", string(f.Kind.Code())), slog.String("error", f.Error()))
-	return m.write(code, id, envelope(f, f.PublicDetails()))
+	return m.encode(code, id, encodeFailure(f, f.PublicDetails()))
 }
 
 // fault says what net/http found.
-func (m malformed) fault(status int, text string) *fault.Error {
+func (m malformedResponder) fault(status int, text string) *fault.Error {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
 		return fault.New(fault.Validation, "The headers of the request are too large.", fault.Detail{
@@ -70,12 +70,12 @@ func (m malformed) fault(status int, text string) *fault.Error {
 	})
 }
 
-func (m malformed) write(status int, requestID string, body []byte) []byte {
+func (m malformedResponder) encode(status int, requestID string, body []byte) []byte {
 	h := http.Header{
 		"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
 		"Date": {time.Now().UTC().Format(http.TimeFormat)},
 	}
-	firstHeaders(h, requestID)
+	setDefaultHeaders(h, requestID)
 	if m.document != nil {
 		h[contractHeader] = []string{m.document.ContractVersion()}
 	}

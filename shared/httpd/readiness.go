@@ -26,7 +26,7 @@ const Draining = "draining"
 const retryReadiness = 2 * time.Second
 
 // Check is one condition of readiness. Every probe asks it: what costs a round
-// trip is remembered, see Remembered.
+// trip is remembered, see CachedCheck.
 type Check func(ctx context.Context) []Reason
 
 // Readiness tells whether a program takes work: the answer to GET /readyz, and
@@ -36,8 +36,8 @@ type Readiness struct {
 	checks   []Check
 	shutdown atomic.Bool
 
-	mu    sync.Mutex
-	codes string // of the last answer, for the log
+	mu        sync.Mutex
+	lastCodes string // of the last answer, for the log
 }
 
 // NewReadiness returns the readiness of a program with these checks, in the
@@ -89,13 +89,13 @@ func (r *Readiness) log(ctx context.Context, reasons []Reason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch codes {
-	case r.codes:
+	case r.lastCodes:
 	case "":
 		r.logger.InfoContext(ctx, "ready again")
 	default:
 		r.logger.WarnContext(ctx, "not ready", "reasons", codes)
 	}
-	r.codes = codes
+	r.lastCodes = codes
 }
 
 // Shutdown makes the program unready for good, and returns after delay, in which
@@ -115,9 +115,9 @@ func (r *Readiness) Shutdown(delay time.Duration, done <-chan struct{}) {
 	}
 }
 
-// Remembered asks check at most once in period, however many probes come, and
+// CachedCheck asks check at most once in period, however many probes come, and
 // gives it until timeout, also when the probe that asked has left.
-func Remembered(period, timeout time.Duration, check Check) Check {
+func CachedCheck(period, timeout time.Duration, check Check) Check {
 	turn := make(chan struct{}, 1) // taken while it is asked: the others wait for the answer
 	var at time.Time
 	var last []Reason

@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-func TestReadiness_TellsEveryReasonAndLogsChanges(t *testing.T) {
+func TestReadiness_ReportsAllReasonsAndLogsChanges(t *testing.T) {
 	var log bytes.Buffer
 	var now []httpd.Reason
 	ready := httpd.NewReadiness(slog.New(slog.NewTextHandler(&log, nil)),
@@ -47,7 +47,7 @@ func TestReadiness_TellsEveryReasonAndLogsChanges(t *testing.T) {
 	}
 }
 
-func TestReadiness_DropsAtShutdownBeforeTheDelayHasPassed(t *testing.T) {
+func TestReadiness_FailsDuringShutdownDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready := httpd.NewReadiness(nil)
 		began, over := time.Now(), make(chan time.Duration, 1)
@@ -73,10 +73,10 @@ func TestReadiness_DropsAtShutdownBeforeTheDelayHasPassed(t *testing.T) {
 	})
 }
 
-func TestRemembered_AsksOnceAPeriodForAllProbes(t *testing.T) {
+func TestCachedCheck_RunsOncePerPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		check := httpd.Remembered(time.Second, 2*time.Second, func(ctx context.Context) []httpd.Reason {
+		check := httpd.CachedCheck(time.Second, 2*time.Second, func(ctx context.Context) []httpd.Reason {
 			asked++
 			if asked == 2 { // nobody answers
 				<-ctx.Done()
@@ -108,7 +108,7 @@ func TestRemembered_AsksOnceAPeriodForAllProbes(t *testing.T) {
 	})
 }
 
-func TestProbesAreLoggedAtDebugOnly(t *testing.T) {
+func TestAccessLog_ProbesAreDebug(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/readyz", func(echo.Context) error { return fault.New(fault.Unavailable, "Not ready.") })
 	e.GET("/livez", func(c echo.Context) error { return c.NoContent(200) })

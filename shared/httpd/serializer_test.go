@@ -20,7 +20,7 @@ func (inMemory) Read([]byte) (int, error) { return 0, errors.New("it was read") 
 func (inMemory) Close() error             { return nil }
 func (b inMemory) Text() []byte           { return []byte(b) }
 
-func TestABodyIsDecodedFromMemoryAsFromAStream(t *testing.T) {
+func TestSerializer_DecodesBodyInMemory(t *testing.T) {
 	for text, want := range map[string]struct {
 		status int
 		name   string

@@ -25,16 +25,16 @@ const (
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, options Options) error {
 	o := options.withDefaults()
 	logger := o.Logger
-	refuse := malformed{logger: logger, document: o.Document, maxHeader: o.MaxHeaderBytes}.envelope
-	ln = limited(ln, o.MaxConnections, logger, refuse)
+	refuse := malformedResponder{logger: logger, document: o.Document, maxHeader: o.MaxHeaderBytes}.replaceRefusal
+	ln = newLimitedListener(ln, o.MaxConnections, logger, refuse)
 	server := &http.Server{
-		Handler:           counted(handler),
+		Handler:           trackHandlers(handler),
 		ReadHeaderTimeout: min(readHeaderTimeout, o.ReadTimeout),
 		ReadTimeout:       o.ReadTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    o.MaxHeaderBytes,
 		ConnContext:       withConn,
-		ConnState:         idle,
+		ConnState:         markIdle,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}

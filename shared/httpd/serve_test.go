@@ -52,7 +52,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("%s: did not happen", what)
 }
 
-func TestServeLetsRunningRequestsFinishAndTakesNoNewOnes(t *testing.T) {
+func TestServe_DrainsRunningRequests(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{})
 	begun, finish := make(chan struct{}), make(chan struct{})
 	e.GET("/slow", func(c echo.Context) error {
@@ -92,7 +92,7 @@ func TestServeLetsRunningRequestsFinishAndTakesNoNewOnes(t *testing.T) {
 	}
 }
 
-func TestServeCutsOffWhatOutlivesTheDrain(t *testing.T) {
+func TestServe_CutsOffRequestsAfterDrainTimeout(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{})
 	begun, cut := make(chan struct{}), make(chan struct{})
 	e.GET("/stuck", func(c echo.Context) error {
@@ -118,7 +118,7 @@ func TestServeCutsOffWhatOutlivesTheDrain(t *testing.T) {
 	}
 }
 
-func TestServeReportsABrokenListener(t *testing.T) {
+func TestServe_ReportsListenerError(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -130,7 +130,7 @@ func TestServeReportsABrokenListener(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesIsNoError(t *testing.T) {
+func TestAccessLog_ClientDisconnectIsNotAnError(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	begun := make(chan struct{})
 	e.GET("/x", func(c echo.Context) error {
@@ -152,7 +152,7 @@ func TestAClientThatLeavesIsNoError(t *testing.T) {
 	}
 }
 
-func TestADeadlineOfOursIsAnError(t *testing.T) {
+func TestAccessLog_ServerDeadlineIsAnError(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/x", func(echo.Context) error { return context.DeadlineExceeded })
 	if w := do(e, "GET", "/x"); w.Code != 500 {
@@ -163,7 +163,7 @@ func TestADeadlineOfOursIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnUpgradedConnectionIsLeftAlone(t *testing.T) {
+func TestServe_LeavesUpgradedConnectionOpen(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/raw", func(c echo.Context) error {
 		conn, _, err := c.Response().Hijack()
@@ -194,7 +194,7 @@ func TestAnUpgradedConnectionIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestASlowBodyIsCutOffButASlowHandlerIsNot(t *testing.T) {
+func TestServe_ReadTimeoutAppliesToBodyOnly(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	e, _ := newServer(t, httpd.Options{})
 	e.POST("/read", func(c echo.Context) error {

@@ -28,9 +28,9 @@ func BenchmarkGuard(b *testing.B) {
 	benchmark(b, smallBody, http.StatusOK, decode, newGuard(b, oapi.Options{}).Middleware())
 }
 
-// BenchmarkByHand is the same request with a handler that decodes and checks it
+// BenchmarkHandWritten is the same request with a handler that decodes and checks it
 // by hand: what the guard is measured against.
-func BenchmarkByHand(b *testing.B) { benchmark(b, smallBody, http.StatusOK, decodeAndCheck) }
+func BenchmarkHandWritten(b *testing.B) { benchmark(b, smallBody, http.StatusOK, decodeAndCheck) }
 
 // BenchmarkUnchecked is the same request decoded and not checked at all: the
 // guard's own cost is its difference to BenchmarkGuard.

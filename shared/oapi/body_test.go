@@ -43,7 +43,7 @@ func encode(t *testing.T, v any) string {
 	return string(text)
 }
 
-func TestBodyIsRefusedField(t *testing.T) {
+func TestBody_ReportsFields(t *testing.T) {
 	long := strings.Repeat("é", 1100)
 	longList := strings.Repeat(`"aaaaaaaa",`, 100)
 	tests := map[string]struct {
@@ -138,7 +138,7 @@ func TestBodyIsRefusedField(t *testing.T) {
 	}
 }
 
-func TestBodyIsNotJSON(t *testing.T) {
+func TestBody_SyntaxErrors(t *testing.T) {
 	tests := map[string]struct{ body, message string }{
 		"cut off":           {`{"name":`, "is not JSON: unexpected end at line 1, column 9"},
 		"open string":       {`{"name":"a`, "is not JSON: unexpected end at line 1, column 11"},
@@ -164,7 +164,7 @@ func TestBodyIsNotJSON(t *testing.T) {
 	}
 }
 
-func TestExactlyOneOf(t *testing.T) {
+func TestBody_ExactlyOneOf(t *testing.T) {
 	id := `"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"`
 	neither := []wrong{{"thingId", "INVALID_UNION", "", `{"oneOf":["thingId","spec"]}`, "supply exactly one of thingId or spec"}}
 	tests := map[string]struct {
@@ -190,7 +190,7 @@ func TestExactlyOneOf(t *testing.T) {
 	}
 }
 
-func TestAtMostOneOf(t *testing.T) {
+func TestBody_AtMostOneOf(t *testing.T) {
 	id := `"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"`
 	for body, want := range map[string][]wrong{
 		`{}`:                                    nil,
@@ -205,7 +205,7 @@ func TestAtMostOneOf(t *testing.T) {
 	}
 }
 
-func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
+func TestBody_NullOptionalMemberIsAbsent(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"name":"ab","proxy":null}`:                           `{"name":"ab"}`,
 		`{"proxy":null,"name":"ab"}`:                           `{"name":"ab"}`,
@@ -260,7 +260,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-func TestWholeNumbersInOtherSpellingsBind(t *testing.T) {
+func TestBody_IntegerSpellings(t *testing.T) {
 	got := send(t, call{body: `{"name":"ab", "count":1e2, "big":-12.50e1, "even":2.0, "points":[{"x":1.0,"y":0e5}], "shape":{"kind":"circle","radius":10e-1}}`})
 	want := `{"name":"ab", "count":100, "big":-125, "even":2, "points":[{"x":1,"y":0}], "shape":{"kind":"circle","radius":1}}`
 	if got.status != http.StatusOK || got.saw.body != want || got.saw.whole != want {
@@ -268,7 +268,7 @@ func TestWholeNumbersInOtherSpellingsBind(t *testing.T) {
 	}
 }
 
-func TestGoodBodyReachesTheHandlerUnchanged(t *testing.T) {
+func TestBody_ValidReachesHandlerUnchanged(t *testing.T) {
 	body := ` {"name":"a\u00e9", "count": 7, "ratio":0.5, "shade":null, "hue":null, "long":"abcd", "override":null, "metadata":{"a":[1e2,null,{"b":"c"}]}, "size":"abc", "tags":["a","b"]} `
 	got := send(t, call{body: body, contentType: "application/JSON; charset=UTF-8"})
 	if got.status != http.StatusOK || got.saw.body != body || got.saw.whole != body {
@@ -276,7 +276,7 @@ func TestGoodBodyReachesTheHandlerUnchanged(t *testing.T) {
 	}
 }
 
-func TestUnionThatContainsItselfIsCheckedInBoundedTime(t *testing.T) {
+func TestBody_RecursiveUnionIsBounded(t *testing.T) {
 	deep := func(leaf string) string {
 		return `{"name":"ab","tree":` + strings.Repeat(`[`, 60) + leaf + strings.Repeat(`]`, 60) + `}`
 	}
@@ -290,7 +290,7 @@ func TestUnionThatContainsItselfIsCheckedInBoundedTime(t *testing.T) {
 	}
 }
 
-func TestDetailsAreBounded(t *testing.T) {
+func TestBody_DetailsAreBounded(t *testing.T) {
 	got := send(t, call{body: `{"name":"ab","metadata":{"a":[` + strings.Repeat(`1e999,`, 500) + `1]}}`})
 	if n := len(got.fault.Details); n != 100 {
 		t.Errorf("%d details, want 100", n)

@@ -24,9 +24,9 @@ type edit struct {
 	text string
 }
 
-// check is one request being checked. It is reused from one request to the
+// checker is one request being checked. It is reused from one request to the
 // next.
-type check struct {
+type checker struct {
 	tape    tape
 	param   string // the parameter being checked; "" is the body
 	path    []step
@@ -38,7 +38,7 @@ type check struct {
 	edits   []edit
 }
 
-func (c *check) reset() {
+func (c *checker) reset() {
 	c.tape.text = nil
 	if cap(c.tape.nodes) > 4096 {
 		c.tape.nodes = nil
@@ -47,8 +47,8 @@ func (c *check) reset() {
 	c.details, c.edits = nil, c.edits[:0]
 }
 
-// enough tells that looking on would not change the answer.
-func (c *check) enough() bool {
+// done tells that looking on would not change the answer.
+func (c *checker) done() bool {
 	if c.quiet > 0 {
 		return c.failed > 0
 	}
@@ -64,7 +64,7 @@ type finding struct {
 	member     string // the finding is about this member of the value
 }
 
-func (c *check) report(f finding) {
+func (c *checker) report(f finding) {
 	c.failed++
 	if c.quiet > 0 || len(c.details) >= maxDetails {
 		return
@@ -90,7 +90,7 @@ func (c *check) report(f finding) {
 
 // location is where the value being checked is, as a dotted path: "" is the
 // body as a whole.
-func (c *check) location() string {
+func (c *checker) location() string {
 	field := c.param
 	for _, s := range c.path {
 		if s.node == 0 {
@@ -109,18 +109,18 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// body checks the parsed body.
-func (c *check) body(r *rule) {
-	c.twice()
-	if !c.enough() {
+// checkRequestBody checks the parsed body.
+func (c *checker) body(r *rule) {
+	c.reportDuplicates()
+	if !c.done() {
 		c.value(r, 0)
 	}
 }
 
-// twice reports the members whose name came before in the same object: which
+// duplicates reports the members whose name came before in the same object: which
 // of the two counts depends on the decoder.
-func (c *check) twice() {
-	for _, i := range c.tape.twice {
+func (c *checker) reportDuplicates() {
+	for _, i := range c.tape.duplicates {
 		c.path = c.tape.pathTo(c.path[:0], i)
 		c.report(finding{code: fault.Custom, message: "is given more than once"})
 	}
@@ -146,8 +146,8 @@ func (t *tape) pathTo(path []step, target int32) []step {
 	return path
 }
 
-// rewritten is the body with the edits made.
-func (c *check) rewritten(body []byte) []byte {
+// applyEdits is the body with the edits made.
+func (c *checker) applyEdits(body []byte) []byte {
 	if len(c.edits) == 0 {
 		return body
 	}

@@ -9,37 +9,37 @@ import (
 	"time"
 )
 
-// minimumNotice is how long a deprecated operation stays at least, in months.
-const minimumNotice = 6
+// minNoticeMonths is how long a deprecated operation stays at least, in months.
+const minNoticeMonths = 6
 
-// notices are the headers of the answers of deprecated operations, by method,
+// deprecations are the headers of the answers of deprecated operations, by method,
 // then pattern.
-type notices map[string]map[string]http.Header
+type deprecations map[string]map[string]http.Header
 
-// Notice is what every answer of a deprecated operation carries beyond what all
+// DeprecationHeaders is what every answer of a deprecated operation carries beyond what all
 // answers do: Deprecation (RFC 9745), Sunset (RFC 8594), and a Link to its
 // description in /docs. The operation is told by its method and its Echo
 // pattern, however the placeholders are named; nil for one that stays. It must
 // not be changed.
-func (d *Document) Notice(method, route string) http.Header {
-	if len(d.notices) == 0 {
+func (d *Document) DeprecationHeaders(method, route string) http.Header {
+	if len(d.deprecations) == 0 {
 		return nil
 	}
 	shape := pattern(nil, route)
-	if found := d.notices[method][string(shape)]; found != nil || method != http.MethodHead {
+	if found := d.deprecations[method][string(shape)]; found != nil || method != http.MethodHead {
 		return found
 	}
-	return d.notices[http.MethodGet][string(shape)]
+	return d.deprecations[http.MethodGet][string(shape)]
 }
 
-// noticesOf reads which operations go, and refuses those that do not say since
+// readDeprecations reads which operations go, and refuses those that do not say since
 // when and until when, or give too little time.
-func noticesOf(s *spec) (notices, error) {
-	found := notices{}
+func readDeprecations(s *spec) (deprecations, error) {
+	found := deprecations{}
 	var wrong []error
 	for path, item := range s.Paths {
 		for method, op := range item.endpoints() {
-			since, sunset, err := deprecated(op)
+			since, sunset, err := deprecationDates(op)
 			if err != nil {
 				wrong = append(wrong, fmt.Errorf("%s %s: %w", method, path, err))
 			}
@@ -52,16 +52,16 @@ func noticesOf(s *spec) (notices, error) {
 			found[method][string(pattern(nil, path))] = http.Header{
 				"Deprecation": {fmt.Sprintf("@%d", since.Unix())},
 				"Sunset":      {sunset.Format(http.TimeFormat)},
-				"Link":        {fmt.Sprintf(`<%s>; rel="deprecation"; type="text/html"`, descriptionOf(path, op))},
+				"Link":        {fmt.Sprintf(`<%s>; rel="deprecation"; type="text/html"`, docsLink(path, op))},
 			}
 		}
 	}
 	return found, errors.Join(wrong...)
 }
 
-// deprecated reads the dates of an operation that goes; they are zero for one
+// deprecationDates reads the dates of an operation that goes; they are zero for one
 // that stays.
-func deprecated(op *endpoint) (since, sunset time.Time, err error) {
+func deprecationDates(op *endpoint) (since, sunset time.Time, err error) {
 	from, until := op.DeprecatedAt, op.Sunset
 	if !op.Deprecated {
 		if from != nil || until != nil {
@@ -69,19 +69,19 @@ func deprecated(op *endpoint) (since, sunset time.Time, err error) {
 		}
 		return since, sunset, err
 	}
-	since, notSince := day("x-deprecated-at", from)
-	sunset, notSunset := day("x-sunset", until)
+	since, notSince := parseDate("x-deprecated-at", from)
+	sunset, notSunset := parseDate("x-sunset", until)
 	if err := errors.Join(notSince, notSunset); err != nil {
 		return since, sunset, fmt.Errorf("it is deprecated: %w", err)
 	}
-	if earliest := since.AddDate(0, minimumNotice, 0); sunset.Before(earliest) {
+	if earliest := since.AddDate(0, minNoticeMonths, 0); sunset.Before(earliest) {
 		return since, sunset, fmt.Errorf("it is deprecated: x-sunset is less than %d months after x-deprecated-at, it must not come before %s",
-			minimumNotice, earliest.Format(time.DateOnly))
+			minNoticeMonths, earliest.Format(time.DateOnly))
 	}
 	return since, sunset, nil
 }
 
-func day(name string, value any) (time.Time, error) {
+func parseDate(name string, value any) (time.Time, error) {
 	text, _ := value.(string)
 	found, err := time.Parse(time.DateOnly, text)
 	if err != nil {
@@ -90,9 +90,9 @@ func day(name string, value any) (time.Time, error) {
 	return found, nil
 }
 
-// descriptionOf is where /docs describes the operation, relative to its own
+// docsLink is where /docs describes the operation, relative to its own
 // address, so that it holds behind a path prefix.
-func descriptionOf(path string, op *endpoint) string {
+func docsLink(path string, op *endpoint) string {
 	place := strings.Repeat("../", strings.Count(path, "/")-1) + "docs#"
 	if len(op.Tags) == 0 {
 		return place

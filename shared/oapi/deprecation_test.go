@@ -17,8 +17,8 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// leaving is a document of which one operation goes and its neighbour stays.
-const leaving = `
+// deprecatedSpec is a document of which one operation goes and its neighbour stays.
+const deprecatedSpec = `
 openapi: 3.0.3
 info: {title: plans, version: 4.5.6}
 tags: [{name: Old plans, description: Plans.}]
@@ -48,10 +48,10 @@ func loadText(t *testing.T, text string) (*bundled.Document, error) {
 	return bundled.Load(t.Context(), fstest.MapFS{"api.yaml": {Data: []byte(text)}}, "api.yaml")
 }
 
-// TestADeprecatedOperationSaysSoInEveryAnswer goes over a real socket, through
+// TestDeprecationHeaders_OfDeprecatedOperation goes over a real socket, through
 // the front and the guard of both surfaces.
-func TestADeprecatedOperationSaysSoInEveryAnswer(t *testing.T) {
-	document, err := loadText(t, leaving)
+func TestDeprecationHeaders_OfDeprecatedOperation(t *testing.T) {
+	document, err := loadText(t, deprecatedSpec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestADeprecatedOperationSaysSoInEveryAnswer(t *testing.T) {
 	}
 }
 
-func TestADocumentGivesSixMonthsNotice(t *testing.T) {
+func TestParse_RequiresSixMonthsNotice(t *testing.T) {
 	for name, test := range map[string]struct{ from, to, want string }{
 		"six months":              {"", "", ""},
 		"the end of a month":      {"2027-01-01\n      x-sunset: '2027-07-01'", "2026-08-31\n      x-sunset: '2027-03-03'", ""},
@@ -138,8 +138,8 @@ func TestADocumentGivesSixMonthsNotice(t *testing.T) {
 		"dates of one that stays": {"      deprecated: true\n", "", "but is not deprecated"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Replace(leaving, test.from, test.to, 1)
-			if test.from != "" && text == leaving {
+			text := strings.Replace(deprecatedSpec, test.from, test.to, 1)
+			if test.from != "" && text == deprecatedSpec {
 				t.Fatal("the document is as it was")
 			}
 			_, err := loadText(t, text)

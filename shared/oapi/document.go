@@ -15,12 +15,12 @@ import (
 // Document is one OpenAPI 3.0 document in one piece. It does not change and is
 // safe for concurrent use.
 type Document struct {
-	version string
-	notices notices
-	json    []byte
-	yaml    func() []byte // made when somebody asks
-	json31  func() []byte
-	yaml31  func() []byte
+	version      string
+	deprecations deprecations
+	json         []byte
+	yaml         func() []byte // made when somebody asks
+	json31       func() []byte
+	yaml31       func() []byte
 }
 
 // Parse reads a document that package bundled has validated and bundled, as
@@ -30,15 +30,15 @@ func Parse(text []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	notices, err := noticesOf(s)
+	notices, err := readDeprecations(s)
 	if err != nil {
 		return nil, err
 	}
-	json31 := sync.OnceValue(func() []byte { return as31(text) })
+	json31 := sync.OnceValue(func() []byte { return toOpenAPI31(text) })
 	return &Document{
-		version: s.Info.Version, notices: notices, json: text, json31: json31,
-		yaml:   sync.OnceValue(func() []byte { return asYAML(text) }),
-		yaml31: sync.OnceValue(func() []byte { return asYAML(json31()) }),
+		version: s.Info.Version, deprecations: notices, json: text, json31: json31,
+		yaml:   sync.OnceValue(func() []byte { return toYAML(text) }),
+		yaml31: sync.OnceValue(func() []byte { return toYAML(json31()) }),
 	}, nil
 }
 
@@ -57,9 +57,9 @@ func (d *Document) JSON31() []byte { return d.json31() }
 // YAML31 is the same document as OpenAPI 3.1. It must not be changed.
 func (d *Document) YAML31() []byte { return d.yaml31() }
 
-// asYAML and as31 are a document in other forms. What was read from its text can
+// toYAML and as31 are a document in other forms. What was read from its text can
 // be decoded and encoded.
-func asYAML(text []byte) []byte {
+func toYAML(text []byte) []byte {
 	out, err := yaml.Marshal(json.RawMessage(text))
 	if err != nil {
 		panic(fmt.Errorf("encode as YAML: %w", err))
@@ -67,12 +67,12 @@ func asYAML(text []byte) []byte {
 	return out
 }
 
-func as31(text []byte) []byte {
+func toOpenAPI31(text []byte) []byte {
 	var tree map[string]any
 	if err := json.Unmarshal(text, &tree); err != nil {
 		panic(fmt.Errorf("decode: %w", err))
 	}
-	upgrade(tree)
+	upgradeTo31(tree)
 	out, err := json.Marshal(tree)
 	if err != nil {
 		panic(fmt.Errorf("encode as 3.1: %w", err))

@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-func TestLoadBundles(t *testing.T) {
+func TestLoad_Bundles(t *testing.T) {
 	doc := load(t)
 	for form, text := range map[string][]byte{"JSON": doc.JSON(), "YAML": doc.YAML(), "JSON31": doc.JSON31(), "YAML31": doc.YAML31()} {
 		if bytes.Contains(text, []byte("common.yaml")) {
@@ -40,7 +40,7 @@ func TestLoadBundles(t *testing.T) {
 	}
 }
 
-func TestJSON31SaysTheSameInNewerWords(t *testing.T) {
+func TestJSON31_Upgrades(t *testing.T) {
 	var doc struct {
 		OpenAPI    string
 		Components struct {
@@ -76,7 +76,7 @@ func TestJSON31SaysTheSameInNewerWords(t *testing.T) {
 	}
 }
 
-func TestNewGuardRefusesWhatItCannotEnforce(t *testing.T) {
+func TestNewGuard_RefusesUnsupportedDocuments(t *testing.T) {
 	text, err := os.ReadFile("testdata/api.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ var queries = []string{
 // reason that the library doesn't know.
 func FuzzParameters(f *testing.F) {
 	seedParameters(f)
-	var saw seen
+	var saw receivedRequest
 	e := newEcho(f, &saw)
 	doc := load(f).T()
 	f.Fuzz(func(t *testing.T, one bool, query, id, header string) {
@@ -52,7 +52,7 @@ func FuzzParameters(f *testing.F) {
 		if header != "" {
 			r.Header.Set("If-Match", header)
 		}
-		saw = seen{}
+		saw = receivedRequest{}
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)
 		item := doc.Paths.Find(pattern)

@@ -38,7 +38,7 @@ func FuzzBody(f *testing.F) {
 	for _, body := range bodies {
 		f.Add([]byte(body))
 	}
-	var saw seen
+	var saw receivedRequest
 	e := newEcho(f, &saw)
 	schema := load(f).T().Components.Schemas["Thing"].Value
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -46,7 +46,7 @@ func FuzzBody(f *testing.F) {
 		if len(body) > 60<<10 || bytes.Count(body, []byte("[")) > 12 {
 			return
 		}
-		saw = seen{}
+		saw = receivedRequest{}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/things", bytes.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Cookie", "session=good")

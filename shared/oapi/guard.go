@@ -76,8 +76,8 @@ func NewGuard(doc *Document, opts Options) (*Guard, error) {
 		return nil, err
 	}
 	secrets := s.secretNames()
-	g.checks.New = func() any { return &check{secrets: secrets} }
-	compile := compiler{spec: s, done: map[*schema]*rule{}}
+	g.checks.New = func() any { return &checker{secrets: secrets} }
+	compile := compiler{spec: s, compiled: map[*schema]*rule{}}
 	for path, item := range s.Paths {
 		for method, op := range item.endpoints() {
 			if op.Guard == "none" {
@@ -87,14 +87,14 @@ func NewGuard(doc *Document, opts Options) (*Guard, error) {
 			switch {
 			case err != nil:
 			case op.Guard == "request":
-				o.selfAdmitting = true
+				o.selfAuthorizing = true
 			default:
-				err = o.secure(s, op, opts.Authenticators)
+				err = o.setSecurity(s, op, opts.Authenticators)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
-			if err := g.add(o); err != nil {
+			if err := g.addRoute(o); err != nil {
 				return nil, err
 			}
 		}
@@ -102,7 +102,7 @@ func NewGuard(doc *Document, opts Options) (*Guard, error) {
 	return g, nil
 }
 
-func (g *Guard) add(o *operation) error {
+func (g *Guard) addRoute(o *operation) error {
 	shape := string(pattern(nil, o.info.Path))
 	routes := g.routes[o.info.Method]
 	if routes == nil {
@@ -116,9 +116,9 @@ func (g *Guard) add(o *operation) error {
 	return nil
 }
 
-// find returns the operation of a route, or nil. A HEAD request is guarded as
+// lookup returns the operation of a route, or nil. A HEAD request is guarded as
 // the GET that it asks about.
-func (g *Guard) find(method, route string) *operation {
+func (g *Guard) lookup(method, route string) *operation {
 	var buf [128]byte
 	shape := pattern(buf[:0], route)
 	if o := g.routes[method][string(shape)]; o != nil {
@@ -130,18 +130,18 @@ func (g *Guard) find(method, route string) *operation {
 	return nil
 }
 
-// Taking is an operation that takes a header as a parameter.
-type Taking struct {
+// OperationsWithHeader is an operation that takes a header as a parameter.
+type HeaderOperation struct {
 	Method, Path string // as the document has them
 	ShownOnce    bool   // x-shown-once of the parameter
 }
 
-// Taking are the guarded operations that have a parameter in this header.
-func (g *Guard) Taking(header string) (all []Taking) {
+// OperationsWithHeader are the guarded operations that have a parameter in this header.
+func (g *Guard) OperationsWithHeader(header string) (all []HeaderOperation) {
 	for method, routes := range g.routes {
 		for _, o := range routes {
 			if i := slices.IndexFunc(o.header, func(p *param) bool { return p.name == header }); i >= 0 {
-				all = append(all, Taking{method, o.info.Path, o.header[i].shownOnce})
+				all = append(all, HeaderOperation{method, o.info.Path, o.header[i].shownOnce})
 			}
 		}
 	}
@@ -161,8 +161,8 @@ func (g *Guard) Taking(header string) (all []Taking) {
 func (g *Guard) Middleware() echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			op := g.find(c.Request().Method, c.Path())
-			if op == nil || op.selfAdmitting {
+			op := g.lookup(c.Request().Method, c.Path())
+			if op == nil || op.selfAuthorizing {
 				return next(c)
 			}
 			if err := g.admit(c, op); err != nil {
@@ -179,8 +179,8 @@ func (g *Guard) Middleware() echo.MiddlewareFunc {
 // Inspect checks a request of an operation with `x-guard: request`, as the
 // Middleware does after it has admitted one. Requests of other routes pass.
 func (g *Guard) Inspect(c echo.Context) error {
-	op := g.find(c.Request().Method, c.Path())
-	if op == nil || !op.selfAdmitting {
+	op := g.lookup(c.Request().Method, c.Path())
+	if op == nil || !op.selfAuthorizing {
 		return nil
 	}
 	return g.inspect(c, op)
@@ -201,18 +201,18 @@ func (g *Guard) CheckBody(operationID string, text []byte) ([]byte, error) {
 }
 
 func (g *Guard) checkText(schema *rule, text []byte) ([]byte, error) {
-	run := g.checks.Get().(*check)
+	run := g.checks.Get().(*checker)
 	defer func() {
 		run.reset()
 		g.checks.Put(run)
 	}()
 	if broken := run.tape.parse(text); broken != nil {
-		run.report(notJSON(text, broken))
+		run.report(syntaxFinding(text, broken))
 	} else {
 		run.body(schema)
 	}
 	if len(run.details) > 0 {
 		return nil, fault.Invalid(run.details...)
 	}
-	return bytes.Clone(run.rewritten(text)), nil
+	return bytes.Clone(run.applyEdits(text)), nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 )
 
-func TestAnOperationThatAdmitsByItselfIsCheckedWhenItAsks(t *testing.T) {
+func TestInspect_ChecksSelfAuthorizingOperation(t *testing.T) {
 	guard := newGuard(t, oapi.Options{})
 	e := echo.New()
 	e.Use(guard.Middleware())
@@ -46,7 +46,7 @@ func TestAnOperationThatAdmitsByItselfIsCheckedWhenItAsks(t *testing.T) {
 	}
 }
 
-func TestATextIsCheckedAsTheBodyOfAnOperation(t *testing.T) {
+func TestCheckBody(t *testing.T) {
 	guard := newGuard(t, oapi.Options{})
 	if _, err := guard.CheckBody("postSelf", []byte(`{"nonsense":1}`)); !strings.Contains(fields(err), "nonsense") {
 		t.Errorf("an unknown key: %v", err)

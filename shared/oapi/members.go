@@ -7,12 +7,12 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// members checks an object and what it holds.
-func (c *check) members(r *rule, object int32) {
+// propertyCount checks an object and what it holds.
+func (c *checker) members(r *rule, object int32) {
 	n := c.tape.nodes[object]
 	before, size := int32(0), int(n.size)
 	kept := false
-	for i := object + 1; i < n.next && !c.enough(); i = c.tape.nodes[i].next {
+	for i := object + 1; i < n.next && !c.done(); i = c.tape.nodes[i].next {
 		if c.tape.nodes[i].kind == kindNull && c.isAbsent(r, i) {
 			c.omit(n.next, before, i, kept)
 			size--
@@ -32,15 +32,15 @@ func (c *check) members(r *rule, object int32) {
 	o := &r.object
 	switch {
 	case size < o.min:
-		c.report(finding{code: fault.Custom, message: "must have at least " + members(o.min), constraint: o.bounds(), received: c.sent(r, object)})
+		c.report(finding{code: fault.Custom, message: "must have at least " + propertyCount(o.min), constraint: o.bounds(), received: c.received(r, object)})
 	case o.max >= 0 && size > o.max:
-		c.report(finding{code: fault.Custom, message: "must have at most " + members(o.max), constraint: o.bounds(), received: c.sent(r, object)})
+		c.report(finding{code: fault.Custom, message: "must have at most " + propertyCount(o.max), constraint: o.bounds(), received: c.received(r, object)})
 	}
 }
 
 // isAbsent tells whether a null stands for an optional member that has no null:
 // typed clients send it for what they leave out.
-func (c *check) isAbsent(r *rule, i int32) bool {
+func (c *checker) isAbsent(r *rule, i int32) bool {
 	key := c.tape.key(i)
 	property, known := r.object.props[string(key)]
 	return known && !slices.Contains(r.object.required, string(key)) && (property.readOnly || !c.passes(property, i))
@@ -49,7 +49,7 @@ func (c *check) isAbsent(r *rule, i int32) bool {
 // omit takes the member i out of the body that the handler gets, with one comma.
 // Before is the member before it, if any; kept tells whether any before it stays;
 // end is the node after the object.
-func (c *check) omit(end, before, i int32, kept bool) {
+func (c *checker) omit(end, before, i int32, kept bool) {
 	n := &c.tape.nodes[i]
 	n.absent = true
 	if c.quiet > 0 {
@@ -65,7 +65,7 @@ func (c *check) omit(end, before, i int32, kept bool) {
 	c.edits = append(c.edits, edit{at, ""})
 }
 
-func members(n int) string {
+func propertyCount(n int) string {
 	if n == 1 {
 		return "1 property"
 	}
@@ -74,17 +74,17 @@ func members(n int) string {
 
 func (o *objectRule) bounds() map[string]any { return limits(o.min > 0, o.min, o.max >= 0, o.max) }
 
-func (c *check) member(r *rule, i int32) {
+func (c *checker) member(r *rule, i int32) {
 	property, known := r.object.props[string(c.tape.key(i))]
 	switch {
 	case known && property.readOnly:
-		c.report(finding{code: fault.Custom, message: "is set by the service and can't be sent", received: c.sent(property, i)})
+		c.report(finding{code: fault.Custom, message: "is set by the service and can't be sent", received: c.received(property, i)})
 	case known:
 		c.value(property, i)
-	case c.tape.nodes[i].keyBad:
-		c.report(unstorable(nil))
+	case c.tape.nodes[i].keyUnstorable:
+		c.report(unstorableText(nil))
 	case r.object.closed:
-		c.report(finding{code: fault.UnrecognizedKey, message: "is not a known field", received: c.unknown(r, i)})
+		c.report(finding{code: fault.UnrecognizedKey, message: "is not a known field", received: c.receivedUnknown(r, i)})
 	default:
 		c.value(r.object.extra, i)
 	}

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// upgrade turns a decoded OpenAPI 3.0 document into a 3.1 one, in place:
+// upgradeTo31 turns a decoded OpenAPI 3.0 document into a 3.1 one, in place:
 // nullable becomes a type, boolean exclusive bounds become numbers, and the
 // example of a schema becomes its examples.
-func upgrade(doc map[string]any) {
+func upgradeTo31(doc map[string]any) {
 	doc["openapi"] = "3.1.0"
 	components, _ := doc["components"].(map[string]any)
 	for collection, named := range components {

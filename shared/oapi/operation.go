@@ -10,17 +10,17 @@ import (
 
 // operation is one operation of the document made ready.
 type operation struct {
-	info     Operation // without Params
-	security []alternative
-	path     []*param // in the order of the pattern's placeholders
-	query    map[string]*param
-	inOrder  []*param // the query parameters in the document's order
-	header   []*param
+	info       Operation // without Params
+	security   []credentialSet
+	path       []*param // in the order of the pattern's placeholders
+	query      map[string]*param
+	queryOrder []*param // the query parameters in the document's order
+	header     []*param
 	// credentials are the query parameters that a security scheme reads.
 	credentials []string
-	// selfAdmitting operations decide themselves who may pass, before Inspect.
-	selfAdmitting bool
-	body          *bodyRule
+	// selfAuthorizing operations decide themselves who may pass, before Inspect.
+	selfAuthorizing bool
+	body            *bodyRule
 }
 
 // param is one parameter.
@@ -31,7 +31,7 @@ type param struct {
 	list      bool   // of rule.array.items
 	split     string // what separates the items of a list in one value; "" repeats the parameter
 	rule      *rule
-	shownOnce bool // see Taking
+	shownOnce bool // see OperationsWithHeader
 }
 
 // bodyRule is what an operation accepts as its body.
@@ -137,7 +137,7 @@ func (c *compiler) params(o *operation, shared, own []*parameter) error {
 			}
 		case inQuery:
 			o.query[p.name] = p
-			o.inOrder = append(o.inOrder, p)
+			o.queryOrder = append(o.queryOrder, p)
 		case inHeader:
 			o.header = append(o.header, p)
 		default:
@@ -154,7 +154,7 @@ func (c *compiler) param(from *parameter) (*param, error) {
 	if from.Schema == nil {
 		return nil, errors.New("it has no schema")
 	}
-	r, err := c.ref(from.Schema)
+	r, err := c.compile(from.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -207,12 +207,12 @@ func (c *compiler) body(from *requestBody) (*bodyRule, error) {
 		if !isJSON(base) {
 			continue
 		}
-		r, err := c.ref(media.Schema)
+		r, err := c.compile(media.Schema)
 		if err != nil {
 			return nil, fmt.Errorf("body: %w", err)
 		}
 		if r == nil {
-			r = &anything
+			r = &anyValue
 		}
 		b.schemas[base] = r
 	}

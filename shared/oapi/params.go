@@ -12,7 +12,7 @@ import (
 )
 
 // params checks the path, the query and the headers of a request.
-func (c *check) params(ctx echo.Context, o *operation) {
+func (c *checker) params(ctx echo.Context, o *operation) {
 	r := ctx.Request()
 	for i, p := range o.path {
 		value, ok := pathParam(ctx, i)
@@ -30,12 +30,12 @@ func (c *check) params(ctx echo.Context, o *operation) {
 	}
 	c.query(ctx, o)
 	for _, p := range o.header {
-		c.given(p, r.Header[http.CanonicalHeaderKey(p.name)])
+		c.optionalParam(p, r.Header[http.CanonicalHeaderKey(p.name)])
 	}
 	c.param = ""
 }
 
-func (c *check) query(ctx echo.Context, o *operation) {
+func (c *checker) query(ctx echo.Context, o *operation) {
 	raw := ctx.Request().URL.RawQuery
 	if raw == "" && len(o.query) == 0 {
 		return
@@ -48,8 +48,8 @@ func (c *check) query(ctx echo.Context, o *operation) {
 		}
 	}
 	sent := ctx.QueryParams()
-	for _, p := range o.inOrder {
-		c.given(p, sent[p.name])
+	for _, p := range o.queryOrder {
+		c.optionalParam(p, sent[p.name])
 	}
 	var unknown []string
 	for name := range sent {
@@ -61,15 +61,15 @@ func (c *check) query(ctx echo.Context, o *operation) {
 	for _, name := range unknown {
 		f := finding{code: fault.UnrecognizedKey, message: "is not a known query parameter"}
 		if !c.namesSecret(name) { // such as a token that belongs to another operation
-			f.received = valuesSent(sent[name])
+			f.received = receivedValues(sent[name])
 		}
 		c.param = clipName(name)
 		c.report(f)
 	}
 }
 
-// given checks a parameter that may be missing.
-func (c *check) given(p *param, values []string) {
+// optionalParam checks a parameter that may be missing.
+func (c *checker) optionalParam(p *param, values []string) {
 	switch {
 	case len(values) > 0:
 		c.values(p, values)
@@ -80,10 +80,10 @@ func (c *check) given(p *param, values []string) {
 }
 
 // values checks the values of a parameter, of which there is at least one.
-func (c *check) values(p *param, values []string) {
+func (c *checker) values(p *param, values []string) {
 	c.param, c.path = p.name, c.path[:0]
 	if (!p.list || p.split != "") && len(values) > 1 {
-		c.report(finding{code: fault.Custom, message: "is given more than once", constraint: map[string]any{"max": 1}, received: paramSent(p.rule, values)})
+		c.report(finding{code: fault.Custom, message: "is given more than once", constraint: map[string]any{"max": 1}, received: receivedParam(p.rule, values)})
 		return
 	}
 	if !p.list {
@@ -96,30 +96,30 @@ func (c *check) values(p *param, values []string) {
 	c.list(p.rule, values)
 }
 
-// paramSent are the values of a parameter as an answer repeats them.
-func paramSent(r *rule, values []string) any {
+// receivedParam are the values of a parameter as an answer repeats them.
+func receivedParam(r *rule, values []string) any {
 	if r.holdsSecret(map[*rule]bool{}) {
 		return nil
 	}
-	return valuesSent(values)
+	return receivedValues(values)
 }
 
 // list checks an array parameter.
-func (c *check) list(r *rule, values []string) {
+func (c *checker) list(r *rule, values []string) {
 	a := r.array
 	switch {
 	case len(values) < a.min:
-		c.report(finding{code: fault.ArrayTooShort, message: "must have at least " + count(a.min, "item"), constraint: a.bounds(), received: paramSent(r, values)})
+		c.report(finding{code: fault.ArrayTooShort, message: "must have at least " + count(a.min, "item"), constraint: a.bounds(), received: receivedParam(r, values)})
 		return
 	case a.max >= 0 && len(values) > a.max:
-		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds(), received: paramSent(r, values)})
+		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds(), received: receivedParam(r, values)})
 		return
 	case a.unique && len(slices.Compact(slices.Sorted(slices.Values(values)))) < len(values):
-		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}, received: paramSent(r, values)})
+		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}, received: receivedParam(r, values)})
 		return
 	}
 	for i, value := range values {
-		if c.enough() {
+		if c.done() {
 			return
 		}
 		c.path = append(c.path[:0], step{item: i})
@@ -129,9 +129,9 @@ func (c *check) list(r *rule, values []string) {
 }
 
 // literal checks one value that is sent as text.
-func (c *check) literal(r *rule, value string) {
-	if !storable(value) {
-		c.report(unstorable(textSent(value)))
+func (c *checker) literal(r *rule, value string) {
+	if !isStorable(value) {
+		c.report(unstorableText(receivedText(value)))
 		return
 	}
 	if r.secret {
@@ -147,39 +147,39 @@ func (c *check) literal(r *rule, value string) {
 		}
 	case r.kinds&kindBool != 0:
 		if value != "true" && value != "false" {
-			c.report(wrongType(r, value))
+			c.report(typeFinding(r, value))
 		}
 	default:
 		c.numeral(r, value)
 	}
 	if c.failed == before && r.enum != nil && !r.allowsLiteral(value) {
-		c.report(r.notAllowed(textSent(value)))
+		c.report(r.enumFinding(receivedText(value)))
 	}
 	for _, part := range r.allOf {
 		c.literal(part, value)
 	}
 }
 
-func wrongType(r *rule, value string) finding {
-	return finding{code: fault.InvalidType, message: typeMessage(r.typ, 0), constraint: typeConstraint(r.typ), received: textSent(value)}
+func typeFinding(r *rule, value string) finding {
+	return finding{code: fault.InvalidType, message: typeMessage(r.typ, 0), constraint: typeConstraint(r.typ), received: receivedText(value)}
 }
 
 // numeral checks a number that is sent as text. An integer has digits only:
 // the code that binds it takes nothing else.
-func (c *check) numeral(r *rule, value string) {
+func (c *checker) numeral(r *rule, value string) {
 	t := tape{text: []byte(value)}
 	if err := t.number(); err != nil || t.pos < len(value) {
-		c.report(wrongType(r, value))
+		c.report(typeFinding(r, value))
 		return
 	}
-	switch n, v := wholeNumber(value); {
+	switch n, v := parseInteger(value); {
 	case !r.number.integer:
-		c.number(r, value, textSent)
+		c.number(r, value, receivedText)
 	case strings.ContainsAny(value, "eE"):
-		c.report(wrongType(r, value))
+		c.report(typeFinding(r, value))
 	case strings.Contains(value, "."):
-		c.integer(r, value, 0, isFraction, textSent)
+		c.integer(r, value, 0, isFraction, receivedText)
 	default:
-		c.integer(r, value, n, v, textSent)
+		c.integer(r, value, n, v, receivedText)
 	}
 }

@@ -17,17 +17,17 @@ import (
 // inspect checks the parameters and the body of a request and puts the body
 // back for the handler.
 func (g *Guard) inspect(c echo.Context, o *operation) error {
-	schema, err := o.accept(c.Request())
+	schema, err := o.bodySchema(c.Request())
 	if err != nil {
 		return err
 	}
-	run := g.checks.Get().(*check)
+	run := g.checks.Get().(*checker)
 	defer func() {
 		run.reset()
 		g.checks.Put(run)
 	}()
 	run.params(c, o)
-	if err := g.body(c, o, schema, run); err != nil {
+	if err := g.checkRequestBody(c, o, schema, run); err != nil {
 		return err
 	}
 	if len(run.details) > 0 {
@@ -42,16 +42,16 @@ func hasBody(r *http.Request) bool {
 	return r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
 }
 
-// accept decides by the content type how the body is checked, before anything
+// bodySchema decides by the content type how the body is checked, before anything
 // of it is read. It returns nil for a body that is left to the handler.
-func (o *operation) accept(r *http.Request) (*rule, error) {
+func (o *operation) bodySchema(r *http.Request) (*rule, error) {
 	if o.body == nil || !hasBody(r) {
 		return nil, nil
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, fault.New(fault.UnsupportedMediaType, "The body must not be compressed.", fault.Detail{
 			Field: "contentEncoding", Code: fault.InvalidEnumValue, Message: "must be left out",
-			Received: textSent(encoding), Constraint: map[string]any{"allowed": []string{"identity"}},
+			Received: receivedText(encoding), Constraint: map[string]any{"allowed": []string{"identity"}},
 		})
 	}
 	header := r.Header.Get("Content-Type")
@@ -62,7 +62,7 @@ func (o *operation) accept(r *http.Request) (*rule, error) {
 	schema, ok := o.body.schemas[base]
 	charset := params["charset"]
 	if err != nil || !ok || (isJSON(base) && charset != "" && !strings.EqualFold(charset, "utf-8")) {
-		return nil, o.body.unsupported(header)
+		return nil, o.body.unsupportedType(header)
 	}
 	if isJSON(base) {
 		r.Header.Set("Content-Type", base) // the binder compares it to the letter
@@ -70,8 +70,8 @@ func (o *operation) accept(r *http.Request) (*rule, error) {
 	return schema, nil
 }
 
-// unsupported refuses a content type that the operation does not take.
-func (b *bodyRule) unsupported(contentType string) error {
+// unsupportedType refuses a content type that the operation does not take.
+func (b *bodyRule) unsupportedType(contentType string) error {
 	accepted := strings.Join(b.accepts, " or ")
 	detail := fault.Detail{
 		Field: "contentType", Code: fault.InvalidEnumValue, Message: "must be " + accepted,
@@ -80,18 +80,18 @@ func (b *bodyRule) unsupported(contentType string) error {
 	if contentType == "" {
 		detail.Code = fault.Required
 	} else {
-		detail.Received = textSent(contentType)
+		detail.Received = receivedText(contentType)
 	}
 	return fault.New(fault.UnsupportedMediaType, "The body must be "+accepted+", and Content-Type must say so.", detail)
 }
 
-// body checks the body. Its error is about the body as a whole; what is wrong
+// checkRequestBody checks the body. Its error is about the body as a whole; what is wrong
 // inside it goes to run.
-func (g *Guard) body(c echo.Context, o *operation, schema *rule, run *check) error {
+func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run *checker) error {
 	r := c.Request()
 	switch {
 	case o.body == nil && hasBody(r):
-		return g.noBody(c, run)
+		return g.rejectBody(c, run)
 	case o.body == nil:
 		return nil
 	case !hasBody(r):
@@ -103,7 +103,7 @@ func (g *Guard) body(c echo.Context, o *operation, schema *rule, run *check) err
 		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody)
 		return nil
 	}
-	text, err := g.read(c)
+	text, err := g.readBody(c)
 	if err != nil {
 		return err
 	}
@@ -116,39 +116,39 @@ func (g *Guard) body(c echo.Context, o *operation, schema *rule, run *check) err
 		return nil
 	}
 	if broken := run.tape.parse(text); broken != nil {
-		run.report(notJSON(text, broken))
+		run.report(syntaxFinding(text, broken))
 		return nil
 	}
 	run.body(schema)
-	text = run.rewritten(text)
-	r.Body, r.ContentLength = newChecked(text), int64(len(text))
+	text = run.applyEdits(text)
+	r.Body, r.ContentLength = newCheckedBody(text), int64(len(text))
 	return nil
 }
 
-// checked is a body that has been read and checked, for the handler to read
+// checkedBody is a body that has been read and checked, for the handler to read
 // again.
-type checked struct {
+type checkedBody struct {
 	bytes.Reader
 	text []byte
 }
 
-func newChecked(text []byte) *checked {
-	c := &checked{text: text}
+func newCheckedBody(text []byte) *checkedBody {
+	c := &checkedBody{text: text}
 	c.Reset(text)
 	return c
 }
 
 // Text is the whole body, for a decoder that needs no reader. It must not be
 // changed.
-func (c *checked) Text() []byte { return c.text }
+func (c *checkedBody) Text() []byte { return c.text }
 
 // Close implements io.Closer.
-func (c *checked) Close() error { return nil }
+func (c *checkedBody) Close() error { return nil }
 
-// noBody refuses a body that the operation does not take. An empty object is
+// rejectBody refuses a body that the operation does not take. An empty object is
 // none: generic clients send it with each POST.
-func (g *Guard) noBody(c echo.Context, run *check) error {
-	text, err := g.read(c)
+func (g *Guard) rejectBody(c echo.Context, run *checker) error {
+	text, err := g.readBody(c)
 	if err != nil {
 		return err
 	}
@@ -161,18 +161,18 @@ func (g *Guard) noBody(c echo.Context, run *check) error {
 		run.report(finding{code: fault.UnrecognizedKey, message: "this operation takes no body"})
 		return nil
 	}
-	run.body(&nothing)
+	run.body(&emptyObject)
 	return nil
 }
 
-// nothing is the rule of the body of an operation that takes none.
-var nothing = rule{object: objectRule{closed: true, max: -1}}
+// emptyObject is the rule of the body of an operation that takes none.
+var emptyObject = rule{object: objectRule{closed: true, max: -1}}
 
-// read reads the whole body, up to the limit.
-func (g *Guard) read(c echo.Context) ([]byte, error) {
+// readBody reads the whole body, up to the limit.
+func (g *Guard) readBody(c echo.Context) ([]byte, error) {
 	r := c.Request()
 	if r.ContentLength > g.maxBody {
-		return nil, g.tooLarge()
+		return nil, g.tooLargeError()
 	}
 	// What is announced is believed only so far: beyond, the memory is taken as
 	// the bytes arrive.
@@ -180,7 +180,7 @@ func (g *Guard) read(c echo.Context) ([]byte, error) {
 	if r.ContentLength >= 0 && r.ContentLength <= believed {
 		text := make([]byte, r.ContentLength)
 		if _, err := io.ReadFull(r.Body, text); err != nil {
-			return nil, unread(err)
+			return nil, bodyReadError(err)
 		}
 		return text, nil
 	}
@@ -189,26 +189,26 @@ func (g *Guard) read(c echo.Context) ([]byte, error) {
 	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody))
 	var over *http.MaxBytesError
 	if errors.As(err, &over) {
-		return nil, g.tooLarge()
+		return nil, g.tooLargeError()
 	}
 	if err != nil {
-		return nil, unread(err)
+		return nil, bodyReadError(err)
 	}
 	return buf.Bytes(), nil
 }
 
-func (g *Guard) tooLarge() error {
+func (g *Guard) tooLargeError() error {
 	return fault.Oversized(nil, g.maxBody)
 }
 
-func unread(err error) error {
+func bodyReadError(err error) error {
 	return fault.Wrap(err, fault.Validation, "The body could not be read to its end.", fault.Detail{
 		Field: "body", Code: fault.Custom, Message: "could not be read to its end",
 	})
 }
 
-// notJSON says where the body stops being JSON, as an editor counts.
-func notJSON(text []byte, broken *syntaxError) finding {
+// syntaxFinding says where the body stops being JSON, as an editor counts.
+func syntaxFinding(text []byte, broken *syntaxError) finding {
 	before := text[:broken.offset]
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := len([]rune(string(before[bytes.LastIndexByte(before, '\n')+1:]))) + 1

@@ -73,7 +73,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-func TestParametersHeadersAndBodyAreReportedTogether(t *testing.T) {
+func TestGuard_ReportsParametersHeadersAndBodyTogether(t *testing.T) {
 	got := send(t, call{target: "/things?dry=maybe&x=1", header: map[string]string{"Idempotency-Key": "short"}, body: `{"name":""}`})
 	var fields []string
 	for _, d := range got.fault.Details {
@@ -85,7 +85,7 @@ func TestParametersHeadersAndBodyAreReportedTogether(t *testing.T) {
 	}
 }
 
-func TestBodyAsAWhole(t *testing.T) {
+func TestBody_AsAWhole(t *testing.T) {
 	body := func(code string) []string { return []string{"body " + code} }
 	tests := map[string]struct {
 		call    call
@@ -134,13 +134,13 @@ func TestBodyAsAWhole(t *testing.T) {
 	}
 }
 
-// drip is a body of unknown length that says whether it was read.
-type drip struct {
+// slowReader is a body of unknown length that says whether it was read.
+type slowReader struct {
 	left int
 	read bool
 }
 
-func (d *drip) Read(p []byte) (int, error) {
+func (d *slowReader) Read(p []byte) (int, error) {
 	d.read = true
 	if d.left == 0 {
 		return 0, io.EOF
@@ -153,7 +153,7 @@ func (d *drip) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestBodyOfUnknownLength(t *testing.T) {
+func TestBody_UnknownLength(t *testing.T) {
 	tests := map[string]struct {
 		method, target string
 		header         map[string]string
@@ -171,7 +171,7 @@ func TestBodyOfUnknownLength(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			body := &drip{left: test.size}
+			body := &slowReader{left: test.size}
 			r := httptest.NewRequestWithContext(t.Context(), test.method, test.target, body)
 			r.ContentLength = -1
 			r.Header.Set("Content-Type", "application/json")
@@ -179,7 +179,7 @@ func TestBodyOfUnknownLength(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 			w := httptest.NewRecorder()
-			newEcho(t, &seen{}).ServeHTTP(w, r)
+			newEcho(t, &receivedRequest{}).ServeHTTP(w, r)
 			if w.Code != test.status || body.read != test.read {
 				t.Errorf("status %d, want %d; read %v, want %v: %s", w.Code, test.status, body.read, test.read, w.Body)
 			}
@@ -187,9 +187,9 @@ func TestBodyOfUnknownLength(t *testing.T) {
 	}
 }
 
-func TestBodyThatBreaksOffIsNotOurFailure(t *testing.T) {
+func TestBody_TruncatedIsClientError(t *testing.T) {
 	for name, announced := range map[string]int64{"announced": 50, "announced as large": 90 << 10, "not announced": -1} {
-		var saw seen
+		var saw receivedRequest
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/open", io.MultiReader(strings.NewReader(`{"name":"ab"}`), errReader{}))
 		r.ContentLength = announced
 		r.Header.Set("Content-Type", "application/json")
@@ -246,7 +246,7 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
-func TestAuthorizerSeesTheOperation(t *testing.T) {
+func TestGuard_PassesOperationToAuthorizer(t *testing.T) {
 	got := send(t, call{method: "GET", target: "/things/" + thingID + "?fields=a"})
 	want := oapi.Operation{ID: "getThing", Method: "GET", Path: "/things/{thingId}", Params: map[string]string{"thingId": thingID}}
 	if diff := cmp.Diff(want, got.saw.op); diff != "" {
@@ -263,7 +263,7 @@ func TestAuthorizerSeesTheOperation(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreFaultsOfTheirKind(t *testing.T) {
+func TestGuard_RefusalKinds(t *testing.T) {
 	got := send(t, call{anonymous: true, method: "GET"})
 	if got.fault.Kind != fault.Unauthenticated || got.fault.Message == "" {
 		t.Errorf("fault %+v", got.fault)

@@ -56,12 +56,12 @@ type objectRule struct {
 	required []string
 	closed   bool
 	extra    *rule // for members that are not props; nil accepts all
-	min, max int   // members; max < 0 is unbounded
+	min, max int   // propertyCount; max < 0 is unbounded
 }
 
-// anything is the rule of a value without a schema: what it holds must still
+// anyValue is the rule of a value without a schema: what it holds must still
 // be storable and decodable.
-var anything = rule{
+var anyValue = rule{
 	text:   textRule{max: -1},
 	number: numberRule{limit: math.MaxFloat64},
 	array:  arrayRule{max: -1},
@@ -71,20 +71,20 @@ var anything = rule{
 // compiler turns schemas into rules, each once, so that a recursive schema
 // becomes a recursive rule.
 type compiler struct {
-	spec *spec
-	done map[*schema]*rule
+	spec     *spec
+	compiled map[*schema]*rule
 }
 
-func (c *compiler) ref(ref *schema) (*rule, error) {
+func (c *compiler) compile(ref *schema) (*rule, error) {
 	if ref == nil {
 		return nil, nil
 	}
 	meant := c.spec.schema(ref)
-	if r, ok := c.done[meant]; ok {
+	if r, ok := c.compiled[meant]; ok {
 		return r, nil
 	}
 	r := &rule{}
-	c.done[meant] = r
+	c.compiled[meant] = r
 	if err := c.fill(r, meant); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (c *compiler) fill(r *rule, s *schema) error {
 		return err
 	}
 	r.array = arrayRule{min: s.MinItems, max: bound(s.MaxItems), unique: s.UniqueItems}
-	if r.array.items, err = c.ref(s.Items); err != nil {
+	if r.array.items, err = c.compile(s.Items); err != nil {
 		return fmt.Errorf("items: %w", err)
 	}
 	if err := c.fillObject(&r.object, s); err != nil {
@@ -139,12 +139,12 @@ func (c *compiler) fill(r *rule, s *schema) error {
 func (c *compiler) fillObject(o *objectRule, s *schema) (err error) {
 	o.min, o.max = s.MinProperties, bound(s.MaxProperties)
 	o.closed = s.AdditionalProperties.none
-	if o.extra, err = c.ref(s.AdditionalProperties.schema); err != nil {
+	if o.extra, err = c.compile(s.AdditionalProperties.schema); err != nil {
 		return fmt.Errorf("additionalProperties: %w", err)
 	}
 	o.props = make(map[string]*rule, len(s.Properties))
 	for name, ref := range s.Properties {
-		if o.props[name], err = c.ref(ref); err != nil {
+		if o.props[name], err = c.compile(ref); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -158,18 +158,18 @@ func (c *compiler) fillObject(o *objectRule, s *schema) (err error) {
 }
 
 func (c *compiler) fillComposed(r *rule, s *schema) (err error) {
-	if r.allOf, err = c.refs(s.AllOf); err != nil {
+	if r.allOf, err = c.compileAll(s.AllOf); err != nil {
 		return fmt.Errorf("allOf: %w", err)
 	}
-	if meant := c.unnegated(s); meant != nil {
-		part, err := c.ref(meant)
+	if meant := c.doubleNegated(s); meant != nil {
+		part, err := c.compile(meant)
 		if err != nil {
 			return fmt.Errorf("not: not: %w", err)
 		}
 		r.allOf = append(r.allOf, part)
 	} else if names := c.exclusive(s); names != nil {
 		r.exclusive = names
-	} else if r.not, err = c.ref(s.Not); err != nil {
+	} else if r.not, err = c.compile(s.Not); err != nil {
 		return fmt.Errorf("not: %w", err)
 	}
 	if r.oneOf, err = c.union("oneOf", s.OneOf, s.Discriminator); err != nil {
@@ -179,9 +179,9 @@ func (c *compiler) fillComposed(r *rule, s *schema) (err error) {
 	return err
 }
 
-// unnegated is what a schema asks for by denying it twice, and nil where it
+// doubleNegated is what a schema asks for by denying it twice, and nil where it
 // does not. Under two negations nothing could tell what is wrong.
-func (c *compiler) unnegated(s *schema) *schema {
+func (c *compiler) doubleNegated(s *schema) *schema {
 	if s.Not == nil {
 		return nil
 	}
@@ -211,10 +211,10 @@ func (c *compiler) exclusive(s *schema) []string {
 	return names
 }
 
-func (c *compiler) refs(refs []*schema) ([]*rule, error) {
+func (c *compiler) compileAll(refs []*schema) ([]*rule, error) {
 	rules := make([]*rule, 0, len(refs))
 	for i, ref := range refs {
-		r, err := c.ref(ref)
+		r, err := c.compile(ref)
 		if err != nil {
 			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}

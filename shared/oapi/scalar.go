@@ -10,7 +10,7 @@ import (
 )
 
 // text checks a string, which is known to be storable.
-func (c *check) text(r *rule, s []byte) {
+func (c *checker) text(r *rule, s []byte) {
 	t := &r.text
 	if t.min == 0 && t.max < 0 && t.pattern == nil && t.wellFormed == nil {
 		return
@@ -18,13 +18,13 @@ func (c *check) text(r *rule, s []byte) {
 	length := utf8.RuneCount(s)
 	switch {
 	case length < t.min:
-		c.report(finding{code: fault.TooShort, message: "must be at least " + count(t.min, "character") + " long", constraint: t.bounds(), received: textSent(string(s))})
+		c.report(finding{code: fault.TooShort, message: "must be at least " + count(t.min, "character") + " long", constraint: t.bounds(), received: receivedText(string(s))})
 	case t.max >= 0 && length > t.max:
-		c.report(finding{code: fault.TooLong, message: "must be at most " + count(t.max, "character") + " long", constraint: t.bounds(), received: textSent(string(s))})
+		c.report(finding{code: fault.TooLong, message: "must be at most " + count(t.max, "character") + " long", constraint: t.bounds(), received: receivedText(string(s))})
 	case t.wellFormed != nil && !t.wellFormed(s):
-		c.report(finding{code: fault.InvalidFormat, message: "must be " + formatNouns[t.format], constraint: map[string]any{"format": t.format}, received: textSent(string(s))})
+		c.report(finding{code: fault.InvalidFormat, message: "must be " + formatNouns[t.format], constraint: map[string]any{"format": t.format}, received: receivedText(string(s))})
 	case t.pattern != nil && !t.pattern.Match(s):
-		c.report(finding{code: fault.InvalidPattern, message: "must match the pattern " + t.source, constraint: map[string]any{"pattern": t.source}, received: textSent(string(s))})
+		c.report(finding{code: fault.InvalidPattern, message: "must match the pattern " + t.source, constraint: map[string]any{"pattern": t.source}, received: receivedText(string(s))})
 	}
 }
 
@@ -32,14 +32,14 @@ func (t *textRule) bounds() map[string]any { return limits(t.min > 0, t.min, t.m
 
 // numberNode checks a number of the body and, where it is an integer spelled
 // in a way that decoding into a Go integer refuses, has it respelled.
-func (c *check) numberNode(r *rule, i int32) {
+func (c *checker) numberNode(r *rule, i int32) {
 	literal := string(c.tape.raw(i))
 	if !r.number.integer {
-		c.number(r, literal, numberSent)
+		c.number(r, literal, receivedNumber)
 		return
 	}
-	n, verdict := wholeNumber(literal)
-	c.integer(r, literal, n, verdict, numberSent)
+	n, verdict := parseInteger(literal)
+	c.integer(r, literal, n, verdict, receivedNumber)
 	if verdict == isWhole && c.quiet == 0 && slices.ContainsFunc(c.tape.raw(i), isNotDigit) {
 		c.edits = append(c.edits, edit{c.tape.nodes[i].raw, strconv.FormatInt(n, 10)})
 	}
@@ -47,11 +47,11 @@ func (c *check) numberNode(r *rule, i int32) {
 
 func isNotDigit(b byte) bool { return b != '-' && (b < '0' || b > '9') }
 
-// echoer is how an answer repeats what was sent as this text.
-type echoer func(literal string) any
+// receivedFunc is how an answer repeats what was sent as this text.
+type receivedFunc func(literal string) any
 
 // number checks a number that need not be whole.
-func (c *check) number(r *rule, literal string, sent echoer) {
+func (c *checker) number(r *rule, literal string, sent receivedFunc) {
 	f, err := strconv.ParseFloat(literal, 64)
 	if err != nil || math.Abs(f) > r.number.limit {
 		edge, code, message := r.number.limit, fault.TooBig, "is too big a number"
@@ -66,8 +66,8 @@ func (c *check) number(r *rule, literal string, sent echoer) {
 }
 
 // integer checks a number that must be whole, of which n and v are what
-// wholeNumber says.
-func (c *check) integer(r *rule, literal string, n int64, v verdict, sent echoer) {
+// parseInteger says.
+func (c *checker) integer(r *rule, literal string, n int64, v integerKind, sent receivedFunc) {
 	rule := &r.number
 	switch {
 	case v == isFraction:
@@ -90,19 +90,19 @@ func (c *check) integer(r *rule, literal string, n int64, v verdict, sent echoer
 }
 
 // bounds checks the range and the step that the document asks for.
-func (c *check) bounds(r *rule, f float64, literal string, sent echoer) {
+func (c *checker) bounds(r *rule, f float64, literal string, sent receivedFunc) {
 	n := &r.number
 	switch {
 	case n.min != nil && f < *n.min:
-		c.report(finding{code: fault.TooSmall, message: "must be at least " + plain(*n.min), constraint: n.constraint(), received: sent(literal)})
+		c.report(finding{code: fault.TooSmall, message: "must be at least " + formatFloat(*n.min), constraint: n.constraint(), received: sent(literal)})
 	case n.min != nil && n.exclMin && f == *n.min:
-		c.report(finding{code: fault.TooSmall, message: "must be greater than " + plain(*n.min), constraint: n.constraint(), received: sent(literal)})
+		c.report(finding{code: fault.TooSmall, message: "must be greater than " + formatFloat(*n.min), constraint: n.constraint(), received: sent(literal)})
 	case n.max != nil && f > *n.max:
-		c.report(finding{code: fault.TooBig, message: "must be at most " + plain(*n.max), constraint: n.constraint(), received: sent(literal)})
+		c.report(finding{code: fault.TooBig, message: "must be at most " + formatFloat(*n.max), constraint: n.constraint(), received: sent(literal)})
 	case n.max != nil && n.exclMax && f == *n.max:
-		c.report(finding{code: fault.TooBig, message: "must be less than " + plain(*n.max), constraint: n.constraint(), received: sent(literal)})
+		c.report(finding{code: fault.TooBig, message: "must be less than " + formatFloat(*n.max), constraint: n.constraint(), received: sent(literal)})
 	case n.multipleOf != nil && !isMultiple(f, *n.multipleOf):
-		c.report(finding{code: fault.Custom, message: "must be a multiple of " + plain(*n.multipleOf), constraint: map[string]any{"multipleOf": *n.multipleOf}, received: sent(literal)})
+		c.report(finding{code: fault.Custom, message: "must be a multiple of " + formatFloat(*n.multipleOf), constraint: map[string]any{"multipleOf": *n.multipleOf}, received: sent(literal)})
 	}
 }
 
@@ -136,26 +136,26 @@ func (n *numberRule) boundsOr(key string, limit int64) map[string]any {
 	return m
 }
 
-func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// verdict is what a number literal is as an integer.
-type verdict uint8
+// integerKind is what a number literal is as an integer.
+type integerKind uint8
 
 const (
-	isWhole verdict = iota
+	isWhole integerKind = iota
 	isFraction
 	isTooBig
 	isTooSmall
 )
 
-// wholeNumber is the value of a JSON number literal that is whole in the sense
+// parseInteger is the value of a JSON number literal that is whole in the sense
 // of mathematics: 100, 1e2 and 100.0 are the same. It is exact, and takes no
 // longer for 1e999999999.
-func wholeNumber(literal string) (int64, verdict) {
+func parseInteger(literal string) (int64, integerKind) {
 	if n, err := strconv.ParseInt(literal, 10, 64); err == nil {
 		return n, isWhole
 	}
-	digits, negative, exponent := scientific(literal)
+	digits, negative, exponent := splitDecimal(literal)
 	switch {
 	case len(digits) == 0:
 		return 0, isWhole
@@ -178,16 +178,16 @@ func wholeNumber(literal string) (int64, verdict) {
 	return n, isWhole
 }
 
-func outOfRange(negative bool) verdict {
+func outOfRange(negative bool) integerKind {
 	if negative {
 		return isTooSmall
 	}
 	return isTooBig
 }
 
-// scientific takes a number literal apart: its value is the digits, which
+// splitDecimal takes a number literal apart: its value is the digits, which
 // neither begin nor end with a zero, times ten to the exponent.
-func scientific(literal string) (digits []byte, negative bool, exponent int) {
+func splitDecimal(literal string) (digits []byte, negative bool, exponent int) {
 	fraction := false
 	for i := 0; i < len(literal); i++ {
 		switch b := literal[i]; b {

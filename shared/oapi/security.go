@@ -14,14 +14,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// alternative is one way to be let in: all of these schemes. An empty one lets
+// credentialSet is one way to be let in: all of these schemes. An empty one lets
 // anybody in.
-type alternative []Authenticator
+type credentialSet []Authenticator
 
-// secure gives the operation the authenticators of its security. What is of
+// setSecurity gives the operation the authenticators of its security. What is of
 // cookies alone comes last: a browser sends those unasked, so that a header or
 // the address says more of what the client wants.
-func (o *operation) secure(s *spec, op *endpoint, known map[string]Authenticator) error {
+func (o *operation) setSecurity(s *spec, op *endpoint, known map[string]Authenticator) error {
 	requirements := s.Security
 	if op.Security != nil {
 		requirements = *op.Security
@@ -30,16 +30,16 @@ func (o *operation) secure(s *spec, op *endpoint, known map[string]Authenticator
 		return errors.New("it says nothing about security; a public operation has security: []")
 	}
 	o.info.Public = len(requirements) == 0
-	var unasked []alternative
+	var unasked []credentialSet
 	for _, requirement := range requirements {
-		way, asked := alternative{}, false
+		way, asked := credentialSet{}, false
 		for _, name := range slices.Sorted(maps.Keys(requirement)) {
 			authenticate := known[name]
 			if authenticate == nil {
 				return fmt.Errorf("security scheme %s has no authenticator", name)
 			}
 			way = append(way, authenticate)
-			in, parameter := s.carrier(name)
+			in, parameter := s.credentialLocation(name)
 			if in == inQuery {
 				o.credentials = append(o.credentials, parameter)
 			}
@@ -55,8 +55,8 @@ func (o *operation) secure(s *spec, op *endpoint, known map[string]Authenticator
 	return nil
 }
 
-// carrier is where a request has the credential of a scheme, and its name there.
-func (s *spec) carrier(scheme string) (in, name string) {
+// credentialLocation is where a request has the credential of a scheme, and its name there.
+func (s *spec) credentialLocation(scheme string) (in, name string) {
 	if one := s.Components.SecuritySchemes[scheme]; one != nil {
 		return one.In, one.Name
 	}
@@ -77,7 +77,7 @@ func (g *Guard) admit(c echo.Context, o *operation) error {
 		if err != nil {
 			return err
 		}
-		r = with(ctx, r)
+		r = withContext(ctx, r)
 	}
 	if r != c.Request() {
 		c.SetRequest(r)
@@ -101,18 +101,18 @@ func (o *operation) authenticate(r *http.Request) (*http.Request, error) {
 	return nil, fault.New(fault.Unauthenticated, "This request needs a valid credential.")
 }
 
-func (a alternative) authenticate(r *http.Request) (*http.Request, error) {
+func (a credentialSet) authenticate(r *http.Request) (*http.Request, error) {
 	for _, authenticate := range a {
 		ctx, err := authenticate(r)
 		if err != nil {
 			return nil, err
 		}
-		r = with(ctx, r)
+		r = withContext(ctx, r)
 	}
 	return r, nil
 }
 
-func with(ctx context.Context, r *http.Request) *http.Request {
+func withContext(ctx context.Context, r *http.Request) *http.Request {
 	if ctx == nil || ctx == r.Context() {
 		return r
 	}

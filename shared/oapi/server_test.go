@@ -78,8 +78,8 @@ type pick struct {
 	Place *int    `json:"place,omitempty"`
 }
 
-// seen is what the handlers and the authorizer saw.
-type seen struct {
+// receivedRequest is what the handlers and the authorizer saw.
+type receivedRequest struct {
 	handled bool
 	body    string
 	whole   string // the body's Text, if it has one
@@ -145,7 +145,7 @@ func newGuard(t testing.TB, opts oapi.Options) *oapi.Guard {
 
 // newEcho has a handler for each route of the document, and an error handler
 // that writes what the error says.
-func newEcho(t testing.TB, saw *seen) *echo.Echo {
+func newEcho(t testing.TB, saw *receivedRequest) *echo.Echo {
 	t.Helper()
 	e := echo.New()
 	e.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -201,14 +201,14 @@ type answer struct {
 	status int
 	fault  fault.Error
 	text   string
-	saw    seen
+	saw    receivedRequest
 }
 
 // send makes the call over HTTP, by default a POST of JSON to /things with a
 // good session.
 func send(t testing.TB, in call) answer {
 	t.Helper()
-	var saw seen
+	var saw receivedRequest
 	server := httptest.NewServer(newEcho(t, &saw))
 	defer server.Close()
 	method := in.method

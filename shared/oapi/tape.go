@@ -28,30 +28,30 @@ type span struct{ from, to int32 }
 // index of the first node after all of them. Offsets into the text instead of
 // copies keep a node at 32 bytes.
 type node struct {
-	raw     span // the value, strings with their quotes
-	key     span // the member name without its quotes, for a member of an object
-	next    int32
-	size    int32 // members or items
-	kind    kind
-	escaped bool // a string with escapes
-	bad     bool // a string that no database stores: NUL or broken Unicode
-	keyEsc  bool
-	keyBad  bool
-	absent  bool // null for an optional member that has no null: as if it were not there
+	raw           span // the value, strings with their quotes
+	key           span // the member name without its quotes, for a member of an object
+	next          int32
+	size          int32 // propertyCount or items
+	kind          kind
+	escaped       bool // a string with escapes
+	unstorable    bool // a string that no database stores: NUL or broken Unicode
+	keyEscaped    bool
+	keyUnstorable bool
+	absent        bool // null for an optional member that has no null: as if it were not there
 }
 
 // tape is a parsed JSON text. It is reused from one request to the next.
 type tape struct {
-	text  []byte
-	nodes []node
-	pos   int
-	twice []int32 // nodes whose key an earlier member of the same object has
+	text       []byte
+	nodes      []node
+	pos        int
+	duplicates []int32 // nodes whose key an earlier member of the same object has
 }
 
 // parse reads text, which must be one JSON value and nothing else. The text
 // must be under 2 GiB and stay unchanged while the tape is in use.
 func (t *tape) parse(text []byte) *syntaxError {
-	t.text, t.nodes, t.pos, t.twice = text, t.nodes[:0], 0, t.twice[:0]
+	t.text, t.nodes, t.pos, t.duplicates = text, t.nodes[:0], 0, t.duplicates[:0]
 	t.space()
 	if err := t.value(0); err != nil {
 		return err
@@ -104,13 +104,13 @@ func (t *tape) value(depth int) *syntaxError {
 	case '"':
 		n := &t.nodes[i]
 		n.kind = kindString
-		_, n.escaped, n.bad, err = t.string()
+		_, n.escaped, n.unstorable, err = t.string()
 	case 't':
-		err = t.word(i, kindBool, "true")
+		err = t.literal(i, kindBool, "true")
 	case 'f':
-		err = t.word(i, kindBool, "false")
+		err = t.literal(i, kindBool, "false")
 	case 'n':
-		err = t.word(i, kindNull, "null")
+		err = t.literal(i, kindNull, "null")
 	default:
 		t.nodes[i].kind = kindNumber
 		err = t.number()
@@ -124,7 +124,7 @@ func (t *tape) value(depth int) *syntaxError {
 	return nil
 }
 
-func (t *tape) word(i int, k kind, word string) *syntaxError {
+func (t *tape) literal(i int, k kind, word string) *syntaxError {
 	if !bytes.HasPrefix(t.text[t.pos:], []byte(word)) {
 		return t.fail("unexpected character")
 	}
@@ -178,7 +178,7 @@ func (t *tape) object(i, depth int) *syntaxError {
 	}
 	t.pos++
 	t.nodes[i].kind, t.nodes[i].size = kindObject, size
-	t.findTwice(int32(i))
+	t.findDuplicates(int32(i))
 	return nil
 }
 
@@ -201,7 +201,7 @@ func (t *tape) member(depth int) *syntaxError {
 		return err
 	}
 	n := &t.nodes[i]
-	n.key, n.keyEsc, n.keyBad = key, escaped, bad
+	n.key, n.keyEscaped, n.keyUnstorable = key, escaped, bad
 	return nil
 }
 

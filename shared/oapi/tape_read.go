@@ -20,7 +20,7 @@ func (t *tape) str(i int32) []byte {
 // key is the member name that a member of an object has.
 func (t *tape) key(i int32) []byte {
 	n := &t.nodes[i]
-	if n.keyEsc {
+	if n.keyEscaped {
 		return unescape(t.text[n.key.from-1 : n.key.to+1])
 	}
 	return t.text[n.key.from:n.key.to]
@@ -38,8 +38,8 @@ func unescape(quoted []byte) []byte {
 // fewMembers is up to where comparing each pair is faster than a map.
 const fewMembers = 16
 
-// findTwice notes the members of an object whose name came before.
-func (t *tape) findTwice(object int32) {
+// findDuplicates notes the members of an object whose name came before.
+func (t *tape) findDuplicates(object int32) {
 	n := t.nodes[object]
 	if n.size < 2 {
 		return
@@ -50,7 +50,7 @@ func (t *tape) findTwice(object int32) {
 		for i := object + 1; i < end; i = t.nodes[i].next {
 			key := t.key(i)
 			if seen[string(key)] {
-				t.twice = append(t.twice, i)
+				t.duplicates = append(t.duplicates, i)
 			}
 			seen[string(key)] = true
 		}
@@ -60,7 +60,7 @@ func (t *tape) findTwice(object int32) {
 		key := t.key(i)
 		for j := object + 1; j < i; j = t.nodes[j].next {
 			if bytes.Equal(t.key(j), key) {
-				t.twice = append(t.twice, i)
+				t.duplicates = append(t.duplicates, i)
 				break
 			}
 		}

@@ -63,8 +63,8 @@ func codeUnit(hex []byte) rune {
 	return unit
 }
 
-// storable tells whether s is text that every database stores: UTF-8 and
+// isStorable tells whether s is text that every database stores: UTF-8 and
 // without NUL.
-func storable(s string) bool {
+func isStorable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }

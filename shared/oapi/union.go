@@ -25,11 +25,11 @@ func (c *compiler) union(keyword string, refs []*schema, d *discriminator) (*uni
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	branches, err := c.refs(refs)
+	branches, err := c.compileAll(refs)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", keyword, err)
 	}
-	u := &union{keyword: keyword, branches: branches, selectors: c.selectorsOf(refs)}
+	u := &union{keyword: keyword, branches: branches, selectors: c.findSelectors(refs)}
 	if d == nil {
 		return u, nil
 	}
@@ -50,7 +50,7 @@ func (c *compiler) union(keyword string, refs []*schema, d *discriminator) (*uni
 	return u, nil
 }
 
-func (c *compiler) selectorsOf(refs []*schema) []string {
+func (c *compiler) findSelectors(refs []*schema) []string {
 	branches := make([]*schema, len(refs))
 	for i, ref := range refs {
 		branches[i] = c.spec.schema(ref)
@@ -75,7 +75,7 @@ func (c *compiler) selectorsOf(refs []*schema) []string {
 
 // union checks a value against alternatives. When none fits, but the value
 // says which was meant, what is wrong is what that one finds.
-func (c *check) union(r *rule, u *union, i int32) {
+func (c *checker) union(r *rule, u *union, i int32) {
 	var fitting []*rule
 	for _, branch := range u.branches {
 		if c.passes(branch, i) {
@@ -98,11 +98,11 @@ func (c *check) union(r *rule, u *union, i int32) {
 	isObject := c.tape.nodes[i].kind == kindObject
 	switch {
 	case len(fitting) == 0 && isObject && u.tag != "":
-		c.tagged(u, i)
+		c.byDiscriminator(u, i)
 	case isObject && u.selectors != nil: // a fitting branch has its selector, so several have several
-		c.selected(u, i)
-	case len(fitting) == 0 && u.meantByKind(c.tape.nodes[i].kind) != nil:
-		c.value(u.meantByKind(c.tape.nodes[i].kind), i)
+		c.bySelector(u, i)
+	case len(fitting) == 0 && u.branchForKind(c.tape.nodes[i].kind) != nil:
+		c.value(u.branchForKind(c.tape.nodes[i].kind), i)
 	default:
 		message := "must fit exactly one of its alternatives"
 		if u.keyword == "anyOf" {
@@ -110,13 +110,13 @@ func (c *check) union(r *rule, u *union, i int32) {
 		}
 		c.report(finding{
 			code: fault.InvalidUnion, message: message,
-			constraint: map[string]any{u.keyword: u.names()}, received: c.sent(r, i),
+			constraint: map[string]any{u.keyword: u.names()}, received: c.received(r, i),
 		})
 	}
 }
 
-// tagged reports by the branch that the discriminator's property selects.
-func (c *check) tagged(u *union, i int32) {
+// byDiscriminator reports by the branch that the discriminator's property selects.
+func (c *checker) byDiscriminator(u *union, i int32) {
 	tag, present := c.tape.textOf(i, u.tag)
 	if branch := u.byTag[tag]; branch != nil {
 		c.value(branch, i)
@@ -130,14 +130,14 @@ func (c *check) tagged(u *union, i int32) {
 	if !present {
 		f.code, f.message = fault.Required, "is required"
 	} else {
-		f.received = textSent(tag)
+		f.received = receivedText(tag)
 	}
 	c.report(f)
 }
 
-// selected reports by the branch whose selector the object has, or that it has
+// bySelector reports by the branch whose selector the object has, or that it has
 // none or several.
-func (c *check) selected(u *union, i int32) {
+func (c *checker) bySelector(u *union, i int32) {
 	var meant []*rule
 	for b, name := range u.selectors {
 		if c.tape.has(i, name) {
@@ -157,12 +157,12 @@ func (c *check) selected(u *union, i int32) {
 		message:    "supply " + how + strings.Join(u.selectors, " or "),
 		constraint: map[string]any{u.keyword: u.selectors},
 		member:     u.selectors[0],
-		received:   c.memberSent(i, u.selectors[0]),
+		received:   c.receivedMember(i, u.selectors[0]),
 	})
 }
 
 // exclusive refuses an object that has all of these members.
-func (c *check) exclusive(names []string, i int32) {
+func (c *checker) exclusive(names []string, i int32) {
 	if c.tape.nodes[i].kind != kindObject {
 		return
 	}
@@ -176,13 +176,13 @@ func (c *check) exclusive(names []string, i int32) {
 		message:    "supply at most one of " + strings.Join(names, " or "),
 		constraint: map[string]any{"oneOf": names},
 		member:     names[0],
-		received:   c.memberSent(i, names[0]),
+		received:   c.receivedMember(i, names[0]),
 	})
 }
 
-// meantByKind is the only branch that takes values of that kind, if there is
+// branchForKind is the only branch that takes values of that kind, if there is
 // just one.
-func (u *union) meantByKind(k kind) *rule {
+func (u *union) branchForKind(k kind) *rule {
 	var meant *rule
 	for _, branch := range u.branches {
 		if branch.kinds == 0 || branch.kinds&k != 0 {

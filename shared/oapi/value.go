@@ -10,9 +10,9 @@ import (
 )
 
 // value checks the value of node i, and what is in it.
-func (c *check) value(r *rule, i int32) {
+func (c *checker) value(r *rule, i int32) {
 	if r == nil {
-		r = &anything
+		r = &anyValue
 	}
 	if r.secret && !c.secret {
 		c.secret = true
@@ -26,18 +26,18 @@ func (c *check) value(r *rule, i int32) {
 	if r.kinds != 0 && r.kinds&n.kind == 0 {
 		c.report(finding{
 			code: fault.InvalidType, message: typeMessage(r.typ, n.kind),
-			constraint: typeConstraint(r.typ), received: c.sent(r, i),
+			constraint: typeConstraint(r.typ), received: c.received(r, i),
 		})
 		return
 	}
-	if r.enum != nil && !c.allowed(r, i) {
-		c.report(r.notAllowed(c.sent(r, i)))
+	if r.enum != nil && !c.inEnum(r, i) {
+		c.report(r.enumFinding(c.received(r, i)))
 		return
 	}
 	switch n.kind {
 	case kindString:
-		if n.bad {
-			c.report(unstorable(c.sent(r, i)))
+		if n.unstorable {
+			c.report(unstorableText(c.received(r, i)))
 		} else {
 			c.text(r, c.tape.str(i))
 		}
@@ -53,7 +53,7 @@ func (c *check) value(r *rule, i int32) {
 	}
 }
 
-func (c *check) compositions(r *rule, i int32) {
+func (c *checker) compositions(r *rule, i int32) {
 	for _, part := range r.allOf {
 		c.value(part, i)
 	}
@@ -67,12 +67,12 @@ func (c *check) compositions(r *rule, i int32) {
 		c.exclusive(r.exclusive, i)
 	}
 	if r.not != nil && c.passes(r.not, i) {
-		c.report(finding{code: fault.Custom, message: "has a value that is not allowed", received: c.sent(r, i)})
+		c.report(finding{code: fault.Custom, message: "has a value that is not allowed", received: c.received(r, i)})
 	}
 }
 
 // passes tells whether the value meets the rule, without reporting anything.
-func (c *check) passes(r *rule, i int32) bool {
+func (c *checker) passes(r *rule, i int32) bool {
 	failed := c.failed
 	c.failed = 0
 	c.quiet++
@@ -83,22 +83,22 @@ func (c *check) passes(r *rule, i int32) bool {
 	return ok
 }
 
-func (c *check) items(r *rule, array int32) {
+func (c *checker) items(r *rule, array int32) {
 	n := c.tape.nodes[array]
 	size, a := int(n.size), r.array
 	switch {
 	case size < a.min:
-		c.report(finding{code: fault.ArrayTooShort, message: "must have at least " + count(a.min, "item"), constraint: a.bounds(), received: c.sent(r, array)})
+		c.report(finding{code: fault.ArrayTooShort, message: "must have at least " + count(a.min, "item"), constraint: a.bounds(), received: c.received(r, array)})
 		return
 	case a.max >= 0 && size > a.max:
-		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds(), received: c.sent(r, array)})
+		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds(), received: c.received(r, array)})
 		return
 	case a.unique && !c.tape.unique(array):
-		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}, received: c.sent(r, array)})
+		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}, received: c.received(r, array)})
 		return
 	}
 	item := 0
-	for i := array + 1; i < n.next && !c.enough(); i = c.tape.nodes[i].next {
+	for i := array + 1; i < n.next && !c.done(); i = c.tape.nodes[i].next {
 		c.path = append(c.path, step{item: item})
 		c.value(a.items, i)
 		c.path = c.path[:len(c.path)-1]
@@ -137,8 +137,8 @@ func (t *tape) decoded(i int32) any {
 	return v
 }
 
-// allowed tells whether the value is one of the rule's enum.
-func (c *check) allowed(r *rule, i int32) bool {
+// inEnum tells whether the value is one of the rule's enum.
+func (c *checker) inEnum(r *rule, i int32) bool {
 	if c.tape.nodes[i].kind == kindString {
 		return r.allowsText(c.tape.str(i))
 	}
@@ -160,7 +160,7 @@ func (r *rule) allowsLiteral(value string) bool {
 	return slices.ContainsFunc(r.enum, func(allowed any) bool { return fmt.Sprint(allowed) == value })
 }
 
-func (r *rule) notAllowed(received any) finding {
+func (r *rule) enumFinding(received any) finding {
 	message := "must be one of "
 	if len(r.enum) == 1 {
 		message = "must be "
@@ -181,7 +181,7 @@ func (r *rule) notAllowed(received any) finding {
 	}
 }
 
-func unstorable(received any) finding {
+func unstorableText(received any) finding {
 	return finding{
 		code:       fault.InvalidFormat,
 		message:    "must be valid Unicode text without NUL characters",

@@ -34,7 +34,7 @@ func FuzzPages(f *testing.F) {
 		if r.Offset() < 0 || (Page[int]{Request: r, Total: int(total)}).HasNext() && r.Offset() >= int(total) {
 			t.Errorf("page %d begins at %d", r.Page, r.Offset())
 		}
-		rest, direction := strings.TrimPrefix(r.Order(columns), " ORDER BY "), " ASC"
+		rest, direction := strings.TrimPrefix(r.OrderBy(columns), " ORDER BY "), " ASC"
 		if desc {
 			direction = " DESC"
 		}

@@ -14,10 +14,10 @@ type Request struct {
 // Offset is how many rows come before the page.
 func (r Request) Offset() int { return (r.Page - 1) * r.Limit }
 
-// Order is the ORDER BY clause of the page: the column that columns maps SortBy
+// OrderBy is the ORDER BY clause of the page: the column that columns maps SortBy
 // to, ties broken by id. A SortBy that columns does not know sorts by id alone,
 // so no caller's text ever reaches SQL.
-func (r Request) Order(columns map[string]string) string {
+func (r Request) OrderBy(columns map[string]string) string {
 	direction := " ASC"
 	if r.Desc {
 		direction = " DESC"

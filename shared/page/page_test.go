@@ -2,7 +2,7 @@ package page
 
 import "testing"
 
-func TestAPageKnowsWhereItStands(t *testing.T) {
+func TestPage_Navigation(t *testing.T) {
 	for _, tc := range []struct {
 		page, limit, total int
 		pages              int
@@ -24,7 +24,7 @@ func TestAPageKnowsWhereItStands(t *testing.T) {
 	}
 }
 
-func TestOrderTakesNoTextFromTheCaller(t *testing.T) {
+func TestOrderBy_IgnoresUnknownColumns(t *testing.T) {
 	columns := map[string]string{"createdAt": "created_at"}
 	for _, tc := range []struct {
 		request Request
@@ -34,7 +34,7 @@ func TestOrderTakesNoTextFromTheCaller(t *testing.T) {
 		{Request{SortBy: "createdAt"}, " ORDER BY created_at ASC, id ASC"},
 		{Request{SortBy: "1; DROP TABLE users", Desc: true}, " ORDER BY id DESC"},
 	} {
-		if got := tc.request.Order(columns); got != tc.want {
+		if got := tc.request.OrderBy(columns); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.request, got, tc.want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-func TestRequestFillsInTheDefaults(t *testing.T) {
+func TestRequest_Defaults(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		number, limit *int32

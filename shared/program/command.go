@@ -72,9 +72,9 @@ func (c Command[C]) flagSet() *flag.FlagSet {
 	return flags
 }
 
-// find follows the words into the groups. It returns the command, what it is
+// findCommand follows the words into the groups. It returns the command, what it is
 // called from the program on, and the words that follow.
-func find[C any](commands []Command[C], words []string) (command Command[C], path []string, rest []string, err error) {
+func findCommand[C any](commands []Command[C], words []string) (command Command[C], path []string, rest []string, err error) {
 	for rest = words; len(rest) > 0; {
 		at := slices.IndexFunc(commands, func(c Command[C]) bool { return c.Name == rest[0] })
 		if at < 0 {
@@ -103,13 +103,13 @@ func (p Program[C]) help(command Command[C], path []string) {
 	if command.Detail != "" {
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(command.Detail))
 	}
-	table(&b, "Commands", p.listed(group, len(path) == 0))
+	writeTable(&b, "Commands", p.commandRows(group, len(path) == 0))
 	var args [][2]string
 	for _, a := range command.Args {
 		args = append(args, [2]string{a.Name, a.Doc})
 	}
-	table(&b, "Arguments", args)
-	table(&b, "Flags", describe(command.flagSet()))
+	writeTable(&b, "Arguments", args)
+	writeTable(&b, "Flags", flagRows(command.flagSet()))
 	if len(path) == 0 || len(group) == 0 {
 		fmt.Fprintf(&b, "\nEnvironment:\n%s", env.Usage[C]())
 	} else {
@@ -135,7 +135,7 @@ func (c Command[C]) usage(isProgram bool) string {
 	return b.String()
 }
 
-func (p Program[C]) listed(group []Command[C], isProgram bool) [][2]string {
+func (p Program[C]) commandRows(group []Command[C], isProgram bool) [][2]string {
 	var rows [][2]string
 	for i, command := range group {
 		note := ""
@@ -150,8 +150,8 @@ func (p Program[C]) listed(group []Command[C], isProgram bool) [][2]string {
 	return rows
 }
 
-// describe lists flags as they are written on a command line.
-func describe(flags *flag.FlagSet) [][2]string {
+// flagRows lists flags as they are written on a command line.
+func flagRows(flags *flag.FlagSet) [][2]string {
 	var rows [][2]string
 	flags.VisitAll(func(f *flag.Flag) {
 		kind, doc := flag.UnquoteUsage(f)
@@ -163,7 +163,7 @@ func describe(flags *flag.FlagSet) [][2]string {
 	return rows
 }
 
-func table(b *strings.Builder, title string, rows [][2]string) {
+func writeTable(b *strings.Builder, title string, rows [][2]string) {
 	if len(rows) == 0 {
 		return
 	}

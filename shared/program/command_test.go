@@ -12,9 +12,9 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// things runs a program with a group of commands and returns what the one that
+// runGroup runs a program with a group of commands and returns what the one that
 // ran was given.
-func things(args ...string) (status int, out, errs, given string) {
+func runGroup(args ...string) (status int, out, errs, given string) {
 	var stdout, stderr bytes.Buffer
 	var file, channel string
 	var force bool
@@ -46,7 +46,7 @@ func things(args ...string) (status int, out, errs, given string) {
 	return status, stdout.String(), stderr.String(), given
 }
 
-func TestCommandsOfAGroupTakeArgumentsAndFlags(t *testing.T) {
+func TestMain_GroupArgumentsAndFlags(t *testing.T) {
 	for _, tc := range []struct {
 		line   string
 		status int
@@ -68,14 +68,14 @@ func TestCommandsOfAGroupTakeArgumentsAndFlags(t *testing.T) {
 		{"things drop", 2, "", `"things drop" is not a command`},
 		{"serve --force", 2, "", "flag provided but not defined: -force"},
 	} {
-		status, _, errs, given := things(strings.Fields(tc.line)...)
+		status, _, errs, given := runGroup(strings.Fields(tc.line)...)
 		if status != tc.status || given != tc.given || !strings.Contains(errs, tc.errs) {
 			t.Errorf("%s: status %d, given %q, errors %q", tc.line, status, given, errs)
 		}
 	}
 }
 
-func TestHelpIsOfWhatItIsAskedAbout(t *testing.T) {
+func TestMain_Help(t *testing.T) {
 	for line, want := range map[string][]string{
 		"--help":                 {"prog: does things", "Usage: prog [command]", "things   Care for things", "KEY"},
 		"help":                   {"Usage: prog [command]"},
@@ -87,7 +87,7 @@ func TestHelpIsOfWhatItIsAskedAbout(t *testing.T) {
 		"things unknown --help":  {"Usage: prog things COMMAND"},
 		"things list --help now": {"Usage: prog things list\n"},
 	} {
-		status, out, errs, given := things(strings.Fields(line)...)
+		status, out, errs, given := runGroup(strings.Fields(line)...)
 		if status != 0 || errs != "" || given != "" {
 			t.Errorf("%s: status %d, errors %q, ran %q", line, status, errs, given)
 		}
@@ -97,12 +97,12 @@ func TestHelpIsOfWhatItIsAskedAbout(t *testing.T) {
 			}
 		}
 	}
-	if status, _, errs, _ := things("dance", "--help"); status != 2 || !strings.Contains(errs, `"dance" is not a command`) {
+	if status, _, errs, _ := runGroup("dance", "--help"); status != 2 || !strings.Contains(errs, `"dance" is not a command`) {
 		t.Errorf("help on nothing: %d %q", status, errs)
 	}
 }
 
-func TestProgressIsALineForEachTenthWhereThereIsNoTerminal(t *testing.T) {
+func TestProgress_PrintsTenthsWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	p := program.NewProgress(&out, "Downloading", 250, 1000)
 	for range 75 {

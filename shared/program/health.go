@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	healthTimeout = 4 * time.Second
-	mostAnswer    = 64 << 10
+	healthTimeout    = 4 * time.Second
+	maxResponseBytes = 64 << 10
 )
 
 // Health is the command that asks the service on this machine whether it is
@@ -38,12 +38,12 @@ func Health[C any](address func(C) (host string, port int)) Command[C] {
 			if live {
 				path = "/livez"
 			}
-			return askHealth(ctx, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+path)
+			return checkHealth(ctx, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+path)
 		},
 	}
 }
 
-func askHealth(ctx context.Context, url string) error {
+func checkHealth(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -65,7 +65,7 @@ func askHealth(ctx context.Context, url string) error {
 		}
 	}
 	answered := fmt.Errorf("%s answered %s", url, response.Status)
-	if json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(&failure) != nil {
+	if json.NewDecoder(io.LimitReader(response.Body, maxResponseBytes)).Decode(&failure) != nil {
 		return answered
 	}
 	for _, reason := range failure.Error.Details {

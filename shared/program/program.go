@@ -25,7 +25,7 @@ type Logging struct {
 
 // New returns the logger that the configuration asks for.
 func (l Logging) New(out io.Writer) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{Level: l.Level, ReplaceAttr: withoutSecrets}
+	options := &slog.HandlerOptions{Level: l.Level, ReplaceAttr: maskSecrets}
 	switch l.Format {
 	case "text":
 		return slog.New(slog.NewTextHandler(out, options)), nil
@@ -36,15 +36,15 @@ func (l Logging) New(out io.Writer) (*slog.Logger, error) {
 	}
 }
 
-// withoutSecrets masks what looks like a key, a token or a password in a URL,
+// maskSecrets masks what looks like a key, a token or a password in a URL,
 // whatever logs it.
-func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
+func maskSecrets(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
-		a.Value = slog.StringValue(fault.WithoutSecrets(a.Value.String()))
+		a.Value = slog.StringValue(fault.MaskSecrets(a.Value.String()))
 	case slog.KindAny:
 		if err, ok := a.Value.Any().(error); ok {
-			a.Value = slog.StringValue(fault.WithoutSecrets(err.Error()))
+			a.Value = slog.StringValue(fault.MaskSecrets(err.Error()))
 		}
 	}
 	return a
@@ -64,7 +64,7 @@ type Program[C any] struct {
 // Main runs the command that args name and returns the exit status: 0, 1 when
 // it failed, 2 when it was not understood.
 func (p Program[C]) Main(args []string) int {
-	words, wantsHelp := withoutHelp(args)
+	words, wantsHelp := cutHelp(args)
 	if !wantsHelp && len(words) == 0 {
 		words = []string{p.Commands[0].Name}
 	}
@@ -72,7 +72,7 @@ func (p Program[C]) Main(args []string) int {
 		_, _ = fmt.Fprintln(p.Out, p.Name, Version)
 		return 0
 	}
-	command, path, rest, err := find(p.Commands, words)
+	command, path, rest, err := findCommand(p.Commands, words)
 	name := strings.Join(append([]string{p.Name}, path...), " ")
 	switch {
 	case wantsHelp && (err == nil || len(path) > 0 || len(words) == 0):
@@ -94,9 +94,9 @@ func (p Program[C]) Main(args []string) int {
 	return 0
 }
 
-// withoutHelp takes a request for help out of the words: help before them all,
+// cutHelp takes a request for help out of the words: help before them all,
 // or a flag anywhere before "--".
-func withoutHelp(args []string) (words []string, wanted bool) {
+func cutHelp(args []string) (words []string, wanted bool) {
 	for i, arg := range args {
 		switch {
 		case arg == "--":

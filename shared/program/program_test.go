@@ -82,7 +82,7 @@ func TestMain(t *testing.T) {
 	}
 }
 
-func TestHealth_AsksForReadinessOrLiveness(t *testing.T) {
+func TestHealth_ReadinessAndLiveness(t *testing.T) {
 	status, asked := http.StatusOK, ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.Path
@@ -114,14 +114,14 @@ func TestHealth_AsksForReadinessOrLiveness(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsLogged(t *testing.T) {
+func TestMain_LogsNoSecret(t *testing.T) {
 	_, _, errs, _ := run(map[string]string{"KEY": "very-secret", "LOG_LEVEL": "debug"}, "serve")
 	if !strings.Contains(errs, "configuration") || strings.Contains(errs, "very-secret") {
 		t.Errorf("the log says %q", errs)
 	}
 }
 
-func TestLogging_MasksKeysWhoeverLogsThem(t *testing.T) {
+func TestLogging_MasksKeys(t *testing.T) {
 	const key = "svc_abcdefghijklmnopqrstuvwxyz234567"
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer

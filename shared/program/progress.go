@@ -18,24 +18,24 @@ type Progress struct {
 	label    string
 	total    int64 // bytes
 	terminal bool
-	began    time.Time
+	started  time.Time
 
-	mu    sync.Mutex
-	done  int64
-	first int64 // what was done before it began
-	drawn time.Time
-	tenth int64
+	mu        sync.Mutex
+	done      int64
+	initial   int64 // what was done before it began
+	drawn     time.Time
+	lastTenth int64
 }
 
 const (
-	barWidth = 30
-	redraw   = 100 * time.Millisecond
+	barWidth       = 30
+	redrawInterval = 100 * time.Millisecond
 )
 
 // NewProgress begins at done of total bytes.
 func NewProgress(out io.Writer, label string, done, total int64) *Progress {
-	p := &Progress{out: out, label: label, total: max(total, 1), terminal: isTerminal(out), began: time.Now(), done: done, first: done}
-	p.tenth = 10 * done / p.total
+	p := &Progress{out: out, label: label, total: max(total, 1), terminal: isTerminal(out), started: time.Now(), done: done, initial: done}
+	p.lastTenth = 10 * done / p.total
 	return p
 }
 
@@ -52,7 +52,7 @@ func (p *Progress) Write(b []byte) (int, error) {
 func (p *Progress) Restart(done int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done, p.first, p.began, p.tenth = done, done, time.Now(), 10*done/p.total
+	p.done, p.initial, p.started, p.lastTenth = done, done, time.Now(), 10*done/p.total
 }
 
 // End draws the last state and leaves the line. Nothing may follow it.
@@ -64,7 +64,7 @@ func (p *Progress) End() {
 
 func (p *Progress) show(last bool) {
 	if p.terminal {
-		if !last && time.Since(p.drawn) < redraw {
+		if !last && time.Since(p.drawn) < redrawInterval {
 			return
 		}
 		p.drawn = time.Now()
@@ -77,15 +77,15 @@ func (p *Progress) show(last bool) {
 		_, _ = fmt.Fprintf(p.out, "\r%s [%s] %s\x1b[K%s", p.label, bar, p.state(), end)
 		return
 	}
-	if tenth := 10 * p.done / p.total; tenth > p.tenth {
-		p.tenth = tenth
+	if tenth := 10 * p.done / p.total; tenth > p.lastTenth {
+		p.lastTenth = tenth
 		_, _ = fmt.Fprintf(p.out, "%s %s\n", p.label, p.state())
 	}
 }
 
 // state is such as "40% of 120.0 MB, 12.1 MB/s".
 func (p *Progress) state() string {
-	speed := float64(p.done-p.first) / max(time.Since(p.began).Seconds(), 0.001)
+	speed := float64(p.done-p.initial) / max(time.Since(p.started).Seconds(), 0.001)
 	return fmt.Sprintf("%d%% of %s, %s/s", 100*min(p.done, p.total)/p.total, Bytes(p.total), Bytes(int64(speed)))
 }
 

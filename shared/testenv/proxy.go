@@ -35,9 +35,9 @@ func StartProxy(t testing.TB, scheme string) *Proxy {
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		command = exec.CommandContext(ctx, program(t, "tinyproxy", "tinyproxy-bin"), "-d", "-c", config)
+		command = exec.CommandContext(ctx, lookProgram(t, "tinyproxy", "tinyproxy-bin"), "-d", "-c", config)
 	case "socks5":
-		command = exec.CommandContext(ctx, program(t, "microsocks", "microsocks"), "-i", "127.0.0.1", "-p", port, "-u", p.Username, "-P", p.Password)
+		command = exec.CommandContext(ctx, lookProgram(t, "microsocks", "microsocks"), "-i", "127.0.0.1", "-p", port, "-u", p.Username, "-P", p.Password)
 	default:
 		t.Fatalf("no proxy speaks %s", scheme)
 	}
@@ -75,7 +75,7 @@ func (p *Proxy) Log(t testing.TB) string {
 	return string(text)
 }
 
-func program(t testing.TB, name, pkg string) string {
+func lookProgram(t testing.TB, name, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {

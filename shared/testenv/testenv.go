@@ -47,9 +47,9 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// CopyOfTests copies the program that runs the tests into dir, where other users
+// CopyTestBinary copies the program that runs the tests into dir, where other users
 // may run it, and returns its path.
-func CopyOfTests(t testing.TB, dir string) string {
+func CopyTestBinary(t testing.TB, dir string) string {
 	t.Helper()
 	raw, err := os.ReadFile("/proc/self/exe")
 	if err != nil {

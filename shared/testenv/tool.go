@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Tool builds a program that a module under scripts/tools pins, unless the
+// BuildTool builds a program that a module under scripts/tools pins, unless the
 // build cache has it, and returns its path.
-func Tool(t testing.TB, module, program string) string {
+func BuildTool(t testing.TB, module, program string) string {
 	t.Helper()
 	_, self, _, _ := runtime.Caller(0)
 	manifest := filepath.Join(filepath.Dir(self), "..", "..", "scripts", "tools", module, "go.mod")

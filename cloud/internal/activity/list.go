@@ -93,7 +93,7 @@ func (f *Feed) read(ctx context.Context, tx *sqlx.Tx, into *[]Session, where str
 	*into = []Session{}
 	err := tx.SelectContext(ctx, into, fmt.Sprintf(`
 		SELECT id, profile_id, profile_name, machine_id, launch_id, browser_version, status, end_reason, started_at, ended_at
-		FROM activity_sessions%s%s LIMIT %d OFFSET %d`, where, order.Order(sortColumns), limit, offset), args...)
+		FROM activity_sessions%s%s LIMIT %d OFFSET %d`, where, order.OrderBy(sortColumns), limit, offset), args...)
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}

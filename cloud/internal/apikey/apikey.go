@@ -159,7 +159,7 @@ func (s *Service) List(ctx context.Context, orgID uuid.UUID, r page.Request) (pa
 			return fmt.Errorf("count the keys: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items,
-			`SELECT `+columns+from+r.Order(sortable)+` LIMIT $2 OFFSET $3`, orgID, r.Limit, r.Offset())
+			`SELECT `+columns+from+r.OrderBy(sortable)+` LIMIT $2 OFFSET $3`, orgID, r.Limit, r.Offset())
 		if err != nil {
 			return fmt.Errorf("list the keys: %w", err)
 		}

@@ -136,9 +136,9 @@ func (d *database) pools(ctx context.Context) (pools, error) {
 		opts pg.Options
 	}{
 		{&p.tenants, pg.Options{ApplicationName: "svc-cloud", MaxOpen: tenantsOpen, Role: pg.AppRole}},
-		{&p.system, pg.Options{ApplicationName: "svc-cloud system", MaxOpen: systemOpen, Lock: lockTimeout, Role: pg.AllRole, ByIndex: true}},
-		{&p.launches, pg.Options{ApplicationName: "svc-cloud launches", MaxOpen: launchesOpen, Lock: lockTimeout, Role: pg.AllRole, ByIndex: true}},
-		{&p.configs, pg.Options{ApplicationName: "svc-cloud configurations", MaxOpen: configsOpen, Lock: lockTimeout, Role: pg.AppRole, ByIndex: true}},
+		{&p.system, pg.Options{ApplicationName: "svc-cloud system", MaxOpen: systemOpen, Lock: lockTimeout, Role: pg.AllRole, PreferIndexes: true}},
+		{&p.launches, pg.Options{ApplicationName: "svc-cloud launches", MaxOpen: launchesOpen, Lock: lockTimeout, Role: pg.AllRole, PreferIndexes: true}},
+		{&p.configs, pg.Options{ApplicationName: "svc-cloud configurations", MaxOpen: configsOpen, Lock: lockTimeout, Role: pg.AppRole, PreferIndexes: true}},
 	} {
 		pool, err := pg.Open(ctx, d.dsn, each.opts)
 		if err != nil {

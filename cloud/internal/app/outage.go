@@ -57,7 +57,7 @@ func outageFault(err error) error {
 	outage, ok := pg.OutageOf(err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		outage = pg.Slow
+		outage = pg.TimedOut
 	case !ok:
 		return err
 	}

@@ -18,7 +18,7 @@ const (
 
 // newReadiness is whether this replica takes requests.
 func newReadiness(pools pools, logger *slog.Logger) *httpd.Readiness {
-	return httpd.NewReadiness(logger, httpd.Remembered(databasePeriod, databaseTimeout, func(ctx context.Context) []httpd.Reason {
+	return httpd.NewReadiness(logger, httpd.CachedCheck(databasePeriod, databaseTimeout, func(ctx context.Context) []httpd.Reason {
 		err := pg.Writable(ctx, pools.launches)
 		switch {
 		case err == nil:

@@ -37,7 +37,7 @@ func (l *Log) List(ctx context.Context, orgID uuid.UUID, filter Filter, req page
 		}
 		err := tx.SelectContext(ctx, &result.Items, fmt.Sprintf(`
 			SELECT id, action, target_id, actor_type, actor_id, actor_email, client_address, request_id, details, created_at
-			FROM audit_events%s%s LIMIT %d OFFSET %d`, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
+			FROM audit_events%s%s LIMIT %d OFFSET %d`, where, req.OrderBy(sortColumns), req.Limit, req.Offset()), args...)
 		if err != nil {
 			return fmt.Errorf("list the events: %w", err)
 		}

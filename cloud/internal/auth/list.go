@@ -36,7 +36,7 @@ func (s *Service) ListSessions(ctx context.Context, caller Caller, r page.Reques
 		return result, fmt.Errorf("count the sessions of a user: %w", err)
 	}
 	err := s.db.SelectContext(ctx, &result.Items,
-		`SELECT id, created_at, last_seen_at, expiry, ip_address, user_agent`+mine+r.Order(sortable)+` LIMIT $3 OFFSET $4`,
+		`SELECT id, created_at, last_seen_at, expiry, ip_address, user_agent`+mine+r.OrderBy(sortable)+` LIMIT $3 OFFSET $4`,
 		caller.UserID, now, r.Limit, r.Offset())
 	if err != nil {
 		return result, fmt.Errorf("list the sessions of a user: %w", err)

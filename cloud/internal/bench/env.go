@@ -108,7 +108,7 @@ func openDatabase(ctx context.Context, dsn, adminDSN string) (d database, err er
 	if err := db.Migrate(ctx, d.owner.DB, slog.New(slog.DiscardHandler)); err != nil {
 		return d, errors.Join(err, d.closePools())
 	}
-	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AllRole, ByIndex: true, Statement: setupTimeout})
+	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AllRole, PreferIndexes: true, Statement: setupTimeout})
 	if err != nil {
 		return d, errors.Join(err, d.closePools())
 	}

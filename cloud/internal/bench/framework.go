@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // framework weighs the chain against a server written by hand, both without and
 // with a log of their requests.
-func (b *bench) framework(ctx context.Context) (rows []results.Row, err error) {
+func (b *bench) framework(ctx context.Context) (rows []benchresult.Row, err error) {
 	t, err := b.tenant(ctx, unlimited)
 	if err != nil {
 		return nil, err
@@ -45,14 +45,14 @@ func (b *bench) framework(ctx context.Context) (rows []results.Row, err error) {
 	if err := t.requireSameAnswers(ctx, servers...); err != nil {
 		return nil, err
 	}
-	all, err := results.Interleave(ctx, b.rounds, sides...)
+	all, err := benchresult.Interleave(ctx, b.rounds, sides...)
 	if err != nil {
 		return nil, err
 	}
 	const what, than = "CPU of a request: framework, validation, key check", "net/http and encoding/json by hand"
-	cost := func(side int) float64 { return results.Median(all[side], cpuMicros) }
-	return []results.Row{
-		{What: what, Unit: "µs", Ours: cost(0), Other: cost(1), Than: than, Target: results.AtMost(1.4)},
+	cost := func(side int) float64 { return benchresult.Median(all[side], cpuMicros) }
+	return []benchresult.Row{
+		{What: what, Unit: "µs", Ours: cost(0), Other: cost(1), Than: than, Target: benchresult.AtMost(1.4)},
 		{What: what + ", access log", Unit: "µs", Ours: cost(2), Other: cost(3), Than: than + ", a log, too"},
 	}, nil
 }

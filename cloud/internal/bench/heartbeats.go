@@ -17,7 +17,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // bareHeartbeatSQL is what a heartbeat costs at the least: the leases, and
@@ -90,18 +90,18 @@ func (m *machine) poster(c *conn) (func() error, error) {
 
 // heartbeats weighs heartbeats of one machine against their bare statement with
 // the same number of sessions, by the same driver.
-func (b *bench) heartbeats(ctx context.Context) ([]results.Row, error) {
+func (b *bench) heartbeats(ctx context.Context) ([]benchresult.Row, error) {
 	rows, err := b.heartbeatsByService(ctx, 100)
 	if err != nil {
 		return nil, err
 	}
 	ours, bare, err := b.heartbeatsOverHTTP(ctx, 1000)
-	return append(rows, results.Row{
-		What: "heartbeat of 1,000 sessions, HTTP", Unit: "ms", Ours: ours, Other: bare, Than: bareHeartbeat, Target: results.AtMost(1.3),
+	return append(rows, benchresult.Row{
+		What: "heartbeat of 1,000 sessions, HTTP", Unit: "ms", Ours: ours, Other: bare, Than: bareHeartbeat, Target: benchresult.AtMost(1.3),
 	}), err
 }
 
-func (b *bench) heartbeatsByService(ctx context.Context, n int) ([]results.Row, error) {
+func (b *bench) heartbeatsByService(ctx context.Context, n int) ([]benchresult.Row, error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {
 		return nil, err
@@ -117,9 +117,9 @@ func (b *bench) heartbeatsByService(ctx context.Context, n int) ([]results.Row, 
 	}
 	ours, bare, err := b.compareWithBareSQL(ctx, n, func() error { return m.beat(ctx, service) })
 	what := fmt.Sprintf("heartbeat of %d sessions, Go", n)
-	return []results.Row{
-		{What: what + ": HOT updates", Unit: "%", Ours: 100 * share, Target: results.FigureAtLeast(95)},
-		{What: what, Unit: "ms", Ours: ours, Other: bare, Than: bareHeartbeat, Target: results.AtMost(1.3)},
+	return []benchresult.Row{
+		{What: what + ": HOT updates", Unit: "%", Ours: 100 * share, Target: benchresult.FigureAtLeast(95)},
+		{What: what, Unit: "ms", Ours: ours, Other: bare, Than: bareHeartbeat, Target: benchresult.AtMost(1.3)},
 	}, err
 }
 

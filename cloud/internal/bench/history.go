@@ -9,12 +9,12 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // history authorizes in a database with many slots, live and ended, against one
 // without any, on the same server.
-func (b *bench) history(ctx context.Context) (_ []results.Row, err error) {
+func (b *bench) history(ctx context.Context) (_ []benchresult.Row, err error) {
 	long, err := b.createDatabase(ctx, "history")
 	if err != nil {
 		return nil, err
@@ -46,13 +46,13 @@ func (b *bench) history(ctx context.Context) (_ []results.Row, err error) {
 		defer func() { _ = service.Close() }()
 		sides = append(sides, b.authorizes(service, org))
 	}
-	all, err := results.Interleave(ctx, b.rounds, sides...)
+	all, err := benchresult.Interleave(ctx, b.rounds, sides...)
 	if err != nil {
 		return nil, err
 	}
-	return []results.Row{{
+	return []benchresult.Row{{
 		What: fmt.Sprintf("authorize, %d live and %d ended slots: p50", live, ended), Unit: "ms",
-		Ours: results.Median(all[0], p50), Other: results.Median(all[1], p50), Than: "an empty database", Target: results.AtMost(1.1),
+		Ours: benchresult.Median(all[0], p50), Other: benchresult.Median(all[1], p50), Than: "an empty database", Target: benchresult.AtMost(1.1),
 	}}, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // reserver reserves slots and gives them back.
@@ -52,7 +52,7 @@ func (b *bench) pairs(p reserver, clients int, pick func(client, i int) uuid.UUI
 }
 
 // hot reserves and releases in one organization, with the combiner and without.
-func (b *bench) hot(ctx context.Context) (rows []results.Row, err error) {
+func (b *bench) hot(ctx context.Context) (rows []benchresult.Row, err error) {
 	combined, err := b.service(ctx, license.Options{})
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (b *bench) hot(ctx context.Context) (rows []results.Row, err error) {
 		}
 		in := func(org uuid.UUID) func(int, int) uuid.UUID { return func(int, int) uuid.UUID { return org } }
 		ours := b.pairs(reserver{combined, newID()}, at.clients, in(orgs[0]))
-		all, err := results.Interleave(ctx, b.rounds, b.profiled(fmt.Sprintf("go-%d-clients", at.clients), ours),
+		all, err := benchresult.Interleave(ctx, b.rounds, b.profiled(fmt.Sprintf("go-%d-clients", at.clients), ours),
 			b.pairs(reserver{alone, newID()}, at.clients, in(orgs[1])))
 		if err != nil {
 			return nil, err
@@ -81,15 +81,15 @@ func (b *bench) hot(ctx context.Context) (rows []results.Row, err error) {
 		for _, r := range []struct {
 			what, unit string
 			figure     func(load) float64
-			target     results.Target
+			target     benchresult.Target
 		}{
-			{"reserve and release", "pairs/s", rate, results.AtLeast(at.least)},
-			{"p99 of a pair", "ms", p99, results.FigureAtMost(7)},
-			{"p99 of one call", "ms", p99Call, results.Target{}},
+			{"reserve and release", "pairs/s", rate, benchresult.AtLeast(at.least)},
+			{"p99 of a pair", "ms", p99, benchresult.FigureAtMost(7)},
+			{"p99 of one call", "ms", p99Call, benchresult.Target{}},
 		} {
-			rows = append(rows, results.Row{
+			rows = append(rows, benchresult.Row{
 				What: fmt.Sprintf("one hot organization, Go, %d clients: %s", at.clients, r.what), Unit: r.unit,
-				Ours: results.Median(all[0], r.figure), Other: results.Median(all[1], r.figure), Than: "combiner off", Target: r.target,
+				Ours: benchresult.Median(all[0], r.figure), Other: benchresult.Median(all[1], r.figure), Than: "combiner off", Target: r.target,
 			})
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // load is what clients got done in a turn.
@@ -75,4 +75,4 @@ func summarize(took []time.Duration, elapsed time.Duration) load {
 }
 
 // side is one of those that are compared.
-type side = results.Side[load]
+type side = benchresult.Side[load]

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/lib/pq"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 const (
@@ -36,7 +36,7 @@ type machineFleet struct {
 }
 
 // machines looks for the most machines whose heartbeats are answered in time.
-func (b *bench) machines(ctx context.Context) ([]results.Row, error) {
+func (b *bench) machines(ctx context.Context) ([]benchresult.Row, error) {
 	cloud, err := b.openCloud(ctx)
 	if err != nil {
 		return nil, err
@@ -54,10 +54,10 @@ func (b *bench) machines(ctx context.Context) ([]results.Row, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("heartbeats of %d machines with %d sessions, HTTP: ", targetMachines, sessionsPerMachine)
-	return []results.Row{
+	return []benchresult.Row{
 		{What: what + "p50", Unit: "ms", Ours: p50(first)},
-		{What: what + "p99", Unit: "ms", Ours: p99(first), Target: results.FigureAtMost(milliseconds(maxLatency))},
-		{What: "machines carried at p99 < 250 ms", Unit: "machines", Ours: float64(most), Than: how, Target: results.FigureAtLeast(targetMachines)},
+		{What: what + "p99", Unit: "ms", Ours: p99(first), Target: benchresult.FigureAtMost(milliseconds(maxLatency))},
+		{What: "machines carried at p99 < 250 ms", Unit: "machines", Ours: float64(most), Than: how, Target: benchresult.FigureAtLeast(targetMachines)},
 	}, nil
 }
 
@@ -83,7 +83,7 @@ func (c *machineFleet) search(ctx context.Context) (first load, most int, how st
 		if err != nil {
 			return first, 0, "", err
 		}
-		results.Step("%d machines: %.0f heartbeats/s, p50 %.1f ms, p99 %.1f ms", n, l.perSecond, p50(l), p99(l))
+		benchresult.Detail("%d machines: %.0f heartbeats/s, p50 %.1f ms, p99 %.1f ms", n, l.perSecond, p50(l), p99(l))
 		if n == targetMachines {
 			first, long = l, long/2
 		}
@@ -110,7 +110,7 @@ func (c *machineFleet) grow(ctx context.Context, to int) error {
 	if to <= c.size {
 		return nil
 	}
-	results.Step("making %d sessions of %d machines", (to-c.size)*sessionsPerMachine, to-c.size)
+	benchresult.Detail("making %d sessions of %d machines", (to-c.size)*sessionsPerMachine, to-c.size)
 	orgs := make([]uuid.UUID, len(c.tenants))
 	for i, t := range c.tenants {
 		orgs[i] = t.Org

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/cloud/internal/app"
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 func main() {
@@ -66,8 +66,8 @@ func parse() options {
 	return o
 }
 
-func (b *bench) parts() results.Parts {
-	return results.Parts{
+func (b *bench) parts() benchresult.Parts {
+	return benchresult.Parts{
 		{Name: "hot", What: "one hot organization, with the combiner and without", Measure: b.hot},
 		{Name: "http", What: "one hot organization over HTTP, and the same chain without a database", Measure: b.hotOverHTTP},
 		{Name: "uncontended", What: "a single client, and the floor of a durable pair", Measure: b.uncontended},
@@ -97,12 +97,12 @@ func run(ctx context.Context, o options) (err error) {
 	if o.quick {
 		b.rounds, b.duration = min(b.rounds, 2), 200*time.Millisecond
 	}
-	results.Say("Building svc-cloud, and starting a PostgreSQL")
+	benchresult.Progress("Building svc-cloud, and starting a PostgreSQL")
 	if b.testEnv, err = openTestEnv(ctx, o.profile); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	report := results.Report{
+	report := benchresult.Report{
 		Title: "What the license accounting costs", Command: "make bench-license BENCH_WRITE=" + o.write,
 		On: []string{"PostgreSQL " + b.version}, Rounds: b.rounds, Notes: notes,
 	}
@@ -117,9 +117,9 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // withCleanup has each part's traces removed before the next.
-func (b *bench) withCleanup(parts results.Parts) results.Parts {
+func (b *bench) withCleanup(parts benchresult.Parts) benchresult.Parts {
 	for i, part := range parts {
-		parts[i].Measure = func(ctx context.Context) ([]results.Row, error) {
+		parts[i].Measure = func(ctx context.Context) ([]benchresult.Row, error) {
 			rows, err := part.Measure(ctx)
 			if err != nil {
 				return nil, err

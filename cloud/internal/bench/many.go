@@ -8,7 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // The same pair without a service around it: two prepared statements that check
@@ -34,7 +34,7 @@ UPDATE license_org SET in_use = in_use - 1 WHERE organization_id = $1 AND EXISTS
 )
 
 // many has so many organizations that a combiner can only be in the way.
-func (b *bench) many(ctx context.Context) (rows []results.Row, err error) {
+func (b *bench) many(ctx context.Context) (rows []benchresult.Row, err error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {
 		return nil, err
@@ -57,15 +57,15 @@ func (b *bench) many(ctx context.Context) (rows []results.Row, err error) {
 		least   float64
 	}{{8, 0.95}, {32, 0.9}} {
 		ours := b.pairs(reserver{service, newID()}, at.clients, pick)
-		all, err := results.Interleave(ctx, b.rounds, b.profiled(fmt.Sprintf("go-1000-organizations-%d-clients", at.clients), ours),
+		all, err := benchresult.Interleave(ctx, b.rounds, b.profiled(fmt.Sprintf("go-1000-organizations-%d-clients", at.clients), ours),
 			b.plainPairs(plain, at.clients, pick))
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, results.Row{
+		rows = append(rows, benchresult.Row{
 			What: fmt.Sprintf("1,000 organizations, Go, %d clients: reserve and release", at.clients), Unit: "pairs/s",
-			Ours:  results.Median(all[0], rate),
-			Other: results.Median(all[1], rate), Than: "plain prepared statements", Target: results.AtLeast(at.least),
+			Ours:  benchresult.Median(all[0], rate),
+			Other: benchresult.Median(all[1], rate), Than: "plain prepared statements", Target: benchresult.AtLeast(at.least),
 		})
 	}
 	return rows, nil

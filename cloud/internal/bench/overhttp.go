@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // overHTTP compares svc-cloud with the same chain without a database, both asked
@@ -32,12 +32,12 @@ func (b *bench) overHTTP(ctx context.Context, name string, t tenant, clients, st
 		defer closeAll()
 		sides = append(sides, measure)
 	}
-	return results.Interleave(ctx, b.rounds, b.profiledCloud(name, cloud.withCPU(sides[0])), chain.withCPU(sides[1]))
+	return benchresult.Interleave(ctx, b.rounds, b.profiledCloud(name, cloud.withCPU(sides[0])), chain.withCPU(sides[1]))
 }
 
 // hotOverHTTP is one organization without a limit, whose workers ask for slots
 // as fast as they can.
-func (b *bench) hotOverHTTP(ctx context.Context) ([]results.Row, error) {
+func (b *bench) hotOverHTTP(ctx context.Context) ([]benchresult.Row, error) {
 	t, err := b.tenant(ctx, unlimited)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (b *bench) hotOverHTTP(ctx context.Context) ([]results.Row, error) {
 }
 
 // refusals is an organization whose slots are all taken.
-func (b *bench) refusals(ctx context.Context) ([]results.Row, error) {
+func (b *bench) refusals(ctx context.Context) ([]benchresult.Row, error) {
 	t, err := b.tenant(ctx, 10)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (b *bench) refusals(ctx context.Context) ([]results.Row, error) {
 }
 
 // compareOverHTTP is the rows of overHTTP.
-func (b *bench) compareOverHTTP(ctx context.Context, name, what, done string, t tenant, clients, status int, least float64) (rows []results.Row, err error) {
+func (b *bench) compareOverHTTP(ctx context.Context, name, what, done string, t tenant, clients, status int, least float64) (rows []benchresult.Row, err error) {
 	all, err := b.overHTTP(ctx, name, t, clients, status)
 	if err != nil {
 		return nil, err
@@ -63,15 +63,15 @@ func (b *bench) compareOverHTTP(ctx context.Context, name, what, done string, t 
 	for _, r := range []struct {
 		what, unit string
 		figure     func(load) float64
-		target     results.Target
+		target     benchresult.Target
 	}{
-		{done, "1/s", rate, results.AtLeast(least)},
-		{"p99", "ms", p99, results.Target{}},
-		{"CPU of the program", "µs", cpuMicros, results.Target{}},
+		{done, "1/s", rate, benchresult.AtLeast(least)},
+		{"p99", "ms", p99, benchresult.Target{}},
+		{"CPU of the program", "µs", cpuMicros, benchresult.Target{}},
 	} {
-		rows = append(rows, results.Row{
-			What: what + r.what, Unit: r.unit, Ours: results.Median(all[0], r.figure),
-			Other: results.Median(all[1], r.figure), Than: "the chain without a database", Target: r.target,
+		rows = append(rows, benchresult.Row{
+			What: what + r.what, Unit: r.unit, Ours: benchresult.Median(all[0], r.figure),
+			Other: benchresult.Median(all[1], r.figure), Than: "the chain without a database", Target: r.target,
 		})
 	}
 	return rows, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/scripts/bench/results"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
 // The floor of a durable pair: a slot row inserted and deleted, with no check.
@@ -32,7 +32,7 @@ DELETE FROM license_slots WHERE organization_id = :org::uuid AND session_id = :s
 
 // uncontended is one client of one organization against the floor, as pgbench
 // and as lib/pq reach it.
-func (b *bench) uncontended(ctx context.Context) ([]results.Row, error) {
+func (b *bench) uncontended(ctx context.Context) ([]benchresult.Row, error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {
 		return nil, err
@@ -54,17 +54,17 @@ func (b *bench) uncontended(ctx context.Context) ([]results.Row, error) {
 		return nil, err
 	}
 	ours := slow.pairs(reserver{service, newID()}, 1, func(int, int) uuid.UUID { return orgs[0] })
-	all, err := results.Interleave(ctx, b.rounds, b.profiled("go-uncontended", ours), floor, bare)
+	all, err := benchresult.Interleave(ctx, b.rounds, b.profiled("go-uncontended", ours), floor, bare)
 	if err != nil {
 		return nil, err
 	}
-	row := results.Row{
-		What: "uncontended authorize and end, Go, 1 client", Unit: "pairs/s", Ours: results.Median(all[0], rate),
-		Other: results.Median(all[1], rate), Than: "r2: insert and delete, pgbench -M prepared", Target: results.AtLeast(0.75),
+	row := benchresult.Row{
+		What: "uncontended authorize and end, Go, 1 client", Unit: "pairs/s", Ours: benchresult.Median(all[0], rate),
+		Other: benchresult.Median(all[1], rate), Than: "r2: insert and delete, pgbench -M prepared", Target: benchresult.AtLeast(0.75),
 	}
 	byDriver := row
-	byDriver.Other, byDriver.Than, byDriver.Target = results.Median(all[2], rate), "the same through lib/pq", results.Target{}
-	return []results.Row{row, byDriver}, nil
+	byDriver.Other, byDriver.Than, byDriver.Target = benchresult.Median(all[2], rate), "the same through lib/pq", benchresult.Target{}
+	return []benchresult.Row{row, byDriver}, nil
 }
 
 // floorByDriver is the floor through the driver that the cloud uses.

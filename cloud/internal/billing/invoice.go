@@ -99,7 +99,7 @@ func (s *Service) Invoices(ctx context.Context, orgID uuid.UUID, r page.Request)
 		err := tx.SelectContext(ctx, &result.Items, `
 			SELECT id, number, status, currency, subtotal_cents, total_cents, amount_due_cents, lines,
 			       period_start, period_end, hosted_url, provider, provider_invoice_id, created_at
-			FROM invoices WHERE organization_id = $1`+r.Order(sortable)+` LIMIT $2 OFFSET $3`, orgID, r.Limit, r.Offset())
+			FROM invoices WHERE organization_id = $1`+r.OrderBy(sortable)+` LIMIT $2 OFFSET $3`, orgID, r.Limit, r.Offset())
 		if err != nil {
 			return fmt.Errorf("list the invoices: %w", err)
 		}

@@ -73,7 +73,7 @@ func (s *Service) List(ctx context.Context, filter Filter, req page.Request) (pa
 		return result, fmt.Errorf("count the releases: %w", err)
 	}
 	err := s.DB.SelectContext(ctx, &result.Items, fmt.Sprintf(`SELECT %s FROM chromium_releases%s%s LIMIT %d OFFSET %d`,
-		columns, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
+		columns, where, req.OrderBy(sortColumns), req.Limit, req.Offset()), args...)
 	if err != nil {
 		return result, fmt.Errorf("list the releases: %w", err)
 	}

@@ -108,7 +108,7 @@ func (s *Service) Events(ctx context.Context, orgID uuid.UUID, filter EventFilte
 			return fmt.Errorf("count the license events: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items, fmt.Sprintf(`SELECT * FROM license_events%s%s LIMIT %d OFFSET %d`,
-			where, req.Order(eventOrder), req.Limit, req.Offset()), args...)
+			where, req.OrderBy(eventOrder), req.Limit, req.Offset()), args...)
 		if err != nil {
 			return fmt.Errorf("list the license events: %w", err)
 		}

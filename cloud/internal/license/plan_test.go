@@ -94,7 +94,7 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 // analyzes it. Those that a busy organization lives on find each session by the
 // index even then, on the pools that they have.
 func TestPlans_HotStatementsOfNewDatabaseReadNoHistory(t *testing.T) {
-	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1, Role: pg.AllRole, ByIndex: true})
+	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1, Role: pg.AllRole, PreferIndexes: true})
 	some := "'" + uuid.Must(uuid.NewV7()).String() + "'"
 	list := "'{" + strings.Trim(some, "'") + "}'"
 	for name, test := range map[string]struct{ sql, args string }{

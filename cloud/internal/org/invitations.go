@@ -167,7 +167,7 @@ func (s *Service) Invitations(ctx context.Context, orgID uuid.UUID, r page.Reque
 			return fmt.Errorf("count the invitations: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items, `SELECT id, email, role, invited_by, created_at, expires_at`+
-			from+r.Order(invitationOrder)+` LIMIT $3 OFFSET $4`, orgID, now, r.Limit, r.Offset())
+			from+r.OrderBy(invitationOrder)+` LIMIT $3 OFFSET $4`, orgID, now, r.Limit, r.Offset())
 		if err != nil {
 			return fmt.Errorf("list the invitations: %w", err)
 		}

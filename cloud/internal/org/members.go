@@ -57,7 +57,7 @@ func (s *Service) Members(ctx context.Context, orgID uuid.UUID, f MemberFilter, 
 			return fmt.Errorf("count the members: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items,
-			`SELECT u.id, u.email, u.name, m.role, m.created_at`+from+r.Order(memberOrder)+` LIMIT $4 OFFSET $5`,
+			`SELECT u.id, u.email, u.name, m.role, m.created_at`+from+r.OrderBy(memberOrder)+` LIMIT $4 OFFSET $5`,
 			orgID, f.Role, pattern, r.Limit, r.Offset())
 		if err != nil {
 			return fmt.Errorf("list the members: %w", err)

@@ -175,7 +175,7 @@ func (s *Service) List(ctx context.Context, userID uuid.UUID, r page.Request) (p
 		return result, fmt.Errorf("count the organizations of a user: %w", err)
 	}
 	err = s.System.SelectContext(ctx, &result.Items,
-		membershipsSQL+r.Order(sortable)+` LIMIT $2 OFFSET $3`, userID, r.Limit, r.Offset())
+		membershipsSQL+r.OrderBy(sortable)+` LIMIT $2 OFFSET $3`, userID, r.Limit, r.Offset())
 	if err != nil {
 		return result, fmt.Errorf("list the organizations of a user: %w", err)
 	}

@@ -90,7 +90,7 @@ func (s *Service) List(ctx context.Context, req page.Request) (page.Page[Plan], 
 	err := s.db.SelectContext(ctx, &result.Items, fmt.Sprintf(`
 		SELECT id, slug, name, price_cents, currency, interval, add_ons,
 		       profile_limit, member_limit, api_rpm_limit, api_rph_limit
-		FROM plans%s LIMIT %d OFFSET %d`, req.Order(sortColumns), req.Limit, req.Offset()))
+		FROM plans%s LIMIT %d OFFSET %d`, req.OrderBy(sortColumns), req.Limit, req.Offset()))
 	if err != nil {
 		return result, fmt.Errorf("list the plans: %w", err)
 	}

@@ -55,7 +55,7 @@ func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
 	if slip == configsSQL {
 		t.Fatal("the query does not name the organization")
 	}
-	pool := dbtest.Open(t, f.dsn, pg.Options{MaxOpen: 1, Role: pg.AppRole, ByIndex: true})
+	pool := dbtest.Open(t, f.dsn, pg.Options{MaxOpen: 1, Role: pg.AppRole, PreferIndexes: true})
 	both := pq.Array([]uuid.UUID{ours.ID, theirs.ID})
 	for range 2 {
 		var seen []row

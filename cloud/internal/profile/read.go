@@ -66,7 +66,7 @@ func (s *Service) List(ctx context.Context, orgID uuid.UUID, f Filter, req page.
 		}
 		var rows []row
 		err = tx.SelectContext(ctx, &rows, fmt.Sprintf(`SELECT %s FROM profiles%s%s LIMIT %d OFFSET %d`,
-			columns, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
+			columns, where, req.OrderBy(sortColumns), req.Limit, req.Offset()), args...)
 		if err != nil {
 			return fmt.Errorf("list the profiles: %w", err)
 		}

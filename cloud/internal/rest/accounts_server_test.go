@@ -155,7 +155,7 @@ func (a *accounts) do(method, path string, c credential, body any) reply {
 // wrong makes a request that the document does not allow.
 func (a *accounts) wrong(method, path string, c credential, body any) reply {
 	a.t.Helper()
-	return a.send(contracttest.Deliberate(a.t.Context()), method, path, c, body)
+	return a.send(contracttest.AllowInvalidRequest(a.t.Context()), method, path, c, body)
 }
 
 func (a *accounts) send(ctx context.Context, method, path string, c credential, body any) reply {

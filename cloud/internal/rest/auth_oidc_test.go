@@ -25,7 +25,7 @@ func (s *signInAPI) visit(browser *http.Client, address string, wrong bool) repl
 	s.t.Helper()
 	ctx := s.t.Context()
 	if wrong {
-		ctx = contracttest.Deliberate(ctx)
+		ctx = contracttest.AllowInvalidRequest(ctx)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	must(s.t, err)

@@ -64,7 +64,7 @@ func TestSession_Lifecycle(t *testing.T) {
 	if err := r.dial(t, strings.Replace(*s.WebSocketDebuggerUrl, "/w/worker-1", "", 1)); err != nil {
 		t.Error(err)
 	}
-	status, text := r.call(contracttest.Undocumented(t.Context()), t, "GET", "/w/worker-1/sessions/"+s.Id.String(), "", "X-API-Key", workerKey)
+	status, text := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, "GET", "/w/worker-1/sessions/"+s.Id.String(), "", "X-API-Key", workerKey)
 	if read := decode[workerapi.BrowserSessionResponse](t, text); status != 200 || read.Data.Id != s.Id {
 		t.Errorf("below the prefix: answered %d %s", status, text)
 	}

@@ -48,7 +48,7 @@ func (r *testWorker) upgrade(t *testing.T, path string, headers http.Header) (st
 	for name, values := range headers {
 		all = append(all, name, values[0])
 	}
-	status, text := r.call(contracttest.Deliberate(ctx), t, "GET", path, "", all...)
+	status, text := r.call(contracttest.AllowInvalidRequest(ctx), t, "GET", path, "", all...)
 	return status, string(text)
 }
 
@@ -105,7 +105,7 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 			if credential.control || credential.view && route.view {
 				want = route.status
 			}
-			status, text := r.call(contracttest.Undocumented(t.Context()), t, route.method, base+route.path, route.body, headers...)
+			status, text := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, route.method, base+route.path, route.body, headers...)
 			if status != want || want == 404 && string(text) != "unknown browser" {
 				t.Errorf("%s %s with %s: %d %.100s, want %d", route.method, route.path, credential.name, status, text, want)
 			}
@@ -131,13 +131,13 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 		"/screenshot": "GET", "/pdf": "GET", "/view-ticket": "POST",
 	} {
 		for opener, want := range map[string]int{control: 200, token(*other.ViewUrl): 404, view: 404} {
-			if status, text := r.call(contracttest.Undocumented(t.Context()), t, method, base+path+"?ct="+opener, ""); status != want {
+			if status, text := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, method, base+path+"?ct="+opener, ""); status != want {
 				t.Errorf("%s %s with a token in the address: %d %.100s, want %d", method, path, status, text, want)
 			}
 		}
 	}
 	for _, method := range []string{"GET", "HEAD"} {
-		if status, text := r.call(contracttest.Undocumented(t.Context()), t, method, base, ""); status != 307 {
+		if status, text := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, method, base, ""); status != 307 {
 			t.Errorf("%s without the slash: %d %s", method, status, text)
 		}
 	}
@@ -213,7 +213,7 @@ func TestLaunchSocket_PlainRequestIsExplained(t *testing.T) {
 	if info.ID != 1 || info.Result.ControlToken == "" || !strings.Contains(version.Result.Product, "Chrome") || unknown.Error.Code != -32601 {
 		t.Errorf("info %+v, version %+v, unknown %+v", info, version, unknown)
 	}
-	status, _ := r.call(contracttest.Undocumented(t.Context()), t, "GET", "/browsers/"+info.Result.LaunchID+"/json/version", "", "X-Svc-Token", info.Result.ControlToken)
+	status, _ := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, "GET", "/browsers/"+info.Result.LaunchID+"/json/version", "", "X-Svc-Token", info.Result.ControlToken)
 	if status != 200 {
 		t.Errorf("its control token opens %d", status)
 	}

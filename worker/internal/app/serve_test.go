@@ -50,7 +50,7 @@ func TestRoutes_RequireWorkerKey(t *testing.T) {
 			{"a control token", []string{"X-Svc-Token", token(*s.ViewUrl), "X-API-Key", token(*s.ViewUrl)}, false},
 			{"right", []string{"X-API-Key", workerKey}, true},
 		} {
-			status, text := r.call(contracttest.Deliberate(t.Context()), t, op.method, op.path, op.body, credential.headers...)
+			status, text := r.call(contracttest.AllowInvalidRequest(t.Context()), t, op.method, op.path, op.body, credential.headers...)
 			switch {
 			case op.status == 0:
 				if status != 200 {
@@ -109,7 +109,7 @@ func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 		if status, _ := r.call(t.Context(), t, "GET", "/sessions", "", "X-API-Key", found[0]); status != 200 {
 			t.Errorf("with the key: answered %d", status)
 		}
-		if status, _ := r.call(contracttest.Deliberate(t.Context()), t, "GET", "/sessions", ""); status != 401 {
+		if status, _ := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "GET", "/sessions", ""); status != 401 {
 			t.Errorf("without: answered %d", status)
 		}
 		if status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", `{"profileId":"`+nobody+`"}`, "X-API-Key", found[0]); status != 503 {
@@ -126,7 +126,7 @@ func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 
 func TestRoutes_ServeExplorerAndDocuments(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WorkerID = "worker-1" })
-	ctx := contracttest.Undocumented(t.Context())
+	ctx := contracttest.AllowUndocumentedRoute(t.Context())
 	for path, says := range map[string]string{
 		"/docs": "<html", "/openapi.json": `"launchProfile"`, "/openapi.yaml": "operationId: launchProfile", "/w/worker-1/openapi.json": `"launchProfile"`,
 	} {

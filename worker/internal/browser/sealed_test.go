@@ -233,7 +233,7 @@ func TestAnUnprivilegedWorkerSealsChromium(t *testing.T) {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	program := testenv.CopyOfTests(t, dir)
+	program := testenv.CopyTestBinary(t, dir)
 	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestWhoDrives|TestASealed|TestKeptDataOutlives)")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

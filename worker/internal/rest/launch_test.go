@@ -122,7 +122,7 @@ func TestLaunchProfile_RefusesInvalidBody(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got failure
-			answer := r.call(contracttest.Deliberate(t.Context()), t, "POST", "/sessions/profile", tc.body, &got)
+			answer := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "POST", "/sessions/profile", tc.body, &got)
 			if answer.StatusCode != 400 || got.Error.Code != "VALIDATION_ERROR" || len(got.Error.Details) != 1 ||
 				got.Error.Details[0].Field != tc.field || got.Error.Details[0].Code != tc.code {
 				t.Errorf("answered %d %+v, want %s on %s", answer.StatusCode, got.Error, tc.code, tc.field)

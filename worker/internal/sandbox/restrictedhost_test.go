@@ -61,7 +61,7 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 func runOnHost(t *testing.T, host, test string) (output string) {
 	t.Helper()
 	dir := testenv.PublicTempDir(t)
-	program := testenv.CopyOfTests(t, dir)
+	program := testenv.CopyTestBinary(t, dir)
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}

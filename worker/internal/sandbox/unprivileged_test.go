@@ -31,7 +31,7 @@ func asNobody(t *testing.T, args ...string) string {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	program := testenv.CopyOfTests(t, dir)
+	program := testenv.CopyTestBinary(t, dir)
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

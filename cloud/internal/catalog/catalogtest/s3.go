@@ -33,7 +33,7 @@ func S3(t *testing.T) (storeURL, dir string) {
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort(t)))
 	var log strings.Builder
-	server := exec.Command(testenv.Tool(t, "s3", "versitygw"), "--port", address, "--quiet", "posix", root) //nolint:noctx // ended below
+	server := exec.Command(testenv.BuildTool(t, "s3", "versitygw"), "--port", address, "--quiet", "posix", root) //nolint:noctx // ended below
 	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+access, "ROOT_SECRET_KEY="+secret)
 	server.Stdout, server.Stderr = &log, &log
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

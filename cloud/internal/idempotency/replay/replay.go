@@ -55,7 +55,7 @@ type Replayer struct {
 // the Location is.
 func New(guard *oapi.Guard, store Store, logger *slog.Logger) *Replayer {
 	r := &Replayer{store: store, logger: logger, operations: map[string]bool{}}
-	for _, operation := range guard.Taking(keyHeader) {
+	for _, operation := range guard.OperationsWithHeader(keyHeader) {
 		r.operations[operation.Method+" "+pattern(operation.Path)] = operation.ShownOnce
 	}
 	return r

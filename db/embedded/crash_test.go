@@ -1,0 +1,139 @@
+package embedded_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	osexec "os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/db/embedded"
+)
+
+const helperVariable = "SVC_TEST_EMBEDDED_DIR"
+
+// TestMain makes the test binary its own helper: with the variable set it
+// starts a server, prints the postmaster's id and waits to be killed.
+func TestMain(m *testing.M) {
+	dir := os.Getenv(helperVariable)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	s, err := embedded.Start(context.Background(), embedded.Options{DataDir: dir})
+	if err != nil {
+		os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Stdout.WriteString(strconv.Itoa(s.Pid()) + "\n")
+	select {
+	case <-s.Done():
+	case <-time.After(time.Minute):
+	}
+}
+
+// helper starts the test binary as another process that owns a server, and
+// returns it and the postmaster's id.
+func helper(t *testing.T, dir string) (*osexec.Cmd, int) {
+	t.Helper()
+	cmd := osexec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), helperVariable+"="+dir)
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the helper said nothing: %v", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, pid
+}
+
+func TestParentKill_StopsServer(t *testing.T) {
+	dir := dataDir(t)
+	parent, _ := helper(t, dir)
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	parent.Wait()
+	began := time.Now()
+	gone(t, dir, 2*time.Second)
+	t.Logf("nothing left after %v", time.Since(began).Round(time.Millisecond))
+	exec(t, open(t, start(t, dir).DSN()), `SELECT 1`)
+}
+
+func TestStart_StopsLeftoverServer(t *testing.T) {
+	dir := dataDir(t)
+	parent, postmaster := helper(t, dir)
+	// Stopped, the postmaster can't obey the parent-death signal: it outlives
+	// its parent, as after a signal that got lost.
+	if err := syscall.Kill(postmaster, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	parent.Wait()
+	if left := processes(t, dir); len(left) == 0 {
+		t.Fatal("nothing is left over: the test proves nothing")
+	}
+	resume := time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(postmaster, syscall.SIGCONT) })
+	defer resume.Stop()
+	s := start(t, dir)
+	if s.Pid() == postmaster {
+		t.Error("the leftover was not replaced")
+	}
+	exec(t, open(t, s.DSN()), `SELECT 1`)
+}
+
+func TestStart_StopsOrphanedBackend(t *testing.T) {
+	dir := dataDir(t)
+	s := start(t, dir)
+	db := open(t, s.DSN())
+	running := make(chan struct{})
+	go func() { // busy in a way that doesn't look for the postmaster's death
+		conn, err := db.Conn(t.Context())
+		close(running)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		conn.ExecContext(t.Context(), `SET statement_timeout = 0; SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 1000000) b`)
+	}()
+	<-running
+	for !busy(t, s) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Done()
+	if len(processes(t, dir)) == 0 {
+		t.Fatal("no orphan is left: the test proves nothing")
+	}
+	stop(t, s)
+	gone(t, dir, 0)
+	exec(t, open(t, start(t, dir).DSN()), `SELECT 1`)
+}
+
+func busy(t *testing.T, s *embedded.Server) (is bool) {
+	t.Helper()
+	db := open(t, s.AdminDSN())
+	defer db.Close()
+	if err := db.Get(&is, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%generate_series(1, 100000)%' AND pid <> pg_backend_pid())`); err != nil {
+		t.Fatal(err)
+	}
+	return is
+}

@@ -1,0 +1,60 @@
+package pg
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/lib/pq"
+)
+
+const defaultPort = "5432"
+
+// parseDSN reads a postgres:// URL or key=value pairs. Several hosts may be
+// given as libpq takes them (postgres://h1:5432,h2:5433/db): the first one that
+// accepts writes is used, unless target_session_attrs says otherwise. An error
+// does not repeat the address, which may hold a password.
+func parseDSN(dsn string) (pq.Config, error) {
+	config, err := pq.NewConfig(portsAsParameter(dsn))
+	if _, unreadable := errors.AsType[*url.Error](err); unreadable {
+		err = errors.New("it is not a valid postgres:// URL; special characters in the password must be percent-encoded")
+	}
+	if err != nil {
+		return pq.Config{}, fmt.Errorf("read the database address: %w", err)
+	}
+	if len(config.Multi) > 0 && config.TargetSessionAttrs == "" {
+		config.TargetSessionAttrs = pq.TargetSessionAttrsReadWrite
+	}
+	return config, nil
+}
+
+// portsAsParameter moves the ports of several hosts in a URL into the parameter
+// port: the driver reads them there only.
+func portsAsParameter(dsn string) string {
+	scheme, rest, isURL := strings.Cut(dsn, "://")
+	if !isURL {
+		return dsn
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	from := strings.LastIndexByte(rest[:end], '@') + 1
+	hosts := strings.Split(rest[from:end], ",")
+	if len(hosts) < 2 || !strings.Contains(rest[from:end], ":") {
+		return dsn
+	}
+	ports := make([]string, len(hosts))
+	for i, host := range hosts {
+		ports[i] = defaultPort
+		if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+			hosts[i], ports[i] = host[:colon], host[colon+1:]
+		}
+	}
+	path, query, _ := strings.Cut(rest[end:], "?")
+	if query != "" {
+		query = "&" + query
+	}
+	return scheme + "://" + rest[:from] + strings.Join(hosts, ",") + path + "?port=" + url.QueryEscape(strings.Join(ports, ",")) + query
+}

@@ -1,0 +1,72 @@
+package pg
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/lib/pq"
+)
+
+// timeoutMargin is how much longer than a statement may take the network has.
+const timeoutMargin = 5 * time.Second
+
+// timeout is how long a server may take to answer what was sent to it; 0 is for
+// ever. It is the statement timeout and a little more: the server keeps that one,
+// and the connection notices when there is no server.
+func responseTimeout(config pq.Config) time.Duration {
+	ms, err := strconv.ParseInt(config.Runtime["statement_timeout"], 10, 64)
+	if err != nil || ms <= 0 {
+		return 0
+	}
+	return time.Duration(ms)*time.Millisecond + timeoutMargin
+}
+
+// dialer connects with patience. With it a call has a deadline also without a
+// context that has one, which costs two goroutines for each statement.
+type dialer struct{ timeout time.Duration }
+
+// Dial implements pq.Dialer.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	return d.DialContext(context.Background(), network, address)
+}
+
+// DialTimeout implements pq.Dialer.
+func (d dialer) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return d.DialContext(ctx, network, address)
+}
+
+// DialContext implements pq.DialerContext.
+func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil || d.timeout == 0 {
+		return conn, err
+	}
+	return &timeoutConn{Conn: conn, timeout: d.timeout}, nil
+}
+
+// timeoutConn fails when nothing comes back in time.
+type timeoutConn struct {
+	net.Conn
+	timeout    time.Duration
+	connecting bool // the driver's own deadline counts
+}
+
+// SetDeadline implements net.Conn. The driver sets one for the time in which it
+// connects.
+func (c *timeoutConn) SetDeadline(at time.Time) error {
+	c.connecting = !at.IsZero()
+	return c.Conn.SetDeadline(at)
+}
+
+func (c *timeoutConn) Write(p []byte) (int, error) {
+	if !c.connecting {
+		if err := c.Conn.SetDeadline(time.Now().Add(c.timeout)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(p)
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// environment is a cloud of this run's own, with an organization that may launch as
+// many browsers as it likes, a profile, and a page to open.
+type environment struct {
+	dir             string
+	build           chromium
+	cloud           *program
+	organizationKey string
+	profile         string // its id
+	page            string // its address
+	server          *http.Server
+}
+
+func newEnvironment(ctx context.Context) (_ *environment, err error) {
+	dir, err := os.MkdirTemp("", "svc-bench-")
+	if err != nil {
+		return nil, err
+	}
+	h := &environment{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.close())
+		}
+	}()
+	if err := os.Chmod(dir, 0o755); err != nil { // browsers run as users of their own
+		return nil, err
+	}
+	if h.build, err = findChromium(ctx); err != nil {
+		return nil, err
+	}
+	for _, program := range []string{"cloud", "worker"} {
+		if err := goBuild(ctx, ".", "./"+program, filepath.Join(dir, "svc-"+program)); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.serve(); err != nil {
+		return nil, err
+	}
+	if h.cloud, err = h.start(ctx, "svc-cloud", "cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true"); err != nil {
+		return nil, err
+	}
+	return h, h.signUp(ctx)
+}
+
+// goBuild builds a program as `make build` does.
+func goBuild(ctx context.Context, module, what, into string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", into, what)
+	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", what, err, out)
+	}
+	return nil
+}
+
+// serve serves the page that everybody opens.
+func (h *environment) serve() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	if err != nil {
+		return err
+	}
+	text := "<!doctype html><title>A page</title><h1>A page</h1>" + strings.Repeat("<p>Some words, so that there is something to draw.\n", 100)
+	h.page = "http://" + listener.Addr().String() + "/"
+	h.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" { // a favicon
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, text)
+	})}
+	go func() { _ = h.server.Serve(listener) }()
+	return nil
+}
+
+// close ends the cloud and what peers may have left, and removes everything.
+func (h *environment) close() (err error) {
+	if h.cloud != nil {
+		err = h.cloud.stop()
+	}
+	if h.server != nil {
+		_ = h.server.Close()
+	}
+	for _, p := range processes() {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		if p.pid != os.Getpid() && strings.Contains(string(command), h.dir+"/") {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	}
+	return errors.Join(err, os.RemoveAll(h.dir))
+}
+
+// signUp makes a user, an organization without limits, its key and a profile.
+func (h *environment) signUp(ctx context.Context) error {
+	var answer struct{ Token, ID, Key string }
+	profile := fmt.Sprintf(`{"name":"Bench","browserVersion":%d}`, h.build.major)
+	steps := []struct{ path, body string }{
+		{"/v1/auth/sign-up", `{"email":"bench@example.com","password":"correct horse battery","name":"Bench"}`},
+		{"/v1/organizations", `{"name":"Bench"}`},
+		{"/v1/organizations/ID/api-keys", `{"name":"bench"}`},
+		{"/v1/billing/checkout", `{"plan":"enterprise","returnUrl":"https://example.com/"}`},
+		{"/v1/profiles", profile},
+	}
+	header := http.Header{}
+	for _, step := range steps {
+		path := strings.Replace(step.path, "ID", answer.ID, 1)
+		if err := call(ctx, http.MethodPost, h.cloud.url+path, header, json.RawMessage(step.body), &answer); err != nil {
+			return err
+		}
+		header.Set("Authorization", "Bearer "+answer.Token)
+	}
+	h.organizationKey, h.profile = answer.Key, answer.ID
+	return nil
+}
+
+// worker is a worker that runs.
+type worker struct {
+	*program
+	environment *environment
+	key         http.Header
+	tabless     bool // whether browsers are asked for without a tab
+}
+
+// withoutTabs is the same worker, asked for browsers without a tab.
+func (w *worker) withoutTabs() *worker {
+	return &worker{program: w.program, environment: w.environment, key: w.key, tabless: true}
+}
+
+// worker starts a worker of the house's organization.
+func (h *environment) worker(ctx context.Context, name string, environment ...string) (*worker, error) {
+	key := "wrk_" + strings.ToLower(rand.Text())
+	p, err := h.start(ctx, "svc-worker", name, append([]string{
+		"SVC_CLOUD_URL=" + h.cloud.url, "SVC_KEY=" + h.organizationKey, "API_KEY=" + key,
+		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // where the pages that browsers load are
+	}, environment...)...)
+	if err != nil {
+		return nil, fmt.Errorf("a worker for %s: %w", name, err)
+	}
+	return &worker{program: p, environment: h, key: http.Header{"X-Api-Key": {key}}}, nil
+}
+
+// session is what a launch answers.
+type session struct {
+	ID                   string
+	DebugPort            int
+	WebSocketDebuggerURL string
+	Start                struct{ Warm bool }
+	Timeline             []struct {
+		Step    string
+		AfterMs float64
+	}
+}
+
+func (w *worker) launch(ctx context.Context) (s session, err error) {
+	settings := map[string]any{"headless": true, "timeoutMs": readyTimeout.Milliseconds()}
+	if w.tabless {
+		settings["startUrls"] = []string{}
+	}
+	body := map[string]any{"profileId": w.environment.profile, "browser": settings}
+	return s, call(ctx, http.MethodPost, w.url+"/sessions/profile", w.key, body, &s)
+}
+
+func (w *worker) end(ctx context.Context, s session) error {
+	return call(context.WithoutCancel(ctx), http.MethodDelete, w.url+"/sessions/"+s.ID, w.key, nil, nil)
+}
+
+// warmPool is what the worker keeps ready.
+type warmPool struct {
+	Size, Starting int
+	Ready          []struct{ Count int }
+}
+
+func (p warmPool) ready() (n int) {
+	for _, r := range p.Ready {
+		n += r.Count
+	}
+	return n
+}
+
+// waitForWarmPool waits until as many browsers as there can be are ready, for some time.
+func (w *worker) waitForWarmPool(ctx context.Context) error {
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); {
+		var status struct{ WarmPool warmPool }
+		if err := call(ctx, http.MethodGet, w.url+"/fleet/status", w.key, nil, &status); err != nil {
+			return err
+		}
+		if status.WarmPool.ready() >= status.WarmPool.Size {
+			break
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return settle(ctx)
+}
+
+// call makes a request and reads data of the envelope into into.
+func call(ctx context.Context, method, address string, header http.Header, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		content = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, content)
+	if err != nil {
+		return err
+	}
+	if header != nil {
+		request.Header = header.Clone()
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	said, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s: %s", method, request.URL.Path, answer.Status, said)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(said, &struct{ Data any }{into})
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/browser-svc/svc/shared/contracttest"
+)
+
+// exampleSetup is what an example is played with.
+type exampleSetup struct {
+	path, query map[string]string
+	body        map[string]any    // members that are replaced
+	header      map[string]string // the credential, where it is not the usual one
+	after       func(context.Context) error
+}
+
+// exampleRunner plays examples. It is the strictest of clients: its own requests have
+// to follow the documents.
+type exampleRunner struct {
+	*seeder
+	seed     *seed
+	clients  map[string]*http.Client // stage surface
+	bases    map[string]string
+	findings []string // of the exchange under way
+	launch   *launched
+}
+
+func newExampleRunner(h *testEnvironment) *exampleRunner {
+	p := &exampleRunner{
+		seeder: &seeder{cloudURL: h.seed.CloudURL, workerURL: h.seed.WorkerURL, mail: h.mail()}, seed: h.seed,
+		bases: map[string]string{"cloud": h.seed.CloudURL, "worker": h.seed.WorkerURL},
+	}
+	client := func(document contracttest.Document) *http.Client {
+		return &http.Client{
+			Timeout:       callTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport:     contracttest.NewValidator(document).Transport(directTransport(), func(x *contracttest.Exchange) { p.findings = x.Findings }),
+		}
+	}
+	p.clients = map[string]*http.Client{"cloud": client(h.documents.cloud), "worker": client(h.documents.worker)}
+	return p
+}
+
+// run sends one example and wants a success that is as documented.
+func (p *exampleRunner) run(ctx context.Context, e exampleRequest) error {
+	s, err := p.setup(ctx, e)
+	if err != nil {
+		return fmt.Errorf("prepare it: %w", err)
+	}
+	request, err := p.request(ctx, e, s)
+	if err != nil {
+		return err
+	}
+	p.findings = nil
+	response, err := p.clients[e.surface].Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	problems := make([]error, 0, len(p.findings))
+	for _, finding := range p.findings {
+		problems = append(problems, errors.New(finding))
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+		problems = append(problems, fmt.Errorf("the answer was %d: %s", response.StatusCode, bytes.TrimSpace(text)))
+	}
+	if s.after != nil {
+		problems = append(problems, s.after(ctx))
+	}
+	return errors.Join(problems...)
+}
+
+// exampleSetup is the operation's own, or an empty one, with what all have in common.
+func (p *exampleRunner) setup(ctx context.Context, e exampleRequest) (exampleSetup, error) {
+	var s exampleSetup
+	var err error
+	if prepare, ok := p.setups()[e.operation.OperationID]; ok {
+		s, err = prepare(ctx)
+	}
+	if err != nil {
+		return s, err
+	}
+	usual := map[string]string{
+		"organizationId": p.seed.OrganizationID.String(), "profileId": p.seed.ProfileID.String(), "version": publishedVersion,
+	}
+	if strings.HasPrefix(e.path, "/browsers/") {
+		if p.launch == nil {
+			if p.launch, err = p.newLaunch(ctx, false); err != nil {
+				return s, err
+			}
+		}
+		usual["launchId"], usual["targetId"], usual["browserGuid"] = p.launch.id, p.launch.target, p.launch.guid
+	}
+	maps.Copy(usual, s.path)
+	s.path = usual
+	if s.header == nil {
+		s.header = p.credential(e)
+	}
+	return s, nil
+}
+
+// credential is the first that the operation names.
+func (p *exampleRunner) credential(e exampleRequest) map[string]string {
+	security := e.spec.Security
+	if e.operation.Security != nil {
+		security = *e.operation.Security
+	}
+	for _, alternative := range security {
+		for name := range alternative {
+			switch name {
+			case "dashboardSession", "dashboardBearer":
+				return bearer(p.seed.Owner)
+			case "organizationKey":
+				return map[string]string{"X-API-Key": p.seed.OrganizationKey}
+			case "controlToken":
+				return map[string]string{"X-Svc-Token": p.launch.token}
+			case "workerKey":
+				return map[string]string{"X-API-Key": p.seed.WorkerKey}
+			}
+		}
+	}
+	return nil
+}
+
+func bearer(one *user) map[string]string {
+	return map[string]string{"Authorization": "Bearer " + one.Token}
+}
+
+// request puts the scene into the example.
+func (p *exampleRunner) request(ctx context.Context, e exampleRequest, s exampleSetup) (*http.Request, error) {
+	path := e.path
+	for name, value := range s.path {
+		path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
+	}
+	if strings.Contains(path, "{") {
+		return nil, fmt.Errorf("nothing stands for the parameters of %s", path)
+	}
+	query := url.Values{}
+	for name, value := range s.query {
+		query.Set(name, value)
+	}
+	target := p.bases[e.surface] + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	var body io.Reader
+	if e.body != nil {
+		text, err := json.Marshal(replaceMembers(e.body, s.body))
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, e.method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if e.body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if e.operation.Responses.Status(http.StatusSwitchingProtocols) != nil {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", "websocket")
+		r.Header.Set("Sec-WebSocket-Version", "13")
+		r.Header.Set("Sec-WebSocket-Key", "c3ZjLWNvbnRyYWN0LXRlcw==")
+	}
+	for name, value := range s.header {
+		r.Header.Set(name, value)
+	}
+	return r, nil
+}
+
+// replaceMembers is the body with other members: by name, or by a dotted path to the
+// members of members. What the example does not have is left out.
+func replaceMembers(body any, with map[string]any) any {
+	object, ok := body.(map[string]any)
+	if !ok {
+		return body
+	}
+	changed := maps.Clone(object)
+	for _, path := range slices.SortedFunc(maps.Keys(with), cmp.Compare[string]) {
+		name, rest, nested := strings.Cut(path, ".")
+		value, has := changed[name]
+		switch {
+		case !has:
+		case nested:
+			changed[name] = replaceMembers(value, map[string]any{rest: with[path]})
+		default:
+			changed[name] = with[path]
+		}
+	}
+	return changed
+}

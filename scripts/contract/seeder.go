@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// seeder makes users, organizations and what belongs to them, through the
+// generated clients as any integrator would.
+type seeder struct {
+	cloudURL, workerURL string
+	mail                mailbox
+}
+
+const callTimeout = 60 * time.Second
+
+// user is somebody with an account.
+type user struct {
+	Email    string    `json:"email"`
+	Password string    `json:"password"`
+	Token    string    `json:"token"`
+	UserID   uuid.UUID `json:"userId"`
+
+	api *cloudapi.ClientWithResponses
+}
+
+// tenant is an organization with a key and a profile.
+type tenant struct {
+	OrganizationID  uuid.UUID `json:"organizationId"`
+	OrganizationKey string    `json:"organizationKey"`
+	ProfileID       uuid.UUID `json:"profileId"`
+}
+
+// cloud is a client with a header of its own; without one when that is empty.
+func (p *seeder) cloud(header, value string) (*cloudapi.ClientWithResponses, error) {
+	return cloudapi.NewClientWithResponses(p.cloudURL, cloudapi.WithHTTPClient(withHeader(header, value)))
+}
+
+func (p *seeder) worker(key string) (*workerapi.ClientWithResponses, error) {
+	return workerapi.NewClientWithResponses(p.workerURL, workerapi.WithHTTPClient(withHeader("X-API-Key", key)))
+}
+
+type headerTransport struct {
+	http.RoundTripper
+	name, value string
+}
+
+func withHeader(name, value string) *http.Client {
+	return &http.Client{Transport: headerTransport{directTransport(), name, value}, Timeout: callTimeout}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if h.name != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set(h.name, h.value)
+	}
+	return h.RoundTripper.RoundTrip(r)
+}
+
+// answer is what every method of a generated client returns.
+type answer interface {
+	StatusCode() int
+	GetBody() []byte
+}
+
+// requireSuccess makes an error of an answer that is none.
+func requireSuccess[A answer](a A, err error) (A, error) {
+	if err == nil && a.StatusCode() >= http.StatusMultipleChoices {
+		err = fmt.Errorf("the answer was %d: %s", a.StatusCode(), strings.TrimSpace(string(a.GetBody())))
+	}
+	return a, err
+}
+
+// newUser signs somebody up.
+func (p *seeder) newUser(ctx context.Context, name string) (*user, error) {
+	one := &user{Email: strings.ToLower(name + "." + rand.Text()[:10] + "@example.com"), Password: rand.Text()}
+	anybody, err := p.cloud("", "")
+	if err != nil {
+		return nil, err
+	}
+	user, err := requireSuccess(anybody.SignUpWithResponse(ctx, cloudapi.SignUpRequest{
+		Email: openapi_types.Email(one.Email), Password: &one.Password, Name: name,
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("sign up: %w", err)
+	}
+	one.Token, one.UserID = user.JSON201.Data.Token, user.JSON201.Data.User.Id
+	one.api, err = p.cloud("Authorization", "Bearer "+one.Token)
+	return one, err
+}
+
+// newTenant makes an organization of somebody and subscribes it to a plan. It is
+// the active one from then on. Its profile is for that browser.
+func (p *seeder) newTenant(ctx context.Context, owner *user, name, plan string) (tenant, error) {
+	var t tenant
+	organization, err := requireSuccess(owner.api.CreateOrganizationWithResponse(ctx, cloudapi.CreateOrganizationRequest{Name: name}))
+	if err != nil {
+		return t, fmt.Errorf("create an organization: %w", err)
+	}
+	t.OrganizationID = organization.JSON201.Data.Id
+	if _, err := requireSuccess(owner.api.ActivateOrganizationWithResponse(ctx, t.OrganizationID)); err != nil {
+		return t, fmt.Errorf("activate it: %w", err)
+	}
+	if plan != "free" {
+		if _, err := requireSuccess(owner.api.StartCheckoutWithResponse(ctx, cloudapi.CheckoutRequest{Plan: plan})); err != nil {
+			return t, fmt.Errorf("subscribe to a plan: %w", err)
+		}
+	}
+	t.OrganizationKey, _, err = p.newKey(ctx, owner, t.OrganizationID)
+	return t, err
+}
+
+func (p *seeder) newKey(ctx context.Context, owner *user, organization uuid.UUID) (key string, id uuid.UUID, err error) {
+	made, err := requireSuccess(owner.api.CreateApiKeyWithResponse(ctx, organization, cloudapi.CreateApiKeyRequest{Name: "fleet"}))
+	if err != nil {
+		return "", id, fmt.Errorf("create a key: %w", err)
+	}
+	return made.JSON201.Data.Key, made.JSON201.Data.ApiKey.Id, nil
+}
+
+// newProfile makes a profile in somebody's active organization.
+func (p *seeder) newProfile(ctx context.Context, owner *user, browserVersion int32) (uuid.UUID, error) {
+	made, err := requireSuccess(owner.api.CreateProfileWithResponse(ctx, cloudapi.CreateProfileRequest{
+		Name: "Checkout", BrowserVersion: browserVersion,
+	}))
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("create a profile: %w", err)
+	}
+	return made.JSON201.Data.Id, nil
+}
+
+// verify has somebody's address verified, by the mail that signing up sends.
+func (p *seeder) verify(ctx context.Context, one *user) error {
+	token, err := p.mail.token(ctx, one.Email, verifyPage)
+	if err != nil {
+		return err
+	}
+	_, err = requireSuccess(one.api.VerifyEmailWithResponse(ctx, cloudapi.VerifyEmailRequest{Token: &token}))
+	return err
+}
+
+// invite returns the token of the mail that somebody gets.
+func (p *seeder) invite(ctx context.Context, owner *user, organization uuid.UUID, guest *user, role string) (string, error) {
+	if _, err := requireSuccess(owner.api.InviteMemberWithResponse(ctx, organization, cloudapi.InviteMemberRequest{
+		Email: openapi_types.Email(guest.Email), Role: cloudapi.Role(role),
+	})); err != nil {
+		return "", fmt.Errorf("invite somebody: %w", err)
+	}
+	return p.mail.token(ctx, guest.Email, invitePage)
+}
+
+// newMember makes somebody a member of an organization.
+func (p *seeder) newMember(ctx context.Context, owner *user, organization uuid.UUID, role string) (*user, error) {
+	guest, err := p.newUser(ctx, role)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.verify(ctx, guest); err != nil {
+		return nil, err
+	}
+	token, err := p.invite(ctx, owner, organization, guest, role)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := requireSuccess(guest.api.AcceptInvitationWithResponse(ctx, cloudapi.AcceptInvitationRequest{Token: &token})); err != nil {
+		return nil, fmt.Errorf("accept an invitation: %w", err)
+	}
+	_, err = requireSuccess(guest.api.ActivateOrganizationWithResponse(ctx, organization))
+	return guest, err
+}
+
+// newSession runs a session, as a worker of the organization would report it.
+func (p *seeder) newSession(ctx context.Context, of tenant, browserVersion int32) (cloudapi.StartSessionRequest, error) {
+	report := cloudapi.StartSessionRequest{
+		MachineId: "worker-" + strings.ToLower(rand.Text()[:8]), BootId: uuid.New(), SessionId: uuid.New(),
+		LaunchId: uuid.New(), Seq: 1, BrowserVersion: browserVersion, StartedAt: time.Now().UTC(),
+	}
+	slot, err := p.newSlot(ctx, of, report)
+	if err != nil {
+		return report, err
+	}
+	report.SlotId = &slot
+	license, err := p.cloud("X-API-Key", of.OrganizationKey)
+	if err != nil {
+		return report, err
+	}
+	_, err = requireSuccess(license.StartProfileSessionWithResponse(ctx, of.ProfileID, report))
+	return report, err
+}
+
+// newSlot reserves a slot for the session that is reported later.
+func (p *seeder) newSlot(ctx context.Context, of tenant, report cloudapi.StartSessionRequest) (uuid.UUID, error) {
+	license, err := p.cloud("X-API-Key", of.OrganizationKey)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	granted, err := requireSuccess(license.AuthorizeLaunchWithResponse(ctx, cloudapi.AuthorizeRequest{
+		MachineId: report.MachineId, BootId: report.BootId, SessionId: report.SessionId, ProfileId: &of.ProfileID,
+	}))
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("authorize a launch: %w", err)
+	}
+	return *granted.JSON200.Data.SlotId, nil
+}

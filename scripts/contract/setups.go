@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+)
+
+// setups say what the examples of an operation are played with, where the seeded
+// organization and profile are not enough. What an example uses up is made for
+// it, so that their order does not matter.
+func (p *exampleRunner) setups() map[string]func(context.Context) (exampleSetup, error) {
+	all := map[string]func(context.Context) (exampleSetup, error){}
+	for _, part := range []map[string]func(context.Context) (exampleSetup, error){p.accountSetups(), p.organizationSetups(), p.licenseSetups(), p.workerSetups()} {
+		maps.Copy(all, part)
+	}
+	return all
+}
+
+func (p *exampleRunner) accountSetups() map[string]func(context.Context) (exampleSetup, error) {
+	mailed := func(page string, ask func(context.Context, *user) error) func(context.Context) (exampleSetup, error) {
+		return func(ctx context.Context) (exampleSetup, error) {
+			one, err := p.newUser(ctx, "Ada")
+			if err != nil {
+				return exampleSetup{}, err
+			}
+			if err := ask(ctx, one); err != nil {
+				return exampleSetup{}, err
+			}
+			token, err := p.mail.token(ctx, one.Email, page)
+			return exampleSetup{body: map[string]any{"token": token}}, err
+		}
+	}
+	return map[string]func(context.Context) (exampleSetup, error){
+		"signUp": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{body: map[string]any{"email": strings.ToLower(rand.Text()) + "@example.com"}}, nil
+		},
+		"signIn": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{body: map[string]any{"email": p.seed.Owner.Email, "password": p.seed.Owner.Password}}, nil
+		},
+		"signOut":               p.newUserSetup,
+		"signOutEverywhere":     p.newUserSetup,
+		"sendVerificationEmail": p.newUserSetup,
+		"changePassword": func(ctx context.Context) (exampleSetup, error) {
+			one, err := p.newUser(ctx, "Ada")
+			if err != nil {
+				return exampleSetup{}, err
+			}
+			return exampleSetup{header: bearer(one), body: map[string]any{"currentPassword": one.Password}}, nil
+		},
+		"verifyEmail":   mailed(verifyPage, func(context.Context, *user) error { return nil }),
+		"resetPassword": mailed(resetPage, p.requestPasswordReset),
+		"endAuthSession": func(ctx context.Context) (exampleSetup, error) {
+			id, one, err := p.secondSession(ctx)
+			return exampleSetup{header: bearer(one), path: map[string]string{"sessionId": id}}, err
+		},
+	}
+}
+
+// newUserSetup is a scene with a user who has no more than an account.
+func (p *exampleRunner) newUserSetup(ctx context.Context) (exampleSetup, error) {
+	one, err := p.newUser(ctx, "Ada")
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	return exampleSetup{header: bearer(one)}, nil
+}
+
+func (p *exampleRunner) requestPasswordReset(ctx context.Context, one *user) error {
+	_, err := requireSuccess(one.api.RequestPasswordResetWithResponse(ctx, cloudapi.ForgotPasswordRequest{Email: openapi_types.Email(one.Email)}))
+	return err
+}
+
+// secondSession signs a new user in once more, and names one of the sessions.
+func (p *exampleRunner) secondSession(ctx context.Context) (id string, one *user, err error) {
+	if one, err = p.newUser(ctx, "Ada"); err != nil {
+		return "", one, err
+	}
+	if _, err := requireSuccess(one.api.SignInWithResponse(ctx, cloudapi.SignInRequest{Email: openapi_types.Email(one.Email), Password: &one.Password})); err != nil {
+		return "", one, err
+	}
+	listed, err := requireSuccess(one.api.ListAuthSessionsWithResponse(ctx, &cloudapi.ListAuthSessionsParams{}))
+	if err != nil {
+		return "", one, err
+	}
+	return listed.JSON200.Data.Items[0].Id.String(), one, nil
+}
+
+// licenseSetups are those of what workers report.
+func (p *exampleRunner) licenseSetups() map[string]func(context.Context) (exampleSetup, error) {
+	release := map[string]string{"os": "linux", "arch": "x86_64"}
+	return map[string]func(context.Context) (exampleSetup, error){
+		"authorizeLaunch": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{body: map[string]any{"profileId": p.seed.ProfileID, "sessionId": uuid.New(), "bootId": uuid.New()}}, nil
+		},
+		"heartbeatLicenseSessions": func(ctx context.Context) (exampleSetup, error) {
+			s, err := p.newSession(ctx, p.seed.tenant, p.seed.BrowserVersion)
+			return exampleSetup{body: map[string]any{"machineId": s.MachineId, "bootId": s.BootId, "sessions": []uuid.UUID{s.SessionId}}}, err
+		},
+		"startProfileSession": p.startSetup,
+		"endProfileSession": func(ctx context.Context) (exampleSetup, error) {
+			s, err := p.newSession(ctx, p.seed.tenant, p.seed.BrowserVersion)
+			return exampleSetup{path: map[string]string{"sessionId": s.SessionId.String()}, body: map[string]any{"endedAt": time.Now().UTC()}}, err
+		},
+		"getLicenseSlot": func(ctx context.Context) (exampleSetup, error) {
+			s, err := p.newSession(ctx, p.seed.tenant, p.seed.BrowserVersion)
+			if err != nil {
+				return exampleSetup{}, err
+			}
+			return exampleSetup{path: map[string]string{"slotId": s.SlotId.String()}}, nil
+		},
+		"downloadChromiumRelease":   func(context.Context) (exampleSetup, error) { return exampleSetup{query: release}, nil },
+		"getChromiumReleaseHeaders": func(context.Context) (exampleSetup, error) { return exampleSetup{query: release}, nil },
+	}
+}
+
+func (p *exampleRunner) startSetup(ctx context.Context) (exampleSetup, error) {
+	report := cloudapi.StartSessionRequest{MachineId: "worker-1", BootId: uuid.New(), SessionId: uuid.New()}
+	slot, err := p.newSlot(ctx, p.seed.tenant, report)
+	return exampleSetup{body: map[string]any{
+		"sessionId": report.SessionId, "slotId": slot, "bootId": report.BootId, "machineId": report.MachineId,
+		"launchId": uuid.New(), "startedAt": time.Now().UTC(),
+	}}, err
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+var errNotListed = errors.New("what was made is not in the list")
+
+// launched is a running browser.
+type launched struct{ id, session, token, guid, target string }
+
+// newLaunch launches the seeded profile.
+func (p *exampleRunner) newLaunch(ctx context.Context, headless bool) (*launched, error) {
+	worker, err := p.worker(p.seed.WorkerKey)
+	if err != nil {
+		return nil, err
+	}
+	made, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
+		ProfileId: &p.seed.ProfileID, Browser: &workerapi.BrowserSettings{Headless: &headless},
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("launch a browser: %w", err)
+	}
+	session := made.JSON201.Data
+	address, err := url.Parse(*session.WebSocketDebuggerUrl)
+	if err != nil {
+		return nil, err
+	}
+	l := &launched{id: session.LaunchId.String(), session: session.Id.String(), token: address.Query().Get("ct"), guid: path.Base(address.Path)}
+	l.target, err = p.newTab(ctx, l)
+	return l, err
+}
+
+// newTab opens a tab and returns what the browser calls it.
+func (p *exampleRunner) newTab(ctx context.Context, l *launched) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, p.workerURL+"/browsers/"+l.id+"/json/new", nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := withHeader("X-Svc-Token", l.token).Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var tab struct {
+		ID string `json:"id"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&tab); err != nil {
+		return "", fmt.Errorf("open a tab: %s: %w", response.Status, err)
+	}
+	return tab.ID, nil
+}
+
+// workerSetups are those of the worker's own surface.
+func (p *exampleRunner) workerSetups() map[string]func(context.Context) (exampleSetup, error) {
+	blank := func(context.Context) (exampleSetup, error) {
+		return exampleSetup{body: map[string]any{"url": "about:blank"}}, nil
+	}
+	return map[string]func(context.Context) (exampleSetup, error){
+		"listAndroidModels": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{query: map[string]string{"browserVersion": strconv.Itoa(int(p.seed.BrowserVersion))}}, nil
+		},
+		"launchProfile":     p.launchSetup,
+		"getBrowserSession": p.sessionSetup,
+		"killBrowserSession": func(ctx context.Context) (exampleSetup, error) {
+			l, err := p.newLaunch(ctx, true)
+			if err != nil {
+				return exampleSetup{}, err
+			}
+			return exampleSetup{path: map[string]string{"sessionId": l.session}}, nil
+		},
+		"drainWorker":  func(context.Context) (exampleSetup, error) { return exampleSetup{after: p.resumeWorker}, nil },
+		"navigatePage": blank,
+		"closeBrowser": p.tabSetup,
+		"closeTarget":  p.tabSetup,
+		"launchBrowser": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{query: map[string]string{"profileId": p.seed.ProfileID.String()}}, nil
+		},
+	}
+}
+
+// launchSetup leaves no browser behind: there are more examples.
+func (p *exampleRunner) launchSetup(context.Context) (exampleSetup, error) {
+	return exampleSetup{
+		body: map[string]any{
+			"profileId": p.seed.ProfileID, "spec.browserVersion": p.seed.BrowserVersion, "browser.startUrls": []string{"about:blank"},
+		},
+		after: p.endOthers,
+	}, nil
+}
+
+// endOthers ends every session but that of the player's launch.
+func (p *exampleRunner) endOthers(ctx context.Context) error {
+	worker, err := p.worker(p.seed.WorkerKey)
+	if err != nil {
+		return err
+	}
+	running, err := requireSuccess(worker.ListBrowserSessionsWithResponse(ctx, &workerapi.ListBrowserSessionsParams{Status: new(workerapi.BrowserSessionStatusFilter("running"))}))
+	if err != nil {
+		return err
+	}
+	for _, one := range running.JSON200.Data.Items {
+		if p.launch != nil && one.Id == uuid.MustParse(p.launch.session) {
+			continue
+		}
+		if _, err := requireSuccess(worker.KillBrowserSessionWithResponse(ctx, one.Id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *exampleRunner) sessionSetup(ctx context.Context) (exampleSetup, error) {
+	if p.launch == nil {
+		var err error
+		if p.launch, err = p.newLaunch(ctx, false); err != nil {
+			return exampleSetup{}, err
+		}
+	}
+	return exampleSetup{path: map[string]string{"sessionId": p.launch.session}}, nil
+}
+
+func (p *exampleRunner) resumeWorker(ctx context.Context) error {
+	worker, err := p.worker(p.seed.WorkerKey)
+	if err != nil {
+		return err
+	}
+	_, err = requireSuccess(worker.ResumeWorkerWithResponse(ctx))
+	return err
+}
+
+// tabSetup is about a tab of its own.
+func (p *exampleRunner) tabSetup(ctx context.Context) (exampleSetup, error) {
+	if p.launch == nil {
+		if _, err := p.sessionSetup(ctx); err != nil {
+			return exampleSetup{}, err
+		}
+	}
+	tab, err := p.newTab(ctx, p.launch)
+	return exampleSetup{path: map[string]string{"targetId": tab}, body: map[string]any{"targetId": tab}}, err
+}

@@ -1,0 +1,69 @@
+package benchresult
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Part is one subject of a benchmark; it makes rows of the table.
+type Part struct {
+	Name, What string
+	Measure    func(ctx context.Context) ([]Row, error)
+}
+
+// Parts are those of one benchmark, in the order in which they are measured.
+type Parts []Part
+
+// Names lists the parts.
+func (p Parts) Names() (all []string) {
+	for _, part := range p {
+		all = append(all, part.Name)
+	}
+	return all
+}
+
+// Check refuses names that no part has.
+func (p Parts) Check(only []string) error {
+	for _, name := range only {
+		if !slices.Contains(p.Names(), name) {
+			return fmt.Errorf("there is no part %q, but %s", name, strings.Join(p.Names(), ", "))
+		}
+	}
+	return nil
+}
+
+// Measure measures the parts of these names, or all for none, and tells the
+// person who waits.
+func (p Parts) Measure(ctx context.Context, only []string) (Table, error) {
+	var all Table
+	for _, part := range p {
+		if len(only) > 0 && !slices.Contains(only, part.Name) {
+			continue
+		}
+		Progress("Measuring: %s", part.What)
+		began := time.Now()
+		rows, err := part.Measure(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // says more than what it broke off
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", part.Name, err)
+		}
+		for _, r := range rows {
+			Detail("%s", r)
+		}
+		Detail("(%.0f s)", time.Since(began).Seconds())
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+// Progress and Detail tell the person who waits.
+func Progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "• "+format+"\n", args...) }
+
+// Detail is about something smaller than Progress.
+func Detail(format string, args ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", args...) }

@@ -1,0 +1,96 @@
+// Package benchresult is what the benchmarks have in common: rounds in which what is
+// compared takes turns, a table with targets, and a file that keeps the tables, a
+// section for each.
+package benchresult
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	title   = "# What it costs\n\n"
+	heading = "## " // what a section begins with
+)
+
+// Report is what a benchmark found out.
+type Report struct {
+	Title   string   // of its section
+	Command string   // that makes it
+	On      []string // what it ran on, beside Machine
+	Rounds  int
+	Rows    Table
+	Notes   string // what the table leaves open
+}
+
+// String is the section without its title.
+func (r Report) String() string {
+	return fmt.Sprintf("%s, medians of %d interleaved rounds, %s.\n\n%s\n%s",
+		strings.Join(append([]string{Machine()}, r.On...), ", "), r.Rounds, time.Now().UTC().Format(time.DateOnly), r.Rows, r.Notes)
+}
+
+// Write puts the report into its section of the file.
+func (r Report) Write(file string) error {
+	return write(file, r.Title, fmt.Sprintf("Made by `%s`.\n\n%s", r.Command, r))
+}
+
+// write puts the text into the file as the section of that name: in the place of
+// the one that is there, else at the end. What other sections say stays.
+func write(file, name, text string) error {
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the results: %w", err)
+	}
+	all := sections(string(old))
+	section := heading + name + "\n\n" + strings.TrimSpace(text) + "\n"
+	placed := false
+	for i := range all {
+		if strings.HasPrefix(all[i], heading+name+"\n") {
+			all[i], placed = section, true
+		}
+	}
+	if !placed {
+		all = append(all, section)
+	}
+	if err := os.WriteFile(file, []byte(title+strings.Join(all, "\n")), 0o644); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	return nil
+}
+
+// sections are those of a file, in their order; what stands before the first is
+// left out.
+func sections(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, heading):
+			all = append(all, line)
+		case len(all) > 0:
+			all[len(all)-1] += line
+		}
+	}
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i]) + "\n"
+	}
+	return all
+}
+
+// Machine describes where we run: its cores, their model where Linux tells it,
+// and the version of Go.
+func Machine() string {
+	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
+	cpus, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
+	for line := range strings.Lines(string(cpus)) {
+		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			parts = append(parts, strings.TrimSpace(model))
+			break
+		}
+	}
+	return strings.Join(append(parts, runtime.Version()), ", ")
+}

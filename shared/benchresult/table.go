@@ -1,0 +1,148 @@
+package benchresult
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Row is one measurement: our figure beside another's, and what was aimed at.
+type Row struct {
+	What, Unit string
+	Ours       float64
+	Other      float64 // 0 where there is nothing to compare with
+	Than       string  // what the other is
+	Target     Target
+}
+
+// Target is what a row is held to; the zero one is nothing.
+type Target struct {
+	value float64
+	most  bool // at most the value; else at least
+	ratio bool // of ours to the other; else of our own figure
+}
+
+// AtLeast holds the ratio of ours to the other.
+func AtLeast(ratio float64) Target { return Target{value: ratio, ratio: true} }
+
+// AtMost holds the ratio of ours to the other.
+func AtMost(ratio float64) Target { return Target{value: ratio, ratio: true, most: true} }
+
+// FigureAtLeast holds our own figure, in the row's unit.
+func FigureAtLeast(value float64) Target { return Target{value: value} }
+
+// FigureAtMost holds our own figure, in the row's unit.
+func FigureAtMost(value float64) Target { return Target{value: value, most: true} }
+
+func (t Target) String() string {
+	if t == (Target{}) {
+		return ""
+	}
+	sign, times := ">= ", ""
+	if t.most {
+		sign = "<= "
+	}
+	if t.ratio {
+		times = "x"
+	}
+	return sign + number(t.value) + times
+}
+
+func (r Row) ratio() float64 { return r.Ours / r.Other }
+
+// verdict is whether the target is met, "" without one. A ratio to nothing meets
+// no target.
+func (r Row) verdict() string {
+	value := r.Ours
+	if r.Target.ratio {
+		value = r.ratio()
+	}
+	switch {
+	case r.Target == Target{}:
+		return ""
+	case r.Target.ratio && r.Other <= 0:
+		return "no"
+	case r.Target.most && value <= r.Target.value, !r.Target.most && value >= r.Target.value:
+		return "yes"
+	default:
+		return "no"
+	}
+}
+
+func (r Row) cells() []string {
+	other, ratio := "", ""
+	if r.Other > 0 {
+		other, ratio = number(r.Other), number(r.ratio())
+	}
+	return []string{r.What, number(r.Ours), r.Unit, other, r.Than, ratio, r.Target.String(), r.verdict()}
+}
+
+// String is the row as a line to read while the benchmark runs.
+func (r Row) String() string {
+	c := r.cells()
+	text := fmt.Sprintf("%s: %s %s", c[0], c[1], c[2])
+	switch {
+	case r.Other > 0:
+		text += fmt.Sprintf(", %s: %s, ratio %s", c[4], c[3], c[5])
+	case r.Than != "":
+		text += ", " + r.Than
+	}
+	if c[6] != "" {
+		text += fmt.Sprintf(" (%s: %s)", c[6], c[7])
+	}
+	return text
+}
+
+// number has three digits or all before the point.
+func number(f float64) string {
+	switch {
+	case f == float64(int64(f)) || f >= 100:
+		return fmt.Sprintf("%.0f", f)
+	case f >= 10:
+		return fmt.Sprintf("%.1f", f)
+	default:
+		return fmt.Sprintf("%.2f", f)
+	}
+}
+
+// Table is the rows of a benchmark.
+type Table []Row
+
+// String is the table in Markdown.
+func (t Table) String() string {
+	lines := [][]string{{"", "ours", "", "other", "the other", "ratio", "target", "met"}}
+	for _, r := range t {
+		lines = append(lines, r.cells())
+	}
+	rightAligned := []int{1, 3, 5}
+	widths := make([]int, len(lines[0]))
+	for _, cells := range lines {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell), 3)
+		}
+	}
+	var b strings.Builder
+	for n, cells := range lines {
+		for i, cell := range cells {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if slices.Contains(rightAligned, i) {
+				cell, pad = pad, cell
+			}
+			b.WriteString("| " + cell + pad + " ")
+		}
+		b.WriteString("|\n")
+		if n > 0 {
+			continue
+		}
+		for i, width := range widths {
+			end := "-"
+			if slices.Contains(rightAligned, i) {
+				end = ":"
+			}
+			b.WriteString("|" + strings.Repeat("-", width+1) + end)
+		}
+		b.WriteString("|\n")
+	}
+	return b.String()
+}

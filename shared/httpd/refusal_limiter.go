@@ -1,0 +1,93 @@
+package httpd
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+const (
+	repeatWindow = time.Minute // in which lines are alike
+	maxLogged    = 10          // counts that are written of those
+	maxKeys      = 1000        // that are told apart; all others are written
+)
+
+// refusalLimiter writes the first requests of a client that are refused alike, and then
+// how many there were: nobody fills the log by asking for what is refused.
+type refusalLimiter struct {
+	logger *slog.Logger
+	due    atomic.Int64 // when the next summary is, in Unix nanoseconds; 0 for never
+
+	mu     sync.Mutex
+	counts map[refusalKey]*refusalCount
+}
+
+// refusalKey is what requests have in common that are logged alike.
+type refusalKey struct {
+	route, address string
+	kind           fault.Kind
+}
+
+type refusalCount struct {
+	since time.Time
+	total int
+}
+
+func newRefusalLimiter(logger *slog.Logger) *refusalLimiter {
+	return &refusalLimiter{logger: logger, counts: map[refusalKey]*refusalCount{}}
+}
+
+// shouldLog reports whether a request that failed is logged by itself.
+func (r *refusalLimiter) shouldLog(l refusalKey, now time.Time) bool {
+	switch l.kind {
+	case fault.Unauthenticated, fault.Forbidden, fault.RateLimited, fault.Unavailable:
+	default:
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.counts[l]
+	if known == nil {
+		if len(r.counts) >= maxKeys {
+			return true
+		}
+		known = &refusalCount{since: now}
+		r.counts[l] = known
+		r.due.CompareAndSwap(0, now.Add(repeatWindow).UnixNano())
+	}
+	known.total++
+	return known.total <= maxLogged
+}
+
+// summarize writes the summaries that are due. Each request calls it.
+func (r *refusalLimiter) summarize(ctx context.Context, now time.Time) {
+	due := r.due.Load()
+	if due == 0 || now.UnixNano() < due || !r.due.CompareAndSwap(due, 0) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var next time.Time
+	for l, known := range r.counts {
+		end := known.since.Add(repeatWindow)
+		if now.Before(end) {
+			if next.IsZero() || end.Before(next) {
+				next = end
+			}
+			continue
+		}
+		delete(r.counts, l)
+		if known.total > maxLogged {
+			r.logger.LogAttrs(ctx, slog.LevelWarn, "repeated requests were not logged one by one", slog.String("route", l.route),
+				slog.String("remoteIp", l.address), slog.String("code", string(l.kind.Code())), slog.Int("status", l.kind.Status()),
+				slog.Int("notLogged", known.total-maxLogged), slog.Time("since", known.since))
+		}
+	}
+	if !next.IsZero() {
+		r.due.CompareAndSwap(0, next.UnixNano())
+	}
+}
