@@ -96,7 +96,7 @@ func (c Config) Validate() error {
 }
 
 func (c Config) resume() resume.Options {
-	return resume.Options{Patience: time.Duration(c.ResumeSeconds) * time.Second, Buffer: c.ResumeBuffer << 20}
+	return resume.Options{ResumeTimeout: time.Duration(c.ResumeSeconds) * time.Second, Buffer: c.ResumeBuffer << 20}
 }
 
 // publicURL is the base of the URLs that the worker hands out.

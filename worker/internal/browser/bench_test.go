@@ -16,9 +16,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// BenchmarkReady measures from the start to the first answer, beside a bare
+// BenchmarkLaunch measures from the start to the first answer, beside a bare
 // Chromium without any of the launcher's arrangements. Ends are not counted.
-func BenchmarkReady(b *testing.B) {
+func BenchmarkLaunch(b *testing.B) {
 	dir, err := os.MkdirTemp("", "browser-bench-")
 	if err != nil {
 		b.Fatal(err)
@@ -50,7 +50,7 @@ func BenchmarkReady(b *testing.B) {
 	}
 	for name, once := range map[string]func(b *testing.B, n int) time.Duration{
 		"bare": func(b *testing.B, n int) time.Duration {
-			return bare(b, builds[0].Path, fmt.Sprintf("%s/bare%d", dir, n))
+			return timeDirectLaunch(b, builds[0].Path, fmt.Sprintf("%s/bare%d", dir, n))
 		},
 		"headless": func(b *testing.B, n int) time.Duration {
 			return launch(b, browser.Spec{LaunchID: fmt.Sprint("h", n), Build: builds[0], Headless: true})
@@ -74,7 +74,7 @@ func BenchmarkReady(b *testing.B) {
 	}
 }
 
-func bare(b *testing.B, path, dir string) time.Duration {
+func timeDirectLaunch(b *testing.B, path, dir string) time.Duration {
 	const uid = 65534
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		b.Fatal(err)
@@ -114,10 +114,10 @@ func bare(b *testing.B, path, dir string) time.Duration {
 	return took
 }
 
-// BenchmarkSealed measures what a room of its own costs a launch: browsers with
+// BenchmarkIsolatedLaunch measures what a room of its own costs a launch: browsers with
 // and without one take turns, and the medians of the worker's own share, until
 // the program runs, and of the whole are told of each.
-func BenchmarkSealed(b *testing.B) {
+func BenchmarkIsolatedLaunch(b *testing.B) {
 	builds, err := browser.NewFinder(browser.FindOptions{}).Find(b.Context())
 	if err != nil || len(builds) == 0 {
 		b.Fatalf("no Chromium: %v", err)

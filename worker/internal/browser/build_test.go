@@ -6,7 +6,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-func TestChooseTakesTheHighestVersionThatIsAble(t *testing.T) {
+func TestChoose_PrefersHighestCapableVersion(t *testing.T) {
 	build := func(major int, version, path string, whole bool) browser.Build {
 		return browser.Build{Major: major, Version: version, Path: path, Headful: whole, DevTools: whole}
 	}

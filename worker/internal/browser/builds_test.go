@@ -9,8 +9,8 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// builds is a directory of programs that answer as their test says.
-type builds struct {
+// buildDir is a directory of programs that answer as their test says.
+type buildDir struct {
 	t       *testing.T
 	root    string
 	program []byte
@@ -46,7 +46,7 @@ func main() {
 }
 `
 
-func newBuilds(t *testing.T) *builds {
+func newBuildDir(t *testing.T) *buildDir {
 	t.Helper()
 	source, binary := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
@@ -59,13 +59,13 @@ func newBuilds(t *testing.T) *builds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &builds{t: t, root: testenv.PublicTempDir(t), program: raw}
+	return &buildDir{t: t, root: testenv.PublicTempDir(t), program: raw}
 }
 
-func (b *builds) path(name string) string { return filepath.Join(b.root, name) }
+func (b *buildDir) path(name string) string { return filepath.Join(b.root, name) }
 
 // write makes a new file, as an installation does.
-func (b *builds) write(name string, content []byte, mode os.FileMode) {
+func (b *buildDir) write(name string, content []byte, mode os.FileMode) {
 	b.t.Helper()
 	path := b.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -81,7 +81,7 @@ func (b *builds) write(name string, content []byte, mode os.FileMode) {
 }
 
 // add installs a program with its answer, and empty files beside it.
-func (b *builds) add(name, answer string, beside ...string) {
+func (b *buildDir) add(name, answer string, beside ...string) {
 	b.t.Helper()
 	b.write(name, b.program, 0o755)
 	b.write(name+".answer", []byte(answer), 0o644)
@@ -91,8 +91,8 @@ func (b *builds) add(name, answer string, beside ...string) {
 	}
 }
 
-// asked is how often a program has been run.
-func (b *builds) asked(name string) int {
+// runs is how often a program has been run.
+func (b *buildDir) runs(name string) int {
 	b.t.Helper()
 	mark, err := os.ReadFile(b.path(name + ".asked"))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-func TestTheLimitOfConnectionsIsSetBesideWhatIsKept(t *testing.T) {
+func TestConnectionLimit_KeepsOtherState(t *testing.T) {
 	const limits = `"max_connections_per_proxy":256,"max_connections_per_proxy_for_websocket":256`
 	for kept, want := range map[string]string{
 		``:                                     `{"net":{` + limits + `}}`,
@@ -18,7 +18,7 @@ func TestTheLimitOfConnectionsIsSetBesideWhatIsKept(t *testing.T) {
 		`{"net":{"a":1.50,"z":"` + "ä" + `"}}`: `{"net":{"a":1.50,` + limits + `,"z":"ä"}}`,
 		`{"net":{"max_connections_per_proxy":32}}`: `{"net":{` + limits + `}}`,
 	} {
-		if got := string(browser.Widened([]byte(kept))); got != want {
+		if got := string(browser.WithConnectionLimit([]byte(kept))); got != want {
 			t.Errorf("%s: %s, want %s", kept, got, want)
 		}
 	}

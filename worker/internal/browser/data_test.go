@@ -18,16 +18,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// kept is browser.Data in a directory.
-type kept struct {
+// directoryData is browser.Data in a directory.
+type directoryData struct {
 	dir             string
 	restored, saved int
 	err             error // stamp both
 }
 
-func newKept(t *testing.T) *kept { return &kept{dir: t.TempDir()} }
+func newDirectoryData(t *testing.T) *directoryData { return &directoryData{dir: t.TempDir()} }
 
-func (k *kept) Restore(_ context.Context, into *os.Root) error {
+func (k *directoryData) Restore(_ context.Context, into *os.Root) error {
 	k.restored++
 	if k.err != nil {
 		return k.err
@@ -35,7 +35,7 @@ func (k *kept) Restore(_ context.Context, into *os.Root) error {
 	return copyInto(into, os.DirFS(k.dir))
 }
 
-func (k *kept) Save(_ context.Context, from *os.Root) error {
+func (k *directoryData) Save(_ context.Context, from *os.Root) error {
 	k.saved++
 	if k.err != nil {
 		return k.err
@@ -78,23 +78,23 @@ func copyInto(into *os.Root, from fs.FS) error {
 	})
 }
 
-// plainAndSealed runs a test with browsers that are started plainly, and with
+// withAndWithoutIsolation runs a test with browsers that are started plainly, and with
 // browsers in rooms of their own.
-func plainAndSealed(t *testing.T, test func(t *testing.T, r *rig)) {
-	t.Run("plain", func(t *testing.T) { test(t, newRig(t)) })
-	t.Run("sealed", func(t *testing.T) { test(t, newSealedRig(t)) })
+func withAndWithoutIsolation(t *testing.T, test func(t *testing.T, r *fixture)) {
+	t.Run("plain", func(t *testing.T) { test(t, newFixture(t)) })
+	t.Run("sealed", func(t *testing.T) { test(t, newIsolatedFixture(t)) })
 }
 
-func newSealedRig(t *testing.T, without ...string) *rig {
+func newIsolatedFixture(t *testing.T, without ...string) *fixture {
 	t.Helper()
-	return newRigWith(t, func(o *browser.Options) {
+	return newFixtureWith(t, func(o *browser.Options) {
 		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000, Disabled: without}
 	})
 }
 
-func TestKeptDataOutlivesTheBrowser(t *testing.T) {
-	plainAndSealed(t, func(t *testing.T, r *rig) {
-		site, data := newSite(t), newKept(t)
+func TestData_OutlivesBrowser(t *testing.T) {
+	withAndWithoutIsolation(t, func(t *testing.T, r *fixture) {
+		site, data := newSite(t), newDirectoryData(t)
 		for i, script := range []string{`document.cookie = "k=v; max-age=3600"`, `document.cookie`} {
 			spec := r.spec([]string{"first", "second"}[i])
 			spec.Data = data
@@ -121,13 +121,13 @@ func TestKeptDataOutlivesTheBrowser(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(data.dir, "Default")); err != nil {
 			t.Errorf("the kept directory: %v", err)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 	})
 }
 
-func TestKeptDataIsFreedOfTheLockOfADeadMachine(t *testing.T) {
-	plainAndSealed(t, func(t *testing.T, r *rig) {
-		spec, data := r.spec("freed"), newKept(t)
+func TestData_RemovesStaleLock(t *testing.T) {
+	withAndWithoutIsolation(t, func(t *testing.T, r *fixture) {
+		spec, data := r.spec("freed"), newDirectoryData(t)
 		if err := os.Symlink("elsewhere-1", filepath.Join(data.dir, "SingletonLock")); err != nil {
 			t.Fatal(err)
 		}
@@ -136,9 +136,9 @@ func TestKeptDataIsFreedOfTheLockOfADeadMachine(t *testing.T) {
 	})
 }
 
-func TestDataIsKeptAfterACleanEndOnly(t *testing.T) {
-	plainAndSealed(t, func(t *testing.T, r *rig) {
-		spec, data := r.spec("crashed"), newKept(t)
+func TestData_SavedAfterCleanExitOnly(t *testing.T) {
+	withAndWithoutIsolation(t, func(t *testing.T, r *fixture) {
+		spec, data := r.spec("crashed"), newDirectoryData(t)
 		spec.Data = data
 		b := r.launch(t, spec)
 		if err := syscall.Kill(b.PID(), syscall.SIGKILL); err != nil {
@@ -150,13 +150,13 @@ func TestDataIsKeptAfterACleanEndOnly(t *testing.T) {
 		if data.restored != 1 || data.saved != 0 {
 			t.Errorf("restored %d times, saved %d times", data.restored, data.saved)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 	})
 }
 
-func TestDataThatCannotBeRestoredFailsTheLaunch(t *testing.T) {
-	plainAndSealed(t, func(t *testing.T, r *rig) {
-		spec, data := r.spec("unrestored"), newKept(t)
+func TestData_RestoreErrorFailsLaunch(t *testing.T) {
+	withAndWithoutIsolation(t, func(t *testing.T, r *fixture) {
+		spec, data := r.spec("unrestored"), newDirectoryData(t)
 		data.err = errors.New("no disk")
 		spec.Data = data
 		if _, err := r.Launch(t.Context(), spec); !errors.Is(err, data.err) {
@@ -165,21 +165,21 @@ func TestDataThatCannotBeRestoredFailsTheLaunch(t *testing.T) {
 		if data.saved != 0 {
 			t.Error("saved all the same")
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 	})
 }
 
-// TestBrowsersThatEndTogetherHaveEachTheirTimeToClose stops two browsers, and has
+// TestKill_GivesEachBrowserTimeToClose stops two browsers, and has
 // the second go on when the first has had its time.
-func TestBrowsersThatEndTogetherHaveEachTheirTimeToClose(t *testing.T) {
+func TestKill_GivesEachBrowserTimeToClose(t *testing.T) {
 	log := &testenv.Log{}
-	r := newRigWith(t, func(o *browser.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
-	browser.CloseOneByOne(r.Launcher, 3*time.Second)
+	r := newFixtureWith(t, func(o *browser.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	browser.SetSerialClose(r.Launcher, 3*time.Second)
 	var both [2]*browser.Browser
-	var data [2]*kept
+	var data [2]*directoryData
 	for i, name := range []string{"hangs", "waits"} {
 		spec := r.spec(name)
-		data[i] = newKept(t)
+		data[i] = newDirectoryData(t)
 		spec.Data = data[i]
 		both[i] = r.launch(t, spec)
 		if err := syscall.Kill(both[i].PID(), syscall.SIGSTOP); err != nil {

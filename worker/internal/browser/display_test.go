@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-func TestTheDisplaysVNCServerIsForItsUserAndTheWorkerOnly(t *testing.T) {
-	r := newRig(t)
+func TestDisplay_VNCIsPrivate(t *testing.T) {
+	r := newFixture(t)
 	spec := r.spec("a-launch-whose-name-is-as-long-as-a-name-may-be-0123456789abcdef")
 	spec.LaunchID = spec.LaunchID[:64]
 	spec.Headless = false
@@ -29,7 +29,7 @@ func TestTheDisplaysVNCServerIsForItsUserAndTheWorkerOnly(t *testing.T) {
 			t.Errorf("%s: mode %04o of user %d", path, info.Mode().Perm(), owner)
 		}
 	}
-	for _, pid := range tree(b.PID()) {
+	for _, pid := range processTree(b.PID()) {
 		command, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		for _, password := range []string{d.Password, d.ViewPassword} {
 			if strings.Contains(string(command)+environ(pid), password) {
@@ -40,11 +40,11 @@ func TestTheDisplaysVNCServerIsForItsUserAndTheWorkerOnly(t *testing.T) {
 	if err := b.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }
 
-func TestTheDisplayOfASealedLaunchSharesItsLimits(t *testing.T) {
-	r := newSealedRig(t)
+func TestDisplay_SharesControlGroup(t *testing.T) {
+	r := newIsolatedFixture(t)
 	spec := r.spec("shown")
 	spec.Headless = false
 	b := r.launch(t, spec)
@@ -70,11 +70,11 @@ func TestTheDisplayOfASealedLaunchSharesItsLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	assertDead(t, servers)
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }
 
-func TestAHeadlessBrowserHasNoDisplay(t *testing.T) {
-	r := newRig(t)
+func TestDisplay_NoneWhenHeadless(t *testing.T) {
+	r := newFixture(t)
 	if d, ok := r.launch(t, r.spec("none")).Display(); ok {
 		t.Errorf("it has %s", d.Socket)
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// displayOf returns the socket of a browser's display.
-func displayOf(t *testing.T, pid int) string {
+// displaySocket returns the socket of a browser's display.
+func displaySocket(t *testing.T, pid int) string {
 	t.Helper()
 	for v := range strings.SplitSeq(treeEnviron(t, pid), "\x00") {
 		if number, ok := strings.CutPrefix(v, "DISPLAY=:"); ok {
@@ -23,17 +23,17 @@ func displayOf(t *testing.T, pid int) string {
 	return ""
 }
 
-func TestKillLeavesNoProcessNoDirectoryNoDisplay(t *testing.T) {
-	r := newRig(t)
+func TestKill_LeaksNothing(t *testing.T) {
+	r := newFixture(t)
 	for _, headless := range []bool{true, false} {
 		spec := r.spec(fmt.Sprintf("kill-%t", headless))
 		spec.Headless = headless
 		b := r.launch(t, spec)
 		socket := ""
 		if !headless {
-			socket = displayOf(t, b.PID())
+			socket = displaySocket(t, b.PID())
 		}
-		before := tree(b.PID())
+		before := processTree(b.PID())
 		if len(before) < 4 {
 			t.Fatalf("the tree has only %d processes", len(before))
 		}
@@ -43,7 +43,7 @@ func TestKillLeavesNoProcessNoDirectoryNoDisplay(t *testing.T) {
 		}
 		t.Logf("headless=%t: %d processes killed and cleaned in %v", headless, len(before), time.Since(start))
 		assertDead(t, before)
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 		if displaySockets(t)[socket] {
 			t.Errorf("%s is left", socket)
 		}
@@ -65,13 +65,13 @@ func assertDead(t *testing.T, pids []int) {
 	}
 }
 
-func TestACrashIsNoticedWithinASecondAndCleaned(t *testing.T) {
-	r := newRig(t)
+func TestCrash_DetectedAndCleanedUp(t *testing.T) {
+	r := newFixture(t)
 	for i, headless := range []bool{true, false} {
 		spec := r.spec(fmt.Sprintf("crash-%d", i))
 		spec.Headless = headless
 		b := r.launch(t, spec)
-		before := tree(b.PID())
+		before := processTree(b.PID())
 		start := time.Now()
 		if err := syscall.Kill(b.PID(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -89,12 +89,12 @@ func TestACrashIsNoticedWithinASecondAndCleaned(t *testing.T) {
 		if err := b.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 	}
 }
 
-func TestABrowserThatAClientClosesHasExited(t *testing.T) {
-	r := newRig(t)
+func TestExit_AfterClientClose(t *testing.T) {
+	r := newFixture(t)
 	b := r.launch(t, r.spec("closed"))
 	dial(t, b).call(t, "", "Browser.close", nil)
 	select {
@@ -108,10 +108,10 @@ func TestABrowserThatAClientClosesHasExited(t *testing.T) {
 	eventually(t, 5*time.Second, "the connection's end", func() bool { return b.CDP().Err() != nil })
 }
 
-func TestAStoppedBrowserIsKilledAllTheSame(t *testing.T) {
-	r := newRig(t)
+func TestKill_EndsStoppedBrowser(t *testing.T) {
+	r := newFixture(t)
 	spec := r.spec("stopped")
-	spec.Data = newKept(t)
+	spec.Data = newDirectoryData(t)
 	b := r.launch(t, spec)
 	if err := syscall.Kill(b.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -124,15 +124,15 @@ func TestAStoppedBrowserIsKilledAllTheSame(t *testing.T) {
 	if err := b.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }
 
-func TestTheDisplayAsksForItsCookie(t *testing.T) {
-	r := newRig(t)
+func TestDisplay_RequiresCookie(t *testing.T) {
+	r := newFixture(t)
 	spec := r.spec("cookie")
 	spec.Headless = false
 	b := r.launch(t, spec)
-	conn, err := net.Dial("unix", displayOf(t, b.PID()))
+	conn, err := net.Dial("unix", displaySocket(t, b.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-func TestACancelledLaunchLeavesNothing(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_CancelLeaksNothing(t *testing.T) {
+	r := newFixture(t)
 	for i, after := range []time.Duration{0, 5 * time.Millisecond, 40 * time.Millisecond, 120 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		spec := r.spec(fmt.Sprintf("cancel-%d", i))
@@ -29,12 +29,12 @@ func TestACancelledLaunchLeavesNothing(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after %v: got %v, want a deadline", after, err)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 	}
 }
 
-func TestALaunchThatNeverAnswersTimesOut(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_TimesOutWithoutAnswer(t *testing.T) {
+	r := newFixture(t)
 	spec := r.spec("mute")
 	spec.Build.Path = script(t, "echo I am stuck >&2\nexec sleep 60")
 	spec.Timeout = 300 * time.Millisecond
@@ -46,11 +46,11 @@ func TestALaunchThatNeverAnswersTimesOut(t *testing.T) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }
 
-func TestADisplayThatDiesBeforeItReportsItsNumberLeavesNoSocket(t *testing.T) {
-	r := newRigWith(t, func(o *browser.Options) {
+func TestLaunch_RemovesSocketOfFailedDisplay(t *testing.T) {
+	r := newFixtureWith(t, func(o *browser.Options) {
 		o.Xvnc = script(t, `Xvnc "$@" 3>/dev/null & # the report goes nowhere
 until made=$(find /tmp/.X11-unix -type s -user "$(id -u)" -newer "$0") && [ "$made" ]; do sleep 0.02; done
 kill -9 $!; wait
@@ -62,7 +62,7 @@ echo "user $(id -u) made $made" >&2`)
 	if err == nil || !strings.Contains(err.Error(), "gave no number") {
 		t.Fatalf("got %v, want a display without a number", err)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 	_, said, _ := strings.Cut(err.Error(), "user ")
 	var user int
 	var socket string
@@ -77,12 +77,12 @@ echo "user $(id -u) made $made" >&2`)
 	}
 }
 
-func TestADisplayThatDiesOverItsKeymapLeavesNone(t *testing.T) {
+func TestLaunch_RemovesKeymapOfFailedDisplay(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // all displays are of one user, who can replace it
 	}
 	keymap := fmt.Sprintf("/tmp/server-%d.xkm", 1_000_000+os.Getpid())
-	r := newRigWith(t, func(o *browser.Options) { o.Xvnc = script(t, "echo half >"+keymap+" && echo made >&2; exit 1") })
+	r := newFixtureWith(t, func(o *browser.Options) { o.Xvnc = script(t, "echo half >"+keymap+" && echo made >&2; exit 1") })
 	spec := r.spec("keymap")
 	spec.Headless = false
 	if _, err := r.Launch(t.Context(), spec); err == nil || !strings.HasSuffix(err.Error(), "made") {
@@ -93,8 +93,8 @@ func TestADisplayThatDiesOverItsKeymapLeavesNone(t *testing.T) {
 	}
 }
 
-func TestABogusExecutableIsExplained(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_DescribesBadExecutable(t *testing.T) {
+	r := newFixture(t)
 	for _, c := range []struct{ name, path, want string }{
 		{"missing", "/nonexistent/chromium", "no such file"},
 		{"exits", script(t, "echo cannot open shared object >&2\nexit 127"), "cannot open shared object"},
@@ -110,12 +110,12 @@ func TestABogusExecutableIsExplained(t *testing.T) {
 		if sandbox := c.name == "no sandbox"; errors.Is(err, browser.ErrNoSandbox) != sandbox {
 			t.Errorf("%s: is ErrNoSandbox: %t", c.name, !sandbox)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 	}
 }
 
-func TestABrowserGoesWithoutItsSandboxOnlyWhenAllowed(t *testing.T) {
-	r, log := newBareRig(t)
+func TestLaunch_DropsSandboxOnlyWhenAllowed(t *testing.T) {
+	r, log := newNoSandboxFixture(t)
 	spec := r.spec("bare")
 	spec.Build.Path = script(t, `case "$*" in
 *--no-sandbox*) exec `+r.build.Path+` "$@" ;;
@@ -139,8 +139,8 @@ exit 1`)
 	}
 }
 
-func TestNoCallerCanSwitchTheSandboxOff(t *testing.T) {
-	r, _ := newBareRig(t)
+func TestLaunch_CallerCannotDisableSandbox(t *testing.T) {
+	r, _ := newNoSandboxFixture(t)
 	for name, tc := range map[string]struct {
 		browser string
 		timeout time.Duration
@@ -169,11 +169,11 @@ func TestNoCallerCanSwitchTheSandboxOff(t *testing.T) {
 	}
 }
 
-// newBareRig is one that goes on where the host denies Chromium its sandbox.
-func newBareRig(t *testing.T) (*rig, *testenv.Log) {
+// newNoSandboxFixture is one that goes on where the host denies Chromium its sandbox.
+func newNoSandboxFixture(t *testing.T) (*fixture, *testenv.Log) {
 	t.Helper()
 	log := &testenv.Log{}
-	return newRigWith(t, func(o *browser.Options) {
+	return newFixtureWith(t, func(o *browser.Options) {
 		o.AllowNoSandbox, o.Log = true, slog.New(slog.NewTextHandler(log, nil))
 		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 	}), log
@@ -188,15 +188,15 @@ func script(t *testing.T, body string) string {
 	return path
 }
 
-func TestTwoLaunchersCannotShareADirectory(t *testing.T) {
-	r := newRig(t)
+func TestNewLauncher_RefusesSharedDirectory(t *testing.T) {
+	r := newFixture(t)
 	if _, err := browser.NewLauncher(browser.Options{Dir: r.dir}); err == nil {
 		t.Error("a second launcher got the directory")
 	}
 }
 
-func TestCloseEndsLaunchesUnderWay(t *testing.T) {
-	r := newRig(t)
+func TestClose_EndsLaunchesInProgress(t *testing.T) {
+	r := newFixture(t)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -218,12 +218,12 @@ func TestCloseEndsLaunchesUnderWay(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 	wg.Wait()
 }
 
-func TestAClosedLauncherRefuses(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_FailsAfterClose(t *testing.T) {
+	r := newFixture(t)
 	for range 2 {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
@@ -234,8 +234,8 @@ func TestAClosedLauncherRefuses(t *testing.T) {
 	}
 }
 
-func TestLaunchRefusesASpecThatCannotBe(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_RefusesInvalidSpec(t *testing.T) {
+	r := newFixture(t)
 	for name, spoil := range map[string]func(*browser.Spec){
 		"launch id":   func(s *browser.Spec) { s.LaunchID = "../up" },
 		"argument":    func(s *browser.Spec) { s.Args = []string{"--no-sandbox"} },
@@ -255,5 +255,5 @@ func TestLaunchRefusesASpecThatCannotBe(t *testing.T) {
 			t.Errorf("%s: launched", name)
 		}
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-func TestFindResolvesTheSystemsWrapperToItsBinaryOnce(t *testing.T) {
+func TestFind_ResolvesWrapper(t *testing.T) {
 	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +53,8 @@ func TestFindResolvesTheSystemsWrapperToItsBinaryOnce(t *testing.T) {
 	}
 }
 
-func TestFindKnowsTheLayoutsOfBuilds(t *testing.T) {
-	dir := newBuilds(t)
+func TestFind_SupportsBuildLayouts(t *testing.T) {
+	dir := newBuildDir(t)
 	dir.add("chromium", "Chromium 90.0.4430.1")
 	dir.add("91.0.4472.1/chrome", "Google Chrome 91.0.4472.1 unknown", "resources.pak", "chrome_100_percent.pak")
 	dir.add("92.0.4515.1/chrome-linux64/chrome", "Google Chrome for Testing 92.0.4515.1", "resources.pak", "chrome_100_percent.pak")
@@ -80,7 +80,7 @@ func TestFindKnowsTheLayoutsOfBuilds(t *testing.T) {
 	if err := os.Symlink(dir.root, linked); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := newBuilds(t)
+	elsewhere := newBuildDir(t)
 	elsewhere.add("chrome", "Chromium 89.0.4389.1")
 	if err := os.Symlink(elsewhere.root, dir.path("linked")); err != nil {
 		t.Fatal(err)
@@ -92,8 +92,8 @@ func TestFindKnowsTheLayoutsOfBuilds(t *testing.T) {
 	}
 }
 
-func TestFindLeavesOutWhatDoesNotAnswerAndSaysSoOnce(t *testing.T) {
-	dir := newBuilds(t)
+func TestFind_SkipsAndLogsBrokenBuildsOnce(t *testing.T) {
+	dir := newBuildDir(t)
 	dir.add("good/chrome", "Chromium 99.0.4844.51")
 	dir.add("hangs/chrome", "hang")
 	dir.add("endless/chrome", "endless")
@@ -138,7 +138,7 @@ func TestFindLeavesOutWhatDoesNotAnswerAndSaysSoOnce(t *testing.T) {
 		t.Errorf("the second call took %s and logged %q", took, &log)
 	}
 	for _, name := range []string{"good", "hangs", "fails"} {
-		if n := dir.asked(name + "/chrome"); n != 1 {
+		if n := dir.runs(name + "/chrome"); n != 1 {
 			t.Errorf("%s was asked %d times", name, n)
 		}
 	}
@@ -151,8 +151,8 @@ func TestFindLeavesOutWhatDoesNotAnswerAndSaysSoOnce(t *testing.T) {
 	})
 }
 
-func TestFindAsksAgainWhenTheFileHasChanged(t *testing.T) {
-	dir := newBuilds(t)
+func TestFind_QueriesChangedFileAgain(t *testing.T) {
+	dir := newBuildDir(t)
 	dir.add("good/chrome", "Chromium 99.0.4844.51")
 	dir.add("other/chrome", "fail")
 	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}})
@@ -176,8 +176,8 @@ func TestFindAsksAgainWhenTheFileHasChanged(t *testing.T) {
 	}
 }
 
-func TestACallerThatGivesUpCondemnsNoBuildAndNoNextCaller(t *testing.T) {
-	dir := newBuilds(t)
+func TestFind_CancelDoesNotAffectLaterCalls(t *testing.T) {
+	dir := newBuildDir(t)
 	dir.add("slow/chrome", "slow")
 	dir.add("hangs/chrome", "hang")
 	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("slow/chrome"), Dirs: []string{dir.root}, Timeout: 3 * time.Second})
@@ -191,13 +191,13 @@ func TestACallerThatGivesUpCondemnsNoBuildAndNoNextCaller(t *testing.T) {
 		t.Errorf("got %+v", builds)
 	}
 	for _, name := range []string{"slow", "hangs"} {
-		if n := dir.asked(name + "/chrome"); n != 1 {
+		if n := dir.runs(name + "/chrome"); n != 1 {
 			t.Errorf("%s was asked %d times", name, n)
 		}
 	}
 }
 
-func TestFindFailsWhenTheConfiguredPathIsNoBrowser(t *testing.T) {
+func TestFind_FailsForUnusablePath(t *testing.T) {
 	for _, path := range []string{"/nonexistent", "/bin/echo"} {
 		if builds, err := browser.NewFinder(browser.FindOptions{Path: path}).Find(t.Context()); err == nil {
 			t.Errorf("%s: found %+v", path, builds)
@@ -205,7 +205,7 @@ func TestFindFailsWhenTheConfiguredPathIsNoBrowser(t *testing.T) {
 	}
 }
 
-func BenchmarkFindWhenNothingHasChanged(b *testing.B) {
+func BenchmarkFind_Unchanged(b *testing.B) {
 	finder := browser.NewFinder(browser.FindOptions{})
 	if _, err := finder.Find(b.Context()); err != nil {
 		b.Fatal(err)

@@ -33,9 +33,9 @@ func systemBuild(t *testing.T) browser.Build {
 	return builds[i]
 }
 
-// majors is one build of each installed major version: the system's, and those
+// majorBuilds is one build of each installed major version: the system's, and those
 // of scripts/browsers.
-func majors(t *testing.T) []browser.Build {
+func majorBuilds(t *testing.T) []browser.Build {
 	t.Helper()
 	store, err := filepath.Abs("../../../.svc/browsers")
 	if err != nil {
@@ -52,20 +52,20 @@ func majors(t *testing.T) []browser.Build {
 	return builds
 }
 
-// rig is a launcher with what its tests look at.
-type rig struct {
+// fixture is a launcher with what its tests look at.
+type fixture struct {
 	*browser.Launcher
-	dir    string
-	build  browser.Build
-	sealed bool // in networks of their own
+	dir      string
+	build    browser.Build
+	isolated bool // in networks of their own
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newRigWith(t, func(*browser.Options) {})
+	return newFixtureWith(t, func(*browser.Options) {})
 }
 
-func newRigWith(t *testing.T, change func(*browser.Options)) *rig {
+func newFixtureWith(t *testing.T, change func(*browser.Options)) *fixture {
 	t.Helper()
 	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
 	options := browser.Options{Dir: dir, Log: testLog(t)}
@@ -75,21 +75,21 @@ func newRigWith(t *testing.T, change func(*browser.Options)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return &rig{Launcher: l, dir: dir, build: systemBuild(t), sealed: l.Isolation().On(sandbox.NetworkNamespace)}
+	return &fixture{Launcher: l, dir: dir, build: systemBuild(t), isolated: l.Isolation().On(sandbox.NetworkNamespace)}
 }
 
 func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-func (r *rig) spec(id string) browser.Spec {
+func (r *fixture) spec(id string) browser.Spec {
 	return browser.Spec{LaunchID: id, Build: r.build, Headless: true}
 }
 
-func (r *rig) launch(t *testing.T, spec browser.Spec) *browser.Browser {
+func (r *fixture) launch(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
-	if r.sealed && spec.ProxyServer == "" {
-		spec.ProxyServer, spec.OnProxyListener = wayOut(t)
+	if r.isolated && spec.ProxyServer == "" {
+		spec.ProxyServer, spec.OnProxyListener = startEgress(t)
 	}
 	b, err := r.Launch(t.Context(), spec)
 	if err != nil {
@@ -99,8 +99,8 @@ func (r *rig) launch(t *testing.T, spec browser.Spec) *browser.Browser {
 	return b
 }
 
-// wayOut leads to every site of this machine.
-func wayOut(t *testing.T) (server string, moved func(net.Listener)) {
+// startEgress leads to every site of this machine.
+func startEgress(t *testing.T) (server string, moved func(net.Listener)) {
 	t.Helper()
 	policy, err := proxy.ParseDenylist("")
 	if err != nil {
@@ -118,8 +118,8 @@ func wayOut(t *testing.T) (server string, moved func(net.Listener)) {
 	return way.Address(), way.MoveTo
 }
 
-// assertNothingLeft fails when anything of a launch is still there.
-func (r *rig) assertNothingLeft(t *testing.T) {
+// assertNoLeaks fails when anything of a launch is still there.
+func (r *fixture) assertNoLeaks(t *testing.T) {
 	t.Helper()
 	if left := markedProcesses(r.dir); len(left) > 0 {
 		t.Errorf("processes left: %v", left)
@@ -144,9 +144,9 @@ func (r *rig) assertNothingLeft(t *testing.T) {
 	}
 }
 
-// tree lists a browser's live processes: those of its group, and of its user
+// processTree lists a browser's live processes: those of its group, and of its user
 // when that is not ours.
-func tree(pid int) []int {
+func processTree(pid int) []int {
 	_, uid, _, ok := stat(pid)
 	if !ok {
 		return nil
@@ -169,7 +169,7 @@ func environ(pid int) string {
 // handlers keep it; the other processes overwrite theirs.
 func treeEnviron(t *testing.T, pid int) string {
 	t.Helper()
-	for _, p := range tree(pid) {
+	for _, p := range processTree(pid) {
 		if env := environ(p); strings.HasPrefix(env, "PATH=") && strings.Contains(env, "XDG_RUNTIME_DIR=") {
 			return env
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-func TestLaunchHeadlessServesItsClientsAndItsWorker(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_Headless(t *testing.T) {
+	r := newFixture(t)
 	b := r.launch(t, r.spec("one"))
 	var version struct{ Product string }
 	unmarshal(t, dial(t, b).call(t, "", "Browser.getVersion", nil), &version)
@@ -28,8 +28,8 @@ func TestLaunchHeadlessServesItsClientsAndItsWorker(t *testing.T) {
 	}
 }
 
-func TestLaunchHeadfulShowsAWindowThatFillsItsDisplay(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_HeadfulFillsDisplay(t *testing.T) {
+	r := newFixture(t)
 	spec := r.spec("window")
 	spec.Headless, spec.Screen = false, &browser.Size{Width: 1280, Height: 800}
 	c := dial(t, r.launch(t, spec))
@@ -50,8 +50,8 @@ func TestLaunchHeadfulShowsAWindowThatFillsItsDisplay(t *testing.T) {
 }
 
 // Pages that nobody asked for cost every launch half a second of a processor.
-func TestABrowserHasNoPagesOfItsOwn(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_OpensNoInternalPages(t *testing.T) {
+	r := newFixture(t)
 	for name, headless := range map[string]bool{"headless": true, "headful": false} {
 		t.Run(name, func(t *testing.T) {
 			spec := r.spec(name)
@@ -84,8 +84,8 @@ func firstPage(t *testing.T, c client) string {
 	return id
 }
 
-func TestLaunchOpensTheStartURLs(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_OpensStartURLs(t *testing.T) {
+	r := newFixture(t)
 	site := newSite(t)
 	for _, emulated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("emulated=%t", emulated), func(t *testing.T) {
@@ -109,10 +109,10 @@ func TestLaunchOpensTheStartURLs(t *testing.T) {
 	}
 }
 
-// TestABrowserWithoutATabTakesOnesWithItsSettings, be it started or claimed.
-func TestABrowserWithoutATabTakesOnesWithItsSettings(t *testing.T) {
-	r := newRig(t)
-	for name, get := range map[string]func(*testing.T, browser.Spec) *browser.Browser{"started": r.launch, "claimed": r.claimed} {
+// TestLaunch_WithoutTabAppliesSettings, be it started or claimed.
+func TestLaunch_WithoutTabAppliesSettings(t *testing.T) {
+	r := newFixture(t)
+	for name, get := range map[string]func(*testing.T, browser.Spec) *browser.Browser{"started": r.launch, "claimed": r.launchConfigured} {
 		t.Run(name, func(t *testing.T) {
 			spec := r.spec("bare-" + name)
 			spec.StartURLs, spec.Viewport = []string{}, &browser.Size{Width: 500, Height: 400}
@@ -131,8 +131,8 @@ func TestABrowserWithoutATabTakesOnesWithItsSettings(t *testing.T) {
 	}
 }
 
-func TestTenLaunchesInParallelAreApartAndLeaveNothing(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_Parallel(t *testing.T) {
+	r := newFixture(t)
 	const n = 10
 	browsers := make([]*browser.Browser, n)
 	var wg sync.WaitGroup
@@ -171,11 +171,11 @@ func TestTenLaunchesInParallelAreApartAndLeaveNothing(t *testing.T) {
 			t.Errorf("%s: %v, want killed", b.LaunchID, e)
 		}
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }
 
-func TestALaunchIDIsUsedOnceAtATime(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_RefusesDuplicateID(t *testing.T) {
+	r := newFixture(t)
 	b := r.launch(t, r.spec("same"))
 	if _, err := r.Launch(t.Context(), r.spec("same")); err == nil {
 		t.Error("a second launch of the same id began")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-func TestCertificateErrorsAreIgnoredOnlyWhenAsked(t *testing.T) {
-	r := newRig(t)
+func TestIgnoreHTTPSErrors(t *testing.T) {
+	r := newFixture(t)
 	site := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
 	t.Cleanup(site.Close)
 	for _, ignore := range []bool{true, false} {
@@ -26,15 +26,15 @@ func TestCertificateErrorsAreIgnoredOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-func TestAnIdleBrowserCallsNobody(t *testing.T) {
-	r := newRig(t)
+func TestIdleBrowser_SendsNoRequests(t *testing.T) {
+	r := newFixture(t)
 	calls := make(chan string, 100)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		calls <- req.Method + " " + req.URL.String()
 		w.WriteHeader(http.StatusBadGateway)
 	}))
 	t.Cleanup(proxy.Close)
-	for _, build := range majors(t) {
+	for _, build := range majorBuilds(t) {
 		for _, headless := range []bool{true, false} {
 			if !headless && !build.Headful {
 				continue
@@ -54,8 +54,8 @@ func TestAnIdleBrowserCallsNobody(t *testing.T) {
 	}
 }
 
-func TestTheProxyCarriesAllTraffic(t *testing.T) {
-	r := newRig(t)
+func TestProxy_CarriesAllTraffic(t *testing.T) {
+	r := newFixture(t)
 	seen := make(chan string, 100)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		seen <- req.Method + " " + req.RequestURI
@@ -66,7 +66,7 @@ func TestTheProxyCarriesAllTraffic(t *testing.T) {
 		fmt.Fprintf(w, "<title>proxied %s</title>", req.URL)
 	}))
 	t.Cleanup(proxy.Close)
-	for _, build := range majors(t) {
+	for _, build := range majorBuilds(t) {
 		t.Run(fmt.Sprint(build.Major), func(t *testing.T) {
 			spec := r.spec(fmt.Sprintf("proxy-%d", build.Major))
 			spec.Build, spec.ProxyServer = build, proxy.URL
@@ -91,7 +91,7 @@ func TestTheProxyCarriesAllTraffic(t *testing.T) {
 			for len(seen) > 0 {
 				<-seen
 			}
-			for way, expression := range waysOut {
+			for way, expression := range requestScripts {
 				for scheme, want := range map[string]string{"http": "GET http://127.0.0.1:8107/" + url.PathEscape(way), "https": "CONNECT 127.0.0.1:8107"} {
 					if way == "web socket" {
 						want = "CONNECT 127.0.0.1:8107"
@@ -110,9 +110,9 @@ func TestTheProxyCarriesAllTraffic(t *testing.T) {
 	}
 }
 
-// waysOut are expressions that ask for %s without leaving the page, each done
+// requestScripts are expressions that ask for %s without leaving the page, each done
 // when the request is.
-var waysOut = map[string]string{
+var requestScripts = map[string]string{
 	"fetch":       `fetch("%s", {mode: "no-cors"}).catch(e => 0).then(() => 0)`,
 	"worker":      `new Promise(done => new Worker(URL.createObjectURL(new Blob(['fetch("%s", {mode: "no-cors"}).catch(e => 0).then(() => postMessage(0))']))).onmessage = done).then(() => 0)`,
 	"web socket":  `new Promise(done => new WebSocket("%s".replace("http", "ws")).onerror = done).then(() => 0)`,

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-func TestTheSandboxIsOn(t *testing.T) {
-	r := newRig(t)
+func TestSandbox_Enabled(t *testing.T) {
+	r := newFixture(t)
 	b := r.launch(t, r.spec("sandbox"))
 	if !b.Sandboxed {
 		t.Error("the browser says it has none")
@@ -30,7 +30,7 @@ func TestTheSandboxIsOn(t *testing.T) {
 		spaces = []string{"pid", "net"}
 	}
 	renderers := 0
-	for _, pid := range tree(b.PID()) {
+	for _, pid := range processTree(b.PID()) {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if !strings.Contains(string(command), "--type=renderer") {
 			continue
@@ -52,11 +52,11 @@ func TestTheSandboxIsOn(t *testing.T) {
 	}
 }
 
-func TestABrowserRunsAsItsOwnUserAndCannotReadAnothersFiles(t *testing.T) {
+func TestUserID_SeparatesBrowsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // an unprivileged worker has one user for everything
 	}
-	r := newRig(t)
+	r := newFixture(t)
 	a, b := r.launch(t, r.spec("a")), r.launch(t, r.spec("b"))
 	uid := strings.Fields(statusField(a.PID(), "Uid"))
 	if len(uid) != 4 || uid[0] == "0" || uid[0] == strings.Fields(statusField(b.PID(), "Uid"))[0] {
@@ -81,9 +81,9 @@ func TestABrowserRunsAsItsOwnUserAndCannotReadAnothersFiles(t *testing.T) {
 	}
 }
 
-func TestTheBrowsersEnvironmentIsOnlyWhatItNeeds(t *testing.T) {
+func TestEnvironment_Minimal(t *testing.T) {
 	t.Setenv("SVC_KEY", "secret")
-	r := newRig(t)
+	r := newFixture(t)
 	b := r.launch(t, r.spec("env"))
 	env := treeEnviron(t, b.PID())
 	if strings.Contains(env, "SVC_KEY") {

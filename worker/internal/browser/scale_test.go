@@ -6,8 +6,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-func TestABrowserStartsWithTheLeastScale(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_SmallScaleFactor(t *testing.T) {
+	r := newFixture(t)
 	for name, headless := range map[string]bool{"headless": true, "headful": false} {
 		spec := r.spec(name)
 		spec.Headless, spec.DeviceScaleFactor, spec.Screen = headless, 0.25, &browser.Size{Width: 1280, Height: 720}

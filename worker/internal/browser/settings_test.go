@@ -43,7 +43,7 @@ type seen struct {
 	Header, Accept              string
 }
 
-func (c client) seenBy(t *testing.T, session string) seen {
+func (c client) observe(t *testing.T, session string) seen {
 	t.Helper()
 	var got *seen
 	eventually(t, 10*time.Second, "a loaded page", func() bool {
@@ -89,11 +89,11 @@ func (c client) openMany(t *testing.T, n int, url string) (sessions []string) {
 func (c client) popup(t *testing.T, session, url string) string {
 	t.Helper()
 	c.eval(t, session, fmt.Sprintf(`void window.open(%q)`, url), nil)
-	return c.attach(t, c.await(t, url))
+	return c.attach(t, c.awaitPage(t, url))
 }
 
 // awaitExit returns the target id of the page at url as soon as there is one.
-func (c client) await(t *testing.T, url string) (targetID string) {
+func (c client) awaitPage(t *testing.T, url string) (targetID string) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a page at "+url, func() bool {
 		for _, target := range c.targets(t) {
@@ -106,7 +106,7 @@ func (c client) await(t *testing.T, url string) (targetID string) {
 	return targetID
 }
 
-func phone(r *rig, id string) browser.Spec {
+func phoneSpec(r *fixture, id string) browser.Spec {
 	spec := r.spec(id)
 	spec.UserAgent = "Test/1.0 (phone)"
 	spec.Locale, spec.TimezoneID, spec.ColorScheme = "fr-FR", "Asia/Tokyo", "dark"
@@ -123,16 +123,16 @@ var wantPhone = seen{
 	Width: 412, Height: 915, Ratio: 2.5, Touch: 5, Header: "yes", Accept: "fr-FR",
 }
 
-func TestSettingsHoldFromTheFirstScriptInPagesAndPopups(t *testing.T) {
-	r := newRig(t)
+func TestSettings_ApplyBeforeFirstScript(t *testing.T) {
+	r := newFixture(t)
 	site := newSite(t)
 	for _, headless := range []bool{true, false} {
 		t.Run(fmt.Sprintf("headless=%t", headless), func(t *testing.T) {
-			spec := phone(r, fmt.Sprintf("phone-%t", headless))
+			spec := phoneSpec(r, fmt.Sprintf("phone-%t", headless))
 			spec.Headless = headless
 			c := dial(t, r.launch(t, spec))
 			page := c.visit(t, site.URL+"/page")
-			if diff := cmp.Diff(wantPhone, c.seenBy(t, page)); diff != "" {
+			if diff := cmp.Diff(wantPhone, c.observe(t, page)); diff != "" {
 				t.Errorf("page (-want +got):\n%s", diff)
 			}
 			var at []float64
@@ -142,14 +142,14 @@ func TestSettingsHoldFromTheFirstScriptInPagesAndPopups(t *testing.T) {
 			if diff := cmp.Diff([]float64{48.5, 2.25, 10}, at); diff != "" {
 				t.Errorf("position (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(wantPhone, c.seenBy(t, c.popup(t, page, site.URL+"/popup"))); diff != "" {
+			if diff := cmp.Diff(wantPhone, c.observe(t, c.popup(t, page, site.URL+"/popup"))); diff != "" {
 				t.Errorf("popup (-want +got):\n%s", diff)
 			}
 			// Pages without a network, many at once: their scripts run before
 			// anybody could catch up with them.
 			instant := "data:text/html," + url.PathEscape(fmt.Sprintf(probe, "yes", "fr-FR"))
 			for _, page := range c.openMany(t, 12, instant) {
-				if diff := cmp.Diff(wantPhone, c.seenBy(t, page)); diff != "" {
+				if diff := cmp.Diff(wantPhone, c.observe(t, page)); diff != "" {
 					t.Errorf("instant page (-want +got):\n%s", diff)
 				}
 			}
@@ -157,10 +157,10 @@ func TestSettingsHoldFromTheFirstScriptInPagesAndPopups(t *testing.T) {
 	}
 }
 
-func TestSettingsHoldBesideAClientThatAttachesToo(t *testing.T) {
-	r := newRig(t)
+func TestSettings_WithAttachedClient(t *testing.T) {
+	r := newFixture(t)
 	site := newSite(t)
-	c := dial(t, r.launch(t, phone(r, "both")))
+	c := dial(t, r.launch(t, phoneSpec(r, "both")))
 	events := c.Subscribe(100, "Target.attachedToTarget")
 	defer events.Close()
 	c.call(t, "", "Target.setAutoAttach", map[string]any{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true})
@@ -179,7 +179,7 @@ func TestSettingsHoldBesideAClientThatAttachesToo(t *testing.T) {
 	own := c.attach(t, target.TargetID)
 	c.eval(t, own, `0`, nil)
 	c.call(t, own, "Page.navigate", map[string]any{"url": site.URL + "/own"})
-	if diff := cmp.Diff(wantPhone, c.seenBy(t, own)); diff != "" {
+	if diff := cmp.Diff(wantPhone, c.observe(t, own)); diff != "" {
 		t.Errorf("a page of the client's own context (-want +got):\n%s", diff)
 	}
 	var state string
@@ -187,7 +187,7 @@ func TestSettingsHoldBesideAClientThatAttachesToo(t *testing.T) {
 	if state != "granted" {
 		t.Errorf("geolocation is %s there, want granted", state)
 	}
-	if diff := cmp.Diff(wantPhone, c.seenBy(t, c.popup(t, own, site.URL+"/popup"))); diff != "" {
+	if diff := cmp.Diff(wantPhone, c.observe(t, c.popup(t, own, site.URL+"/popup"))); diff != "" {
 		t.Errorf("popup (-want +got):\n%s", diff)
 	}
 	c.call(t, own, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 600, "deviceScaleFactor": 1, "mobile": false})
@@ -198,8 +198,8 @@ func TestSettingsHoldBesideAClientThatAttachesToo(t *testing.T) {
 	}
 }
 
-func TestSettingsThatSwitchesMakeAttachToNothing(t *testing.T) {
-	r := newRig(t)
+func TestSettings_SwitchesNeedNoAttach(t *testing.T) {
+	r := newFixture(t)
 	site := newSite(t)
 	spec := r.spec("switches")
 	spec.UserAgent, spec.Locale, spec.TimezoneID, spec.ColorScheme = "Test/2.0", "en-US", "America/Lima", "light"
@@ -207,7 +207,7 @@ func TestSettingsThatSwitchesMakeAttachToNothing(t *testing.T) {
 	b := r.launch(t, spec)
 	c := dial(t, b)
 	page := c.open(t, site.URL+"/")
-	got := c.seenBy(t, page)
+	got := c.observe(t, page)
 	got.Height = 0 // what the window's frame leaves
 	want := seen{Agent: "Test/2.0", Language: "en-US", Intl: "en-US", Zone: "America/Lima", Width: 1000, Ratio: 2, Accept: "en-US"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -233,9 +233,9 @@ func TestSettingsThatSwitchesMakeAttachToNothing(t *testing.T) {
 	}
 }
 
-func TestNewPagesWaitForTheirSettings(t *testing.T) {
-	r := newRig(t)
-	b := r.launch(t, phone(r, "waits"))
+func TestSettings_NewPagesWait(t *testing.T) {
+	r := newFixture(t)
+	b := r.launch(t, phoneSpec(r, "waits"))
 	attached := b.CDP().Subscribe(10, "Target.attachedToTarget")
 	defer attached.Close()
 	dial(t, b).open(t, "about:blank")

@@ -56,7 +56,7 @@ type Spec struct {
 	OnProxyListener func(net.Listener)
 	StartURLs       []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
 	Timeout         time.Duration // stamp the launch; DefaultTimeout when zero
-	Data            Data          // kept after the end; nil for a browser that keeps nothing
+	Data            Data          // directoryData after the end; nil for a browser that keeps nothing
 }
 
 // permissions translates Playwright's names to the protocol's.

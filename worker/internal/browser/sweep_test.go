@@ -23,8 +23,8 @@ import (
 // helperDir, when set, makes the test binary act as a worker that launches in
 // that directory and waits to be killed.
 const (
-	helperDir    = "BROWSER_TEST_HELPER_DIR"
-	helperSealed = "BROWSER_TEST_HELPER_SEALED" // in rooms of their own
+	helperDir      = "BROWSER_TEST_HELPER_DIR"
+	helperIsolated = "BROWSER_TEST_HELPER_SEALED" // in rooms of their own
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func actAsWorker(dir string) {
 	builds, err := browser.NewFinder(browser.FindOptions{}).Find(context.Background())
 	fail(err)
 	options := browser.Options{Dir: dir}
-	if os.Getenv(helperSealed) != "" {
+	if os.Getenv(helperIsolated) != "" {
 		options.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 	}
 	l, err := browser.NewLauncher(options)
@@ -62,16 +62,16 @@ func actAsWorker(dir string) {
 	select {}
 }
 
-// waiting are a worker's processes that are to become browsers.
-func waiting(worker int) []int {
+// waitingProcesses are a worker's processes that are to become browsers.
+func waitingProcesses(worker int) []int {
 	return processesWhere(func(pid, _, _ int) bool {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return statusField(pid, "PPid") == strconv.Itoa(worker) && bytes.HasSuffix(command, []byte("\x00"+sandbox.Command+"\x00"))
 	})
 }
 
-// groupsIn are the control groups of a worker's launches.
-func groupsIn(dir string) (groups []string) {
+// cgroupsOf are the control groups of a worker's launches.
+func cgroupsOf(dir string) (groups []string) {
 	var parents []string
 	raw, _ := os.ReadFile(filepath.Join(dir, ".cgroups"))
 	_ = json.Unmarshal(raw, &parents)
@@ -97,18 +97,18 @@ func displaySockets(t *testing.T) map[string]bool {
 	return found
 }
 
-func TestNothingSurvivesTheWorkerAndTheSweepRemovesItsLitter(t *testing.T) {
-	t.Run("plain", func(t *testing.T) { killWorker(t, nil) })
-	t.Run("sealed", func(t *testing.T) { killWorker(t, &sandbox.Options{}) })
+func TestSweep_AfterKilledWorker(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { testKilledWorker(t, nil) })
+	t.Run("sealed", func(t *testing.T) { testKilledWorker(t, &sandbox.Options{}) })
 }
 
-func killWorker(t *testing.T, how *sandbox.Options) {
+func testKilledWorker(t *testing.T, how *sandbox.Options) {
 	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
 	before := displaySockets(t)
 	worker := exec.Command(os.Args[0])
 	worker.Env = append(os.Environ(), helperDir+"="+dir)
 	if how != nil {
-		worker.Env = append(worker.Env, helperSealed+"=1")
+		worker.Env = append(worker.Env, helperIsolated+"=1")
 	}
 	out, err := worker.StdoutPipe()
 	if err != nil {
@@ -127,15 +127,15 @@ func killWorker(t *testing.T, how *sandbox.Options) {
 	}
 	var all []int
 	for _, pid := range markedProcesses(dir) {
-		all = append(all, tree(pid)...)
+		all = append(all, processTree(pid)...)
 	}
 	if how != nil { // and the room that waits for the next launch
-		eventually(t, 5*time.Second, "a room that waits", func() bool { return len(waiting(worker.Process.Pid)) == 1 })
-		all = append(all, waiting(worker.Process.Pid)...)
+		eventually(t, 5*time.Second, "a room that waits", func() bool { return len(waitingProcesses(worker.Process.Pid)) == 1 })
+		all = append(all, waitingProcesses(worker.Process.Pid)...)
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
-	groups := groupsIn(dir)
+	groups := cgroupsOf(dir)
 	if (len(groups) > 0) != (how != nil) {
 		t.Errorf("control groups %v", groups)
 	}
@@ -166,7 +166,7 @@ func killWorker(t *testing.T, how *sandbox.Options) {
 	}
 	defer l.Close()
 	for _, group := range groups {
-		if _, err := os.Stat(group); err == nil && !slices.Contains(groupsIn(dir), group) {
+		if _, err := os.Stat(group); err == nil && !slices.Contains(cgroupsOf(dir), group) {
 			t.Errorf("control group left: %s", group)
 		}
 	}
@@ -177,7 +177,7 @@ func killWorker(t *testing.T, how *sandbox.Options) {
 	if want := (browser.SweepReport{Directories: 2, Displays: 1}); report != want {
 		t.Errorf("swept %+v, want %+v", report, want)
 	}
-	(&rig{dir: dir}).assertNothingLeft(t)
+	(&fixture{dir: dir}).assertNoLeaks(t)
 	for path := range displaySockets(t) {
 		if info, err := os.Stat(path); err == nil && !before[path] && info.ModTime().Before(start) {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok && len(processesWhere(func(_, _, uid int) bool { return uid == int(st.Uid) })) == 0 {
@@ -190,8 +190,8 @@ func killWorker(t *testing.T, how *sandbox.Options) {
 	}
 }
 
-func TestTheSweepKillsOnlyItsOwn(t *testing.T) {
-	r := newRig(t)
+func TestSweep_KillsOwnProcessesOnly(t *testing.T) {
+	r := newFixture(t)
 	start := func(marker string) *exec.Cmd {
 		cmd := exec.Command("sleep", "60")
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SVC_LAUNCH=" + marker}

@@ -8,8 +8,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-func TestASealedBrowserHasTheTimeZoneItWasStartedWith(t *testing.T) {
-	r := newSealedRig(t)
+func TestIsolation_Timezone(t *testing.T) {
+	r := newIsolatedFixture(t)
 	spec := r.spec("zone")
 	spec.TimezoneID = "Asia/Tokyo"
 	c := dial(t, r.launch(t, spec))
@@ -18,12 +18,12 @@ func TestASealedBrowserHasTheTimeZoneItWasStartedWith(t *testing.T) {
 	}
 }
 
-func TestARunningBrowserMovesToAnotherTimeZone(t *testing.T) {
-	r := newSealedRig(t)
-	if !r.CanMoveTimezone() || newRig(t).CanMoveTimezone() {
+func TestChangeTimezone(t *testing.T) {
+	r := newIsolatedFixture(t)
+	if !r.CanMoveTimezone() || newFixture(t).CanMoveTimezone() {
 		t.Fatal("whether browsers can move is told wrong")
 	}
-	for _, build := range majors(t) {
+	for _, build := range majorBuilds(t) {
 		spec := r.spec("moves-" + build.Version[:3])
 		spec.Build, spec.Headless, spec.Warm = build, !build.Headful, true
 		b := r.launch(t, spec)
@@ -34,7 +34,7 @@ func TestARunningBrowserMovesToAnotherTimeZone(t *testing.T) {
 			"US/Arizona": "America/Phoenix 420", "Etc/UTC": "UTC 0", "Europe/Kyiv": "Europe/Kiev",
 		} {
 			began := time.Now()
-			if err := browser.MoveTimezone(t.Context(), b, zone); err != nil {
+			if err := browser.ChangeTimezone(t.Context(), b, zone); err != nil {
 				t.Fatalf("%s to %s: %v", build.Version, zone, err)
 			}
 			took := time.Since(began)
@@ -46,7 +46,7 @@ func TestARunningBrowserMovesToAnotherTimeZone(t *testing.T) {
 			t.Logf("%s to %s in %v", build.Version, zone, took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		if err := browser.MoveTimezone(ctx, b, "Nowhere/City"); err == nil {
+		if err := browser.ChangeTimezone(ctx, b, "Nowhere/City"); err == nil {
 			t.Error("it moved nowhere")
 		}
 		cancel()

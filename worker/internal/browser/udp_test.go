@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// ear is a UDP socket that answers nothing.
-type ear struct {
+// udpListener is a UDP socket that answers nothing.
+type udpListener struct {
 	port int
 
-	mu    sync.Mutex
-	heard [][]byte
+	mu       sync.Mutex
+	received [][]byte
 }
 
-func newEar(t *testing.T) *ear {
+func newUDPListener(t *testing.T) *udpListener {
 	t.Helper()
 	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ear{port: socket.LocalAddr().(*net.UDPAddr).Port}
+	e := &udpListener{port: socket.LocalAddr().(*net.UDPAddr).Port}
 	var listening sync.WaitGroup
 	listening.Go(func() {
 		for buf := make([]byte, 2048); ; {
@@ -35,7 +35,7 @@ func newEar(t *testing.T) *ear {
 				return
 			}
 			e.mu.Lock()
-			e.heard = append(e.heard, append([]byte(nil), buf[:n]...))
+			e.received = append(e.received, append([]byte(nil), buf[:n]...))
 			e.mu.Unlock()
 		}
 	})
@@ -47,11 +47,11 @@ func newEar(t *testing.T) *ear {
 }
 
 // bindings counts what was heard: STUN's binding requests, and all else.
-func (e *ear) bindings() (requests, others int) {
+func (e *udpListener) bindings() (requests, others int) {
 	const bindingRequest, cookie = 0x0001, 0x2112a442
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, p := range e.heard {
+	for _, p := range e.received {
 		if len(p) >= 20 && binary.BigEndian.Uint16(p) == bindingRequest && binary.BigEndian.Uint32(p[4:]) == cookie {
 			requests++
 		} else {
@@ -61,9 +61,9 @@ func (e *ear) bindings() (requests, others int) {
 	return requests, others
 }
 
-// talk makes a page ask a STUN server and knock at a peer, and lets it gather
+// webRTCScript makes a page ask a STUN server and knock at a peer, and lets it gather
 // its own addresses until it has them or gave up.
-const talk = `(async (stun, peer) => {
+const webRTCScript = `(async (stun, peer) => {
 	const [a, b] = [new RTCPeerConnection({iceServers: [{urls: "stun:127.0.0.1:" + stun}]}), new RTCPeerConnection()];
 	const addresses = [];
 	const gathered = new Promise(done => { a.onicecandidate = e => e.candidate ? addresses.push(e.candidate.candidate) : done() });
@@ -78,22 +78,22 @@ const talk = `(async (stun, peer) => {
 	return addresses;
 })(%d, %d)`
 
-// TestWithAProxyWebRTCSendsNoUDPAroundIt asks each installed major, whole
+// TestWebRTC_SendsNoUDPAroundProxy asks each installed major, whole
 // browsers and headless shells: their switches differ.
-func TestWithAProxyWebRTCSendsNoUDPAroundIt(t *testing.T) {
-	r := newRig(t)
+func TestWebRTC_SendsNoUDPAroundProxy(t *testing.T) {
+	r := newFixture(t)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
 	t.Cleanup(proxy.Close)
-	for _, build := range majors(t) {
+	for _, build := range majorBuilds(t) {
 		for name, way := range map[string]string{"direct": "", "proxy": proxy.URL} {
 			t.Run(fmt.Sprintf("%d %s", build.Major, name), func(t *testing.T) {
-				stun, peer := newEar(t), newEar(t)
+				stun, peer := newUDPListener(t), newUDPListener(t)
 				spec := r.spec(fmt.Sprintf("udp-%d-%s", build.Major, name))
 				spec.Build, spec.ProxyServer = build, way
 				b := r.launch(t, spec)
 				c := dial(t, b)
 				var addresses []string
-				c.eval(t, c.open(t, "about:blank"), fmt.Sprintf(talk, stun.port, peer.port), &addresses)
+				c.eval(t, c.open(t, "about:blank"), fmt.Sprintf(webRTCScript, stun.port, peer.port), &addresses)
 				if way == "" {
 					eventually(t, 10*time.Second, "a binding request to the server and to the peer", func() bool {
 						atServer, _ := stun.bindings()

@@ -19,7 +19,7 @@ func TestDebugPort_AdmitsListedUsersOnly(t *testing.T) {
 		return
 	}
 	const listed, stranger = 62001, 62002
-	r := newRigWith(t, func(o *browser.Options) {
+	r := newFixtureWith(t, func(o *browser.Options) {
 		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 		o.DebugUsers = []int{listed}
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// displayServer is the process of a browser's X server.
-func displayServer(t *testing.T, r *rig, b *browser.Browser) int {
+// displayPID is the process of a browser's X server.
+func displayPID(t *testing.T, r *fixture, b *browser.Browser) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -44,8 +44,8 @@ func awaitExit(t *testing.T, b *browser.Browser, limit time.Duration) browser.Ex
 	}
 }
 
-func TestAwait_EndsABrowserThatDoesNotAnswer(t *testing.T) {
-	r := newRigWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = time.Second })
+func TestAwaitExit_EndsUnresponsiveBrowser(t *testing.T) {
+	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = time.Second })
 	for name, change := range map[string]func(*browser.Spec){
 		"headless": func(*browser.Spec) {},
 		"spare":    func(s *browser.Spec) { s.Warm = true },
@@ -57,7 +57,7 @@ func TestAwait_EndsABrowserThatDoesNotAnswer(t *testing.T) {
 			b := r.launch(t, spec)
 			stopped := b.PID()
 			if !spec.Headless { // whose display hangs, hangs too
-				stopped = displayServer(t, r, b)
+				stopped = displayPID(t, r, b)
 			}
 			if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
@@ -77,12 +77,12 @@ func TestAwait_EndsABrowserThatDoesNotAnswer(t *testing.T) {
 			}
 		})
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }
 
-func TestAwait_KeepsABrowserWhosePageIsPaused(t *testing.T) {
+func TestAwaitExit_KeepsPausedPage(t *testing.T) {
 	const timeout = 2 * time.Second
-	r := newRigWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
+	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
 	b := r.launch(t, r.spec("paused"))
 	c := dial(t, b)
 	page := c.open(t, "about:blank")
@@ -105,9 +105,9 @@ func TestAwait_KeepsABrowserWhosePageIsPaused(t *testing.T) {
 	}
 }
 
-func TestAwait_ForgivesMissedAnswers(t *testing.T) {
+func TestAwaitExit_ToleratesMissedAnswers(t *testing.T) {
 	const timeout = 6 * time.Second
-	r := newRigWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
+	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
 	b := r.launch(t, r.spec("slow"))
 	for range 2 { // each time it misses some answers, not all of them
 		if err := syscall.Kill(b.PID(), syscall.SIGSTOP); err != nil {
@@ -123,14 +123,14 @@ func TestAwait_ForgivesMissedAnswers(t *testing.T) {
 	}
 }
 
-func TestExit_TellsOfALostDisplay(t *testing.T) {
-	r := newRig(t)
+func TestExit_ReportsLostDisplay(t *testing.T) {
+	r := newFixture(t)
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
-			spec, data := r.spec("display-"+strconv.Itoa(int(signal))), newKept(t)
+			spec, data := r.spec("display-"+strconv.Itoa(int(signal))), newDirectoryData(t)
 			spec.Headless, spec.Data = false, data
 			b := r.launch(t, spec)
-			if err := syscall.Kill(displayServer(t, r, b), signal); err != nil {
+			if err := syscall.Kill(displayPID(t, r, b), signal); err != nil {
 				t.Fatal(err)
 			}
 			if e := awaitExit(t, b, 10*time.Second); !e.DisplayLost || e.Killed {
@@ -154,5 +154,5 @@ func TestExit_TellsOfALostDisplay(t *testing.T) {
 	if err := b.Kill(t.Context()); err != nil { // that is, wait
 		t.Fatal(err)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }

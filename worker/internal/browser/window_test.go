@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// TestAWindowOpensWithoutAWarning looks for Chromium's bar about unsupported
+// TestWindow_OpensWithoutWarningBar looks for Chromium's bar about unsupported
 // switches: it takes room from the first tab only.
-func TestAWindowOpensWithoutAWarning(t *testing.T) {
-	r := newRig(t)
-	for _, build := range majors(t) {
+func TestWindow_OpensWithoutWarningBar(t *testing.T) {
+	r := newFixture(t)
+	for _, build := range majorBuilds(t) {
 		if !build.Headful {
 			continue
 		}

@@ -66,20 +66,20 @@ func (p *Tab) Eval(expression string) string {
 	return fmt.Sprint(answer.Result.Value)
 }
 
-// Shows waits until an expression has a value: what the test looks for.
-func (p *Tab) Shows(what, expression, want string) {
+// WaitFor waits until an expression has a value: what the test looks for.
+func (p *Tab) WaitFor(what, expression, want string) {
 	p.t.Helper()
 	var got string
 	defer func() {
 		if p.t.Failed() {
-			p.t.Logf("%s = %q, want %q; said: %s", expression, got, want, p.Said())
+			p.t.Logf("%s = %q, want %q; said: %s", expression, got, want, p.ConsoleOutput())
 		}
 	}()
 	testenv.Eventually(p.t, what, func() bool { got = p.Eval(expression); return got == want })
 }
 
-// Said is everything that the page wrote to its console since it was asked last.
-func (p *Tab) Said() string {
+// ConsoleOutput is everything that the page wrote to its console since it was asked last.
+func (p *Tab) ConsoleOutput() string {
 	var b strings.Builder
 	for {
 		select {
@@ -93,8 +93,8 @@ func (p *Tab) Said() string {
 	}
 }
 
-// Shot is a picture of the page as PNG.
-func (p *Tab) Shot() []byte {
+// Screenshot is a picture of the page as PNG.
+func (p *Tab) Screenshot() []byte {
 	p.t.Helper()
 	var shot struct{ Data []byte }
 	p.Call("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)

@@ -96,17 +96,17 @@ const deepText = `(function text(n) {
 func TestFrontEnd_RealBrowser(t *testing.T) {
 	w, _, person := newRealTestServer(t)
 	p := person(w.path("/devtools/?ct=" + w.token(t, ticket.Control)))
-	p.Shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
+	p.WaitFor("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); !strings.HasPrefix(address, w.path("/devtools/inspector.html?ws=")) || strings.Contains(address, "ct=") {
 		t.Errorf("at %s", address)
 	}
 	if got := w.Stats(); got.Open < 1 {
 		t.Errorf("%+v", got)
 	}
-	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "devtools.png"), p.Shot(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "devtools.png"), p.Screenshot(), 0o644); err != nil {
 		t.Error(err)
 	}
-	if said := p.Said(); strings.Contains(said, "Content Security Policy") || strings.Contains(said, "Uncaught") {
+	if said := p.ConsoleOutput(); strings.Contains(said, "Content Security Policy") || strings.Contains(said, "Uncaught") {
 		t.Errorf("the console says:\n%s", said)
 	}
 	p.Navigate("about:blank")

@@ -132,7 +132,7 @@ func TestFrontEnd_OpensFromDiscovery(t *testing.T) {
 	w, _, person := newRealTestServer(t)
 	target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), w.controlHeader(t)...))[0]
 	p := person(target["devtoolsFrontendUrl"])
-	p.Shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
+	p.WaitFor("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); strings.Contains(address, "ct=") {
 		t.Errorf("at %s", address)
 	}
@@ -153,7 +153,7 @@ func TestFrontEnd_WorksBehindLoadBalancer(t *testing.T) {
 	p := person("about:blank")
 	p.Call("Security.setIgnoreCertificateErrors", map[string]any{"ignore": true}, nil)
 	p.Navigate(targets[0]["devtoolsFrontendUrl"])
-	p.Shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
+	p.WaitFor("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); !strings.HasPrefix(address, balancer.URL+"/w/worker-1/browsers/"+launch+"/devtools/inspector.html?wss=") {
 		t.Errorf("at %s", address)
 	}

@@ -31,7 +31,7 @@ func FuzzResumption(f *testing.F) {
 	} {
 		f.Add(query)
 	}
-	s := &Service{resumable: resume.New(resume.Options{Patience: time.Minute, Buffer: 1 << 20})}
+	s := &Service{resumable: resume.New(resume.Options{ResumeTimeout: time.Minute, Buffer: 1 << 20})}
 	f.Fuzz(func(t *testing.T, query string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.URL.RawQuery = query

@@ -80,7 +80,7 @@ type testServer struct {
 // the one it listens on.
 func newTestServer(t testing.TB, public string) *testServer {
 	t.Helper()
-	return newTestServerWithResume(t, public, resume.Options{Patience: 30 * time.Second, Buffer: 32 << 20})
+	return newTestServerWithResume(t, public, resume.Options{ResumeTimeout: 30 * time.Second, Buffer: 32 << 20})
 }
 
 // newTestServerWithResume is newTestServer with bounds for connections that are resumed.

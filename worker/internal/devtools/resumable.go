@@ -55,7 +55,7 @@ func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, p
 
 // resumeParams is what a client that wants to resume says of itself.
 func (s *Service) resumeParams(c echo.Context) (received int64, name string, err error) {
-	if s.resumable.Patience <= 0 {
+	if s.resumable.ResumeTimeout <= 0 {
 		return 0, "", invalidParam(resumeQuery, fault.Custom, "is not to be had: this worker keeps no connections", nil)
 	}
 	query := c.QueryParams()

@@ -18,7 +18,7 @@ import (
 )
 
 func TestResume_BufferIsBounded(t *testing.T) {
-	w, f := newFakeTestServerWithResume(t, resume.Options{Patience: time.Minute, Buffer: 1 << 20})
+	w, f := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: time.Minute, Buffer: 1 << 20})
 	flooded := w.open(t, "/devtools/page/flood")
 	if _, err := flooded.receive(); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestResume_BufferIsBounded(t *testing.T) {
 }
 
 func TestResume_StalledClientIsDisconnected(t *testing.T) {
-	w, f := newFakeTestServerWithResume(t, resume.Options{Patience: time.Hour, Buffer: 16 << 20})
+	w, f := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: time.Hour, Buffer: 16 << 20})
 	conn, err := net.Dial("tcp", w.address)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestResume_StalledClientIsDisconnected(t *testing.T) {
 }
 
 func TestResume_OversizeMessageEndsConnection(t *testing.T) {
-	w, _ := newFakeTestServerWithResume(t, resume.Options{Patience: time.Minute, Buffer: 60 << 10})
+	w, _ := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: time.Minute, Buffer: 60 << 10})
 	s := w.newResumingClient(t, "/devtools/page/flood", "") // each message is bigger
 	s.noError(s.dial())
 	_, err := s.read() // the greeting, if it is in time
@@ -98,7 +98,7 @@ func TestResume_RefusesAckOfUnsentMessage(t *testing.T) {
 }
 
 func TestResume_SlowClientAppliesBackpressure(t *testing.T) {
-	w, f := newFakeTestServerWithResume(t, resume.Options{Patience: time.Minute, Buffer: 16 << 20})
+	w, f := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: time.Minute, Buffer: 16 << 20})
 	var running sync.WaitGroup
 	defer running.Wait()
 	s := w.open(t, "/devtools/page/flood")

@@ -13,10 +13,10 @@ import (
 )
 
 func TestResume_RefusalReasons(t *testing.T) {
-	w, _ := newFakeTestServerWithResume(t, resume.Options{Patience: 300 * time.Millisecond, Buffer: 1 << 20})
+	w, _ := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: 300 * time.Millisecond, Buffer: 1 << 20})
 	never := w.newResumingClient(t, "/devtools/page/never", "")
 	never.received = 1
-	if got := never.closeStatus(); got != resume.Nothing {
+	if got := never.closeStatus(); got != resume.NothingToResume {
 		t.Errorf("what never was: %d", got)
 	}
 
@@ -52,7 +52,7 @@ func TestResume_RefusalReasons(t *testing.T) {
 	if clients := w.browser(t).Activity.Clients(); clients != 0 {
 		t.Errorf("%d clients are counted after a goodbye", clients)
 	}
-	if got := closed.closeStatus(); got != resume.Nothing {
+	if got := closed.closeStatus(); got != resume.NothingToResume {
 		t.Errorf("after a goodbye: %d", got)
 	}
 }

@@ -160,7 +160,7 @@ func TestResume_ClientNameSeparatesConnections(t *testing.T) {
 
 func TestResume_ReconnectStopsTimeout(t *testing.T) {
 	const patience = 300 * time.Millisecond
-	w, _ := newFakeTestServerWithResume(t, resume.Options{Patience: patience, Buffer: 1 << 20})
+	w, _ := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: patience, Buffer: 1 << 20})
 	s := w.open(t, "/devtools/page/a")
 	s.cut()
 	testenv.Eventually(t, "noticed", func() bool { return w.Stats().Open == 0 })

@@ -15,9 +15,9 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 )
 
-// answerTimeout bounds the wait for an answer's head, and a whole answer that is
+// responseTimeout bounds the wait for an answer's head, and a whole answer that is
 // no archive.
-const answerTimeout = 15 * time.Second
+const responseTimeout = 15 * time.Second
 
 // Catalog is the cloud's catalog. It implements Source.
 type Catalog struct {
@@ -42,10 +42,10 @@ func NewCatalog(address, key string) (*Catalog, error) {
 			DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			Proxy:                 http.ProxyFromEnvironment,
 			TLSHandshakeTimeout:   5 * time.Second,
-			ResponseHeaderTimeout: answerTimeout,
+			ResponseHeaderTimeout: responseTimeout,
 			IdleConnTimeout:       time.Minute,
 			ForceAttemptHTTP2:     true,
-			DisableCompression:    true, // parts are of the bytes as they are stored
+			DisableCompression:    true, // partialFiles are of the bytes as they are stored
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -88,14 +88,14 @@ func (c *Catalog) Releases(ctx context.Context, system, arch string, major int) 
 }
 
 func (c *Catalog) page(ctx context.Context, query cloudapi.ListChromiumReleasesParams) (cloudapi.ChromiumReleaseList, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, responseTimeout)
 	defer cancel()
 	answer, err := c.api.ListChromiumReleasesWithResponse(ctx, &query)
 	if err != nil {
 		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("ask the catalog: %w", err)
 	}
 	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
-		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("ask the catalog: %w", refused(answer.StatusCode(), answer.Body))
+		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("ask the catalog: %w", statusError(answer.StatusCode(), answer.Body))
 	}
 	return answer.JSON200.Data, nil
 }
@@ -117,15 +117,15 @@ func (c *Catalog) Open(ctx context.Context, r Release, from int64) (content io.R
 	if err != nil {
 		return nil, 0, err
 	}
-	if begin, err = r.accept(answer, from); err != nil {
+	if begin, err = r.checkResponse(answer, from); err != nil {
 		_ = answer.Body.Close()
 		return nil, 0, err
 	}
 	return answer.Body, begin, nil
 }
 
-// accept tells where the content of an answer begins, or why it is of no use.
-func (r Release) accept(answer *http.Response, from int64) (begin int64, err error) {
+// checkResponse tells where the content of an answer begins, or why it is of no use.
+func (r Release) checkResponse(answer *http.Response, from int64) (begin int64, err error) {
 	var size int64 // of the whole archive; -1 when the answer does not say
 	switch answer.StatusCode {
 	case http.StatusOK:
@@ -136,12 +136,12 @@ func (r Release) accept(answer *http.Response, from int64) (begin int64, err err
 			return 0, fmt.Errorf("%w: the cloud sent another part than it was asked for", ErrPermanent)
 		}
 	case http.StatusRequestedRangeNotSatisfiable:
-		return 0, ErrBeyond
+		return 0, ErrOutOfRange
 	case http.StatusNotFound:
 		return 0, fmt.Errorf("%w: it is no longer in the catalog", ErrChanged)
 	default:
 		said, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-		return 0, refused(answer.StatusCode, said)
+		return 0, statusError(answer.StatusCode, said)
 	}
 	for _, sum := range []string{strings.Trim(answer.Header.Get("ETag"), `"`), answer.Header.Get("X-Checksum-Sha256")} {
 		if sum != "" && sum != r.SHA256 {
@@ -149,14 +149,14 @@ func (r Release) accept(answer *http.Response, from int64) (begin int64, err err
 		}
 	}
 	if size >= 0 && size != r.SizeBytes {
-		return 0, fmt.Errorf("%w: the archive has %d bytes", errWrong, size)
+		return 0, fmt.Errorf("%w: the archive has %d bytes", errMismatch, size)
 	}
 	return begin, nil
 }
 
-// refused is the error of an answer that is no success. Only that a service
+// statusError is the error of an answer that is no success. Only that a service
 // can't answer right now is worth asking again.
-func refused(status int, body []byte) error {
+func statusError(status int, body []byte) error {
 	var said sharedapi.ErrorResponse
 	message := http.StatusText(status)
 	if json.Unmarshal(body, &said) == nil && said.Error.Message != "" {

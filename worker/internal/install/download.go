@@ -17,16 +17,16 @@ import (
 
 const (
 	partSuffix = ".part"
-	// patience is how often a download is taken up again without having got any
+	// maxFailures is how often a download is taken up again without having got any
 	// further.
-	patience = 5
-	// stall is how long a download may stand still before it is taken up again.
-	stall = 30 * time.Second
+	maxFailures = 5
+	// stallTimeout is how long a download may stand still before it is taken up again.
+	stallTimeout = 30 * time.Second
 )
 
-// part is a download as far as it has come. Its file is named by the checksum
+// partialDownload is a download as far as it has come. Its file is named by the checksum
 // that it will have.
-type part struct {
+type partialDownload struct {
 	file *os.File
 	hash hash.Hash
 	size int64
@@ -34,13 +34,13 @@ type part struct {
 
 // download gets the archive, or the rest of it, and verifies it.
 func (i *Installer) download(ctx context.Context, r Release) (path string, err error) {
-	path = i.own(r.SHA256 + partSuffix)
-	p, err := openPart(path)
+	path = i.workPath(r.SHA256 + partSuffix)
+	p, err := openPartial(path)
 	if err != nil {
 		return "", err
 	}
 	defer p.file.Close()
-	if err := i.room(r.SizeBytes - p.size); err != nil {
+	if err := i.checkDiskSpace(r.SizeBytes - p.size); err != nil {
 		return "", err
 	}
 	meter := i.meter("Downloading "+r.Version, p.size, r.SizeBytes)
@@ -49,18 +49,18 @@ func (i *Installer) download(ctx context.Context, r Release) (path string, err e
 	if err == nil {
 		err = p.verify(r)
 	}
-	if errors.Is(err, errWrong) {
+	if errors.Is(err, errMismatch) {
 		os.Remove(path)
 	}
 	return path, err
 }
 
-func openPart(path string) (*part, error) {
+func openPartial(path string) (*partialDownload, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("keep the download: %w", err)
 	}
-	p := &part{file: file, hash: sha256.New()}
+	p := &partialDownload{file: file, hash: sha256.New()}
 	if p.size, err = io.Copy(p.hash, file); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("read what is here of the download: %w", err)
@@ -69,7 +69,7 @@ func openPart(path string) (*part, error) {
 }
 
 // fetch asks for what is missing until nothing is.
-func (i *Installer) fetch(ctx context.Context, r Release, p *part, meter Meter) error {
+func (i *Installer) fetch(ctx context.Context, r Release, p *partialDownload, meter Meter) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = i.Pause, 10*time.Second
 	if i.Pause == 0 {
@@ -88,10 +88,10 @@ func (i *Installer) fetch(ctx context.Context, r Release, p *part, meter Meter) 
 			furthest, failures = p.size, 0
 			pauses.Reset()
 		}
-		if failures++; isFinal(err) || failures > patience {
+		if failures++; isFinal(err) || failures > maxFailures {
 			return fmt.Errorf("download: %w", err)
 		}
-		if errors.Is(err, ErrBeyond) {
+		if errors.Is(err, ErrOutOfRange) {
 			if err := p.restart(meter); err != nil {
 				return err
 			}
@@ -106,17 +106,17 @@ func (i *Installer) fetch(ctx context.Context, r Release, p *part, meter Meter) 
 }
 
 func isFinal(err error) bool {
-	return errors.Is(err, ErrPermanent) || errors.Is(err, ErrChanged) || errors.Is(err, errWrong)
+	return errors.Is(err, ErrPermanent) || errors.Is(err, ErrChanged) || errors.Is(err, errMismatch)
 }
 
-// errWrong means that what was downloaded is not what the catalog promises.
-var errWrong = errors.New("what came is not what the catalog promises")
+// errMismatch means that what was downloaded is not what the catalog promises.
+var errMismatch = errors.New("what came is not what the catalog promises")
 
 // fetchOnce reads one answer, as far as it goes.
-func (i *Installer) fetchOnce(ctx context.Context, r Release, p *part, meter Meter) error {
+func (i *Installer) fetchOnce(ctx context.Context, r Release, p *partialDownload, meter Meter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watch := time.AfterFunc(stall, cancel)
+	watch := time.AfterFunc(stallTimeout, cancel)
 	defer watch.Stop()
 	content, begin, err := i.Source.Open(ctx, r, p.size)
 	if err != nil {
@@ -131,9 +131,9 @@ func (i *Installer) fetchOnce(ctx context.Context, r Release, p *part, meter Met
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := content.Read(buffer)
-		watch.Reset(stall)
+		watch.Reset(stallTimeout)
 		if p.size+int64(n) > r.SizeBytes {
-			return fmt.Errorf("%w: it is longer than %d bytes", errWrong, r.SizeBytes)
+			return fmt.Errorf("%w: it is longer than %d bytes", errMismatch, r.SizeBytes)
 		}
 		if err := p.append(buffer[:n]); err != nil {
 			return err
@@ -151,7 +151,7 @@ func (i *Installer) fetchOnce(ctx context.Context, r Release, p *part, meter Met
 	}
 }
 
-func (p *part) append(b []byte) error {
+func (p *partialDownload) append(b []byte) error {
 	if _, err := p.file.WriteAt(b, p.size); err != nil {
 		return fmt.Errorf("%w: keep the download: %w", ErrPermanent, err)
 	}
@@ -160,7 +160,7 @@ func (p *part) append(b []byte) error {
 	return nil
 }
 
-func (p *part) restart(meter Meter) error {
+func (p *partialDownload) restart(meter Meter) error {
 	p.hash.Reset()
 	p.size = 0
 	meter.Restart(0)
@@ -170,18 +170,18 @@ func (p *part) restart(meter Meter) error {
 	return nil
 }
 
-func (p *part) verify(r Release) error {
+func (p *partialDownload) verify(r Release) error {
 	if got := hex.EncodeToString(p.hash.Sum(nil)); got != r.SHA256 {
-		return fmt.Errorf("%w: its SHA-256 is %s, not %s", errWrong, got, r.SHA256)
+		return fmt.Errorf("%w: its SHA-256 is %s, not %s", errMismatch, got, r.SHA256)
 	}
 	return nil
 }
 
-// spare is the disk space that an install leaves free.
-const spare = 64 << 20
+// reservedSpace is the disk space that an install leaves free.
+const reservedSpace = 64 << 20
 
-// room makes sure that so many bytes more fit.
-func (i *Installer) room(bytes int64) error {
+// checkDiskSpace makes sure that so many bytes more fit.
+func (i *Installer) checkDiskSpace(bytes int64) error {
 	free := i.Free
 	if free == nil {
 		free = freeSpace
@@ -190,8 +190,8 @@ func (i *Installer) room(bytes int64) error {
 	if err != nil {
 		return fmt.Errorf("look for disk space: %w", err)
 	}
-	if bytes+spare > have {
-		return fmt.Errorf("not enough disk space in %s: %d MB are needed, %d MB are free", i.Dir, (bytes+spare)>>20, have>>20)
+	if bytes+reservedSpace > have {
+		return fmt.Errorf("not enough disk space in %s: %d MB are needed, %d MB are free", i.Dir, (bytes+reservedSpace)>>20, have>>20)
 	}
 	return nil
 }
@@ -206,13 +206,13 @@ func freeSpace(dir string) (int64, error) {
 
 func (i *Installer) meter(label string, done, total int64) Meter {
 	if i.Meter == nil {
-		return silent{}
+		return noMeter{}
 	}
 	return i.Meter(label, done, total)
 }
 
-type silent struct{}
+type noMeter struct{}
 
-func (silent) Write(b []byte) (int, error) { return len(b), nil }
-func (silent) Restart(int64)               {}
-func (silent) End()                        {}
+func (noMeter) Write(b []byte) (int, error) { return len(b), nil }
+func (noMeter) Restart(int64)               {}
+func (noMeter) End()                        {}

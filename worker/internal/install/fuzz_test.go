@@ -14,10 +14,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/install"
 )
 
-// described is an archive of what the lines say: a kind (f file, x program,
+// archiveFromLines is an archive of what the lines say: a kind (f file, x program,
 // d directory, l link, p pipe), a name, and after a tab what is in it or where
 // it leads.
-func described(lines string) []byte {
+func archiveFromLines(lines string) []byte {
 	modes := map[byte]fs.FileMode{'f': 0o644, 'x': 0o755, 'd': fs.ModeDir | 0o755, 'l': fs.ModeSymlink | 0o777, 'p': fs.ModeNamedPipe | 0o666}
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
@@ -50,12 +50,12 @@ func FuzzUnpack(f *testing.F) {
 		"xb/chrome\nfb\\..\\x", "xb/chrome\nf/x", "xb/chrome\nlb/a/up\t..\nfb/a/x\ny\nlb/o\ta/up/../x", "xb/chrome\ndb/chrome/x/", "xb/./chrome", "fchrome/chrome/chrome", "db/chrome/",
 	} {
 		f.Add(true, []byte(lines))
-		f.Add(false, described(lines))
+		f.Add(false, archiveFromLines(lines))
 	}
 	limits := install.Limits{Bytes: 16 << 10, Entries: 24, Ratio: 20}
 	f.Fuzz(func(t *testing.T, lines bool, raw []byte) {
 		if lines {
-			raw = described(string(raw))
+			raw = archiveFromLines(string(raw))
 		}
 		above := t.TempDir()
 		archive, dir := filepath.Join(above, "archive.zip"), filepath.Join(above, "build")
@@ -73,10 +73,10 @@ func FuzzUnpack(f *testing.F) {
 		}
 		if err == nil {
 			assertUnpacked(t, raw, dir, executable, files)
-		} else if lines && isPlain(raw) {
+		} else if lines && isHarmless(raw) {
 			t.Fatalf("refused: %v", err)
 		}
-		if err != nil && !errors.Is(err, install.ErrUnsafe) && lines && isPlain(raw) {
+		if err != nil && !errors.Is(err, install.ErrUnsafe) && lines && isHarmless(raw) {
 			t.Errorf("a failure of ours: %v", err)
 		}
 	})
@@ -172,9 +172,9 @@ func assertUnpacked(t *testing.T, raw []byte, dir, executable string, files map[
 	}
 }
 
-// isPlain reports whether an archive has nothing but a browser and files with
+// isHarmless reports whether an archive has nothing but a browser and files with
 // ordinary names beside it.
-func isPlain(raw []byte) bool {
+func isHarmless(raw []byte) bool {
 	archive, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil || len(archive.File) == 0 || len(archive.File) > 24 {
 		return false

@@ -59,8 +59,8 @@ func archive(t testing.TB, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-// noise is content that can't be compressed.
-func noise(n int) string {
+// randomContent is content that can't be compressed.
+func randomContent(n int) string {
 	source := rand.NewChaCha8([32]byte{1})
 	out := make([]byte, n)
 	_, _ = source.Read(out)
@@ -86,35 +86,35 @@ func (c *canary) Try(_ context.Context, executable, _ string) (string, error) {
 	return c.version, c.err
 }
 
-// rig is an installer and its cloud.
-type rig struct {
+// fixture is an installer and its cloud.
+type fixture struct {
 	*install.Installer
 	cloud  *cloudtest.Catalog
 	canary *canary
 	parent string // of Dir
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	cloud := cloudtest.NewCatalog(t)
 	source, err := install.NewCatalog(cloud.URL, cloudtest.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{cloud: cloud, canary: &canary{}, parent: testenv.PublicTempDir(t)}
+	r := &fixture{cloud: cloud, canary: &canary{}, parent: testenv.PublicTempDir(t)}
 	r.Installer = &install.Installer{
 		Dir: filepath.Join(r.parent, "browsers"), Source: source, Canary: r.canary, Pause: time.Millisecond,
 	}
 	return r
 }
 
-func (r *rig) publish(archive []byte) {
+func (r *fixture) publish(archive []byte) {
 	system, arch := install.Platform()
 	r.cloud.Publish(version, system, arch, archive)
 }
 
 // install installs the version, which must work.
-func (r *rig) install(t *testing.T) {
+func (r *fixture) install(t *testing.T) {
 	t.Helper()
 	got, fresh, err := r.Install(t.Context(), version)
 	if err != nil || !fresh || got.Version != version {
@@ -122,9 +122,9 @@ func (r *rig) install(t *testing.T) {
 	}
 }
 
-// assertNothing fails when anything of an install is left but what may be taken
+// assertNotInstalled fails when anything of an install is left but what may be taken
 // up again.
-func (r *rig) assertNothing(t *testing.T) {
+func (r *fixture) assertNotInstalled(t *testing.T) {
 	t.Helper()
 	if installed, err := r.Installed(); err != nil || len(installed) > 0 {
 		t.Errorf("installed %v (%v)", installed, err)
@@ -143,7 +143,7 @@ func (r *rig) assertNothing(t *testing.T) {
 	}
 }
 
-func (r *rig) parts(t *testing.T) []string {
+func (r *fixture) partialFiles(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(r.Dir, ".install", "*.part"))
 	if err != nil {

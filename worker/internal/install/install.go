@@ -41,7 +41,7 @@ type Source interface {
 	Releases(ctx context.Context, system, arch string, major int) ([]Release, error)
 	// Open returns the archive from that byte on. The content may begin earlier
 	// than asked, at 0; the result says where. ErrChanged means that the archive
-	// is no longer that of the release, ErrBeyond that it has no such byte. An
+	// is no longer that of the release, ErrOutOfRange that it has no such byte. An
 	// error that is Permanent won't go away by asking again.
 	Open(ctx context.Context, r Release, from int64) (content io.ReadCloser, begin int64, err error)
 }
@@ -55,9 +55,9 @@ type Canary interface {
 
 // What a Source tells with its errors.
 var (
-	ErrChanged   = errors.New("the archive was replaced by another one")
-	ErrBeyond    = errors.New("the archive is shorter than what the catalog says, or than what is here of it")
-	ErrPermanent = errors.New("asking again is of no use")
+	ErrChanged    = errors.New("the archive was replaced by another one")
+	ErrOutOfRange = errors.New("the archive is shorter than what the catalog says, or than what is here of it")
+	ErrPermanent  = errors.New("asking again is of no use")
 )
 
 // ErrInUse means that a browser of the build runs.
@@ -111,12 +111,12 @@ func (i *Installer) Install(ctx context.Context, version string) (installed Rele
 		if err != nil {
 			return Release{}, false, err
 		}
-		if _, err := os.Stat(i.place(r.Version)); err == nil {
+		if _, err := os.Stat(i.versionDir(r.Version)); err == nil {
 			return r, false, nil
 		}
 		err = i.install(ctx, r)
 		if errors.Is(err, ErrChanged) && !again {
-			i.say("The catalog has another archive for %s by now: starting over", r.Version)
+			i.notify("The catalog has another archive for %s by now: starting over", r.Version)
 			continue
 		}
 		if err != nil {
@@ -127,7 +127,7 @@ func (i *Installer) Install(ctx context.Context, version string) (installed Rele
 }
 
 // resolve finds the release in the catalog.
-func (i *Installer) resolve(ctx context.Context, wanted wanted) (Release, error) {
+func (i *Installer) resolve(ctx context.Context, wanted versionRequest) (Release, error) {
 	system, arch := Platform()
 	offered, err := i.Source.Releases(ctx, system, arch, wanted.major)
 	if err != nil {
@@ -137,7 +137,7 @@ func (i *Installer) resolve(ctx context.Context, wanted wanted) (Release, error)
 		if wanted.full != "" && r.Version != wanted.full {
 			continue
 		}
-		return r, r.check()
+		return r, r.validate()
 	}
 	return Release{}, fmt.Errorf("the catalog has no browser %s for %s %s", wanted, system, arch)
 }
@@ -151,16 +151,16 @@ func (i *Installer) install(ctx context.Context, r Release) error {
 	if err != nil {
 		return err
 	}
-	i.say("Unpacking")
-	making := i.own("unpack", r.Version)
+	i.notify("Unpacking")
+	making := i.workPath("unpack", r.Version)
 	defer os.RemoveAll(making)
 	executable, err := i.unpack(ctx, archive, making)
 	if err != nil {
 		os.Remove(archive)
 		return err
 	}
-	i.say("Trying it")
-	scratch := i.own("canary")
+	i.notify("Trying it")
+	scratch := i.workPath("canary")
 	defer os.RemoveAll(scratch)
 	said, err := i.Canary.Try(ctx, executable, scratch)
 	if err != nil {
@@ -169,7 +169,7 @@ func (i *Installer) install(ctx context.Context, r Release) error {
 	if said != r.Version {
 		return fmt.Errorf("it says that it is version %s", said)
 	}
-	if err := syncTo(i.Dir, making, i.place(r.Version)); err != nil {
+	if err := syncTo(i.Dir, making, i.versionDir(r.Version)); err != nil {
 		return err
 	}
 	os.Remove(archive)
@@ -192,32 +192,32 @@ func syncTo(parent, from, to string) error {
 	return dir.Sync()
 }
 
-// keepParts is how long a download that broke off waits to be taken up again.
-const keepParts = 7 * 24 * time.Hour
+// partialMaxAge is how long a download that broke off waits to be taken up again.
+const partialMaxAge = 7 * 24 * time.Hour
 
 // sweep removes what an interrupted install left, but for recent downloads.
 func (i *Installer) sweep() error {
-	for _, dir := range []string{i.own("unpack"), i.own("canary"), i.own("removed")} {
+	for _, dir := range []string{i.workPath("unpack"), i.workPath("canary"), i.workPath("removed")} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("remove what an earlier install left: %w", err)
 		}
 	}
-	parts, _ := filepath.Glob(i.own("*" + partSuffix))
+	parts, _ := filepath.Glob(i.workPath("*" + partSuffix))
 	for _, part := range parts {
-		if info, err := os.Stat(part); err == nil && time.Since(info.ModTime()) > keepParts {
+		if info, err := os.Stat(part); err == nil && time.Since(info.ModTime()) > partialMaxAge {
 			os.Remove(part)
 		}
 	}
 	return nil
 }
 
-func (i *Installer) place(version string) string { return filepath.Join(i.Dir, version) }
+func (i *Installer) versionDir(version string) string { return filepath.Join(i.Dir, version) }
 
-func (i *Installer) own(parts ...string) string {
+func (i *Installer) workPath(parts ...string) string {
 	return filepath.Join(append([]string{i.Dir, ".install"}, parts...)...)
 }
 
-func (i *Installer) say(format string, args ...any) {
+func (i *Installer) notify(format string, args ...any) {
 	if i.Notify != nil {
 		i.Notify(format, args...)
 	}
@@ -228,10 +228,10 @@ const lockPoll = 100 * time.Millisecond
 
 // lock waits until no other install or removal works in Dir.
 func (i *Installer) lock(ctx context.Context) (unlock func(), err error) {
-	if err := os.MkdirAll(i.own(), 0o755); err != nil {
+	if err := os.MkdirAll(i.workPath(), 0o755); err != nil {
 		return nil, fmt.Errorf("make the directory of builds: %w", err)
 	}
-	file, err := os.OpenFile(i.own("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(i.workPath("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the directory of builds: %w", err)
 	}
@@ -245,7 +245,7 @@ func (i *Installer) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, fmt.Errorf("lock the directory of builds: %w", err)
 		}
 		if !waiting {
-			i.say("Waiting for another install in %s", i.Dir)
+			i.notify("Waiting for another install in %s", i.Dir)
 		}
 		select {
 		case <-time.After(lockPoll):

@@ -18,22 +18,24 @@ import (
 	"github.com/browser-svc/svc/worker/internal/install"
 )
 
-// large is an archive of about a megabyte.
-func large(t *testing.T) []byte { return archive(t, program("chrome"), file("data", noise(1<<20))) }
+// largeArchive is an archive of about a megabyte.
+func largeArchive(t *testing.T) []byte {
+	return archive(t, program("chrome"), file("data", randomContent(1<<20)))
+}
 
 func sumOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-func TestADownloadThatIsCutAgainAndAgainIsTakenUp(t *testing.T) {
-	r := newRig(t)
-	content := large(t)
+func TestInstall_ResumesCutDownload(t *testing.T) {
+	r := newFixture(t)
+	content := largeArchive(t)
 	r.publish(content)
 	r.cloud.Intercept(cloudtest.CutAfter(1000), cloudtest.CutAfter(200_000), cloudtest.CutAfter(1),
 		cloudtest.AnswerWith(cloudtest.Failure(fault.Unavailable, "not now")), cloudtest.AnswerWith(cloudtest.Reset), cloudtest.CutAfter(300_000))
 	r.install(t)
-	if got := read(t, filepath.Join(r.Dir, version, "data")); got != noise(1<<20) {
+	if got := read(t, filepath.Join(r.Dir, version, "data")); got != randomContent(1<<20) {
 		t.Error("the content is not the same")
 	}
 	downloads := r.cloud.Downloads()
@@ -47,9 +49,9 @@ func TestADownloadThatIsCutAgainAndAgainIsTakenUp(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedInstallIsTakenUpByTheNext(t *testing.T) {
-	r := newRig(t)
-	r.publish(large(t))
+func TestInstall_ResumesAfterCancel(t *testing.T) {
+	r := newFixture(t)
+	r.publish(largeArchive(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	r.cloud.Intercept(cloudtest.CutAfter(500_000), cloudtest.AnswerWith(func(_ http.ResponseWriter, req *http.Request) {
 		cancel()
@@ -58,8 +60,8 @@ func TestAnInterruptedInstallIsTakenUpByTheNext(t *testing.T) {
 	if _, _, err := r.Install(ctx, version); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v", err)
 	}
-	r.assertNothing(t)
-	if parts := r.parts(t); len(parts) != 1 {
+	r.assertNotInstalled(t)
+	if parts := r.partialFiles(t); len(parts) != 1 {
 		t.Fatalf("kept %v", parts)
 	}
 	r.install(t)
@@ -69,14 +71,14 @@ func TestAnInterruptedInstallIsTakenUpByTheNext(t *testing.T) {
 	}
 }
 
-func TestAWholeDownloadIsNotAskedForAgain(t *testing.T) {
-	r := newRig(t)
-	r.publish(large(t))
+func TestInstall_ReusesCompleteDownload(t *testing.T) {
+	r := newFixture(t)
+	r.publish(largeArchive(t))
 	r.canary.err = errors.New("no luck")
 	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "does not run here: no luck") {
 		t.Fatalf("error %v", err)
 	}
-	r.assertNothing(t)
+	r.assertNotInstalled(t)
 	r.canary.err = nil
 	r.install(t)
 	if n := len(r.cloud.Downloads()); n != 1 {
@@ -84,9 +86,9 @@ func TestAWholeDownloadIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutRangesIsReadFromTheStart(t *testing.T) {
-	r := newRig(t)
-	r.publish(large(t))
+func TestInstall_RestartsWithoutRangeSupport(t *testing.T) {
+	r := newFixture(t)
+	r.publish(largeArchive(t))
 	r.cloud.Intercept(cloudtest.CutAfter(400_000), cloudtest.WithoutRanges)
 	r.install(t)
 	if n := len(r.cloud.Downloads()); n != 2 {
@@ -94,9 +96,9 @@ func TestAServerWithoutRangesIsReadFromTheStart(t *testing.T) {
 	}
 }
 
-func TestAnArchiveThatIsReplacedMeanwhileIsReadAnew(t *testing.T) {
-	r := newRig(t)
-	r.publish(large(t))
+func TestInstall_RestartsForReplacedArchive(t *testing.T) {
+	r := newFixture(t)
+	r.publish(largeArchive(t))
 	other := archive(t, program("chrome"), file("data", "another"))
 	r.cloud.Intercept(cloudtest.CutAfter(400_000), func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -111,8 +113,8 @@ func TestAnArchiveThatIsReplacedMeanwhileIsReadAnew(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotPromisedIsNotInstalled(t *testing.T) {
-	content := archive(t, program("chrome"), file("data", noise(1000)))
+func TestInstall_RefusesCatalogMismatch(t *testing.T) {
+	content := archive(t, program("chrome"), file("data", randomContent(1000)))
 	for name, test := range map[string]struct {
 		change func(*cloudapi.ChromiumRelease)
 		stand  func(http.Handler) http.Handler
@@ -137,7 +139,7 @@ func TestWhatIsNotPromisedIsNotInstalled(t *testing.T) {
 		"gone": {stand: cloudtest.AnswerWith(cloudtest.Failure(fault.NotFound, "gone")), said: "no longer in the catalog"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			system, arch := install.Platform()
 			r.cloud.Publish(version, system, arch, content, func(c *cloudapi.ChromiumRelease) {
 				if test.change != nil {
@@ -153,19 +155,19 @@ func TestWhatIsNotPromisedIsNotInstalled(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.said) {
 				t.Errorf("error %v, want one about %q", err, test.said)
 			}
-			r.assertNothing(t)
+			r.assertNotInstalled(t)
 		})
 	}
 }
 
 // noChecksum serves an archive without a word on what it is.
 func noChecksum(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(mute{w}, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(checksumStripper{w}, r) })
 }
 
-type mute struct{ http.ResponseWriter }
+type checksumStripper struct{ http.ResponseWriter }
 
-func (m mute) WriteHeader(status int) {
+func (m checksumStripper) WriteHeader(status int) {
 	m.Header().Del("ETag")
 	m.Header().Del("X-Checksum-Sha256")
 	m.ResponseWriter.WriteHeader(status)
@@ -174,20 +176,20 @@ func (m mute) WriteHeader(status int) {
 // chunked serves an archive without a word on how long it is.
 func chunked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(lengthless{w}, r)
+		next.ServeHTTP(lengthStripper{w}, r)
 		_ = http.NewResponseController(w).Flush()
 	})
 }
 
-type lengthless struct{ http.ResponseWriter }
+type lengthStripper struct{ http.ResponseWriter }
 
-func (l lengthless) WriteHeader(status int) {
+func (l lengthStripper) WriteHeader(status int) {
 	l.Header().Del("Content-Length")
 	l.ResponseWriter.WriteHeader(status)
 }
 
-func TestAMajorIsItsNewestBuildForThisMachine(t *testing.T) {
-	r := newRig(t)
+func TestInstall_ResolvesMajorToNewestBuild(t *testing.T) {
+	r := newFixture(t)
 	system, arch := install.Platform()
 	content := archive(t, program("chrome"))
 	r.cloud.Publish("152.0.1.1", system, arch, content)
@@ -213,19 +215,19 @@ func TestAMajorIsItsNewestBuildForThisMachine(t *testing.T) {
 	}
 }
 
-func TestABuildThatSaysItIsAnotherIsNotInstalled(t *testing.T) {
-	r := newRig(t)
+func TestInstall_RefusesWrongVersion(t *testing.T) {
+	r := newFixture(t)
 	r.publish(archive(t, program("chrome")))
 	r.canary.version = "152.0.1.1"
 	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "says that it is version 152.0.1.1") {
 		t.Errorf("error %v", err)
 	}
-	r.assertNothing(t)
+	r.assertNotInstalled(t)
 }
 
-func TestAFullDiskIsNoticedBeforeItIsFull(t *testing.T) {
-	r := newRig(t)
-	content := archive(t, program("chrome"), file("data", strings.Repeat("compressible", 100)+noise(1<<20)))
+func TestInstall_ChecksDiskSpaceFirst(t *testing.T) {
+	r := newFixture(t)
+	content := archive(t, program("chrome"), file("data", strings.Repeat("compressible", 100)+randomContent(1<<20)))
 	r.publish(content)
 	r.Free = func(string) (int64, error) { return 64 << 20, nil }
 	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "not enough disk space") || len(r.cloud.Downloads()) > 0 {
@@ -235,11 +237,11 @@ func TestAFullDiskIsNoticedBeforeItIsFull(t *testing.T) {
 	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "not enough disk space") || len(r.cloud.Downloads()) != 1 {
 		t.Errorf("before it is unpacked: %v, %d downloads", err, len(r.cloud.Downloads()))
 	}
-	r.assertNothing(t)
+	r.assertNotInstalled(t)
 }
 
-func TestTwoInstallsAtOnceWorkOneAfterTheOther(t *testing.T) {
-	r := newRig(t)
+func TestInstall_SerializesInstalls(t *testing.T) {
+	r := newFixture(t)
 	r.publish(archive(t, program("chrome")))
 	waiting, second := make(chan struct{}), make(chan error, 1)
 	twin := *r.Installer
@@ -268,8 +270,8 @@ func TestTwoInstallsAtOnceWorkOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestWhatACrashLeftIsRemovedByTheNextInstall(t *testing.T) {
-	r := newRig(t)
+func TestInstall_RemovesCrashLeftovers(t *testing.T) {
+	r := newFixture(t)
 	r.publish(archive(t, program("chrome")))
 	stale := filepath.Join(r.Dir, ".install", "unpack", "153.0.1.1")
 	old := filepath.Join(r.Dir, ".install", strings.Repeat("0", 64)+".part")

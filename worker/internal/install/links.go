@@ -17,12 +17,12 @@ const maxTarget = 1024
 func writeLink(ctx context.Context, root *os.Root, f *zip.File, name string) error {
 	content, err := f.Open()
 	if err != nil {
-		return refuse("%w", err)
+		return unsafeError("%w", err)
 	}
 	defer content.Close()
 	target, err := io.ReadAll(io.LimitReader(content, maxTarget+1))
 	if err != nil || len(target) > maxTarget || !filepath.IsLocal(path.Join(path.Dir(name), string(target))) || path.IsAbs(string(target)) {
-		return refuse("the link %q leads out of it", f.Name)
+		return unsafeError("the link %q leads out of it", f.Name)
 	}
 	if err := makeDirs(ctx, root, path.Dir(name)); err != nil {
 		return err

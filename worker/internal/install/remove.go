@@ -24,10 +24,10 @@ func (i *Installer) Remove(ctx context.Context, version string) (removed string,
 		return "", err
 	}
 	defer unlock()
-	if removed, err = i.choose(wanted); err != nil {
+	if removed, err = i.findInstalled(wanted); err != nil {
 		return "", err
 	}
-	from, to := i.place(removed), i.own("removed", removed)
+	from, to := i.versionDir(removed), i.workPath("removed", removed)
 	if from, err = filepath.EvalSymlinks(from); err != nil {
 		return "", err
 	}
@@ -37,21 +37,21 @@ func (i *Installer) Remove(ctx context.Context, version string) (removed string,
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return "", err
 	}
-	if runs(from) {
+	if isRunning(from) {
 		return "", fmt.Errorf("%s: %w", removed, ErrInUse)
 	}
 	if err := os.Rename(from, to); err != nil {
 		return "", fmt.Errorf("remove %s: %w", removed, err)
 	}
 	// One may have started meanwhile; from now on none does.
-	if runs(from) || runs(to) {
+	if isRunning(from) || isRunning(to) {
 		return "", errors.Join(fmt.Errorf("%s: %w", removed, ErrInUse), os.Rename(to, from))
 	}
 	return removed, os.RemoveAll(to)
 }
 
-// choose finds the one installed version that is wanted.
-func (i *Installer) choose(wanted wanted) (string, error) {
+// findInstalled finds the one installed version that is wanted.
+func (i *Installer) findInstalled(wanted versionRequest) (string, error) {
 	installed, err := i.Installed()
 	if err != nil {
 		return "", err
@@ -71,9 +71,9 @@ func (i *Installer) choose(wanted wanted) (string, error) {
 	return "", fmt.Errorf("several builds of %s are installed, name one: %s", wanted, strings.Join(fits, ", "))
 }
 
-// runs reports whether a process of this machine was started from dir, by its
+// isRunning reports whether a process of this machine was started from dir, by its
 // executable or, where that is hidden, by its command line.
-func runs(dir string) bool {
+func isRunning(dir string) bool {
 	prefix := []byte(dir + string(filepath.Separator))
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {

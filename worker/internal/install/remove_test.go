@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/install"
 )
 
-func TestABuildIsRemovedUnlessItRuns(t *testing.T) {
-	r := newRig(t)
+func TestRemove_RefusesRunningBuild(t *testing.T) {
+	r := newFixture(t)
 	sleep, err := os.ReadFile("/bin/sleep")
 	if err != nil {
 		t.Fatal(err)
@@ -43,8 +43,8 @@ func TestABuildIsRemovedUnlessItRuns(t *testing.T) {
 	}
 }
 
-func TestOneOfSeveralBuildsIsRemovedByItsFullVersionOnly(t *testing.T) {
-	r := newRig(t)
+func TestRemove_NeedsFullVersionWhenAmbiguous(t *testing.T) {
+	r := newFixture(t)
 	for _, v := range []string{"153.0.1.1", "153.0.1.2"} {
 		if err := os.MkdirAll(filepath.Join(r.Dir, v), 0o755); err != nil {
 			t.Fatal(err)

@@ -55,11 +55,11 @@ func (i *Installer) unpack(ctx context.Context, file, dir string) (executable st
 	if err != nil {
 		return "", err
 	}
-	c, err := inspect(archive.File, info.Size(), i.limits())
+	c, err := inspectEntries(archive.File, info.Size(), i.limits())
 	if err != nil {
 		return "", err
 	}
-	if err := i.room(c.bytes); err != nil {
+	if err := i.checkDiskSpace(c.bytes); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -99,20 +99,20 @@ type contents struct {
 	bytes              int64
 }
 
-func refuse(format string, args ...any) error {
+func unsafeError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrUnsafe, fmt.Errorf(format, args...))
 }
 
-func inspect(entries []*zip.File, size int64, limits Limits) (*contents, error) {
+func inspectEntries(entries []*zip.File, size int64, limits Limits) (*contents, error) {
 	if len(entries) > limits.Entries {
-		return nil, refuse("it has %d entries, more than %d", len(entries), limits.Entries)
+		return nil, unsafeError("it has %d entries, more than %d", len(entries), limits.Entries)
 	}
 	c := &contents{}
 	kinds := make(map[string]fs.FileMode, len(entries))
 	for _, f := range entries {
-		name := nameOf(f)
+		name := entryName(f)
 		if _, twice := kinds[name]; twice {
-			return nil, refuse("%q is in it twice", f.Name)
+			return nil, unsafeError("%q is in it twice", f.Name)
 		}
 		kinds[name] = f.Mode().Type()
 		if err := c.add(f, limits); err != nil {
@@ -120,7 +120,7 @@ func inspect(entries []*zip.File, size int64, limits Limits) (*contents, error) 
 		}
 	}
 	if c.bytes/limits.Ratio > size {
-		return nil, refuse("its %d bytes would become %d", size, c.bytes)
+		return nil, unsafeError("its %d bytes would become %d", size, c.bytes)
 	}
 	if err := checkDirs(kinds, limits); err != nil {
 		return nil, err
@@ -128,19 +128,19 @@ func inspect(entries []*zip.File, size int64, limits Limits) (*contents, error) 
 	return c, c.findExecutable()
 }
 
-func nameOf(f *zip.File) string { return strings.TrimSuffix(f.Name, "/") }
+func entryName(f *zip.File) string { return strings.TrimSuffix(f.Name, "/") }
 
 // add checks one entry by itself.
 func (c *contents) add(f *zip.File, limits Limits) error {
-	name := nameOf(f)
+	name := entryName(f)
 	if strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(name) || !fs.ValidPath(name) {
-		return refuse("%q is not a path inside of it", f.Name)
+		return unsafeError("%q is not a path inside of it", f.Name)
 	}
 	if len(name) > maxName || strings.Count(name, "/") > maxNesting {
-		return refuse("%.100q... is too long a path", f.Name)
+		return unsafeError("%.100q... is too long a path", f.Name)
 	}
 	if isHardLink(f) {
-		return refuse("%q is a hard link", f.Name)
+		return unsafeError("%q is a hard link", f.Name)
 	}
 	switch f.Mode().Type() {
 	case fs.ModeDir:
@@ -150,13 +150,13 @@ func (c *contents) add(f *zip.File, limits Limits) error {
 	case 0:
 		c.files = append(c.files, f)
 		if f.UncompressedSize64 > uint64(limits.Bytes) {
-			return refuse("%q has %d bytes", f.Name, f.UncompressedSize64)
+			return unsafeError("%q has %d bytes", f.Name, f.UncompressedSize64)
 		}
 		if c.bytes += int64(f.UncompressedSize64); c.bytes > limits.Bytes {
-			return refuse("it has more than %d bytes", limits.Bytes)
+			return unsafeError("it has more than %d bytes", limits.Bytes)
 		}
 	default:
-		return refuse("%q is no file, directory or link", f.Name)
+		return unsafeError("%q is no file, directory or link", f.Name)
 	}
 	return nil
 }
@@ -184,17 +184,17 @@ func (c *contents) findExecutable() error {
 	}
 	switch len(found) {
 	case 0:
-		return refuse("there is no browser in it: no file called %s, at most two directories deep", strings.Join(executables, ", "))
+		return unsafeError("there is no browser in it: no file called %s, at most two directories deep", strings.Join(executables, ", "))
 	case 1:
 		c.root, c.executable = path.Split(found[0])
 		return nil
 	}
-	return refuse("there is more than one browser in it: %s", strings.Join(found, ", "))
+	return unsafeError("there is more than one browser in it: %s", strings.Join(found, ", "))
 }
 
 // below is the entry's name below the root; false when it lies elsewhere.
 func (c *contents) below(f *zip.File) (name string, ok bool) {
-	name, ok = strings.CutPrefix(nameOf(f), c.root)
+	name, ok = strings.CutPrefix(entryName(f), c.root)
 	return name, ok && name != ""
 }
 
@@ -227,7 +227,7 @@ func (c *contents) write(ctx context.Context, root *os.Root) error {
 	for _, f := range c.links {
 		if name, ok := c.below(f); ok {
 			if _, err := root.Stat(name); err != nil {
-				return refuse("the link %q leads nowhere inside of it", f.Name)
+				return unsafeError("the link %q leads nowhere inside of it", f.Name)
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func (c *contents) writeFile(ctx context.Context, root *os.Root, f *zip.File, na
 	}
 	content, err := f.Open()
 	if err != nil {
-		return refuse("%w", err)
+		return unsafeError("%w", err)
 	}
 	defer content.Close()
 	mode := fs.FileMode(0o644)
@@ -252,21 +252,21 @@ func (c *contents) writeFile(ctx context.Context, root *os.Root, f *zip.File, na
 		return err
 	}
 	// One byte more than announced is enough to know.
-	written, err := io.Copy(file, &bounded{ctx, io.LimitReader(content, int64(f.UncompressedSize64)+1)})
+	written, err := io.Copy(file, &contextReader{ctx, io.LimitReader(content, int64(f.UncompressedSize64)+1)})
 	err = errors.Join(err, file.Chmod(mode), file.Close())
 	if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrChecksum) || uint64(written) > f.UncompressedSize64 {
-		return refuse("its content is not what the archive says")
+		return unsafeError("its content is not what the archive says")
 	}
 	return err
 }
 
-// bounded reads until its context ends.
-type bounded struct {
+// contextReader reads until its context ends.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *contextReader) Read(p []byte) (int, error) {
 	if err := b.ctx.Err(); err != nil {
 		return 0, err
 	}

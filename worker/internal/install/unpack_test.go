@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/install"
 )
 
-func TestHostileArchivesAreRefused(t *testing.T) {
+func TestUnpack_RefusesHostileArchives(t *testing.T) {
 	browser := program("b/chrome")
 	hardLink := append([]byte{0x0d, 0x00, 24, 0}, make([]byte, 12)...)
 	hardLink = append(hardLink, "/etc/passwd."...)
@@ -52,19 +52,19 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"the same name twice":              {entries: []entry{browser, file("b/a", "1"), file("b/a", "2")}, reason: "twice"},
 		"a directory called like a file":   {entries: []entry{browser, file("b/a", "1"), {name: "b/a/", mode: fs.ModeDir | 0o755}}, reason: "twice"},
 		"bomb by ratio":                    {entries: []entry{browser, file("b/zeros", strings.Repeat("\x00", 10<<20))}, reason: "would become"},
-		"bomb by size":                     {entries: []entry{browser, file("b/a", noise(1<<20)), file("b/c", noise(1<<20))}, limits: install.Limits{Bytes: 3 << 19}, reason: "more than 1572864 bytes"},
+		"bomb by size":                     {entries: []entry{browser, file("b/a", randomContent(1<<20)), file("b/c", randomContent(1<<20))}, limits: install.Limits{Bytes: 3 << 19}, reason: "more than 1572864 bytes"},
 		"bomb by count":                    {entries: many, limits: install.Limits{Entries: 100}, reason: "more than 100"},
 		"bomb by depth":                    {entries: []entry{browser, file("b/"+strings.Repeat("d/", 100)+"x", "")}, reason: "too long a path"},
 		"bomb by long names":               {entries: []entry{browser, file("b/"+strings.Repeat("d", 5000), "")}, reason: "too long a path"},
-		"bomb by directories":              {entries: nested(browser, 10), limits: install.Limits{Entries: 100}, reason: "more than 100 entries, with the directories"},
-		"a size that is not the content's": {raw: lying(t, browser, "b/lie", noise(4096), 100), reason: "not what the archive says"},
-		"bomb by one content for many":     {raw: overlapping(t, browser, 300), reason: "would become"},
+		"bomb by directories":              {entries: nestedEntries(browser, 10), limits: install.Limits{Entries: 100}, reason: "more than 100 entries, with the directories"},
+		"a size that is not the content's": {raw: archiveWithWrongSize(t, browser, "b/lie", randomContent(4096), 100), reason: "not what the archive says"},
+		"bomb by one content for many":     {raw: archiveWithSharedContent(t, browser, 300), reason: "would become"},
 		"no browser":                       {entries: []entry{file("readme", "x")}, reason: "there is no browser"},
 		"a browser too deep":               {entries: []entry{program("a/b/c/chrome")}, reason: "there is no browser"},
 		"two browsers":                     {entries: []entry{browser, program("c/chrome")}, reason: "more than one browser"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			r.Limits = test.limits
 			if test.raw == nil {
 				test.raw = archive(t, test.entries...)
@@ -77,7 +77,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 			if len(r.canary.tried) > 0 {
 				t.Error("it was tried")
 			}
-			r.assertNothing(t)
+			r.assertNotInstalled(t)
 			if _, err := os.Lstat("/tmp/evil"); err == nil {
 				t.Error("/tmp/evil was written")
 			}
@@ -85,8 +85,8 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 	}
 }
 
-// nested are few entries that lie in many directories, none of which is one.
-func nested(first entry, files int) []entry {
+// nestedEntries are few entries that lie in many directories, none of which is one.
+func nestedEntries(first entry, files int) []entry {
 	entries := []entry{first}
 	for i := range files {
 		entries = append(entries, file(fmt.Sprintf("b/%d/%sx", i, strings.Repeat("d/", 10)), ""))
@@ -94,9 +94,9 @@ func nested(first entry, files int) []entry {
 	return entries
 }
 
-// lying is an archive whose directory and header both announce size bytes for a
+// archiveWithWrongSize is an archive whose directory and header both announce size bytes for a
 // stored entry that has more.
-func lying(t *testing.T, first entry, name, content string, size uint64) []byte {
+func archiveWithWrongSize(t *testing.T, first entry, name, content string, size uint64) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
@@ -135,10 +135,10 @@ func lying(t *testing.T, first entry, name, content string, size uint64) []byte 
 	return out.Bytes()
 }
 
-// overlapping is an archive whose directory lists one content under many names.
-func overlapping(t *testing.T, first entry, times int) []byte {
+// archiveWithSharedContent is an archive whose directory lists one content under many names.
+func archiveWithSharedContent(t *testing.T, first entry, times int) []byte {
 	t.Helper()
-	raw := archive(t, first, file("b/0000", noise(64<<10)))
+	raw := archive(t, first, file("b/0000", randomContent(64<<10)))
 	end := bytes.LastIndex(raw, []byte("PK\x05\x06"))
 	start := int(raw[end+16]) | int(raw[end+17])<<8 | int(raw[end+18])<<16
 	directory := raw[start:end]
@@ -162,8 +162,8 @@ func overlapping(t *testing.T, first entry, times int) []byte {
 	return append(out, tail...)
 }
 
-func TestABuildIsUnpackedAsItsPlaceNeedsIt(t *testing.T) {
-	r := newRig(t)
+func TestUnpack_SetsLayoutAndModes(t *testing.T) {
+	r := newFixture(t)
 	r.publish(archive(t,
 		entry{name: "top/", mode: fs.ModeDir | 0o700},
 		file("top/LICENSE", "outside of the browser"),
@@ -199,7 +199,7 @@ func TestABuildIsUnpackedAsItsPlaceNeedsIt(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(place, "LICENSE")); err == nil {
 		t.Error("what lies outside of the browser was unpacked")
 	}
-	if left := r.parts(t); len(left) > 0 {
+	if left := r.partialFiles(t); len(left) > 0 {
 		t.Errorf("downloads are left: %v", left)
 	}
 }

@@ -13,34 +13,34 @@ var (
 	checksum     = lazy.Regexp(`^[0-9a-f]{64}$`)
 )
 
-// wanted is what a person asked for.
-type wanted struct {
+// versionRequest is what a person asked for.
+type versionRequest struct {
 	major int
 	full  string // empty for any of that major
 }
 
-func (w wanted) String() string {
+func (w versionRequest) String() string {
 	if w.full != "" {
 		return w.full
 	}
 	return strconv.Itoa(w.major)
 }
 
-func parseVersion(text string) (wanted, error) {
+func parseVersion(text string) (versionRequest, error) {
 	if fullVersion().MatchString(text) {
 		var major int
 		_, err := fmt.Sscanf(text, "%d.", &major)
-		return wanted{major: major, full: text}, err
+		return versionRequest{major: major, full: text}, err
 	}
 	if !majorVersion().MatchString(text) {
-		return wanted{}, fmt.Errorf("%q is no version: it must be a major such as 153, or all four numbers", text)
+		return versionRequest{}, fmt.Errorf("%q is no version: it must be a major such as 153, or all four numbers", text)
 	}
 	major, err := strconv.Atoi(text)
-	return wanted{major: major}, err
+	return versionRequest{major: major}, err
 }
 
-// check makes sure that what the catalog says can be used in paths.
-func (r Release) check() error {
+// validate makes sure that what the catalog says can be used in paths.
+func (r Release) validate() error {
 	if !fullVersion().MatchString(r.Version) || !checksum().MatchString(r.SHA256) || r.SizeBytes <= 0 {
 		return fmt.Errorf("the catalog's entry for %q was not understood", r.Version)
 	}

@@ -12,29 +12,29 @@ import (
 )
 
 func newBrowser(done <-chan struct{}) Browser {
-	return Browser{Socket: &ws.Raw{Conn: deaf{}}, Done: done, Watch: func(net.Conn) func() { return func() {} }}
+	return Browser{Socket: &ws.Raw{Conn: closedConn{}}, Done: done, Watch: func(net.Conn) func() { return func() {} }}
 }
 
-// deaf is a connection that has ended.
-type deaf struct{ net.Conn }
+// closedConn is a connection that has ended.
+type closedConn struct{ net.Conn }
 
-func (deaf) Read([]byte) (int, error)         { return 0, net.ErrClosed }
-func (deaf) Write([]byte) (int, error)        { return 0, net.ErrClosed }
-func (deaf) Close() error                     { return nil }
-func (deaf) SetDeadline(time.Time) error      { return nil }
-func (deaf) SetReadDeadline(time.Time) error  { return nil }
-func (deaf) SetWriteDeadline(time.Time) error { return nil }
+func (closedConn) Read([]byte) (int, error)         { return 0, net.ErrClosed }
+func (closedConn) Write([]byte) (int, error)        { return 0, net.ErrClosed }
+func (closedConn) Close() error                     { return nil }
+func (closedConn) SetDeadline(time.Time) error      { return nil }
+func (closedConn) SetReadDeadline(time.Time) error  { return nil }
+func (closedConn) SetWriteDeadline(time.Time) error { return nil }
 
-func TestTheClientsOfALaunchShareTheBound(t *testing.T) {
+func TestConnections_ShareBufferLimit(t *testing.T) {
 	const bound = 1 << 20
-	cs := New(Options{Patience: time.Hour, Buffer: bound})
-	conns := make([]*Conn, perLaunch)
+	cs := New(Options{ResumeTimeout: time.Hour, Buffer: bound})
+	conns := make([]*Conn, maxPerLaunch)
 	open := func(launch string) *Conn {
 		c, isNew, err := cs.Open(Key{launch, "/p", fmt.Sprint(len(cs.conns))}, newBrowser(nil))
 		if err != nil || !isNew {
 			t.Fatal(isNew, err)
 		}
-		t.Cleanup(func() { c.end(nil, byeShutdown) })
+		t.Cleanup(func() { c.close(nil, closeShutdown) })
 		return c
 	}
 	for i := range conns {
@@ -43,13 +43,13 @@ func TestTheClientsOfALaunchShareTheBound(t *testing.T) {
 	other := open("other")
 	const size = bound / 40
 	keep := func(c *Conn) {
-		s := &socket{conn: c, raw: &ws.Raw{Conn: silent{}}}
-		if g := c.attach(s, c.kept.last()); g != nil {
+		s := &socket{conn: c, raw: &ws.Raw{Conn: nopConn{}}}
+		if g := c.attach(s, c.buffer.last()); g != nil {
 			t.Fatal(*g)
 		}
 		for range 60 { // what its client reads, and does not acknowledge
-			c.keep(bytes.Repeat([]byte("x"), size))
-			c.given(s, c.kept.last())
+			c.bufferMessage(bytes.Repeat([]byte("x"), size))
+			c.markSent(s, c.buffer.last())
 		}
 	}
 	for _, c := range conns {
@@ -58,20 +58,20 @@ func TestTheClientsOfALaunchShareTheBound(t *testing.T) {
 	keep(other)
 	kept := 0
 	for _, c := range conns {
-		if kept += c.kept.bytes; c.hasEnded() || c.kept.last() != 60 {
-			t.Errorf("%d messages passed, ended: %v", c.kept.last(), c.hasEnded())
+		if kept += c.buffer.bytes; c.hasEnded() || c.buffer.last() != 60 {
+			t.Errorf("%d messages passed, ended: %v", c.buffer.last(), c.hasEnded())
 		}
 	}
-	if most := bound + perLaunch*(size+overhead); kept > most { // each may have one
+	if most := bound + maxPerLaunch*(size+overhead); kept > most { // each may have one
 		t.Errorf("%d bytes are kept for a launch, want %d at the most", kept, most)
 	}
-	if other.kept.bytes < bound/2 {
-		t.Errorf("%d bytes are kept for another", other.kept.bytes)
+	if other.buffer.bytes < bound/2 {
+		t.Errorf("%d bytes are kept for another", other.buffer.bytes)
 	}
 }
 
-func TestWhatIsRememberedOfALaunchIsBounded(t *testing.T) {
-	cs := New(Options{Patience: time.Hour, Buffer: 1 << 20})
+func TestConnections_RememberBoundedNumber(t *testing.T) {
+	cs := New(Options{ResumeTimeout: time.Hour, Buffer: 1 << 20})
 	done := make(chan struct{})
 	live := func(client int, status uint16) {
 		key := Key{"launch", "/p", fmt.Sprint(client)}
@@ -79,17 +79,17 @@ func TestWhatIsRememberedOfALaunchIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.end(nil, goodbye{status, ""})
+		c.close(nil, closeReason{status, ""})
 		cs.Run(t.Context(), key, c)
 	}
-	for i := range 3 * mostRemembered {
+	for i := range 3 * maxRemembered {
 		live(i, Expired)
 	}
-	live(3*mostRemembered-1, TakenOver) // once more
-	if len(cs.conns) != mostRemembered-1 && len(cs.conns) != mostRemembered {
+	live(3*maxRemembered-1, TakenOver) // once more
+	if len(cs.conns) != maxRemembered-1 && len(cs.conns) != maxRemembered {
 		t.Errorf("%d connections are remembered", len(cs.conns))
 	}
-	if c := cs.Find(Key{"launch", "/p", fmt.Sprint(3*mostRemembered - 1)}, 1); c == nil || c.bye.status != TakenOver {
+	if c := cs.Find(Key{"launch", "/p", fmt.Sprint(3*maxRemembered - 1)}, 1); c == nil || c.reason.status != TakenOver {
 		t.Error("it is not known how the last one ended")
 	}
 	close(done)

@@ -12,9 +12,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// lastWords is how long what was said may take to reach the other side when the
+// drainTimeout is how long what was said may take to reach the other side when the
 // connection, or the browser, has ended.
-const lastWords = 3 * time.Second
+const drainTimeout = 3 * time.Second
 
 // run moves messages until the connection has ended and the browser's socket is
 // closed.
@@ -22,80 +22,80 @@ func (c *Conn) run(ctx context.Context) {
 	socket := c.browser.Socket.Conn
 	defer func() { _ = socket.Close() }()
 	defer context.AfterFunc(ctx, func() {
-		c.end(nil, byeShutdown)
+		c.close(nil, closeShutdown)
 		_ = socket.Close()
 	})()
 	var pumps sync.WaitGroup
 	defer pumps.Wait()
-	pumps.Go(c.toBrowser)
-	pumps.Go(c.fromBrowser)
+	pumps.Go(c.writeBrowser)
+	pumps.Go(c.readBrowser)
 	select {
 	case <-c.ended:
 	case <-c.browser.Done:
-		c.hurry()
+		c.closeAfterDelivery()
 		<-c.ended
 	}
-	_ = socket.SetDeadline(time.Now().Add(lastWords))
+	_ = socket.SetDeadline(time.Now().Add(drainTimeout))
 }
 
-// hurry ends the connection of a browser that has ended as soon as its client
+// closeAfterDelivery ends the connection of a browser that has ended as soon as its client
 // has heard everything or is away.
-func (c *Conn) hurry() {
+func (c *Conn) closeAfterDelivery() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.patience = 0
+	c.resumeTimeout = 0
 	if c.socket == nil {
-		c.finish(byeBrowser)
+		c.closeLocked(closeBrowserGone)
 		return
 	}
-	time.AfterFunc(lastWords, func() { c.end(nil, byeBrowser) })
+	time.AfterFunc(drainTimeout, func() { c.close(nil, closeBrowserGone) })
 }
 
-// fromBrowser keeps what the browser says until its socket ends.
-func (c *Conn) fromBrowser() {
+// readBrowser keeps what the browser says until its socket ends.
+func (c *Conn) readBrowser() {
 	from := c.browser.Socket
 	frames := wsframe.NewReader(io.MultiReader(bytes.NewReader(from.Early), from.Conn), false, c.limit)
 	for {
 		m, err := frames.Next()
 		switch {
 		case errors.Is(err, wsframe.ErrTooBig):
-			c.end(nil, byeOver)
+			c.close(nil, closeOverBound)
 			return
 		case err != nil:
-			c.hear(byeBrowser)
+			c.setBrowserClose(closeBrowserGone)
 			return
 		case m.Opcode == wsframe.Close:
-			c.hear(goodbyeOf(m))
+			c.setBrowserClose(readCloseReason(m))
 			return
 		case m.Opcode == wsframe.Ping:
 			c.pong(m)
 		case !m.Control():
-			c.keep(m.Raw)
+			c.bufferMessage(m.Raw)
 		}
 	}
 }
 
-// hear notes the browser's own goodbye, which comes after all that it said.
-func (c *Conn) hear(g goodbye) {
+// setBrowserClose notes the browser's own goodbye, which comes after all that it said.
+func (c *Conn) setBrowserClose(g closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last == nil {
-		c.last = &g
+	if c.browserClose == nil {
+		c.browserClose = &g
 		c.changed.Broadcast()
 	}
 }
 
-// toBrowser gives the browser what the client says, and a goodbye after it.
-func (c *Conn) toBrowser() {
+// writeBrowser gives the browser what the client says, and a goodbye after it.
+func (c *Conn) writeBrowser() {
 	to := c.browser.Socket.Conn
 	for {
-		frames, size := c.outgoing()
+		frames, size := c.nextOutgoing()
 		if size == 0 {
 			_, _ = to.Write(wsframe.FromClient(wsframe.Close, wsframe.ClosePayload(wsframe.Normal, "")))
 			return
 		}
 		if _, err := frames.WriteTo(to); err != nil {
-			c.hear(byeBrowser) // its other direction ends, too
+			c.setBrowserClose(closeBrowserGone) // its other direction ends, too
 			return
 		}
 		c.mu.Lock()
@@ -105,12 +105,12 @@ func (c *Conn) toBrowser() {
 	}
 }
 
-// outgoing waits for something to give the browser; there is nothing more when
+// nextOutgoing waits for something to give the browser; there is nothing more when
 // the connection has ended.
-func (c *Conn) outgoing() (frames net.Buffers, size int) {
+func (c *Conn) nextOutgoing() (frames net.Buffers, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.queue) == 0 && c.bye == nil && c.last == nil {
+	for len(c.queue) == 0 && c.reason == nil && c.browserClose == nil {
 		c.changed.Wait()
 	}
 	frames, c.queue = c.queue, nil

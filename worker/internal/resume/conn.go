@@ -13,147 +13,147 @@ const (
 	// single message is bigger.
 	maxQueued = 1 << 20
 
-	opening = 10 * time.Second // for the handshake of a connection's first socket
+	openTimeout = 10 * time.Second // for the handshake of a connection's first socket
 )
 
 // Conn is one CDP connection, with a client's socket or waiting for the next.
 type Conn struct {
-	browser  Browser
-	patience time.Duration
-	limit    int // of a message, in bytes
+	browser       Browser
+	resumeTimeout time.Duration
+	limit         int // of a message, in bytes
 
 	ended chan struct{} // closed with bye
 
-	mu       sync.Mutex
-	changed  *sync.Cond
-	kept     ring     // what the browser said
-	sent     int64    // the number of the last message that the socket, or the last one, was given whole
-	unsent   int      // bytes of the kept messages after it
-	received int64    // how many messages of the client's the browser gets
-	queue    [][]byte // those that are on their way to it
-	queued   int      // bytes of them
-	socket   *socket  // nil while the client is away
-	leave    func()   // ends the counting of the client
-	away     *time.Timer
-	last     *goodbye // the browser's; its socket has ended, what it said before may wait
-	bye      *goodbye // why everything has ended
+	mu           sync.Mutex
+	changed      *sync.Cond
+	buffer       ring     // what the browser said
+	sent         int64    // the number of the last message that the socket, or the last one, was given whole
+	unsent       int      // bytes of the kept messages after it
+	received     int64    // how many messages of the client's the browser gets
+	queue        [][]byte // those that are on their way to it
+	queued       int      // bytes of them
+	socket       *socket  // nil while the client is away
+	stopWatch    func()   // ends the counting of the client
+	resumeTimer  *time.Timer
+	browserClose *closeReason // the browser's; its socket has ended, what it said before may wait
+	reason       *closeReason // why everything has ended
 }
 
 // newConn returns a connection whose client is not there yet. kept counts what
 // the connections of its launch keep, in bytes.
 func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
-	c := &Conn{browser: b, patience: o.Patience, limit: o.Buffer - overhead, kept: ring{most: o.Buffer, together: kept}, ended: make(chan struct{})}
+	c := &Conn{browser: b, resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: kept}, ended: make(chan struct{})}
 	c.changed = sync.NewCond(&c.mu)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leave = func() {}
-	c.wait(opening)
+	c.stopWatch = func() {}
+	c.startResumeTimer(openTimeout)
 	return c
 }
 
-// wait begins a client's absence, which lasts so long at most. The caller holds
+// startResumeTimer begins a client's absence, which lasts so long at most. The caller holds
 // the lock, here and wherever a function says that it is called.
-func (c *Conn) wait(patience time.Duration) {
-	c.count(nil)
+func (c *Conn) startResumeTimer(patience time.Duration) {
+	c.watchClient(nil)
 	var timer *time.Timer
 	timer = time.AfterFunc(patience, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.away == timer {
-			c.finish(byeExpired)
+		if c.resumeTimer == timer {
+			c.closeLocked(closeExpired)
 		}
 	})
-	c.away = timer
+	c.resumeTimer = timer
 }
 
-// count counts another client, as one and the same; called.
-func (c *Conn) count(s *socket) {
-	before := c.leave
+// watchClient counts another client, as one and the same; called.
+func (c *Conn) watchClient(s *socket) {
+	before := c.stopWatch
 	if s == nil {
-		c.leave = c.browser.Watch(nil)
+		c.stopWatch = c.browser.Watch(nil)
 	} else {
-		c.leave = c.browser.Watch(s.raw.Conn)
+		c.stopWatch = c.browser.Watch(s.raw.Conn)
 	}
 	before()
 }
 
 // attach gives the connection to a client that has received so many messages.
 // It returns what to tell one that can't have it.
-func (c *Conn) attach(s *socket, received int64) *goodbye {
+func (c *Conn) attach(s *socket, received int64) *closeReason {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.bye != nil && c.bye.status >= TakenOver:
-		return c.bye
-	case c.bye != nil:
-		return &byeNothing
-	case received > c.kept.last():
-		return &byeAhead
-	case received < c.kept.dropped:
-		c.finish(byeOver)
-		return &byeOver
+	case c.reason != nil && c.reason.status >= TakenOver:
+		return c.reason
+	case c.reason != nil:
+		return &closeNothing
+	case received > c.buffer.last():
+		return &closeAhead
+	case received < c.buffer.dropped:
+		c.closeLocked(closeOverBound)
+		return &closeOverBound
 	}
 	if c.socket != nil {
-		c.socket.dismiss(byeTaken)
+		c.socket.closeWith(closeTakenOver)
 	}
-	if c.away != nil {
-		c.away.Stop()
-		c.away = nil
+	if c.resumeTimer != nil {
+		c.resumeTimer.Stop()
+		c.resumeTimer = nil
 	}
-	c.count(s)
+	c.watchClient(s)
 	c.socket, c.sent = s, received
-	c.kept.drop(received)
-	c.unsent = c.kept.bytes
-	s.greeting = counts(resumedMethod, c.received, c.kept.last())
+	c.buffer.drop(received)
+	c.unsent = c.buffer.bytes
+	s.greeting = countsMessage(resumedMethod, c.received, c.buffer.last())
 	c.changed.Broadcast()
 	return nil
 }
 
 // detach parts with a socket, which was cut off or, with a goodbye, gave up.
-func (c *Conn) detach(s *socket, g *goodbye) {
+func (c *Conn) detach(s *socket, g *closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g != nil {
-		s.dismiss(*g)
+		s.closeWith(*g)
 	} else { // nobody hears a goodbye, nor the rest
 		_ = s.raw.Conn.SetDeadline(time.Now())
 	}
-	s.gone = s.gone || g == nil
+	s.disconnected = s.disconnected || g == nil
 	c.changed.Broadcast()
 	if c.socket != s {
 		return
 	}
 	c.socket = nil
-	c.wait(c.patience)
+	c.startResumeTimer(c.resumeTimeout)
 }
 
-// end ends everything with a goodbye, unless the socket it comes from is not the
+// close ends everything with a goodbye, unless the socket it comes from is not the
 // connection's any more. With nil it comes from elsewhere.
-func (c *Conn) end(from *socket, g goodbye) {
+func (c *Conn) close(from *socket, g closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if from == nil || c.socket == from {
-		c.finish(g)
+		c.closeLocked(g)
 	}
 }
 
-// finish ends everything; called.
-func (c *Conn) finish(g goodbye) {
-	if c.bye != nil {
+// closeLocked ends everything; called.
+func (c *Conn) closeLocked(g closeReason) {
+	if c.reason != nil {
 		return
 	}
-	c.bye = &g
+	c.reason = &g
 	close(c.ended)
 	if c.socket != nil {
-		c.socket.dismiss(g)
+		c.socket.closeWith(g)
 		c.socket = nil
 	}
-	if c.away != nil {
-		c.away.Stop()
-		c.away = nil
+	if c.resumeTimer != nil {
+		c.resumeTimer.Stop()
+		c.resumeTimer = nil
 	}
-	c.leave()
-	c.kept.drop(c.kept.last())
+	c.stopWatch()
+	c.buffer.drop(c.buffer.last())
 	c.changed.Broadcast()
 }
 
@@ -166,31 +166,31 @@ func (c *Conn) hasEnded() bool {
 	}
 }
 
-// yields ends a connection whose client has received something, as the same
+// closeIfUsed ends a connection whose client has received something, as the same
 // client would not begin again. It reports whether nothing is left to resume.
-func (c *Conn) yields() bool {
+func (c *Conn) closeIfUsed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kept.dropped > 0 {
-		c.finish(byeTaken)
+	if c.buffer.dropped > 0 {
+		c.closeLocked(closeTakenOver)
 	}
-	return c.bye != nil
+	return c.reason != nil
 }
 
-// keep keeps a message of the browser's. While there is no room the browser
+// bufferMessage keeps a message of the browser's. While there is no room the browser
 // waits for its client; without one everything ends.
-func (c *Conn) keep(message []byte) {
+func (c *Conn) bufferMessage(message []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.bye == nil && (c.isBehind(len(message)) || !c.kept.fits(len(message), c.sent)) {
+	for c.reason == nil && (c.isBehind(len(message)) || !c.buffer.fits(len(message), c.sent)) {
 		if c.socket == nil {
-			c.finish(byeOver)
+			c.closeLocked(closeOverBound)
 			return
 		}
 		c.changed.Wait()
 	}
-	if c.bye == nil {
-		c.kept.add(message)
+	if c.reason == nil {
+		c.buffer.add(message)
 		c.unsent += len(message) + overhead
 		c.changed.Broadcast()
 	}
@@ -200,17 +200,17 @@ func (c *Conn) keep(message []byte) {
 // one more message of that size is kept: half of the bound is left to messages
 // that it was given and that the network may lose; called.
 func (c *Conn) isBehind(size int) bool {
-	return c.socket != nil && c.unsent > 0 && c.unsent+size > c.kept.most/2
+	return c.socket != nil && c.unsent > 0 && c.unsent+size > c.buffer.maxBytes/2
 }
 
-// take takes a message of the client's, if this is its socket still.
-func (c *Conn) take(s *socket, message []byte) {
+// addBytes takes a message of the client's, if this is its socket still.
+func (c *Conn) queueClientMessage(s *socket, message []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.socket == s && c.last == nil && c.queued > 0 && c.queued+len(message) > maxQueued {
+	for c.socket == s && c.browserClose == nil && c.queued > 0 && c.queued+len(message) > maxQueued {
 		c.changed.Wait()
 	}
-	if c.socket != s || c.last != nil {
+	if c.socket != s || c.browserClose != nil {
 		return
 	}
 	c.received++
@@ -238,7 +238,7 @@ func (c *Conn) acknowledge(s *socket, seq int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.socket == s {
-		c.kept.drop(min(seq, c.sent))
+		c.buffer.drop(min(seq, c.sent))
 		s.acked = true
 		c.changed.Broadcast()
 	}

@@ -70,17 +70,17 @@ func FuzzCounters(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		const bound = 8 << 10
 		watched := 0
-		c := newConn(Browser{Watch: func(net.Conn) func() { watched++; return func() { watched-- } }}, Options{Patience: time.Hour, Buffer: bound}, new(atomic.Int64))
-		defer c.end(nil, byeShutdown)
+		c := newConn(Browser{Watch: func(net.Conn) func() { watched++; return func() { watched-- } }}, Options{ResumeTimeout: time.Hour, Buffer: bound}, new(atomic.Int64))
+		defer c.close(nil, closeShutdown)
 		m := &model{t: t, conn: c}
 		for len(script) >= 2 && !c.hasEnded() {
 			m.step(script[0]%5, int64(script[1]))
 			script = script[2:]
-			if c.kept.bytes > bound || c.kept.dropped > c.sent && c.socket != nil || c.unsent < 0 || c.kept.last() != int64(len(m.said)) && !c.hasEnded() {
-				t.Fatalf("%d bytes are kept, %d to %d; %d sent, %d bytes not", c.kept.bytes, c.kept.dropped, c.kept.last(), c.sent, c.unsent)
+			if c.buffer.bytes > bound || c.buffer.dropped > c.sent && c.socket != nil || c.unsent < 0 || c.buffer.last() != int64(len(m.said)) && !c.hasEnded() {
+				t.Fatalf("%d bytes are kept, %d to %d; %d sent, %d bytes not", c.buffer.bytes, c.buffer.dropped, c.buffer.last(), c.sent, c.unsent)
 			}
 		}
-		if c.end(nil, byeShutdown); watched != 0 {
+		if c.close(nil, closeShutdown); watched != 0 {
 			t.Errorf("%d clients are counted after the end", watched)
 		}
 	})
@@ -100,13 +100,13 @@ func (m *model) step(kind byte, n int64) {
 	switch kind {
 	case 0: // the browser speaks
 		message := bytes.Repeat([]byte{byte(len(m.said))}, int(n)*8)
-		if c.socket != nil && (c.isBehind(len(message)) || !c.kept.fits(len(message), c.sent)) {
+		if c.socket != nil && (c.isBehind(len(message)) || !c.buffer.fits(len(message), c.sent)) {
 			return // it would wait
 		}
-		if c.keep(message); !c.hasEnded() {
+		if c.bufferMessage(message); !c.hasEnded() {
 			m.said = append(m.said, message)
-		} else if c.bye.status != OverBound {
-			m.t.Errorf("ended by what the browser said: %v", *c.bye)
+		} else if c.reason.status != OverBound {
+			m.t.Errorf("ended by what the browser said: %v", *c.reason)
 		}
 	case 1: // a socket comes and says how far its client is: as far as it was, or anything
 		received := m.got
@@ -131,8 +131,8 @@ func (m *model) step(kind byte, n int64) {
 }
 
 func (m *model) attach(received int64) {
-	c, dropped, last := m.conn, m.conn.kept.dropped, m.conn.kept.last()
-	s := &socket{conn: c, raw: &ws.Raw{Conn: silent{}}}
+	c, dropped, last := m.conn, m.conn.buffer.dropped, m.conn.buffer.last()
+	s := &socket{conn: c, raw: &ws.Raw{Conn: nopConn{}}}
 	g := c.attach(s, received)
 	switch {
 	case received > last:
@@ -152,7 +152,7 @@ func (m *model) attach(received int64) {
 
 func (m *model) receive(n int64) {
 	c := m.conn
-	if m.socket == nil || m.socket.gone || m.socket.bye != nil || m.socket.greeting == nil && !m.socket.acked && c.sent == c.kept.last() {
+	if m.socket == nil || m.socket.disconnected || m.socket.reason != nil || m.socket.greeting == nil && !m.socket.acked && c.sent == c.buffer.last() {
 		return // it would wait
 	}
 	greeted, acked := m.socket.greeting != nil, m.socket.acked
@@ -176,11 +176,11 @@ func (m *model) receive(n int64) {
 		m.socket, m.got = nil, whole
 		return
 	}
-	c.given(m.socket, upTo)
+	c.markSent(m.socket, upTo)
 	m.got = upTo
 }
 
-// silent is a connection that nobody listens to.
-type silent struct{ net.Conn }
+// nopConn is a connection that nobody listens to.
+type nopConn struct{ net.Conn }
 
-func (silent) SetDeadline(time.Time) error { return nil }
+func (nopConn) SetDeadline(time.Time) error { return nil }

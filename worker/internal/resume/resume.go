@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// perLaunch is how many connections of one launch are kept at a time.
-	perLaunch = 16
+	// maxPerLaunch is how many connections of one launch are kept at a time.
+	maxPerLaunch = 16
 
-	// remembered is for how long it is known why a connection ended, of the last
+	// rememberFor is for how long it is known why a connection ended, of the last
 	// so many of a launch.
-	remembered     = 10 * time.Minute
-	mostRemembered = 64
+	rememberFor   = 10 * time.Minute
+	maxRemembered = 64
 )
 
 // Options are what Connections need.
 type Options struct {
-	Patience time.Duration // how long a connection waits for its client; 0 for none at all
-	Buffer   int           // what is kept of a browser's messages, for all of its clients, in bytes; no message is bigger
+	ResumeTimeout time.Duration // how long a connection waits for its client; 0 for none at all
+	Buffer        int           // what is kept of a browser's messages, for all of its clients, in bytes; no message is bigger
 }
 
 // Connections are those of one worker. They are safe for concurrent use.
@@ -44,13 +44,13 @@ type Connections struct {
 
 // launch is what there is of one launch.
 type launch struct {
-	open  int
-	kept  atomic.Int64 // bytes, of all connections
-	ended []*memory    // the oldest first
+	open          int
+	bufferedBytes atomic.Int64 // bytes, of all connections
+	ended         []*endedConn // the oldest first
 }
 
-// memory is of a connection that has ended.
-type memory struct {
+// endedConn is of a connection that has ended.
+type endedConn struct {
 	key   Key
 	conn  *Conn
 	timer *time.Timer
@@ -86,7 +86,7 @@ func (cs *Connections) Find(key Key, received int64) *Conn {
 	cs.mu.Lock()
 	c := cs.conns[key]
 	cs.mu.Unlock()
-	if c != nil && received == 0 && c.yields() {
+	if c != nil && received == 0 && c.closeIfUsed() {
 		return nil
 	}
 	return c
@@ -106,10 +106,10 @@ func (cs *Connections) Open(key Key, b Browser) (c *Conn, isNew bool, err error)
 		l = &launch{}
 		cs.launches[key.LaunchID] = l
 	}
-	if l.open >= perLaunch {
-		return nil, false, fault.New(fault.Unavailable, fmt.Sprintf("This browser has %d connections that can be resumed, as many as it may.", perLaunch))
+	if l.open >= maxPerLaunch {
+		return nil, false, fault.New(fault.Unavailable, fmt.Sprintf("This browser has %d connections that can be resumed, as many as it may.", maxPerLaunch))
 	}
-	c = newConn(b, cs.Options, &l.kept)
+	c = newConn(b, cs.Options, &l.bufferedBytes)
 	cs.conns[key] = c
 	l.open++
 	return c, true, nil
@@ -123,14 +123,14 @@ func (cs *Connections) Run(ctx context.Context, key Key, c *Conn) {
 	defer cs.mu.Unlock()
 	l := cs.launches[key.LaunchID]
 	l.open--
-	m := &memory{key: key, conn: c}
-	m.timer = time.AfterFunc(remembered, func() {
+	m := &endedConn{key: key, conn: c}
+	m.timer = time.AfterFunc(rememberFor, func() {
 		cs.mu.Lock()
 		defer cs.mu.Unlock()
 		cs.forget(l, m)
 	})
 	l.ended = append(l.ended, m)
-	most := mostRemembered
+	most := maxRemembered
 	select {
 	case <-c.browser.Done:
 		most = 0 // nobody asks for what was a launch
@@ -143,12 +143,12 @@ func (cs *Connections) Run(ctx context.Context, key Key, c *Conn) {
 
 // forget forgets a connection that has ended, and a launch without any. The
 // caller holds the lock.
-func (cs *Connections) forget(l *launch, m *memory) {
+func (cs *Connections) forget(l *launch, m *endedConn) {
 	m.timer.Stop()
 	if cs.conns[m.key] == m.conn {
 		delete(cs.conns, m.key)
 	}
-	l.ended = slices.DeleteFunc(l.ended, func(other *memory) bool { return other == m })
+	l.ended = slices.DeleteFunc(l.ended, func(other *endedConn) bool { return other == m })
 	if l.open == 0 && len(l.ended) == 0 && cs.launches[m.key.LaunchID] == l {
 		delete(cs.launches, m.key.LaunchID)
 	}
@@ -157,6 +157,6 @@ func (cs *Connections) forget(l *launch, m *memory) {
 // Refuse tells a client that there is nothing to resume.
 func Refuse(client *ws.Raw) {
 	defer func() { _ = client.Conn.Close() }()
-	part(client.Conn, byeNothing)
+	writeClose(client.Conn, closeNothing)
 	discard(client.Conn)
 }

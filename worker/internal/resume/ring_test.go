@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestTheRingIsAListWithABound compares it with a plain list.
-func TestTheRingIsAListWithABound(t *testing.T) {
+// TestRing_BehavesLikeBoundedList compares it with a plain list.
+func TestRing_BehavesLikeBoundedList(t *testing.T) {
 	const most = 10_000
-	r := ring{most: most, together: new(atomic.Int64)}
+	r := ring{maxBytes: most, sharedBytes: new(atomic.Int64)}
 	var all [][]byte // ever
 	var sent int64
 	for range 20_000 {
@@ -22,10 +22,10 @@ func TestTheRingIsAListWithABound(t *testing.T) {
 		} else if r.dropped < sent || r.bytes+size+overhead <= most {
 			t.Fatal("there was room")
 		}
-		if r.bytes > most || r.together.Load() != int64(r.bytes) || r.last() != int64(len(all)) || r.dropped > sent {
+		if r.bytes > most || r.sharedBytes.Load() != int64(r.bytes) || r.last() != int64(len(all)) || r.dropped > sent {
 			t.Fatalf("%d bytes, from %d to %d of %d, %d sent", r.bytes, r.dropped, r.last(), len(all), sent)
 		}
-		batch := r.after(sent, 2000, nil)
+		batch := r.appendAfter(sent, 2000, nil)
 		bytesOf := 0
 		for i, message := range batch {
 			if !bytes.Equal(message, all[sent+int64(i)]) {

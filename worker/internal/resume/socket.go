@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// parting is how long a socket that has ended may take to say so, and its
+	// closeTimeout is how long a socket that has ended may take to say so, and its
 	// client to agree.
-	parting = time.Second
+	closeTimeout = time.Second
 
 	batchSize = 256 << 10 // what is written at once, in bytes, unless a single message is bigger
 )
@@ -28,11 +28,11 @@ type socket struct {
 	read, written atomic.Int64 // bytes
 
 	// Under the connection's lock:
-	bye      *goodbye // to say
-	gone     bool     // nobody hears a goodbye
-	greeting []byte   // the worker's first message, until it is given
-	acked    bool     // an acknowledgement is to be answered
-	ping     []byte   // the payload of the last one, to be answered
+	reason       *closeReason // to say
+	disconnected bool         // nobody hears a goodbye
+	greeting     []byte       // the worker's first message, until it is given
+	acked        bool         // an acknowledgement is to be answered
+	ping         []byte       // the payload of the last one, to be answered
 }
 
 // Serve lets a client that has received so many messages go on with the
@@ -42,42 +42,42 @@ func (c *Conn) Serve(client *ws.Raw, received int64) (toBrowser, toClient int64)
 	defer func() { _ = client.Conn.Close() }()
 	s := &socket{conn: c, raw: client}
 	if g := c.attach(s, received); g != nil {
-		part(client.Conn, *g)
+		writeClose(client.Conn, *g)
 		discard(client.Conn)
 		return 0, 0
 	}
 	listened := make(chan struct{})
 	go func() {
 		defer close(listened)
-		s.listen()
+		s.readClient()
 	}()
-	s.talk()
+	s.writeClient()
 	<-listened
 	return s.read.Load(), s.written.Load()
 }
 
-// dismiss makes the socket end with a goodbye; called.
-func (s *socket) dismiss(g goodbye) {
-	if s.bye == nil {
-		s.bye = &g
-		_ = s.raw.Conn.SetDeadline(time.Now().Add(parting))
+// closeWith makes the socket end with a goodbye; called.
+func (s *socket) closeWith(g closeReason) {
+	if s.reason == nil {
+		s.reason = &g
+		_ = s.raw.Conn.SetDeadline(time.Now().Add(closeTimeout))
 	}
 }
 
-// listen takes what the client says until its socket ends.
-func (s *socket) listen() {
+// readClient takes what the client says until its socket ends.
+func (s *socket) readClient() {
 	frames := wsframe.NewReader(io.MultiReader(bytes.NewReader(s.raw.Early), s.raw.Conn), true, s.conn.limit)
 	for {
 		m, err := frames.Next()
 		if err != nil {
-			s.fail(err)
+			s.handleReadError(err)
 			return
 		}
 		s.read.Add(int64(len(m.Raw)))
 		switch m.Opcode {
 		case wsframe.Close:
-			if g := goodbyeOf(m); g.meant() {
-				s.conn.end(s, g)
+			if g := readCloseReason(m); g.isIntentional() {
+				s.conn.close(s, g)
 			} else {
 				s.conn.detach(s, &g)
 			}
@@ -94,29 +94,29 @@ func (s *socket) listen() {
 			if seq, ok := ackOf(m); ok {
 				s.conn.acknowledge(s, seq)
 			} else {
-				s.conn.take(s, m.Raw)
+				s.conn.queueClientMessage(s, m.Raw)
 			}
 		}
 	}
 }
 
-// fail ends a socket that nothing more can be read from. What breaks the
+// handleReadError ends a socket that nothing more can be read from. What breaks the
 // protocol would break it again.
-func (s *socket) fail(err error) {
+func (s *socket) handleReadError(err error) {
 	switch {
 	case errors.Is(err, wsframe.ErrProtocol):
-		s.conn.end(s, byeProtocol)
+		s.conn.close(s, closeProtocolError)
 		discard(s.raw.Conn)
 	case errors.Is(err, wsframe.ErrTooBig):
-		s.conn.end(s, byeTooBig)
+		s.conn.close(s, closeTooBig)
 		discard(s.raw.Conn)
 	}
 	s.conn.detach(s, nil)
 }
 
-// talk gives the client what there is for it, until its socket ends or a goodbye
+// writeClient gives the client what there is for it, until its socket ends or a goodbye
 // is said.
-func (s *socket) talk() {
+func (s *socket) writeClient() {
 	batch := make([][]byte, 0, 16)
 	for {
 		frames, upTo := s.conn.next(s, batch[:0])
@@ -131,19 +131,19 @@ func (s *socket) talk() {
 			_ = s.raw.Conn.Close() // within a frame, perhaps
 			return
 		}
-		s.conn.given(s, upTo)
+		s.conn.markSent(s, upTo)
 	}
-	if g := s.goodbye(); g != nil {
-		part(s.raw.Conn, *g)
+	if g := s.closeReason(); g != nil {
+		writeClose(s.raw.Conn, *g)
 	} else {
 		_ = s.raw.Conn.Close()
 	}
 }
 
-func (s *socket) goodbye() *goodbye {
+func (s *socket) closeReason() *closeReason {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	return s.bye
+	return s.reason
 }
 
 // next waits for frames for a socket; none when it is to end. upTo is the number
@@ -151,24 +151,24 @@ func (s *socket) goodbye() *goodbye {
 func (c *Conn) next(s *socket, batch [][]byte) (frames [][]byte, upTo int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !s.gone && s.bye == nil {
+	for !s.disconnected && s.reason == nil {
 		if s.greeting != nil {
 			batch = append(batch, s.greeting)
 		}
 		if s.acked {
-			batch = append(batch, counts(ackedMethod, c.received, c.kept.last()))
+			batch = append(batch, countsMessage(ackedMethod, c.received, c.buffer.last()))
 		}
 		if s.ping != nil {
 			batch = append(batch, wsframe.FromServer(wsframe.Pong, s.ping))
 		}
 		s.greeting, s.acked, s.ping = nil, false, nil
 		own := len(batch)
-		batch = c.kept.after(c.sent, batchSize, batch)
+		batch = c.buffer.appendAfter(c.sent, batchSize, batch)
 		if len(batch) > 0 {
 			return batch, c.sent + int64(len(batch)-own)
 		}
-		if c.last != nil {
-			s.bye = c.last
+		if c.browserClose != nil {
+			s.reason = c.browserClose
 			break
 		}
 		c.changed.Wait()
@@ -176,22 +176,22 @@ func (c *Conn) next(s *socket, batch [][]byte) (frames [][]byte, upTo int64) {
 	return nil, 0
 }
 
-// given notes what a socket was given.
-func (c *Conn) given(s *socket, upTo int64) {
+// markSent notes what a socket was given.
+func (c *Conn) markSent(s *socket, upTo int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.socket == s && c.bye == nil {
-		c.unsent -= c.kept.size(c.sent, upTo)
+	if c.socket == s && c.reason == nil {
+		c.unsent -= c.buffer.size(c.sent, upTo)
 		c.sent = upTo
 		c.changed.Broadcast()
 	}
 }
 
-// part says goodbye and sends nothing more. What the client sends must be read
+// writeClose says goodbye and sends nothing more. What the client sends must be read
 // until it agrees: a connection that is closed before is reset, and the goodbye
 // lost.
-func part(conn net.Conn, g goodbye) {
-	_ = conn.SetDeadline(time.Now().Add(parting))
+func writeClose(conn net.Conn, g closeReason) {
+	_ = conn.SetDeadline(time.Now().Add(closeTimeout))
 	_, _ = conn.Write(g.frame())
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

@@ -12,25 +12,25 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
-// told is what the cloud was told of one session.
-type told struct {
+// reportedSession is what the cloud was told of one session.
+type reportedSession struct {
 	session, profile uuid.UUID
 	starts           int
 	reasons          []string // of its ends
 	ended            time.Time
 }
 
-// sessions sorts what the cloud was told, by session, in order.
-func sessions(log []fakecloud.Entry) []*told {
-	var all []*told
-	known := map[uuid.UUID]*told{}
+// groupBySession sorts what the cloud was told, by session, in order.
+func groupBySession(log []fakecloud.Entry) []*reportedSession {
+	var all []*reportedSession
+	known := map[uuid.UUID]*reportedSession{}
 	for _, entry := range log {
 		if entry.Operation == fakecloud.Heartbeat {
 			continue
 		}
 		of := known[entry.SessionID]
 		if of == nil {
-			of = &told{session: entry.SessionID, profile: entry.ProfileID}
+			of = &reportedSession{session: entry.SessionID, profile: entry.ProfileID}
 			known[entry.SessionID], all = of, append(all, of)
 		}
 		switch entry.Operation {
@@ -46,7 +46,7 @@ func sessions(log []fakecloud.Entry) []*told {
 
 // audit compares what the cloud was told with what was expected: each session
 // started and ended once, and for a reason of its way.
-func (b *book) audit(log []fakecloud.Entry) []string {
+func (b *sessionLog) audit(log []fakecloud.Entry) []string {
 	byProfile := map[uuid.UUID]*expectation{}
 	b.mu.Lock()
 	for _, e := range b.expected {
@@ -55,40 +55,40 @@ func (b *book) audit(log []fakecloud.Entry) []string {
 	b.mu.Unlock()
 	var problems []string
 	launches := map[*expectation]int{}
-	for _, s := range sessions(log) {
+	for _, s := range groupBySession(log) {
 		e := byProfile[s.profile]
 		switch {
 		case e == nil:
 			problems = append(problems, fmt.Sprintf("session %s of profile %s was not asked for", s.session, s.profile))
 			continue
-		case e.void:
+		case e.ignored:
 			continue
 		}
 		launches[e] += min(s.starts, 1)
 		problems = append(problems, s.check(e)...)
-		if !s.ended.IsZero() && !e.asked.IsZero() && s.ended.After(e.asked) {
-			b.took(phaseEndTold, s.ended.Sub(e.asked))
+		if !s.ended.IsZero() && !e.endRequestedAt.IsZero() && s.ended.After(e.endRequestedAt) {
+			b.recordDuration(phaseEndReported, s.ended.Sub(e.endRequestedAt))
 		}
 	}
-	for _, e := range slices.SortedFunc(maps.Values(byProfile), func(x, y *expectation) int { return strings.Compare(x.way, y.way) }) {
-		if !e.void && !e.silent && launches[e] != e.launches {
-			problems = append(problems, fmt.Sprintf("%s: %d sessions were told to have started, want %d", e.way, launches[e], e.launches))
+	for _, e := range slices.SortedFunc(maps.Values(byProfile), func(x, y *expectation) int { return strings.Compare(x.scenario, y.scenario) }) {
+		if !e.ignored && !e.endOptional && launches[e] != e.launches {
+			problems = append(problems, fmt.Sprintf("%s: %d sessions were told to have started, want %d", e.scenario, launches[e], e.launches))
 		}
 	}
 	return problems
 }
 
-func (s *told) check(e *expectation) []string {
+func (s *reportedSession) check(e *expectation) []string {
 	var problems []string
 	if s.starts > 1 {
-		problems = append(problems, fmt.Sprintf("%s: the start of session %s was told %d times", e.way, s.session, s.starts))
+		problems = append(problems, fmt.Sprintf("%s: the start of session %s was told %d times", e.scenario, s.session, s.starts))
 	}
 	switch n := len(s.reasons); {
-	case n == 0 && e.silent:
+	case n == 0 && e.endOptional:
 	case n != 1:
-		problems = append(problems, fmt.Sprintf("%s: the end of session %s was told %d times", e.way, s.session, n))
+		problems = append(problems, fmt.Sprintf("%s: the end of session %s was told %d times", e.scenario, s.session, n))
 	case !slices.Contains(e.reasons, s.reasons[0]):
-		problems = append(problems, fmt.Sprintf("%s: session %s was told to have ended for %s, want one of %v", e.way, s.session, s.reasons[0], e.reasons))
+		problems = append(problems, fmt.Sprintf("%s: session %s was told to have ended for %s, want one of %v", e.scenario, s.session, s.reasons[0], e.reasons))
 	}
 	return problems
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
-func TestTheBooksNoticeWhatIsToldWrongly(t *testing.T) {
+func TestAudit_FindsWrongReports(t *testing.T) {
 	profile, session := uuid.New(), uuid.New()
 	tell := func(operation fakecloud.Operation, reason string) fakecloud.Entry {
 		call := fakecloud.Call{Operation: operation, ProfileID: profile, SessionID: session}
@@ -37,26 +37,26 @@ func TestTheBooksNoticeWhatIsToldWrongly(t *testing.T) {
 		{"never started", []fakecloud.Entry{authorize, end}, "0 sessions were told to have started, want 1"},
 		{"for another reason", []fakecloud.Entry{authorize, start, tell(fakecloud.End, "crash")}, "ended for crash, want one of [killed]"},
 	} {
-		b := newBook()
-		b.expect(&expectation{way: "way", profile: profile, launches: 1, reasons: []string{"killed"}})
+		b := newSessionLog()
+		b.expect(&expectation{scenario: "way", profile: profile, launches: 1, reasons: []string{"killed"}})
 		got := b.audit(tc.log)
 		if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
-	b := newBook()
+	b := newSessionLog()
 	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 1 || !strings.Contains(got[0], "was not asked for") {
 		t.Errorf("nobody's session: %q", got)
 	}
-	b.expect(&expectation{profile: profile, launches: 1, void: true})
+	b.expect(&expectation{profile: profile, launches: 1, ignored: true})
 	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 0 {
 		t.Errorf("of a way that failed: %q", got)
 	}
 }
 
-func TestTheDeckDealsEveryWayOnceARoundInTheOrderOfItsSeed(t *testing.T) {
+func TestScheduler_SchedulesEachScenarioOncePerRound(t *testing.T) {
 	deal := func(seed uint64) (names []string, dice []uint64) {
-		d := newDeck(Options{Seed: seed, Rounds: 2})
+		d := newScenarioScheduler(Options{Seed: seed, Rounds: 2})
 		for {
 			w, own, ok := d.next(true)
 			if !ok {
@@ -66,7 +66,7 @@ func TestTheDeckDealsEveryWayOnceARoundInTheOrderOfItsSeed(t *testing.T) {
 		}
 	}
 	names, dice := deal(7)
-	all := ways()
+	all := scenarios()
 	if len(names) != 2*len(all) {
 		t.Fatalf("dealt %d, want %d", len(names), 2*len(all))
 	}
@@ -86,22 +86,22 @@ func TestTheDeckDealsEveryWayOnceARoundInTheOrderOfItsSeed(t *testing.T) {
 	}
 }
 
-func TestWaysThatWereNotGoneAreNamed(t *testing.T) {
-	d := newDeck(Options{Seed: 1, Ways: []string{"end by DELETE", "display killed", "socket closed"}})
+func TestScheduler_ListsSkippedScenarios(t *testing.T) {
+	d := newScenarioScheduler(Options{Seed: 1, Scenarios: []string{"end by DELETE", "display killed", "socket closed"}})
 	_, _, _ = d.next(false)
-	if got := d.missed(false); len(got) != 2 {
+	if got := d.skipped(false); len(got) != 2 {
 		t.Errorf("missed %v, want the display and the one that was not dealt", got)
 	}
 	_, _, _ = d.next(false)
-	if diff := cmp.Diff([]string{"display killed"}, d.missed(false)); diff != "" {
+	if diff := cmp.Diff([]string{"display killed"}, d.skipped(false)); diff != "" {
 		t.Error(diff)
 	}
-	if none := newDeck(Options{Ways: []string{"display killed"}}); len(none.missed(true)) != 1 {
+	if none := newScenarioScheduler(Options{Scenarios: []string{"display killed"}}); len(none.skipped(true)) != 1 {
 		t.Error("what was never dealt is not missed")
 	}
 }
 
-func TestQuantiles(t *testing.T) {
+func TestQuantile(t *testing.T) {
 	var hundred []time.Duration
 	for i := range 100 {
 		hundred = append(hundred, time.Duration(i+1))
@@ -117,39 +117,39 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestMoreDescriptorsAreListed(t *testing.T) {
-	before := idle{descriptors: []string{"a", "b"}}
-	if got := (idle{descriptors: []string{"b", "c"}}).grown(before); got != nil {
+func TestNewDescriptors_ListsGrowth(t *testing.T) {
+	before := idleState{descriptors: []string{"a", "b"}}
+	if got := (idleState{descriptors: []string{"b", "c"}}).newDescriptors(before); got != nil {
 		t.Errorf("%v, though there are no more", got)
 	}
-	if diff := cmp.Diff([]string{"c", "d"}, idle{descriptors: []string{"a", "b", "c", "d"}}.grown(before)); diff != "" {
+	if diff := cmp.Diff([]string{"c", "d"}, idleState{descriptors: []string{"a", "b", "c", "d"}}.newDescriptors(before)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestMountsAndControlGroupsThatAreLeftAreFound(t *testing.T) {
-	if m := (&machine{dir: "/proc"}); len(m.mounts()) == 0 {
+func TestMonitor_FindsMountsAndCgroups(t *testing.T) {
+	if m := (&machineMonitor{dir: "/proc"}); len(m.leftoverMounts()) == 0 {
 		t.Error("/proc is no mount")
 	}
 	group := t.TempDir()
-	m := &machine{dir: group, cgroups: map[string]bool{group: true, group + "/gone": true}}
-	if diff := cmp.Diff([]string{group}, m.groups()); diff != "" {
+	m := &machineMonitor{dir: group, cgroups: map[string]bool{group: true, group + "/gone": true}}
+	if diff := cmp.Diff([]string{group}, m.leftoverCgroups()); diff != "" {
 		t.Error(diff)
 	}
-	if mounts := m.mounts(); len(mounts) > 0 {
+	if mounts := m.leftoverMounts(); len(mounts) > 0 {
 		t.Errorf("mounts %v", mounts)
 	}
 }
 
-func TestAConnectionIsCutInTheMiddleOfWhatIsSent(t *testing.T) {
+func TestCutProxy_CutsAfterBytes(t *testing.T) {
 	got := make(chan int, 1)
-	server := echoless(t, got)
-	l, err := openLine("http://" + server)
+	server := startCountingServer(t, got)
+	l, err := openCutProxy("http://" + server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.close()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(l.through("http://"+server), "http://"))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(l.rewriteURL("http://"+server), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +165,8 @@ func TestAConnectionIsCutInTheMiddleOfWhatIsSent(t *testing.T) {
 	}
 }
 
-// echoless is a server that tells how much of a connection it has read.
-func echoless(t *testing.T, got chan<- int) (address string) {
+// startCountingServer is a server that tells how much of a connection it has read.
+func startCountingServer(t *testing.T, got chan<- int) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -27,24 +27,24 @@ func dial(ctx context.Context, address string, header http.Header) (*client, err
 	if err != nil {
 		return nil, err
 	}
-	p := &pipe{socket: socket}
+	p := &wsPipe{socket: socket}
 	return &client{cdp.New(p, p), socket}, nil
 }
 
-// leave says goodbye and closes the connection.
-func (c *client) leave() {
+// disconnect says goodbye and closes the connection.
+func (c *client) disconnect() {
 	_ = c.socket.Close(ws.NormalClosure, "")
 	_ = c.Close()
 }
 
-// pipe makes a WebSocket look like the pipes of cdp: a NUL after each message.
-type pipe struct {
+// wsPipe makes a WebSocket look like the pipes of cdp: a NUL after each message.
+type wsPipe struct {
 	socket *ws.Conn
 	unread []byte
 }
 
 // Read implements io.Reader.
-func (p *pipe) Read(b []byte) (int, error) {
+func (p *wsPipe) Read(b []byte) (int, error) {
 	if len(p.unread) == 0 {
 		_, message, err := p.socket.Read(context.Background()) // Close ends it
 		if err != nil {
@@ -58,14 +58,14 @@ func (p *pipe) Read(b []byte) (int, error) {
 }
 
 // Write implements io.Writer; what is written is one message.
-func (p *pipe) Write(b []byte) (int, error) {
+func (p *wsPipe) Write(b []byte) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	return len(b), p.socket.Write(ctx, ws.Text, bytes.TrimSuffix(b, []byte{0}))
 }
 
 // Close implements io.Closer.
-func (p *pipe) Close() error { return p.socket.CloseNow() }
+func (p *wsPipe) Close() error { return p.socket.CloseNow() }
 
 // tab is a page of the browser.
 type tab struct {
@@ -88,7 +88,7 @@ func (c *client) newTab(ctx context.Context) (tab, error) {
 	return tab{c, attached.SessionID}, err
 }
 
-// open goes to an address and waits until the page is loaded; its title must be
+// start goes to an address and waits until the page is loaded; its title must be
 // that.
 func (t tab) open(ctx context.Context, address, title string) error {
 	loaded := t.Subscribe(16, "Page.loadEventFired")
@@ -157,9 +157,9 @@ func (t tab) capture(ctx context.Context, method, magic string) error {
 
 const pictureTimeout = 30 * time.Second
 
-// watch connects to the live view and waits for the first picture: of the
+// waitForPicture connects to the live view and waits for the first picture: of the
 // display, or of the page where there is no display.
-func watch(ctx context.Context, address string) error {
+func waitForPicture(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, pictureTimeout)
 	defer cancel()
 	socket, err := ws.Dial(ctx, strings.Replace(address, "http://", "ws://", 1), http.Header{"Sec-Websocket-Protocol": {"binary"}}, ws.Options{})

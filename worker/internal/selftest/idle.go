@@ -12,68 +12,68 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// idle is a worker that runs no session: what it holds all the same.
-type idle struct {
+// idleState is a worker that runs no session: what it holds all the same.
+type idleState struct {
 	descriptors []string
 	directories []string // of launches
-	dead        []string // processes that it has not waited for
+	zombies     []string // leftoverProcesses that it has not waited for
 	browsers    int      // that run below it
 	threads     int64
 	memory      int64 // its own, in bytes
 }
 
-// settle takes the worker out of service, so that it keeps no browsers ready, and
+// waitUntilIdle takes the worker out of service, so that it keeps no browsers ready, and
 // waits until it runs nothing and, where there is something to compare with, holds
 // no more than then, for a bounded time; it tells what the worker holds, and puts
 // it back into service.
-func (r *run) settle(ctx context.Context, before *idle) (idle, error) {
+func (r *run) waitUntilIdle(ctx context.Context, before *idleState) (idleState, error) {
 	if _, err := r.worker.api.DrainWorkerWithResponse(ctx); err != nil {
-		return idle{}, err
+		return idleState{}, err
 	}
-	held, err := r.await(ctx, before)
+	held, err := r.pollUntilIdle(ctx, before)
 	if err != nil {
-		return idle{}, err
+		return idleState{}, err
 	}
 	_, err = r.worker.api.ResumeWorkerWithResponse(ctx)
 	return held, err
 }
 
-func (r *run) await(ctx context.Context, before *idle) (idle, error) {
-	if err := r.stir(ctx); err != nil {
-		return idle{}, err
+func (r *run) pollUntilIdle(ctx context.Context, before *idleState) (idleState, error) {
+	if err := r.triggerGC(ctx); err != nil {
+		return idleState{}, err
 	}
-	deadline := time.Now().Add(r.Patience)
+	deadline := time.Now().Add(r.CleanupTimeout)
 	steady := 0
-	for last := (idle{}); ; {
+	for last := (idleState{}); ; {
 		status, err := r.status(ctx)
 		if err != nil {
-			return idle{}, err
+			return idleState{}, err
 		}
-		now := r.weigh()
+		now := r.measure()
 		rests := status.Capacity.Running == 0 && status.Capacity.Launching == 0 && status.WarmPool.Starting == 0 && now.browsers == 0
 		if steady++; !rests || len(now.descriptors) != len(last.descriptors) {
 			steady = 0
 		}
-		if steady >= 5 && (before == nil || len(now.grown(*before)) == 0) || time.Now().After(deadline) {
+		if steady >= 5 && (before == nil || len(now.newDescriptors(*before)) == 0) || time.Now().After(deadline) {
 			return now, nil
 		}
 		last = now
 		if steady >= 5 {
-			if err := r.stir(ctx); err != nil {
-				return idle{}, err
+			if err := r.triggerGC(ctx); err != nil {
+				return idleState{}, err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return idle{}, ctx.Err()
+			return idleState{}, ctx.Err()
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// stir has the worker do so much that it collects its garbage: pipes that Go keeps
+// triggerGC has the worker do so much that it collects its garbage: pipes that Go keeps
 // for moving bytes between sockets are closed then, and would look like a leak.
-func (r *run) stir(ctx context.Context) error {
+func (r *run) triggerGC(ctx context.Context) error {
 	const enough = 300
 	for range enough {
 		if _, err := r.status(ctx); err != nil {
@@ -83,14 +83,14 @@ func (r *run) stir(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) weigh() idle {
+func (r *run) measure() idleState {
 	pid := r.worker.pid()
-	now := idle{descriptors: descriptors(pid, portOfURL(r.cloud.URL)), directories: r.machine.entries(r.worker.launches()), memory: memoryOf(pid)}
-	now.threads = statusOf("/proc/"+strconv.Itoa(pid), "Threads")
+	now := idleState{descriptors: descriptors(pid, portOfURL(r.cloud.URL)), directories: r.monitor.listDir(r.worker.launchesDir()), memory: memoryOf(pid)}
+	now.threads = procStatusValue("/proc/"+strconv.Itoa(pid), "Threads")
 	for _, p := range descendants(pid) {
 		switch {
 		case p.zombie:
-			now.dead = append(now.dead, p.String())
+			now.zombies = append(now.zombies, p.String())
 		case isBrowser(p):
 			now.browsers++
 		}
@@ -98,9 +98,9 @@ func (r *run) weigh() idle {
 	return now
 }
 
-// grown lists the descriptors that were not there before; none when there are no
+// newDescriptors lists the descriptors that were not there before; none when there are no
 // more of them.
-func (i idle) grown(before idle) []string {
+func (i idleState) newDescriptors(before idleState) []string {
 	if len(i.descriptors) <= len(before.descriptors) {
 		return nil
 	}
@@ -125,7 +125,7 @@ func memoryOf(pid int) int64 {
 			}
 		}
 	}
-	kilobytes := statusOf("/proc/"+strconv.Itoa(pid), "VmRSS")
+	kilobytes := procStatusValue("/proc/"+strconv.Itoa(pid), "VmRSS")
 	return kilobytes << 10
 }
 

@@ -33,9 +33,9 @@ func (p process) String() string {
 	return fmt.Sprintf("%d %s", p.pid, command)
 }
 
-// adopt makes this process the parent of every process that stems from it and
+// becomeSubreaper makes this process the parent of every process that stems from it and
 // loses its own: nothing that a worker starts gets out of sight.
-func adopt() error {
+func becomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
 	}
@@ -79,8 +79,8 @@ func readProcess(dir string) (process, bool) {
 	return p, true
 }
 
-// statusOf reads a number of /proc/<pid>/status; 0 when it is not there.
-func statusOf(dir, name string) int64 {
+// procStatusValue reads a number of /proc/<pid>/status; 0 when it is not there.
+func procStatusValue(dir, name string) int64 {
 	status, err := os.ReadFile(dir + "/status")
 	if err != nil {
 		return 0
@@ -110,7 +110,7 @@ func reap(keep ...int) {
 // port of the cloud: how many of those wait to be used again is chance.
 func descriptors(pid, cloudPort int) []string {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	sockets := map[string]socket{}
+	sockets := map[string]tcpSocket{}
 	for _, s := range tcpSockets(pid) {
 		sockets["socket:["+s.inode+"]"] = s
 	}
@@ -130,8 +130,8 @@ func descriptors(pid, cloudPort int) []string {
 	return found
 }
 
-// socket is one of TCP.
-type socket struct {
+// tcpSocket is one of TCP.
+type tcpSocket struct {
 	inode                 string
 	localPort, remotePort int
 	listens               bool
@@ -139,7 +139,7 @@ type socket struct {
 }
 
 // String tells what it does.
-func (s socket) String() string {
+func (s tcpSocket) String() string {
 	if s.listens {
 		return fmt.Sprintf("a listener on port %d", s.localPort)
 	}
@@ -147,8 +147,8 @@ func (s socket) String() string {
 }
 
 // tcpSockets are those of the network that a process sees.
-func tcpSockets(pid int) []socket {
-	var found []socket
+func tcpSockets(pid int) []tcpSocket {
+	var found []tcpSocket
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		for line := range strings.Lines(string(text)) {
@@ -157,7 +157,7 @@ func tcpSockets(pid int) []socket {
 				continue
 			}
 			uid, _ := strconv.Atoi(fields[7])
-			found = append(found, socket{
+			found = append(found, tcpSocket{
 				inode: fields[9], localPort: portOf(fields[1]), remotePort: portOf(fields[2]), listens: fields[3] == "0A", uid: uid,
 			})
 		}
@@ -171,8 +171,8 @@ func portOf(address string) int {
 	return int(port)
 }
 
-// holds reports whether a process has a socket open, as far as can be seen.
-func holds(pid int, inode string) bool {
+// hasSocket reports whether a process has a socket open, as far as can be seen.
+func hasSocket(pid int, inode string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(links, func(link string) bool {
 		target, _ := os.Readlink(link)

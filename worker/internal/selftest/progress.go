@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// show tells how far it has come, until the returned function is called: on a
+// showProgress tells how far it has come, until the returned function is called: on a
 // terminal in one line that changes, else in a line every ten seconds.
-func (r *run) show(began time.Time) (end func()) {
+func (r *run) showProgress(began time.Time) (end func()) {
 	every, format := 10*time.Second, "%s\n"
 	terminal := isTerminal(r.Progress)
 	if terminal {
@@ -26,7 +26,7 @@ func (r *run) show(began time.Time) (end func()) {
 		for {
 			select {
 			case <-tick.C:
-				_, _ = fmt.Fprintf(r.Progress, format, r.state(began))
+				_, _ = fmt.Fprintf(r.Progress, format, r.progressLine(began))
 			case <-done:
 				return
 			}
@@ -36,14 +36,14 @@ func (r *run) show(began time.Time) (end func()) {
 		close(done)
 		<-ended
 		if terminal {
-			_, _ = fmt.Fprintf(r.Progress, format+"\n", r.state(began))
+			_, _ = fmt.Fprintf(r.Progress, format+"\n", r.progressLine(began))
 		}
 	})
 }
 
-// state is such as "selftest: 20 s of 60 s, 41 browsers launched, none failed".
-func (r *run) state(began time.Time) string {
-	gone, failed := r.book.counts()
+// progressLine is such as "selftest: 20 s of 60 s, 41 browsers launched, none failed".
+func (r *run) progressLine(began time.Time) string {
+	gone, failed := r.log.counts()
 	spent := fmt.Sprintf("%d s of %.0f s", int(time.Since(began).Seconds()), r.Duration.Seconds())
 	if r.Rounds > 0 {
 		spent = fmt.Sprintf("%d s", int(time.Since(began).Seconds()))

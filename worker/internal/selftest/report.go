@@ -15,21 +15,21 @@ import (
 
 // Report is what a selftest found.
 type Report struct {
-	Passed    bool     `json:"passed"`
-	Seed      uint64   `json:"seed"`
-	User      string   `json:"user"`
-	Browser   string   `json:"browser"` // its full version
-	Windows   string   `json:"windows"` // whether it was tried with a window, else why not
-	AtOnce    int      `json:"atOnce"`
-	Processes int      `json:"mostProcesses"`
-	Seconds   float64  `json:"seconds"`
-	Phases    []Phase  `json:"phases"`
-	Done      []Tally  `json:"done"`
-	Missed    []string `json:"missed"` // ways that were never gone
+	Passed      bool     `json:"passed"`
+	Seed        uint64   `json:"seed"`
+	User        string   `json:"user"`
+	Browser     string   `json:"browser"` // its full version
+	Windows     string   `json:"windows"` // whether it was tried with a window, else why not
+	Concurrency int      `json:"atOnce"`
+	Processes   int      `json:"mostProcesses"`
+	Seconds     float64  `json:"seconds"`
+	Phases      []Phase  `json:"phases"`
+	Done        []Tally  `json:"done"`
+	Skipped     []string `json:"missed"` // scenarios that were never gone
 
 	Isolation []workerapi.IsolationPiece `json:"isolation"`
 	WarmPool  workerapi.FleetWarmPool    `json:"warmPool"`
-	Worker    Weight                     `json:"worker"`
+	Worker    WorkerUsage                `json:"worker"`
 	Checks    []Check                    `json:"checks"`
 	Log       string                     `json:"log,omitempty"` // the worker's, when something failed
 }
@@ -48,9 +48,9 @@ type Tally struct {
 	Count int    `json:"count"`
 }
 
-// Weight is what the worker itself took of the machine when it ran nothing,
+// WorkerUsage is what the worker itself took of the machine when it ran nothing,
 // after its first browsers and in the end. Memory is in bytes.
-type Weight struct {
+type WorkerUsage struct {
 	DescriptorsBefore int   `json:"descriptorsBefore"`
 	DescriptorsAfter  int   `json:"descriptorsAfter"`
 	ThreadsBefore     int64 `json:"threadsBefore"`
@@ -75,8 +75,8 @@ func (r *Report) OK() bool {
 	return len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return len(c.Problems) > 0 })
 }
 
-// tally is what was done how often, by name.
-func (b *book) tally() []Tally {
+// tallies is what was done how often, by name.
+func (b *sessionLog) tallies() []Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var found []Tally
@@ -89,7 +89,7 @@ func (b *book) tally() []Tally {
 // Write tells a person.
 func (r *Report) Write(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Chromium %s, %s, as %s; %d at once for %.0f s; seed %d\n", r.Browser, r.Windows, r.User, r.AtOnce, r.Seconds, r.Seed)
+	fmt.Fprintf(&b, "Chromium %s, %s, as %s; %d at once for %.0f s; seed %d\n", r.Browser, r.Windows, r.User, r.Concurrency, r.Seconds, r.Seed)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprint(w, "\ncount\tp50 ms\tp95 ms\t  \n")
 	for _, p := range r.Phases {
@@ -100,8 +100,8 @@ func (r *Report) Write(out io.Writer) error {
 	for _, t := range r.Done {
 		fmt.Fprintf(&b, "%6d  %s\n", t.Count, t.Name)
 	}
-	if len(r.Missed) > 0 {
-		fmt.Fprintf(&b, "Not done, for want of time or of what it takes: %s\n", strings.Join(r.Missed, "; "))
+	if len(r.Skipped) > 0 {
+		fmt.Fprintf(&b, "Not done, for want of time or of what it takes: %s\n", strings.Join(r.Skipped, "; "))
 	}
 	r.writeMachine(&b)
 	b.WriteString("\n")

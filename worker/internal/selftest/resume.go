@@ -12,63 +12,63 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// lasting is a client whose connection outlives its sockets. It makes calls and
+// resumingClient is a client whose connection outlives its sockets. It makes calls and
 // wants each answered once, in order.
-type lasting struct {
+type resumingClient struct {
 	address  string // of the browser, with its name
 	calls    int
 	received int // answers so far
 }
 
-// cutsOfOne is how often one client is cut off.
-const cutsOfOne = 6
+// maxCuts is how often one client is cut off.
+const maxCuts = 6
 
-// resumed is cut off in the middle of its calls, and then again and again in the
+// resumeAfterCuts is cut off in the middle of its calls, and then again and again in the
 // middle of their answers, and loses none.
-func resumed(ctx context.Context, t *trial) error {
+func resumeAfterCuts(ctx context.Context, t *scenarioRun) error {
 	if err := t.launch(ctx); err != nil {
 		return err
 	}
-	c := lasting{address: value(t.session.WebSocketDebuggerUrl) + "&client=" + t.token, calls: 1000}
+	c := resumingClient{address: value(t.session.WebSocketDebuggerUrl) + "&client=" + t.token, calls: 1000}
 	for cuts := 0; c.received < c.calls; cuts++ {
-		over, err := openLine(t.worker.url)
+		over, err := openCutProxy(t.worker.url)
 		if err != nil {
 			return err
 		}
 		socket, err := c.connect(ctx, over)
 		if refused, ok := errors.AsType[*ws.RefusedError](err); ok && refused.Status == http.StatusBadRequest && strings.Contains(refused.Body, "keeps no connections") {
 			over.close()
-			t.book.did("resume: not to be had, RESUME_SECONDS is 0")
+			t.log.count("resume: not to be had, RESUME_SECONDS is 0")
 			break
 		}
 		if err == nil {
-			if cuts < cutsOfOne {
-				over.cutAfter(direction(min(cuts, 1)), 1+t.dice.Int64N(8<<10))
+			if cuts < maxCuts {
+				over.cutAfter(direction(min(cuts, 1)), 1+t.rng.Int64N(8<<10))
 			}
-			err = c.talk(ctx, socket)
-			t.book.did("resume: a socket")
+			err = c.exchange(ctx, socket)
+			t.log.count("resume: a socket")
 		}
 		over.close()
 		if err != nil {
 			return fmt.Errorf("after %d cuts and %d answers: %w", cuts, c.received, err)
 		}
 	}
-	return errors.Join(t.kill(ctx), t.over(ctx))
+	return errors.Join(t.kill(ctx), t.waitForEnd(ctx))
 }
 
-func (c *lasting) connect(ctx context.Context, over *line) (*ws.Conn, error) {
+func (c *resumingClient) connect(ctx context.Context, over *cutProxy) (*ws.Conn, error) {
 	address := strings.Replace(c.address, "ws://", "http://", 1)
-	address = strings.Replace(over.through(address), "http://", "ws://", 1)
+	address = strings.Replace(over.rewriteURL(address), "http://", "ws://", 1)
 	return ws.Dial(ctx, fmt.Sprintf("%s&resume=%d", address, c.received), nil, ws.Options{})
 }
 
-// talk goes on where the worker says that it was, until everything is answered
+// exchange goes on where the worker says that it was, until everything is answered
 // or the socket is cut off.
-func (c *lasting) talk(ctx context.Context, socket *ws.Conn) error {
+func (c *resumingClient) exchange(ctx context.Context, socket *ws.Conn) error {
 	defer socket.CloseNow()
 	_, first, err := socket.Read(ctx)
 	if err != nil {
-		return c.cutOff(ctx, err)
+		return c.ignoreCut(ctx, err)
 	}
 	var greeting struct {
 		Method string
@@ -90,7 +90,7 @@ func (c *lasting) talk(ctx context.Context, socket *ws.Conn) error {
 	for c.received < c.calls {
 		_, message, err := socket.Read(ctx)
 		if err != nil {
-			return c.cutOff(ctx, err)
+			return c.ignoreCut(ctx, err)
 		}
 		var answer struct{ ID int }
 		if err := json.Unmarshal(message, &answer); err != nil || answer.ID != c.received+1 {
@@ -102,8 +102,8 @@ func (c *lasting) talk(ctx context.Context, socket *ws.Conn) error {
 	return nil
 }
 
-// cutOff is nil where the socket was cut off, and not closed with a reason.
-func (c *lasting) cutOff(ctx context.Context, err error) error {
+// ignoreCut is nil where the socket was cut off, and not closed with a reason.
+func (c *resumingClient) ignoreCut(ctx context.Context, err error) error {
 	if status := ws.CloseStatus(err); status >= 0 || ctx.Err() != nil {
 		return fmt.Errorf("the connection ended with status %d: %w", status, err)
 	}

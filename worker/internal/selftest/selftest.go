@@ -32,13 +32,13 @@ type Options struct {
 	Duration     time.Duration // of the time in which ways are begun
 	Progress     io.Writer     // how far it has come; nil tells nobody
 
-	Rounds  int      // goes every way so many times instead, however long that takes
-	Version int      // the browser's major version; the newest
-	AtOnce  int      // browsers at once; what the processors carry
-	Seed    uint64   // of what is left to chance; a new one
-	Ways    []string // by name, without browsers that are kept ready; all
+	Rounds      int      // goes every way so many times instead, however long that takes
+	Version     int      // the browser's major version; the newest
+	Concurrency int      // browsers at once; what the processors carry
+	Seed        uint64   // of what is left to chance; a new one
+	Scenarios   []string // by name, without browsers that are kept ready; all
 
-	Patience time.Duration // for what has ended to be gone; 15 s
+	CleanupTimeout time.Duration // for what has ended to be gone; 15 s
 }
 
 // run is one selftest.
@@ -46,15 +46,15 @@ type run struct {
 	Options
 	dir     string
 	cloud   *fakecloud.Cloud
-	site    *site
+	site    *testSite
 	worker  *worker
-	machine *machine
-	book    *book
+	monitor *machineMonitor
+	log     *sessionLog
 	report  *Report
 
-	version int  // of the browser
-	canShow bool // it can show windows here
-	before  idle // the worker after it was warmed up
+	version    int       // of the browser
+	hasDisplay bool      // it can show windows here
+	baseline   idleState // the worker after it was warmed up
 }
 
 // Run makes a selftest. The error means that it could not be made; what it
@@ -63,16 +63,16 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	if o.AtOnce == 0 {
-		o.AtOnce = min(max(runtime.NumCPU()+1, 2), 8)
+	if o.Concurrency == 0 {
+		o.Concurrency = min(max(runtime.NumCPU()+1, 2), 8)
 	}
-	if o.Patience == 0 {
-		o.Patience = 15 * time.Second
+	if o.CleanupTimeout == 0 {
+		o.CleanupTimeout = 15 * time.Second
 	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	if err := adopt(); err != nil {
+	if err := becomeSubreaper(); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "svc-selftest-")
@@ -83,13 +83,13 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // browsers may run as users of their own
 		return nil, err
 	}
-	r := &run{Options: o, dir: dir, book: newBook(), machine: survey(dir), report: &Report{Seed: o.Seed, User: user()}}
-	defer r.machine.stop()
+	r := &run{Options: o, dir: dir, log: newSessionLog(), monitor: startMonitor(dir), report: &Report{Seed: o.Seed, User: user()}}
+	defer r.monitor.stop()
 	defer r.close()
-	if err := r.open(ctx); err != nil {
+	if err := r.start(ctx); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context){r.try, r.tryWarm, r.rest, r.killWorker, r.endWorker} {
+	for _, step := range []func(context.Context){r.runScenarios, r.runWarmLaunches, r.checkIdle, r.killWorker, r.stopWorker} {
 		if step(ctx); ctx.Err() != nil {
 			return nil, fmt.Errorf("interrupted: %w", ctx.Err())
 		}
@@ -105,15 +105,15 @@ func user() string {
 	return fmt.Sprintf("user %d", os.Geteuid())
 }
 
-// open starts the cloud, the pages and the worker, and warms that up.
-func (r *run) open(ctx context.Context) error {
+// start starts the cloud, the pages and the worker, and warms that up.
+func (r *run) start(ctx context.Context) error {
 	var err error
-	violated := func(text string) { r.book.failed("the worker breaks the cloud's contract: %s", text) }
+	violated := func(text string) { r.log.addFailure("the worker breaks the cloud's contract: %s", text) }
 	if r.cloud, err = fakecloud.Open(ctx, violated); err != nil {
 		return err
 	}
 	r.cloud.HeartbeatEvery(2 * time.Second)
-	if r.site, err = openSite(); err != nil {
+	if r.site, err = startSite(); err != nil {
 		return err
 	}
 	if r.worker, err = newWorker(r.Options, r.dir, "wrk_"+uuid.NewString(), r.cloud, r.site); err != nil {
@@ -123,15 +123,15 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.worker.start(ctx); err != nil {
 		return err
 	}
-	r.book.took(phaseFirstStart, time.Since(began))
+	r.log.recordDuration(phaseFirstStart, time.Since(began))
 	status, err := r.status(ctx)
 	if err != nil {
 		return err
 	}
 	if most := int(value(status.Capacity.MaxSessions)); most > 0 {
-		r.AtOnce = min(r.AtOnce, most)
+		r.Concurrency = min(r.Concurrency, most)
 	}
-	if err := r.choose(ctx); err != nil {
+	if err := r.chooseBrowser(ctx); err != nil {
 		return err
 	}
 	return r.warmUp(ctx)
@@ -140,7 +140,7 @@ func (r *run) open(ctx context.Context) error {
 // close ends what is still there.
 func (r *run) close() {
 	if r.worker != nil && r.worker.done != nil {
-		_ = r.worker.end() // has been told of, where it matters
+		_ = r.worker.stop() // has been told of, where it matters
 	}
 	if r.site != nil {
 		r.site.close()
@@ -150,8 +150,8 @@ func (r *run) close() {
 	}
 }
 
-// choose settles which browser is tried, and whether it can show windows.
-func (r *run) choose(ctx context.Context) error {
+// chooseBrowser settles which browser is tried, and whether it can show windows.
+func (r *run) chooseBrowser(ctx context.Context) error {
 	answer, err := r.worker.api.ListBrowserVersionsWithResponse(ctx)
 	if err != nil {
 		return err
@@ -172,10 +172,10 @@ func (r *run) choose(ctx context.Context) error {
 		}
 		chosen = builds[i]
 	}
-	r.version, r.canShow, r.report.Browser = int(chosen.BrowserVersion), chosen.Headful, chosen.FullVersion
+	r.version, r.hasDisplay, r.report.Browser = int(chosen.BrowserVersion), chosen.Headful, chosen.FullVersion
 	r.report.Windows = "headless and with a window"
 	if _, err := exec.LookPath("Xvnc"); err != nil {
-		r.canShow, r.report.Windows = false, "headless only: Xvnc is not installed"
+		r.hasDisplay, r.report.Windows = false, "headless only: Xvnc is not installed"
 	} else if !chosen.Headful {
 		r.report.Windows = "headless only: this build shows no windows"
 	}
@@ -186,42 +186,42 @@ func (r *run) choose(ctx context.Context) error {
 // made.
 func (r *run) warmUp(ctx context.Context) error {
 	dice := rand.New(rand.NewPCG(r.Seed, 0))
-	for _, screen := range []screen{headlessOnly, headfulOnly} {
-		if screen == headfulOnly && !r.canShow {
+	for _, screen := range []displayMode{headlessOnly, headfulOnly} {
+		if screen == headfulOnly && !r.hasDisplay {
 			continue
 		}
-		w := ends()[0]
-		w.screen = screen
-		if err := r.newTrial(w, dice).walk(ctx); err != nil {
-			return fmt.Errorf("the first browser: %w\n%s", err, r.worker.lastWords())
+		w := endScenarios()[0]
+		w.display = screen
+		if err := r.newScenarioRun(w, dice).execute(ctx); err != nil {
+			return fmt.Errorf("the first browser: %w\n%s", err, r.worker.logTail())
 		}
 	}
 	var err error
-	r.before, err = r.settle(ctx, nil)
+	r.baseline, err = r.waitUntilIdle(ctx, nil)
 	return err
 }
 
-// try goes the ways until the time is up, several at once.
-func (r *run) try(ctx context.Context) {
+// runScenarios goes the ways until the time is up, several at once.
+func (r *run) runScenarios(ctx context.Context) {
 	began := time.Now()
-	cards := newDeck(r.Options)
-	done := r.show(began)
+	cards := newScenarioScheduler(r.Options)
+	done := r.showProgress(began)
 	defer done()
 	var walking sync.WaitGroup
-	for range r.AtOnce {
+	for range r.Concurrency {
 		walking.Go(func() {
 			for ctx.Err() == nil && (r.Rounds > 0 || time.Since(began) < r.Duration) {
-				w, dice, ok := cards.next(r.canShow)
+				w, dice, ok := cards.next(r.hasDisplay)
 				if !ok {
 					return
 				}
-				t := r.newTrial(w, dice)
-				if err := t.walk(ctx); err != nil && ctx.Err() == nil {
-					r.book.failed("%s: %v", t.kind(w.name), err)
+				t := r.newScenarioRun(w, dice)
+				if err := t.execute(ctx); err != nil && ctx.Err() == nil {
+					r.log.addFailure("%s: %v", t.label(w.name), err)
 				}
 			}
 		})
 	}
 	walking.Wait()
-	r.report.Seconds, r.report.Missed = time.Since(began).Seconds(), cards.missed(r.canShow)
+	r.report.Seconds, r.report.Skipped = time.Since(began).Seconds(), cards.skipped(r.hasDisplay)
 }

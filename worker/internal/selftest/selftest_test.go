@@ -28,7 +28,7 @@ const sabotage = "SELFTEST_SABOTAGE"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		if os.Args[1] == "serve" {
-			spoil(os.Getenv(sabotage))
+			sabotageWorker(os.Getenv(sabotage))
 		}
 		os.Exit(app.Main(os.Args[1:]))
 	}
@@ -40,8 +40,8 @@ const (
 	leftDir  = "left-behind"
 )
 
-// spoil makes this worker leave things.
-func spoil(what string) {
+// sabotageWorker makes this worker leave things.
+func sabotageWorker(what string) {
 	if strings.Contains(what, "process") {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		must(err)
@@ -71,12 +71,12 @@ func spoil(what string) {
 		must(os.WriteFile(leftLock, nil, 0o600))
 	}
 	if strings.Contains(what, "slot") {
-		muffle()
+		dropEndReports()
 	}
 }
 
-// muffle keeps ends and heartbeats from the cloud.
-func muffle() {
+// dropEndReports keeps ends and heartbeats from the cloud.
+func dropEndReports() {
 	cloud, err := url.Parse(os.Getenv("SVC_CLOUD_URL"))
 	must(err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -109,7 +109,7 @@ func run(t *testing.T, change func(o *selftest.Options)) *selftest.Report {
 		t.Fatal(err)
 	}
 	o := selftest.Options{
-		Program: []string{executable, "serve"}, Environ: os.Environ(), BrowsersDirs: t.TempDir(), Rounds: 1, AtOnce: 2,
+		Program: []string{executable, "serve"}, Environ: os.Environ(), BrowsersDirs: t.TempDir(), Rounds: 1, Concurrency: 2,
 	}
 	change(&o)
 	report, err := selftest.Run(t.Context(), o)
@@ -124,11 +124,11 @@ func run(t *testing.T, change func(o *selftest.Options)) *selftest.Report {
 	return report
 }
 
-func TestAWorkerThatLeavesNothingPasses(t *testing.T) {
+func TestRun_PassesForCleanWorker(t *testing.T) {
 	var progress bytes.Buffer
 	report := run(t, func(o *selftest.Options) {
 		o.Progress = &progress
-		o.Ways = []string{
+		o.Scenarios = []string{
 			"end by DELETE", "socket closed", "socket cut off mid-frame", "Chromium killed", "display killed", "through a proxy",
 			"refused: no slot is free", "refused: the cloud is away", "refused: the start is not taken",
 		}
@@ -136,8 +136,8 @@ func TestAWorkerThatLeavesNothingPasses(t *testing.T) {
 	if !report.OK() || !report.Passed {
 		t.Error("it failed")
 	}
-	if len(report.Missed) > 0 {
-		t.Errorf("not done: %v", report.Missed)
+	if len(report.Skipped) > 0 {
+		t.Errorf("not done: %v", report.Skipped)
 	}
 	done := map[string]int{}
 	for _, d := range report.Done {
@@ -154,15 +154,15 @@ func TestAWorkerThatLeavesNothingPasses(t *testing.T) {
 	}
 }
 
-func TestWhatAWorkerLeavesIsFound(t *testing.T) {
+func TestRun_FindsLeaks(t *testing.T) {
 	t.Cleanup(func() {
 		_ = os.Remove(leftLock)
 		killChildren()
 	})
 	report := run(t, func(o *selftest.Options) {
 		o.Environ = append(o.Environ, sabotage+"=process dead directory descriptor display slot", "WARM_POOL=0")
-		o.Ways, o.Rounds, o.Duration = []string{"end by DELETE"}, 0, 6*time.Second
-		o.Patience = 2 * time.Second
+		o.Scenarios, o.Rounds, o.Duration = []string{"end by DELETE"}, 0, 6*time.Second
+		o.CleanupTimeout = 2 * time.Second
 	})
 	for name, want := range map[string]string{
 		"at rest: no dead process that the worker did not wait for":         "not waited for",
@@ -215,7 +215,7 @@ func killChildren() {
 	}
 }
 
-func TestAMachineWithoutSuchABrowserIsToldSo(t *testing.T) {
+func TestRun_FailsWithoutBrowser(t *testing.T) {
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -228,9 +228,9 @@ func TestAMachineWithoutSuchABrowserIsToldSo(t *testing.T) {
 	}
 }
 
-func TestAReportIsForPeopleAndForPrograms(t *testing.T) {
+func TestReport_WritesTextAndJSON(t *testing.T) {
 	report := selftest.Report{
-		Seed: 7, Phases: []selftest.Phase{{Name: "launch answered", Count: 3, P50: 1.25, P95: 20}}, Missed: []string{"display killed"},
+		Seed: 7, Phases: []selftest.Phase{{Name: "launch answered", Count: 3, P50: 1.25, P95: 20}}, Skipped: []string{"display killed"},
 		Checks: []selftest.Check{{Name: "no process", Problems: []string{}}, {Name: "no port", Problems: []string{"40111"}}},
 	}
 	var text bytes.Buffer

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// site is the web that the browsers visit, on the loopback, and the proxies to
+// testSite is the web that the browsers visit, on the loopback, and the proxies to
 // it.
-type site struct {
-	page, proxy int // ports
-	servers     []*http.Server
-	serving     sync.WaitGroup
+type testSite struct {
+	pagePort, proxyPort int // ports
+	servers             []*http.Server
+	serving             sync.WaitGroup
 
 	mu      sync.Mutex
 	visits  map[string]int // of pages, by token
@@ -31,11 +31,11 @@ const (
 	proxyPassword = "selftest"
 )
 
-func openSite() (*site, error) {
-	s := &site{visits: map[string]int{}, proxied: map[string]int{}}
+func startSite() (*testSite, error) {
+	s := &testSite{visits: map[string]int{}, proxied: map[string]int{}}
 	var err error
-	if s.page, err = s.serve(http.HandlerFunc(s.visit)); err == nil {
-		s.proxy, err = s.serve(http.HandlerFunc(s.pass))
+	if s.pagePort, err = s.serve(http.HandlerFunc(s.servePage)); err == nil {
+		s.proxyPort, err = s.serve(http.HandlerFunc(s.serveProxy))
 	}
 	if err != nil {
 		s.close()
@@ -43,7 +43,7 @@ func openSite() (*site, error) {
 	return s, err
 }
 
-func (s *site) serve(handler http.Handler) (port int, err error) {
+func (s *testSite) serve(handler http.Handler) (port int, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
 	if err != nil {
 		return 0, err
@@ -54,25 +54,27 @@ func (s *site) serve(handler http.Handler) (port int, err error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-func (s *site) close() {
+func (s *testSite) close() {
 	for _, server := range s.servers {
 		_ = server.Close()
 	}
 	s.serving.Wait()
 }
 
-// hosts are what a worker has to let its browsers reach.
-func (s *site) hosts() string { return fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", s.page, s.proxy) }
-
-// address is a page's. Its title is its token.
-func (s *site) address(token string) string {
-	return fmt.Sprintf("http://127.0.0.1:%d/page/%s", s.page, token)
+// allowedHosts are what a worker has to let its browsers reach.
+func (s *testSite) allowedHosts() string {
+	return fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", s.pagePort, s.proxyPort)
 }
 
-// distant is the page's address that only the proxy knows.
-func (s *site) distant(token string) string { return "http://selftest.invalid/page/" + token }
+// pageURL is a page's. Its title is its token.
+func (s *testSite) pageURL(token string) string {
+	return fmt.Sprintf("http://127.0.0.1:%d/page/%s", s.pagePort, token)
+}
 
-func (s *site) visit(w http.ResponseWriter, r *http.Request) {
+// proxiedURL is the page's address that only the proxy knows.
+func (s *testSite) proxiedURL(token string) string { return "http://selftest.invalid/page/" + token }
+
+func (s *testSite) servePage(w http.ResponseWriter, r *http.Request) {
 	token, ok := strings.CutPrefix(r.URL.Path, "/page/")
 	if !ok {
 		http.NotFound(w, r)
@@ -85,22 +87,22 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "<!doctype html><title>%s</title><h1>selftest</h1><p>%s</p>", html.EscapeString(token), strings.Repeat("A page of a selftest. ", 200))
 }
 
-// visited is how often a page was asked for.
-func (s *site) visited(token string) int {
+// visitCount is how often a page was asked for.
+func (s *testSite) visitCount(token string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.visits[token]
 }
 
-// passed is how many requests for a page came through the proxy.
-func (s *site) passed(token string) int {
+// proxiedCount is how many requests for a page came through the proxy.
+func (s *testSite) proxiedCount(token string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proxied[token]
 }
 
-// pass is a proxy that wants credentials and knows the pages alone.
-func (s *site) pass(w http.ResponseWriter, r *http.Request) {
+// serveProxy is a proxy that wants credentials and knows the pages alone.
+func (s *testSite) serveProxy(w http.ResponseWriter, r *http.Request) {
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte(proxyUser+":"+proxyPassword))
 	if r.Header.Get("Proxy-Authorization") != want {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="selftest"`)
@@ -114,5 +116,5 @@ func (s *site) pass(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.proxied[strings.TrimPrefix(r.URL.Path, "/page/")]++
 	s.mu.Unlock()
-	s.visit(w, r)
+	s.servePage(w, r)
 }

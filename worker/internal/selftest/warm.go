@@ -12,58 +12,58 @@ import (
 // where the machine spares the time to make them so.
 const warmLaunches = 5
 
-// tryWarm launches, one after the other, what the worker keeps ready; and at last
+// runWarmLaunches launches, one after the other, what the worker keeps ready; and at last
 // after it was killed, since what is dead must not be handed out.
-func (r *run) tryWarm(ctx context.Context) {
-	if len(r.Ways) > 0 {
+func (r *run) runWarmLaunches(ctx context.Context) {
+	if len(r.Scenarios) > 0 {
 		return
 	}
 	dice := rand.New(rand.NewPCG(r.Seed, 1<<33))
 	for i := range warmLaunches {
-		w := ends()[0]
+		w := endScenarios()[0]
 		w.name = "kept ready, then launched"
 		if i == warmLaunches-1 {
 			w.name = "kept ready, killed, then launched"
 		}
-		kind, ok := r.awaitReady(ctx)
+		kind, ok := r.awaitWarmBrowser(ctx)
 		if !ok {
-			r.report.Missed = append(r.report.Missed, w.name)
+			r.report.Skipped = append(r.report.Skipped, w.name)
 			return
 		}
-		w.screen = kind
+		w.display = kind
 		if i == warmLaunches-1 {
-			r.shootReady()
+			r.killWarmBrowsers()
 		}
-		t := r.newTrial(w, dice)
-		if err := t.walk(ctx); err != nil && ctx.Err() == nil {
-			r.book.failed("%s: %v", t.kind(w.name), err)
+		t := r.newScenarioRun(w, dice)
+		if err := t.execute(ctx); err != nil && ctx.Err() == nil {
+			r.log.addFailure("%s: %v", t.label(w.name), err)
 		}
 	}
 }
 
-// awaitReady waits until the worker keeps a plain browser ready, for a bounded
+// awaitWarmBrowser waits until the worker keeps a plain browser ready, for a bounded
 // time; false when it keeps none.
-func (r *run) awaitReady(ctx context.Context) (screen, bool) {
-	for deadline := time.Now().Add(r.Patience); ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+func (r *run) awaitWarmBrowser(ctx context.Context) (displayMode, bool) {
+	for deadline := time.Now().Add(r.CleanupTimeout); ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		status, err := r.status(ctx)
 		if err != nil || status.WarmPool.Size == 0 {
-			return either, false
+			return anyDisplay, false
 		}
 		for _, kind := range status.WarmPool.Ready {
 			switch {
 			case int(kind.BrowserVersion) != r.version || kind.Locale != "":
 			case kind.Headless:
 				return headlessOnly, true
-			case r.canShow:
+			case r.hasDisplay:
 				return headfulOnly, true
 			}
 		}
 	}
-	return either, false
+	return anyDisplay, false
 }
 
-// shootReady kills the browsers that are kept ready, when no others run.
-func (r *run) shootReady() {
+// killWarmBrowsers kills the browsers that are kept ready, when no others run.
+func (r *run) killWarmBrowsers() {
 	for _, p := range descendants(r.worker.pid()) {
 		if isBrowser(p) {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)

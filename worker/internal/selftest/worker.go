@@ -41,13 +41,13 @@ type worker struct {
 	done chan struct{} // closed when the process is gone
 }
 
-// ours are the variables that the run decides; all others are the operator's.
-var ours = []string{
+// reservedEnv are the variables that the run decides; all others are the operator's.
+var reservedEnv = []string{
 	"HOST", "PORT", "PUBLIC_URL", "WORKER_ID", "SVC_KEY", "API_KEY", "SVC_CLOUD_URL", "DATA_DIR", "BROWSERS_DIR", "DRAIN_TIMEOUT",
 	"LOG_LEVEL", "LOG_FORMAT", "ALLOWED_HOSTS", "TRUSTED_PROXIES", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
 }
 
-func newWorker(o Options, dir, key string, cloud *fakecloud.Cloud, web *site) (*worker, error) {
+func newWorker(o Options, dir, key string, cloud *fakecloud.Cloud, web *testSite) (*worker, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -58,12 +58,12 @@ func newWorker(o Options, dir, key string, cloud *fakecloud.Cloud, web *site) (*
 	}
 	w.environment = slices.DeleteFunc(slices.Clone(o.Environ), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return slices.Contains(ours, name)
+		return slices.Contains(reservedEnv, name)
 	})
 	w.environment = append(w.environment,
 		"HOST=127.0.0.1", "PORT="+strconv.Itoa(port), "PUBLIC_URL="+w.url, "SVC_KEY="+fakecloud.Key, "API_KEY="+key,
 		"SVC_CLOUD_URL="+cloud.URL, "DATA_DIR="+w.dir, "BROWSERS_DIR="+o.BrowsersDirs, "LOG_LEVEL=debug",
-		"ALLOWED_HOSTS="+web.hosts(),
+		"ALLOWED_HOSTS="+web.allowedHosts(),
 	)
 	w.client = &http.Client{Timeout: callTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	w.api, err = workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(w.client), workerapi.WithRequestEditorFn(
@@ -99,9 +99,9 @@ func (w *worker) start(ctx context.Context) error {
 		}
 		select {
 		case <-w.done:
-			return fmt.Errorf("the worker does not start: %s\n%s", w.cmd.ProcessState, w.lastWords())
+			return fmt.Errorf("the worker does not start: %s\n%s", w.cmd.ProcessState, w.logTail())
 		case <-ctx.Done():
-			return fmt.Errorf("the worker does not answer: %w\n%s", ctx.Err(), w.lastWords())
+			return fmt.Errorf("the worker does not answer: %w\n%s", ctx.Err(), w.logTail())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -109,7 +109,7 @@ func (w *worker) start(ctx context.Context) error {
 
 func (w *worker) pid() int { return w.cmd.Process.Pid }
 
-func (w *worker) launches() string { return filepath.Join(w.dir, "launches") }
+func (w *worker) launchesDir() string { return filepath.Join(w.dir, "launches") }
 
 // kill is kill -9.
 func (w *worker) kill() {
@@ -117,8 +117,8 @@ func (w *worker) kill() {
 	<-w.done
 }
 
-// end asks the worker to end, and kills one that doesn't.
-func (w *worker) end() error {
+// stop asks the worker to end, and kills one that doesn't.
+func (w *worker) stop() error {
 	if w.cmd == nil || w.done == nil {
 		return nil
 	}
@@ -135,8 +135,8 @@ func (w *worker) end() error {
 	return nil
 }
 
-// lastWords is the end of the worker's log.
-func (w *worker) lastWords() string {
+// logTail is the end of the worker's log.
+func (w *worker) logTail() string {
 	text, err := os.ReadFile(w.log)
 	if err != nil {
 		return err.Error()
@@ -145,8 +145,8 @@ func (w *worker) lastWords() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// keepLog copies the log to where it outlives the run.
-func (w *worker) keepLog(to string) error {
+// copyLog copies the log to where it outlives the run.
+func (w *worker) copyLog(to string) error {
 	from, err := os.Open(w.log)
 	if err != nil {
 		return err

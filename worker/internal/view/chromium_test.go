@@ -44,7 +44,7 @@ func (p *tab) showsGreen() {
 
 func (p *tab) saidNothing() {
 	p.t.Helper()
-	if said := p.Said(); said != "" {
+	if said := p.ConsoleOutput(); said != "" {
 		p.t.Errorf("the console says:\n%s", said)
 	}
 }
@@ -55,7 +55,7 @@ func TestViewPage_ControlReachesBrowser(t *testing.T) {
 			const prefix = "/w/7"
 			s := newFixture(t, headless, prefix)
 			p := openTab(t, s.viewerBrowser, s.url(prefix, "/view?ct="+s.token(t, ticket.Control)))
-			p.Shows("in control", state, "Live, in control")
+			p.WaitFor("in control", state, "Live, in control")
 			if address := p.Eval("location.href"); address != s.url(prefix, "/view") {
 				t.Errorf("at %s", address)
 			}
@@ -68,13 +68,13 @@ func TestViewPage_ControlReachesBrowser(t *testing.T) {
 			testenv.Eventually(t, "typed text", func() bool { return strings.HasSuffix(s.received(), "ok") })
 
 			p.Eval("document.getElementById('control').click()")
-			p.Shows("released", state, "Live, control released")
-			p.Shows("what says so", "document.getElementById('hint').hidden + ' ' + document.getElementById('released').hidden", "true false")
-			p.Shows("panels that send nothing", "document.querySelectorAll('.panel button:enabled').length", "0")
+			p.WaitFor("released", state, "Live, control released")
+			p.WaitFor("what says so", "document.getElementById('hint').hidden + ' ' + document.getElementById('released').hidden", "true false")
+			p.WaitFor("panels that send nothing", "document.querySelectorAll('.panel button:enabled').length", "0")
 			p.click(p.streamPoint())
 			p.key("n", "KeyN", 'N')
 			p.Eval("document.getElementById('control').click()")
-			p.Shows("in control again", state, "Live, in control")
+			p.WaitFor("in control again", state, "Live, in control")
 			p.click(p.streamPoint())
 			p.key("y", "KeyY", 'Y')
 			testenv.Eventually(t, "typed text", func() bool { return strings.HasSuffix(s.received(), "y") })
@@ -90,9 +90,9 @@ func TestViewPage_ControlReachesBrowser(t *testing.T) {
 			if err := s.watched.Kill(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			p.Shows("ended", state, "Ended")
-			p.Shows("why", "document.getElementById('message').textContent.startsWith('The browser has ended')", "true")
-			p.Shows("nothing left to press", pressable, "0")
+			p.WaitFor("ended", state, "Ended")
+			p.WaitFor("why", "document.getElementById('message').textContent.startsWith('The browser has ended')", "true")
+			p.WaitFor("nothing left to press", pressable, "0")
 			p.saveScreenshots("view-ended-" + name)
 		})
 	}
@@ -127,11 +127,11 @@ func (p *tab) sharesTheClipboard(s *fixture, headless bool) {
 	if !headless {
 		p.ctrlKey("a", 'A')
 		p.ctrlKey("c", 'C')
-		p.Shows("what was copied", "document.getElementById('clipboard-text').value.endsWith('from hereq')", "true")
+		p.WaitFor("what was copied", "document.getElementById('clipboard-text').value.endsWith('from hereq')", "true")
 	}
 	p.Eval("document.getElementById('clipboard-text').focus()")
 	p.key("Escape", "Escape", 27)
-	p.Shows("no panel", "document.getElementById('clipboard').hidden + ' ' + document.activeElement.id", "true clipboard-button")
+	p.WaitFor("no panel", "document.getElementById('clipboard').hidden + ' ' + document.activeElement.id", "true clipboard-button")
 }
 
 // leavesByKeyboard checks that the picture is no trap.
@@ -140,9 +140,9 @@ func (p *tab) leavesByKeyboard() {
 	const focused = "document.activeElement.id || document.activeElement.tagName"
 	p.Eval("document.getElementById('details').focus()")
 	p.key("Tab", "Tab", 9)
-	p.Shows("a ring around the picture", focused+" + ' ' + getComputedStyle(document.activeElement).outlineStyle", "CANVAS solid")
+	p.WaitFor("a ring around the picture", focused+" + ' ' + getComputedStyle(document.activeElement).outlineStyle", "CANVAS solid")
 	p.click(p.streamPoint())
-	p.Shows("keys go to the picture", focused, "CANVAS")
+	p.WaitFor("keys go to the picture", focused, "CANVAS")
 	modifiers := 0
 	keys := []struct {
 		name, code string
@@ -157,7 +157,7 @@ func (p *tab) leavesByKeyboard() {
 		modifiers &^= k.bit
 		p.Call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": k.name, "code": k.code, "windowsVirtualKeyCode": k.number, "modifiers": modifiers}, nil)
 	}
-	p.Shows("keys stay here", focused, "control")
+	p.WaitFor("keys stay here", focused, "control")
 }
 
 // comesBack cuts the connection.
@@ -167,7 +167,7 @@ func (p *tab) comesBack(s *fixture) {
 	if n := s.cutConns(); n != 1 {
 		p.t.Errorf("%d streams were open", n)
 	}
-	p.Shows("reconnected", "states.join()", "reconnecting,live")
+	p.WaitFor("reconnected", "states.join()", "reconnecting,live")
 	p.showsGreen()
 }
 
@@ -176,7 +176,7 @@ func TestViewPage_TicketOnlyWatches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, headless, "")
 			p := openTab(t, s.viewerBrowser, s.path("/view?t="+s.token(t, ticket.View)))
-			p.Shows("watching", state, "Live, watching")
+			p.WaitFor("watching", state, "Live, watching")
 			p.showsGreen()
 			if got := p.Eval("document.querySelectorAll('header button:not([hidden]), .panel, a').length <= 1"); got != "true" {
 				t.Error("there is something to control")
@@ -186,7 +186,7 @@ func TestViewPage_TicketOnlyWatches(t *testing.T) {
 			p.saveScreenshots("watch-" + name)
 
 			driver := openTab(t, s.viewerBrowser, s.path("/view?ct="+s.token(t, ticket.Control)))
-			driver.Shows("in control", state, "Live, in control")
+			driver.WaitFor("in control", state, "Live, in control")
 			driver.showsGreen()
 			driver.click(driver.streamPoint())
 			testenv.Eventually(t, "a click", func() bool { return s.received() != "" })
@@ -202,30 +202,30 @@ func TestInfoPage_ShowsBrowser(t *testing.T) {
 	const prefix = "/w/7"
 	s := newFixture(t, true, prefix)
 	p := openTab(t, s.viewerBrowser, s.url(prefix, "/?ct="+s.token(t, ticket.Control)))
-	p.Shows("one tab", "[...document.querySelectorAll('.tab h3')].map(h => h.textContent).join()", "Watched")
-	p.Shows("its picture", "document.querySelector('.tab img').naturalWidth", "320")
-	p.Shows("its DevTools", "document.querySelector('.tab a').href.includes('inspector.html')", "true")
-	p.Shows("the address, masked", "document.getElementById('cdp').textContent.endsWith('?ct=••••••••')", "true")
+	p.WaitFor("one tab", "[...document.querySelectorAll('.tab h3')].map(h => h.textContent).join()", "Watched")
+	p.WaitFor("its picture", "document.querySelector('.tab img').naturalWidth", "320")
+	p.WaitFor("its DevTools", "document.querySelector('.tab a').href.includes('inspector.html')", "true")
+	p.WaitFor("the address, masked", "document.getElementById('cdp').textContent.endsWith('?ct=••••••••')", "true")
 	p.Eval("document.getElementById('cdp-show').click()")
-	p.Shows("the address", "document.getElementById('cdp').textContent.endsWith('?ct=secret-token')", "true")
+	p.WaitFor("the address", "document.getElementById('cdp').textContent.endsWith('?ct=secret-token')", "true")
 	p.Eval("document.getElementById('cdp-show').click()")
 	p.Eval("document.querySelector('#open button').click()")
-	p.Shows("two tabs", "document.querySelectorAll('.tab').length", "2")
+	p.WaitFor("two tabs", "document.querySelectorAll('.tab').length", "2")
 	p.Eval("document.getElementById('share').click()")
-	p.Shows("a link", "document.getElementById('shared-url').value.includes('/view?t=')", "true")
+	p.WaitFor("a link", "document.getElementById('shared-url').value.includes('/view?t=')", "true")
 	p.saveScreenshots("page")
 	p.Eval("[...document.querySelectorAll('.tab')].find(t => t.textContent.includes('about:blank')).querySelector('button').click()")
-	p.Shows("one tab", "document.querySelectorAll('.tab').length", "1")
+	p.WaitFor("one tab", "document.querySelectorAll('.tab').length", "1")
 
 	p.Eval("document.getElementById('end').click()")
-	p.Shows("a question", "document.getElementById('confirm').open", "true")
+	p.WaitFor("a question", "document.getElementById('confirm').open", "true")
 	p.saveScreenshots("page-confirm")
 	p.Eval("document.querySelector('#confirm [value=no]').click()")
-	p.Shows("it still runs", "document.getElementById('confirm').open + ' ' + document.body.dataset.state", "false live")
+	p.WaitFor("it still runs", "document.getElementById('confirm').open + ' ' + document.body.dataset.state", "false live")
 	p.saidNothing()
 	p.Eval("document.getElementById('end').click(); document.querySelector('#confirm [value=yes]').click()")
-	p.Shows("ended", state, "Ended")
+	p.WaitFor("ended", state, "Ended")
 	<-s.watched.Done()
-	p.Shows("nothing left to press", pressable, "0")
+	p.WaitFor("nothing left to press", pressable, "0")
 	p.saveScreenshots("page-ended")
 }

@@ -27,7 +27,7 @@ func openTab(t *testing.T, b *browser.Browser, address string) *tab {
 // color is that of a spot of the tab, as red, green and blue.
 func (p *tab) color(x, y int) [3]uint8 {
 	p.t.Helper()
-	picture, err := png.Decode(bytes.NewReader(p.Shot()))
+	picture, err := png.Decode(bytes.NewReader(p.Screenshot()))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func (p *tab) saveScreenshots(name string) {
 			p.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 			p.Eval("new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)))")
 			file := filepath.Join(p.t.ArtifactDir(), fmt.Sprintf("%s-%s-%d.png", name, scheme, size[0]))
-			if err := os.WriteFile(file, p.Shot(), 0o644); err != nil {
+			if err := os.WriteFile(file, p.Screenshot(), 0o644); err != nil {
 				p.t.Fatal(err)
 			}
 		}

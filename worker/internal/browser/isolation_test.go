@@ -17,29 +17,29 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// reads reports whether whoever drives a browser can read a file with it.
-func reads(t *testing.T, c client, page, path string) bool {
+// canReadFile reports whether whoever drives a browser can read a file with it.
+func canReadFile(t *testing.T, c client, page, path string) bool {
 	t.Helper()
 	var answer struct{ ErrorText string }
 	unmarshal(t, c.call(t, page, "Page.navigate", map[string]any{"url": "file://" + path}), &answer)
 	return answer.ErrorText == "" || answer.ErrorText == "net::ERR_ABORTED" // aborted: a download
 }
 
-func TestWhoDrivesASealedBrowserReadsNothingOfTheHost(t *testing.T) {
+func TestIsolation_HidesHostFiles(t *testing.T) {
 	open := filepath.Join(testenv.PublicTempDir(t), "open") // only its place keeps it from others
 	if err := os.WriteFile(open, []byte("worker's"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	oneUser := os.Geteuid() != 0 // the browsers' is the worker's
 	for name, tc := range map[string]struct {
-		rig              func(*testing.T) *rig
+		rig              func(*testing.T) *fixture
 		files, processes bool // stamp the host are in sight
 		plain            bool
 	}{
-		"sealed":                   {rig: func(t *testing.T) *rig { return newSealedRig(t) }},
-		"without files of its own": {rig: func(t *testing.T) *rig { return newSealedRig(t, sandbox.PrivateFiles) }, files: true},
-		"without a PID namespace":  {rig: func(t *testing.T) *rig { return newSealedRig(t, sandbox.PIDNamespace) }, processes: true},
-		"without anything":         {rig: newRig, files: true, processes: true, plain: true},
+		"sealed":                   {rig: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},
+		"without files of its own": {rig: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: true},
+		"without a PID namespace":  {rig: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, processes: true},
+		"without anything":         {rig: newFixture, files: true, processes: true, plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := tc.rig(t)
@@ -59,7 +59,7 @@ func TestWhoDrivesASealedBrowserReadsNothingOfTheHost(t *testing.T) {
 				fmt.Sprintf("/proc/%d/cmdline", other.PID()): tc.processes,
 				fmt.Sprintf("/proc/%d/environ", os.Getpid()): tc.plain && oneUser, // the worker's keys are in it
 			} {
-				if got := reads(t, c, page, path); got != readable {
+				if got := canReadFile(t, c, page, path); got != readable {
 					t.Errorf("%s: readable %v, want %v", path, got, readable)
 				}
 			}
@@ -67,9 +67,9 @@ func TestWhoDrivesASealedBrowserReadsNothingOfTheHost(t *testing.T) {
 	}
 }
 
-func TestASealedBrowserHasChromiumsSandboxToo(t *testing.T) {
+func TestIsolation_KeepsChromiumSandbox(t *testing.T) {
 	for _, headless := range []bool{true, false} {
-		r := newSealedRig(t)
+		r := newIsolatedFixture(t)
 		spec := r.spec("sandbox")
 		spec.Headless = headless
 		b := r.launch(t, spec)
@@ -90,7 +90,7 @@ func TestASealedBrowserHasChromiumsSandboxToo(t *testing.T) {
 			t.Errorf("it may gain rights: NoNewPrivs %s", got)
 		}
 		renderers := 0
-		for _, pid := range tree(b.PID()) {
+		for _, pid := range processTree(b.PID()) {
 			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if !strings.Contains(string(command), "--type=renderer") {
 				continue
@@ -106,9 +106,9 @@ func TestASealedBrowserHasChromiumsSandboxToo(t *testing.T) {
 	}
 }
 
-func TestASealedBrowserSeesItsOwnEnvironmentAndPaths(t *testing.T) {
+func TestIsolation_EnvironmentAndPaths(t *testing.T) {
 	t.Setenv("SVC_KEY", "secret")
-	r := newSealedRig(t)
+	r := newIsolatedFixture(t)
 	b := r.launch(t, r.spec("env"))
 	env := treeEnviron(t, b.PID())
 	for _, want := range []string{"HOME=/svc/home", "TMPDIR=/tmp", "SVC_LAUNCH=" + r.dir + "/env"} {
@@ -116,7 +116,7 @@ func TestASealedBrowserSeesItsOwnEnvironmentAndPaths(t *testing.T) {
 			t.Errorf("no %s in %q", want, env)
 		}
 	}
-	for _, secret := range []string{"SVC_KEY", "SVC_ROOM", "GOGC", "\x00TZ="} {
+	for _, secret := range []string{"SVC_KEY", "SVC_SANDBOX", "GOGC", "\x00TZ="} {
 		if strings.Contains(env, secret) {
 			t.Errorf("%s was handed down", secret)
 		}
@@ -128,12 +128,12 @@ func TestASealedBrowserSeesItsOwnEnvironmentAndPaths(t *testing.T) {
 	if err := b.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }
 
-func TestEveryMajorRunsSealed(t *testing.T) {
-	r := newSealedRig(t)
-	for _, build := range majors(t) {
+func TestIsolation_EveryMajorVersion(t *testing.T) {
+	r := newIsolatedFixture(t)
+	for _, build := range majorBuilds(t) {
 		spec := r.spec("major-" + strconv.Itoa(build.Major))
 		spec.Build, spec.Headless = build, !build.Headful
 		b := r.launch(t, spec)
@@ -150,13 +150,13 @@ func TestEveryMajorRunsSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeaks(t)
 }
 
-func TestABrowserThatWantsTooMuchMemoryEndsForIt(t *testing.T) {
+func TestIsolation_MemoryLimitEndsBrowser(t *testing.T) {
 	for name, without := range map[string]string{"bounded": "", "without the limit": sandbox.MemoryLimit} {
 		t.Run(name, func(t *testing.T) {
-			r := newRigWith(t, func(o *browser.Options) {
+			r := newFixtureWith(t, func(o *browser.Options) {
 				o.Isolation = &sandbox.Options{Disk: 1 << 30, Memory: 500 << 20, Disabled: []string{without}}
 			})
 			b := r.launch(t, r.spec("greedy"))
@@ -185,8 +185,8 @@ func TestABrowserThatWantsTooMuchMemoryEndsForIt(t *testing.T) {
 	}
 }
 
-func TestASealedLaunchThatFailsIsExplainedAndLeavesNothing(t *testing.T) {
-	r := newSealedRig(t)
+func TestIsolation_DescribesFailedLaunch(t *testing.T) {
+	r := newIsolatedFixture(t)
 	for _, c := range []struct{ name, path, want string }{
 		{"missing", "/nonexistent/chromium", "no such file"},
 		{"exits", script(t, "echo cannot open shared object >&2\nexit 127"), "cannot open shared object"},
@@ -203,12 +203,12 @@ func TestASealedLaunchThatFailsIsExplainedAndLeavesNothing(t *testing.T) {
 		if sandbox := c.name == "no sandbox"; errors.Is(err, browser.ErrNoSandbox) != sandbox {
 			t.Errorf("%s: is ErrNoSandbox: %t", c.name, !sandbox)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 	}
 }
 
-func TestWhateverASealedLaunchStartsEndsWithIt(t *testing.T) {
-	r := newRigWith(t, func(o *browser.Options) { o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 200} })
+func TestIsolation_EndsAllProcesses(t *testing.T) {
+	r := newFixtureWith(t, func(o *browser.Options) { o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 200} })
 	for name, body := range map[string]string{
 		"bomb":   `bomb() { sleep 30 & bomb & bomb; }; bomb`,
 		"daemon": `for n in 1 2 3; do setsid sh -c 'sleep 30 & sleep 30' & done; sleep 30`,
@@ -218,13 +218,13 @@ func TestWhateverASealedLaunchStartsEndsWithIt(t *testing.T) {
 		if _, err := r.Launch(t.Context(), spec); err == nil {
 			t.Errorf("%s is taken for a browser", name)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeaks(t)
 	}
 }
 
-// TestAnUnprivilegedWorkerSealsChromium runs these tests as a user without
+// TestIsolation_UnprivilegedWorker runs these tests as a user without
 // rights, whose browsers run as that user too.
-func TestAnUnprivilegedWorkerSealsChromium(t *testing.T) {
+func TestIsolation_UnprivilegedWorker(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // the other tests are it
 	}
@@ -234,7 +234,7 @@ func TestAnUnprivilegedWorkerSealsChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := testenv.CopyTestBinary(t, dir)
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestWhoDrives|TestASealed|TestKeptDataOutlives)")
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestIsolation_(HidesHostFiles|KeepsChromiumSandbox|EnvironmentAndPaths|DescribesFailedLaunch|PagesAreOnline|DebugPort|Timezone|ProxyCannot)|TestData_OutlivesBrowser)")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, _ := cmd.CombinedOutput()

@@ -15,27 +15,27 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// TestWhoDrivesABrowserReachesNothingPastItsProxy asks a browser by the protocol
+// TestIsolation_ProxyCannotBeBypassed asks a browser by the protocol
 // for what its proxy would deny, with a network of its own and without.
-func TestWhoDrivesABrowserReachesNothingPastItsProxy(t *testing.T) {
+func TestIsolation_ProxyCannotBeBypassed(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a site") }))
 	t.Cleanup(site.Close)
 	for name, without := range map[string][]string{"sealed": nil, "in the host's network": {sandbox.NetworkNamespace}} {
 		t.Run(name, func(t *testing.T) {
-			r := newSealedRig(t, without...)
+			r := newIsolatedFixture(t, without...)
 			reached := len(without) > 0
 			launch := func(id string) *browser.Browser {
 				spec := r.spec(id)
-				spec.ProxyServer, spec.OnProxyListener = wayOut(t)
+				spec.ProxyServer, spec.OnProxyListener = startEgress(t)
 				return r.launch(t, spec)
 			}
 			other, mine := launch("other"), launch("mine")
 			dial(t, other).open(t, "data:text/html,<title>the others' page</title>")
 			c := dial(t, mine)
 			for what, reaches := range map[string]func(*testing.T) bool{
-				"another launch's browser":   func(t *testing.T) bool { return c.discovers(t, other.DebugPort) },
-				"a site past the proxy":      func(t *testing.T) bool { return c.goesStraight(t, site.URL) },
-				"a listener of this machine": func(t *testing.T) bool { return c.binds(t) },
+				"another launch's browser":   func(t *testing.T) bool { return c.canDiscover(t, other.DebugPort) },
+				"a site past the proxy":      func(t *testing.T) bool { return c.canBypassProxy(t, site.URL) },
+				"a listener of this machine": func(t *testing.T) bool { return c.canBindPort(t) },
 			} {
 				if got := reaches(t); got != reached {
 					t.Errorf("%s is reached: %v", what, got)
@@ -45,9 +45,9 @@ func TestWhoDrivesABrowserReachesNothingPastItsProxy(t *testing.T) {
 	}
 }
 
-// discovers reports whether the browser shows targets of one that listens at
+// canDiscover reports whether the browser shows targets of one that listens at
 // that port.
-func (c client) discovers(t *testing.T, port int) bool {
+func (c client) canDiscover(t *testing.T, port int) bool {
 	t.Helper()
 	created := c.Subscribe(100, "Target.targetCreated")
 	defer created.Close()
@@ -65,9 +65,9 @@ func (c client) discovers(t *testing.T, port int) bool {
 	}
 }
 
-// goesStraight reports whether a page reaches an address in a context without
+// canBypassProxy reports whether a page reaches an address in a context without
 // the proxy.
-func (c client) goesStraight(t *testing.T, address string) bool {
+func (c client) canBypassProxy(t *testing.T, address string) bool {
 	t.Helper()
 	var context struct{ BrowserContextID string }
 	unmarshal(t, c.call(t, "", "Target.createBrowserContext", map[string]any{
@@ -80,8 +80,8 @@ func (c client) goesStraight(t *testing.T, address string) bool {
 	return answer.ErrorText == ""
 }
 
-// binds reports whether the browser opens a port of this machine.
-func (c client) binds(t *testing.T) bool {
+// canBindPort reports whether the browser opens a port of this machine.
+func (c client) canBindPort(t *testing.T) bool {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -100,8 +100,8 @@ func (c client) binds(t *testing.T) bool {
 	return errors.Join(conn.Close()) == nil
 }
 
-func TestASealedBrowserTellsPagesThatTheyAreOnline(t *testing.T) {
-	r := newSealedRig(t)
+func TestIsolation_PagesAreOnline(t *testing.T) {
+	r := newIsolatedFixture(t)
 	c := dial(t, r.launch(t, r.spec("online")))
 	var online bool
 	c.eval(t, c.open(t, "about:blank"), "navigator.onLine", &online)
@@ -110,8 +110,8 @@ func TestASealedBrowserTellsPagesThatTheyAreOnline(t *testing.T) {
 	}
 }
 
-func TestADebuggingPortOfARoomTakesManyConnections(t *testing.T) {
-	r := newSealedRig(t)
+func TestIsolation_DebugPortConnections(t *testing.T) {
+	r := newIsolatedFixture(t)
 	b := r.launch(t, r.spec("doors"))
 	address := fmt.Sprintf("http://127.0.0.1:%d/json/version", b.DebugPort)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}

@@ -15,8 +15,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-func TestAClaimedBrowserShowsWhatOneStartedForItShows(t *testing.T) {
-	r := newSealedRig(t)
+func TestConfigure_MatchesColdLaunch(t *testing.T) {
+	r := newIsolatedFixture(t)
 	zone := "Asia/Tokyo"
 	if !r.CanMoveTimezone() {
 		zone = ""
@@ -53,8 +53,8 @@ func TestAClaimedBrowserShowsWhatOneStartedForItShows(t *testing.T) {
 			if cold := spec.StartupSettings(); cold != nil {
 				t.Fatalf("it is cold for %v", cold)
 			}
-			started := shown(t, spec, r.launch)
-			claimed := shown(t, spec, r.claimed)
+			started := observeBrowser(t, spec, r.launch)
+			claimed := observeBrowser(t, spec, r.launchConfigured)
 			if diff := cmp.Diff(started, claimed); diff != "" {
 				t.Errorf("(-started +claimed):\n%s", diff)
 			}
@@ -62,10 +62,10 @@ func TestAClaimedBrowserShowsWhatOneStartedForItShows(t *testing.T) {
 	}
 }
 
-// shown is what a browser of spec shows of itself.
-func shown(t *testing.T, spec browser.Spec, get func(*testing.T, browser.Spec) *browser.Browser) map[string]any {
+// observeBrowser is what a browser of spec shows of itself.
+func observeBrowser(t *testing.T, spec browser.Spec, get func(*testing.T, browser.Spec) *browser.Browser) map[string]any {
 	t.Helper()
-	o := newObservatory(t)
+	o := newPageRecorder(t)
 	spec.StartURLs = []string{o.URL + "/start"}
 	b := get(t, spec)
 	seen := o.observe(t, b)
@@ -89,7 +89,7 @@ func switchesOf(t *testing.T, b *browser.Browser) []string {
 	})
 }
 
-func TestColdNamesWhatOnlyAStartGives(t *testing.T) {
+func TestStartupSettings(t *testing.T) {
 	small := &browser.Size{Width: 1280, Height: 720}
 	for name, test := range map[string]struct {
 		spec browser.Spec
@@ -108,7 +108,7 @@ func TestColdNamesWhatOnlyAStartGives(t *testing.T) {
 		"scale of a viewport":        {browser.Spec{DeviceScaleFactor: 2, Viewport: small}, nil},
 		"certificates":               {browser.Spec{IgnoreHTTPSErrors: true}, []string{"ignoreHTTPSErrors"}},
 		"args":                       {browser.Spec{Args: []string{"--mute-audio"}}, []string{"args"}},
-		"what the protocol can give": {phoneOf(browser.Spec{}), nil},
+		"what the protocol can give": {configurableSpec(browser.Spec{}), nil},
 		"several": {
 			browser.Spec{UserAgent: "Test/1.0", ColorScheme: "dark", Args: []string{"--mute-audio"}, IgnoreHTTPSErrors: true},
 			[]string{"userAgent", "colorScheme", "ignoreHTTPSErrors", "args"},
@@ -122,16 +122,16 @@ func TestColdNamesWhatOnlyAStartGives(t *testing.T) {
 	}
 }
 
-// phoneOf has every setting that a claim can give.
-func phoneOf(s browser.Spec) browser.Spec {
+// configurableSpec has every setting that a claim can give.
+func configurableSpec(s browser.Spec) browser.Spec {
 	s.Locale, s.TimezoneID, s.Viewport, s.IsMobile, s.HasTouch = "fr-FR", "Asia/Tokyo", &browser.Size{Width: 412, Height: 915}, true, true
 	s.DeviceScaleFactor, s.Geolocation, s.Permissions = 2.5, &browser.Geolocation{Latitude: 1}, []string{"geolocation"}
 	s.ExtraHTTPHeaders, s.StartURLs = map[string]string{"X-Probe": "yes"}, []string{"about:blank"}
 	return s
 }
 
-// spare is a browser that waits for its claim by spec.
-func (r *rig) spare(t *testing.T, spec browser.Spec) *browser.Browser {
+// launchWarm is a browser that waits for its claim by spec.
+func (r *fixture) launchWarm(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
 	b := r.launch(t, browser.Spec{
 		LaunchID: spec.LaunchID + "-spare", Build: spec.Build, Headless: spec.Headless, Locale: spec.Locale, Warm: true,
@@ -139,10 +139,10 @@ func (r *rig) spare(t *testing.T, spec browser.Spec) *browser.Browser {
 	return b
 }
 
-func (r *rig) claimed(t *testing.T, spec browser.Spec) *browser.Browser {
+func (r *fixture) launchConfigured(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
 	for tries := 1; ; tries++ {
-		b := r.spare(t, spec)
+		b := r.launchWarm(t, spec)
 		began := time.Now()
 		err := b.Configure(t.Context(), spec)
 		if err == nil {
@@ -159,13 +159,13 @@ func (r *rig) claimed(t *testing.T, spec browser.Spec) *browser.Browser {
 	}
 }
 
-func TestOnlyASpareIsClaimedAndOnlyOnce(t *testing.T) {
-	r := newRig(t)
+func TestConfigure_AcceptsWarmBrowserOnce(t *testing.T) {
+	r := newFixture(t)
 	spec := r.spec("one")
 	if err := r.launch(t, spec).Configure(t.Context(), spec); !errors.Is(err, browser.ErrNotWarm) {
 		t.Errorf("a claim of a launched browser: %v", err)
 	}
-	b := r.claimed(t, spec)
+	b := r.launchConfigured(t, spec)
 	if err := b.Configure(t.Context(), spec); !errors.Is(err, browser.ErrNotWarm) {
 		t.Errorf("a second claim: %v", err)
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// ending notes that the end is asked for now.
-func (t *trial) ending() {
-	t.at = time.Now()
-	t.book.change(t.expected, func(e *expectation) { e.asked = t.at })
+// markEndRequested notes that the end is asked for now.
+func (t *scenarioRun) markEndRequested() {
+	t.endRequestedAt = time.Now()
+	t.log.update(t.expected, func(e *expectation) { e.endRequestedAt = t.endRequestedAt })
 }
 
 // kill ends the session by DELETE.
-func (t *trial) kill(ctx context.Context) error {
-	t.ending()
+func (t *scenarioRun) kill(ctx context.Context) error {
+	t.markEndRequested()
 	answer, err := t.worker.api.KillBrowserSessionWithResponse(ctx, t.session.Id)
 	if err != nil {
 		return err
@@ -34,13 +34,13 @@ func (t *trial) kill(ctx context.Context) error {
 	return nil
 }
 
-// over waits until the session has ended as the way expects, and nothing of its
+// waitForEnd waits until the session has ended as the way expects, and nothing of its
 // launch is left.
-func (t *trial) over(ctx context.Context) error {
+func (t *scenarioRun) waitForEnd(ctx context.Context) error {
 	var last workerapi.BrowserSession
 	for {
 		var err error
-		if last, err = t.look(ctx, t.session.Id); err != nil {
+		if last, err = t.getSession(ctx, t.session.Id); err != nil {
 			return err
 		}
 		if last.Status != sharedapi.SessionStatusRunning {
@@ -52,21 +52,21 @@ func (t *trial) over(ctx context.Context) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	t.book.took(phaseEnded, time.Since(t.at))
-	t.keepTimeline(last)
-	if last.EndReason == nil || !slices.Contains(t.way.reasons, string(*last.EndReason)) {
-		return fmt.Errorf("session %s ended %s for %v, want one of %v", t.session.Id, last.Status, value(last.EndReason), t.way.reasons)
+	t.log.recordDuration(phaseEnded, time.Since(t.endRequestedAt))
+	t.recordTimeline(last)
+	if last.EndReason == nil || !slices.Contains(t.scenario.reasons, string(*last.EndReason)) {
+		return fmt.Errorf("session %s ended %s for %v, want one of %v", t.session.Id, last.Status, value(last.EndReason), t.scenario.reasons)
 	}
-	left := left(5*time.Second, func() []string { return t.remains() })
+	left := waitUntilEmpty(5*time.Second, func() []string { return t.leftovers() })
 	if len(left) > 0 {
 		return fmt.Errorf("session %s has ended and left %s", t.session.Id, strings.Join(left, ", "))
 	}
-	t.book.took(phaseCleaned, time.Since(t.at))
+	t.log.recordDuration(phaseCleaned, time.Since(t.endRequestedAt))
 	return nil
 }
 
-// remains of the launch: its port, its directory.
-func (t *trial) remains() []string {
+// leftovers of the launch: its port, its directory.
+func (t *scenarioRun) leftovers() []string {
 	var found []string
 	if port := t.session.DebugPort; port != nil {
 		conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*port))), time.Second) //nolint:noctx // has its own bound
@@ -75,22 +75,22 @@ func (t *trial) remains() []string {
 			found = append(found, "port "+strconv.Itoa(int(*port)))
 		}
 	}
-	dir := filepath.Join(t.worker.launches(), t.session.LaunchId.String())
+	dir := filepath.Join(t.worker.launchesDir(), t.session.LaunchId.String())
 	if _, err := os.Stat(dir); err == nil {
 		found = append(found, dir)
 	}
 	return found
 }
 
-// keepTimeline takes the worker's own phases: each step since the one before.
-func (t *trial) keepTimeline(s workerapi.BrowserSession) {
+// recordTimeline takes the worker's own phases: each step since the one before.
+func (t *scenarioRun) recordTimeline(s workerapi.BrowserSession) {
 	names := map[string]string{
-		"authorized": phaseAuthorize, "claimed": phaseClaimed, "started": phaseStarted, "answered": phaseAnswered,
+		"authorized": phaseAuthorize, "claimed": phaseConfigured, "started": phaseStarted, "answered": phaseAnswered,
 		"ready": phaseReady, "reported": phaseReported,
 	}
 	for i, step := range s.Timeline[min(1, len(s.Timeline)):] {
 		if name := names[string(step.Step)]; name != "" {
-			t.book.took(name, time.Duration((step.AfterMs-s.Timeline[i].AfterMs)*float64(time.Millisecond)))
+			t.log.recordDuration(name, time.Duration((step.AfterMs-s.Timeline[i].AfterMs)*float64(time.Millisecond)))
 		}
 	}
 }

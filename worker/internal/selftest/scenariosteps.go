@@ -13,25 +13,25 @@ import (
 )
 
 // drive connects to the browser, has it do something, and leaves.
-func (t *trial) drive(ctx context.Context) error {
+func (t *scenarioRun) drive(ctx context.Context) error {
 	c, err := t.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.leave()
-	return t.work(ctx, c)
+	defer c.disconnect()
+	return t.runActions(ctx, c)
 }
 
-// work has the browser load a page, and then a few things more, by chance.
-func (t *trial) work(ctx context.Context, c *client) error {
+// runActions has the browser load a page, and then a few things more, by chance.
+func (t *scenarioRun) runActions(ctx context.Context, c *client) error {
 	page, err := c.newTab(ctx)
 	if err != nil {
 		return err
 	}
-	if err := page.open(ctx, t.site.address(t.token), t.token); err != nil {
+	if err := page.open(ctx, t.site.pageURL(t.token), t.token); err != nil {
 		return err
 	}
-	t.book.took(phaseLoaded, time.Since(t.began))
+	t.log.recordDuration(phaseLoaded, time.Since(t.launchedAt))
 	acts := []struct {
 		name string
 		do   func() error
@@ -40,21 +40,21 @@ func (t *trial) work(ctx context.Context, c *client) error {
 		{"screenshot", func() error { return page.capture(ctx, "Page.captureScreenshot", "\x89PNG") }},
 		{"PDF", func() error { return t.print(ctx, page) }},
 		{"new tab", func() error { _, err := c.newTab(ctx); return err }},
-		{"live view", func() error { return t.view(ctx) }},
+		{"live view", func() error { return t.openLiveView(ctx) }},
 		{"screenshot by the worker", func() error { return t.get(ctx, "screenshot", "\x89PNG") }},
 		{"list of targets", func() error { return t.get(ctx, "json/list", "[") }},
 	}
-	for _, i := range t.dice.Perm(len(acts))[:2] {
+	for _, i := range t.rng.Perm(len(acts))[:2] {
 		if err := acts[i].do(); err != nil {
 			return fmt.Errorf("%s: %w", acts[i].name, err)
 		}
-		t.book.did(t.kind("drive: " + acts[i].name))
+		t.log.count(t.label("drive: " + acts[i].name))
 	}
 	return nil
 }
 
 // call makes a request of the browser's routes.
-func (t *trial) call(ctx context.Context, method, route, body string) (status int, text string, err error) {
+func (t *scenarioRun) call(ctx context.Context, method, route, body string) (status int, text string, err error) {
 	address := fmt.Sprintf("%s/browsers/%s/%s", t.worker.url, t.session.LaunchId, route)
 	request, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *trial) call(ctx context.Context, method, route, body string) (status in
 	return answer.StatusCode, string(all), err
 }
 
-func (t *trial) evaluate(ctx context.Context, page tab) error {
+func (t *scenarioRun) evaluate(ctx context.Context, page tab) error {
 	var sum int
 	if err := page.evaluate(ctx, "new Promise(done => setTimeout(() => done(6 * 7), 1))", &sum); err != nil || sum != 42 {
 		return errors.Join(err, fmt.Errorf("six times seven came to %d", sum))
@@ -82,26 +82,26 @@ func (t *trial) evaluate(ctx context.Context, page tab) error {
 }
 
 // print makes a PDF; a browser with a window may have no printing.
-func (t *trial) print(ctx context.Context, page tab) error {
+func (t *scenarioRun) print(ctx context.Context, page tab) error {
 	if !value(t.settings.Headless) {
 		return page.capture(ctx, "Page.captureScreenshot", "\x89PNG")
 	}
 	return page.capture(ctx, "Page.printToPDF", "%PDF")
 }
 
-func (t *trial) view(ctx context.Context) error {
+func (t *scenarioRun) openLiveView(ctx context.Context) error {
 	began := time.Now()
 	address, _, _ := strings.Cut(value(t.session.ViewUrl), "/view?")
 	_, token, _ := strings.Cut(value(t.session.ViewUrl), "/view?")
-	if err := watch(ctx, address+"/vnc?"+token); err != nil {
+	if err := waitForPicture(ctx, address+"/vnc?"+token); err != nil {
 		return err
 	}
-	t.book.took(phasePicture, time.Since(began))
+	t.log.recordDuration(phasePicture, time.Since(began))
 	return nil
 }
 
 // get reads something of the browser's routes, which begins like that.
-func (t *trial) get(ctx context.Context, route, begins string) error {
+func (t *scenarioRun) get(ctx context.Context, route, begins string) error {
 	status, body, err := t.call(ctx, http.MethodGet, route, "")
 	if err != nil {
 		return err
@@ -112,8 +112,8 @@ func (t *trial) get(ctx context.Context, route, begins string) error {
 	return nil
 }
 
-func closeRoute(ctx context.Context, t *trial) error {
-	t.ending()
+func closeRoute(ctx context.Context, t *scenarioRun) error {
+	t.markEndRequested()
 	status, body, err := t.call(ctx, http.MethodPost, "close", "{}")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("close was answered %d %s", status, body)
@@ -121,18 +121,18 @@ func closeRoute(ctx context.Context, t *trial) error {
 	return err
 }
 
-func closeBrowser(ctx context.Context, t *trial) error {
+func closeBrowser(ctx context.Context, t *scenarioRun) error {
 	c, err := t.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	return t.closeBy(ctx, c)
+	return t.closeBrowserOver(ctx, c)
 }
 
-// closeBy asks the browser itself to end; it may be gone before it answers.
-func (t *trial) closeBy(ctx context.Context, c *client) error {
-	t.ending()
+// closeBrowserOver asks the browser itself to end; it may be gone before it answers.
+func (t *scenarioRun) closeBrowserOver(ctx context.Context, c *client) error {
+	t.markEndRequested()
 	err := c.Call(ctx, "", "Browser.close", nil, nil)
 	select {
 	case <-c.Done():
@@ -142,105 +142,105 @@ func (t *trial) closeBy(ctx context.Context, c *client) error {
 	}
 }
 
-// limited launches with a limit and waits until it takes hold, which on a slow
+// waitForLimit launches with a limit and waits until it takes hold, which on a slow
 // machine may be before anybody is connected.
-func limited(limit func(t *trial)) func(context.Context, *trial) error {
-	return func(ctx context.Context, t *trial) error {
+func waitForLimit(limit func(t *scenarioRun)) func(context.Context, *scenarioRun) error {
+	return func(ctx context.Context, t *scenarioRun) error {
 		limit(t)
 		if err := t.launch(ctx); err != nil {
 			return err
 		}
-		t.ending()
-		return t.over(ctx)
+		t.markEndRequested()
+		return t.waitForEnd(ctx)
 	}
 }
 
-func socketClosed(ctx context.Context, t *trial) error {
+func socketClosed(ctx context.Context, t *scenarioRun) error {
 	c, err := t.launchBySocket(ctx, t.worker.url)
 	if err != nil {
 		return err
 	}
-	err = t.work(ctx, c)
-	t.ending()
-	c.leave()
-	return errors.Join(err, t.over(ctx))
+	err = t.runActions(ctx, c)
+	t.markEndRequested()
+	c.disconnect()
+	return errors.Join(err, t.waitForEnd(ctx))
 }
 
-func socketKept(ctx context.Context, t *trial) error {
+func socketKeptAlive(ctx context.Context, t *scenarioRun) error {
 	t.settings.KeepAlive = new(true)
 	c, err := t.launchBySocket(ctx, t.worker.url)
 	if err != nil {
 		return err
 	}
-	err = t.work(ctx, c)
-	c.leave()
+	err = t.runActions(ctx, c)
+	c.disconnect()
 	if err == nil {
 		err = t.drive(ctx) // it goes on
 	}
-	return errors.Join(err, t.kill(ctx), t.over(ctx))
+	return errors.Join(err, t.kill(ctx), t.waitForEnd(ctx))
 }
 
-func socketBrowserClose(ctx context.Context, t *trial) error {
+func socketBrowserClose(ctx context.Context, t *scenarioRun) error {
 	c, err := t.launchBySocket(ctx, t.worker.url)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	return errors.Join(t.work(ctx, c), t.closeBy(ctx, c), t.over(ctx))
+	return errors.Join(t.runActions(ctx, c), t.closeBrowserOver(ctx, c), t.waitForEnd(ctx))
 }
 
-// cut sends a long message and breaks the connection in the middle of it.
-func cut(ctx context.Context, over *line, c *client) {
+// cutMidFrame sends a long message and breaks the connection in the middle of it.
+func cutMidFrame(ctx context.Context, over *cutProxy, c *client) {
 	over.cutAfter(fromClient, 40<<10)
 	_ = c.Call(ctx, "", "Runtime.evaluate", map[string]any{"expression": strings.Repeat("x", 256<<10)}, nil)
 	<-c.Done()
 	_ = c.Close()
 }
 
-func cutClient(ctx context.Context, t *trial) error {
+func cutClient(ctx context.Context, t *scenarioRun) error {
 	if err := t.launch(ctx); err != nil {
 		return err
 	}
-	over, err := openLine(t.worker.url)
+	over, err := openCutProxy(t.worker.url)
 	if err != nil {
 		return err
 	}
 	defer over.close()
-	c, err := dial(ctx, over.through(strings.Replace(value(t.session.WebSocketDebuggerUrl), "ws://", "http://", 1)), nil)
+	c, err := dial(ctx, over.rewriteURL(strings.Replace(value(t.session.WebSocketDebuggerUrl), "ws://", "http://", 1)), nil)
 	if err != nil {
 		return err
 	}
-	t.tookFirst(t.firstAnswer(ctx, c))
-	cut(ctx, over, c)
-	return errors.Join(t.drive(ctx), t.kill(ctx), t.over(ctx)) // the browser goes on
+	t.recordFirstAnswer(t.firstAnswer(ctx, c))
+	cutMidFrame(ctx, over, c)
+	return errors.Join(t.drive(ctx), t.kill(ctx), t.waitForEnd(ctx)) // the browser goes on
 }
 
-func cutSocket(ctx context.Context, t *trial) error {
-	over, err := openLine(t.worker.url)
+func cutSocket(ctx context.Context, t *scenarioRun) error {
+	over, err := openCutProxy(t.worker.url)
 	if err != nil {
 		return err
 	}
 	defer over.close()
-	c, err := t.launchBySocket(ctx, over.through(t.worker.url))
+	c, err := t.launchBySocket(ctx, over.rewriteURL(t.worker.url))
 	if err != nil {
 		return err
 	}
-	t.ending()
-	cut(ctx, over, c)
-	return t.over(ctx)
+	t.markEndRequested()
+	cutMidFrame(ctx, over, c)
+	return t.waitForEnd(ctx)
 }
 
 // cutView leaves in the middle of the live view's handshake.
-func cutView(ctx context.Context, t *trial) error {
+func cutView(ctx context.Context, t *scenarioRun) error {
 	if err := t.launch(ctx); err != nil {
 		return err
 	}
-	over, err := openLine(t.worker.url)
+	over, err := openCutProxy(t.worker.url)
 	if err != nil {
 		return err
 	}
 	defer over.close()
-	socket, err := ws.Dial(ctx, strings.Replace(over.through(value(t.session.ViewUrl)), "/view?", "/vnc?", 1),
+	socket, err := ws.Dial(ctx, strings.Replace(over.rewriteURL(value(t.session.ViewUrl)), "/view?", "/vnc?", 1),
 		http.Header{"Sec-Websocket-Protocol": {"binary"}}, ws.Options{})
 	if err != nil {
 		return err
@@ -252,18 +252,18 @@ func cutView(ctx context.Context, t *trial) error {
 		_, _, err = socket.Read(ctx)
 	}
 	_ = socket.CloseNow()
-	return errors.Join(t.view(ctx), t.kill(ctx), t.over(ctx))
+	return errors.Join(t.openLiveView(ctx), t.kill(ctx), t.waitForEnd(ctx))
 }
 
-// givenUp leaves while the browser is being launched.
-func givenUp(ctx context.Context, t *trial) error {
-	wait := time.Duration(t.dice.Int64N(int64(250 * time.Millisecond)))
+// abandonLaunch leaves while the browser is being launched.
+func abandonLaunch(ctx context.Context, t *scenarioRun) error {
+	wait := time.Duration(t.rng.Int64N(int64(250 * time.Millisecond)))
 	impatient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	answer, err := t.ask(impatient)
+	answer, err := t.requestLaunch(impatient)
 	if err == nil && answer.JSON201 != nil { // it was faster
 		t.session = answer.JSON201.Data
-		t.book.change(t.expected, func(e *expectation) { e.reasons = append(e.reasons, "killed") })
+		t.log.update(t.expected, func(e *expectation) { e.reasons = append(e.reasons, "killed") })
 		return t.kill(ctx)
 	}
 	return nil

@@ -15,24 +15,24 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// observatory serves pages that tell it what they see: as a page, in frames of
+// pageRecorder serves pages that tell it what they see: as a page, in frames of
 // the same and of another site, in workers of each kind, and in a popup.
-type observatory struct {
+type pageRecorder struct {
 	*httptest.Server
 
 	mu   sync.Mutex
 	seen map[string]any
 }
 
-func newObservatory(t *testing.T) *observatory {
+func newPageRecorder(t *testing.T) *pageRecorder {
 	t.Helper()
-	o := &observatory{seen: map[string]any{}}
+	o := &pageRecorder{seen: map[string]any{}}
 	o.Server = httptest.NewServer(http.HandlerFunc(o.serve))
 	t.Cleanup(o.Close)
 	return o
 }
 
-func (o *observatory) serve(w http.ResponseWriter, req *http.Request) {
+func (o *pageRecorder) serve(w http.ResponseWriter, req *http.Request) {
 	name := strings.TrimPrefix(req.URL.Path, "/")
 	if name == "favicon.ico" {
 		http.NotFound(w, req)
@@ -42,20 +42,20 @@ func (o *observatory) serve(w http.ResponseWriter, req *http.Request) {
 	if what, ok := strings.CutPrefix(name, "tell/"); ok {
 		var told any
 		_ = json.NewDecoder(req.Body).Decode(&told)
-		o.note(what, told)
-		o.note(what+" tells by", headers(req))
+		o.record(what, told)
+		o.record(what+" tells by", headers(req))
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		return
 	}
-	o.note(name+" is asked for by", headers(req))
+	o.record(name+" is asked for by", headers(req))
 	kind, _, _ := strings.Cut(name, ".")
 	if strings.HasSuffix(name, ".js") {
 		w.Header().Set("Content-Type", "text/javascript")
-		fmt.Fprintf(w, "const name = %q;\n%s\n%s", kind, look, workerLooks)
+		fmt.Fprintf(w, "const name = %q;\n%s\n%s", kind, observeScript, workerScript)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html")
-	fmt.Fprintf(w, "<!doctype html><meta name=viewport content='width=device-width'><body><script>const name = %q;\n%s\n%s</script>", kind, look, pageLooks)
+	fmt.Fprintf(w, "<!doctype html><meta name=viewport content='width=device-width'><body><script>const name = %q;\n%s\n%s</script>", kind, observeScript, pageScript)
 }
 
 func headers(req *http.Request) map[string]string {
@@ -70,7 +70,7 @@ func headers(req *http.Request) map[string]string {
 	return found
 }
 
-func (o *observatory) note(what string, seen any) {
+func (o *pageRecorder) record(what string, seen any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, again := o.seen[what]; !again {
@@ -79,7 +79,7 @@ func (o *observatory) note(what string, seen any) {
 }
 
 // awaitExit returns once all of that was told.
-func (o *observatory) await(t *testing.T, names ...string) {
+func (o *pageRecorder) await(t *testing.T, names ...string) {
 	t.Helper()
 	missing := names
 	defer func() {
@@ -95,8 +95,8 @@ func (o *observatory) await(t *testing.T, names ...string) {
 	})
 }
 
-// look is what every script can see. A file of its own would be a request more.
-const look = `
+// observeScript is what every script can see. A file of its own would be a request more.
+const observeScript = `
 function look() {
 	const n = navigator, intl = Intl.DateTimeFormat().resolvedOptions();
 	return {
@@ -111,14 +111,14 @@ async function tell(seen) {
 }
 `
 
-const workerLooks = `
+const workerScript = `
 const now = look();
 self.onconnect = () => {};
 self.oninstall = event => event.waitUntil(tell(now));
 if (name != 'service') tell(now);
 `
 
-const pageLooks = `
+const pageScript = `
 const now = Object.assign(look(), {
 	screen: [screen.width, screen.height, screen.availWidth, screen.availHeight, screen.colorDepth, screen.orientation.type],
 	ratio: devicePixelRatio, touch: [navigator.maxTouchPoints, 'ontouchstart' in window],
@@ -154,7 +154,7 @@ const asked = ['geolocation', 'notifications', 'camera', 'clipboard-read', 'pers
 
 // observe is all that a browser shows of itself: on its start page, on one that
 // a client opens, and in a popup of that.
-func (o *observatory) observe(t *testing.T, b *browser.Browser) map[string]any {
+func (o *pageRecorder) observe(t *testing.T, b *browser.Browser) map[string]any {
 	t.Helper()
 	all := func(page string) []string {
 		return []string{page, page + "-frame-127-0-0-1", page + "-frame-localhost", page + "-worker", page + "-shared", page + "-service"}

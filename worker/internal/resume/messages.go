@@ -11,44 +11,44 @@ import (
 // protocol. Each is final: no later attempt to resume succeeds. A socket that
 // ends without a close frame was cut off, and may be resumed.
 const (
-	TakenOver = 4001 // another socket has resumed the connection
-	Nothing   = 4002 // there is no such connection
-	Expired   = 4003 // nobody came back in time
-	OverBound = 4004 // what the client lacks could not be kept
-	Ahead     = 4005 // the client claims messages that were never sent
+	TakenOver       = 4001 // another socket has resumed the connection
+	NothingToResume = 4002 // there is no such connection
+	Expired         = 4003 // nobody came back in time
+	OverBound       = 4004 // what the client lacks could not be kept
+	Ahead           = 4005 // the client claims messages that were never sent
 )
 
-// goodbye is what a close frame says.
-type goodbye struct {
+// closeReason is what a close frame says.
+type closeReason struct {
 	status uint16
 	reason string
 }
 
 var (
-	byeTaken    = goodbye{TakenOver, "taken over"}
-	byeNothing  = goodbye{Nothing, "nothing to resume"}
-	byeExpired  = goodbye{Expired, "expired"}
-	byeOver     = goodbye{OverBound, "over the bound"}
-	byeAhead    = goodbye{Ahead, "ahead of what was sent"}
-	byeBrowser  = goodbye{wsframe.GoingAway, "the browser's socket has ended"}
-	byeShutdown = goodbye{wsframe.GoingAway, "the worker is shutting down"}
-	byeProtocol = goodbye{wsframe.ProtocolError, "not a WebSocket frame"}
-	byeTooBig   = goodbye{wsframe.TooBig, "the message is too big"}
+	closeTakenOver     = closeReason{TakenOver, "taken over"}
+	closeNothing       = closeReason{NothingToResume, "nothing to resume"}
+	closeExpired       = closeReason{Expired, "expired"}
+	closeOverBound     = closeReason{OverBound, "over the bound"}
+	closeAhead         = closeReason{Ahead, "ahead of what was sent"}
+	closeBrowserGone   = closeReason{wsframe.GoingAway, "the browser's socket has ended"}
+	closeShutdown      = closeReason{wsframe.GoingAway, "the worker is shutting down"}
+	closeProtocolError = closeReason{wsframe.ProtocolError, "not a WebSocket frame"}
+	closeTooBig        = closeReason{wsframe.TooBig, "the message is too big"}
 )
 
-func (g goodbye) frame() []byte {
+func (g closeReason) frame() []byte {
 	return wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(g.status, g.reason))
 }
 
-// goodbyeOf reads a peer's close frame.
-func goodbyeOf(m wsframe.Message) goodbye {
+// readCloseReason reads a peer's close frame.
+func readCloseReason(m wsframe.Message) closeReason {
 	status, reason := wsframe.ReadClose(m.Payload())
-	return goodbye{status, reason}
+	return closeReason{status, reason}
 }
 
-// meant reports whether a client that closes with this is done. The statuses of
+// isIntentional reports whether a client that closes with this is done. The statuses of
 // failures, such as that of a ping which got no answer, speak of the socket.
-func (g goodbye) meant() bool {
+func (g closeReason) isIntentional() bool {
 	return g.status <= wsframe.GoingAway || g.status == wsframe.NoStatus || g.status >= 3000
 }
 
@@ -59,9 +59,9 @@ const (
 	ackedMethod   = "Svc.acked"   // answers it
 )
 
-// counts is a message that tells how many messages of the client's the browser
+// countsMessage is a message that tells how many messages of the client's the browser
 // gets, and how many of the browser's there were.
-func counts(method string, received, sent int64) []byte {
+func countsMessage(method string, received, sent int64) []byte {
 	return wsframe.FromServer(wsframe.Text, fmt.Appendf(nil, `{"method":%q,"params":{"received":%d,"sent":%d}}`, method, received, sent))
 }
 

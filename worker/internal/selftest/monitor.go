@@ -12,33 +12,33 @@ import (
 	"time"
 )
 
-// machine is what workers could leave on this one, compared with what was there
+// monitor is what workers could leave on this one, compared with what was there
 // before.
-type machine struct {
+type machineMonitor struct {
 	dir      string // of the run; what names it is ours
-	displays map[string]file
-	ports    map[string]socket // that were listened on, by inode
+	displays map[string]fileID
+	ports    map[string]tcpSocket // that were listened on, by inode
 
-	mu      sync.Mutex
-	cgroups map[string]bool // that our processes were in, and this process is not
-	most    int             // processes at once
-	stop    func()
+	mu           sync.Mutex
+	cgroups      map[string]bool // that our processes were in, and this process is not
+	maxProcesses int             // leftoverProcesses at once
+	stop         func()
 }
 
-// file tells a file from a later one of the same name.
-type file struct {
+// fileID tells a file from a later one of the same name.
+type fileID struct {
 	inode   uint64
 	changed syscall.Timespec
 }
 
-// survey looks at the machine, and keeps watching what our processes get.
-func survey(dir string) *machine {
-	m := &machine{dir: dir, displays: displayFiles(), ports: listeners(), cgroups: map[string]bool{}}
+// startMonitor looks at the machine, and keeps watching what our processes get.
+func startMonitor(dir string) *machineMonitor {
+	m := &machineMonitor{dir: dir, displays: displayFiles(), ports: listeners(), cgroups: map[string]bool{}}
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {
-			m.look()
+			m.sample()
 			select {
 			case <-done:
 				return
@@ -50,24 +50,24 @@ func survey(dir string) *machine {
 	return m
 }
 
-func (m *machine) look() {
+func (m *machineMonitor) sample() {
 	own := cgroupsOf(os.Getpid())
 	processes := descendants(os.Getpid())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.most = max(m.most, len(processes))
+	m.maxProcesses = max(m.maxProcesses, len(processes))
 	for _, p := range processes {
 		for _, group := range cgroupsOf(p.pid) {
-			for ; !holdsAny(group, own); group = filepath.Dir(group) {
+			for ; !containsAny(group, own); group = filepath.Dir(group) {
 				m.cgroups[group] = true
 			}
 		}
 	}
 }
 
-// holdsAny reports whether one of the groups is that one, or below it. A root
+// containsAny reports whether one of the groups is that one, or below it. A root
 // holds all.
-func holdsAny(group string, groups []string) bool {
+func containsAny(group string, groups []string) bool {
 	_, err := os.Stat(filepath.Join(filepath.Dir(group), "cgroup.procs"))
 	isRoot := err != nil
 	return isRoot || slices.ContainsFunc(groups, func(g string) bool { return g == group || strings.HasPrefix(g, group+"/") })
@@ -95,9 +95,9 @@ func cgroupsOf(pid int) []string {
 	return found
 }
 
-// left lists what is left of one kind, after a while without it: the kernel
+// waitUntilEmpty lists what is left of one kind, after a while without it: the kernel
 // takes its time.
-func left(patience time.Duration, look func() []string) []string {
+func waitUntilEmpty(patience time.Duration, look func() []string) []string {
 	deadline := time.Now().Add(patience)
 	for {
 		found := look()
@@ -108,13 +108,13 @@ func left(patience time.Duration, look func() []string) []string {
 	}
 }
 
-// processes that are left, whoever they belong to by now.
-func (m *machine) processes() []string { return m.remaining(true) }
+// leftoverProcesses that are left, whoever they belong to by now.
+func (m *machineMonitor) leftoverProcesses() []string { return m.listProcesses(true) }
 
-// living are those that still run.
-func (m *machine) living() []string { return m.remaining(false) }
+// runningProcesses are those that still run.
+func (m *machineMonitor) runningProcesses() []string { return m.listProcesses(false) }
 
-func (m *machine) remaining(dead bool) []string {
+func (m *machineMonitor) listProcesses(dead bool) []string {
 	reap()
 	var found []string
 	for _, p := range descendants(os.Getpid()) {
@@ -132,9 +132,9 @@ func (m *machine) remaining(dead bool) []string {
 	return found
 }
 
-// listening lists ports that are listened on now and were not before, by nobody
+// newListeners lists ports that are listened on now and were not before, by nobody
 // else than us.
-func (m *machine) listening() []string {
+func (m *machineMonitor) newListeners() []string {
 	ours := map[int]bool{os.Getpid(): true}
 	for _, p := range descendants(os.Getpid()) {
 		ours[p.pid] = true
@@ -144,15 +144,15 @@ func (m *machine) listening() []string {
 		if _, before := m.ports[inode]; before || os.Geteuid() != 0 && s.uid != os.Geteuid() {
 			continue
 		}
-		if holder := holderOf(inode); holder == 0 || ours[holder] {
+		if holder := socketOwner(inode); holder == 0 || ours[holder] {
 			found = append(found, strconv.Itoa(s.localPort))
 		}
 	}
 	return found
 }
 
-func listeners() map[string]socket {
-	found := map[string]socket{}
+func listeners() map[string]tcpSocket {
+	found := map[string]tcpSocket{}
 	for _, s := range tcpSockets(os.Getpid()) {
 		if s.listens {
 			found[s.inode] = s
@@ -161,19 +161,19 @@ func listeners() map[string]socket {
 	return found
 }
 
-// holderOf is a process that has the socket; 0 when none can be seen.
-func holderOf(inode string) int {
+// socketOwner is a process that has the socket; 0 when none can be seen.
+func socketOwner(inode string) int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
-		if pid, _ := strconv.Atoi(filepath.Base(dir)); holds(pid, inode) {
+		if pid, _ := strconv.Atoi(filepath.Base(dir)); hasSocket(pid, inode) {
 			return pid
 		}
 	}
 	return 0
 }
 
-// screens lists the sockets, locks and links in /tmp that are new and nobody's.
-func (m *machine) screens() []string {
+// newDisplayFiles lists the sockets, locks and links in /tmp that are new and nobody's.
+func (m *machineMonitor) newDisplayFiles() []string {
 	serving, _ := os.ReadFile("/proc/net/unix")
 	var found []string
 	for path, now := range displayFiles() {
@@ -196,8 +196,8 @@ func (m *machine) screens() []string {
 }
 
 // displayFiles are what displays, and launches with short paths, have in /tmp.
-func displayFiles() map[string]file {
-	found := map[string]file{}
+func displayFiles() map[string]fileID {
+	found := map[string]fileID{}
 	for _, pattern := range []string{"/tmp/.X11-unix/X*", "/tmp/.X*-lock", "/tmp/svc-*", "/tmp/server-*.xkm"} {
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
@@ -206,15 +206,15 @@ func displayFiles() map[string]file {
 				continue
 			}
 			if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-				found[path] = file{stat.Ino, stat.Ctim}
+				found[path] = fileID{stat.Ino, stat.Ctim}
 			}
 		}
 	}
 	return found
 }
 
-// mounts lists those of our directories.
-func (m *machine) mounts() []string {
+// leftoverMounts lists those of our directories.
+func (m *machineMonitor) leftoverMounts() []string {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	var found []string
 	for line := range strings.Lines(string(text)) {
@@ -225,9 +225,9 @@ func (m *machine) mounts() []string {
 	return found
 }
 
-// groups lists the control groups that our processes were in and that are still
+// leftoverCgroups lists the control groups that our processes were in and that are still
 // there.
-func (m *machine) groups() []string {
+func (m *machineMonitor) leftoverCgroups() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []string
@@ -240,8 +240,8 @@ func (m *machine) groups() []string {
 	return found
 }
 
-// entries lists what is in a directory of the run, but for hidden files.
-func (m *machine) entries(dir string) []string {
+// listDir lists what is in a directory of the run, but for hidden files.
+func (m *machineMonitor) listDir(dir string) []string {
 	var found []string
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// part finds a process of the trial's own launch: the browser's main one, or
+// findProcess finds a process of the trial's own launch: the browser's main one, or
 // its display's server.
-func (t *trial) part(display bool) (process, error) {
+func (t *scenarioRun) findProcess(display bool) (process, error) {
 	processes := descendants(t.worker.pid())
 	debugged := fmt.Sprintf("--remote-debugging-port=%d ", value(t.session.DebugPort))
 	at := slices.IndexFunc(processes, func(p process) bool { return isBrowser(p) && strings.Contains(p.command, debugged) })
@@ -31,12 +31,12 @@ func (t *trial) part(display bool) (process, error) {
 	return processes[at], nil
 }
 
-// shoot kills a process of the trial's launch.
-func (t *trial) shoot(display bool) error {
-	p, err := t.part(display)
+// killProcess kills a process of the trial's launch.
+func (t *scenarioRun) killProcess(display bool) error {
+	p, err := t.findProcess(display)
 	if err != nil {
 		return err
 	}
-	t.ending()
+	t.markEndRequested()
 	return syscall.Kill(p.pid, syscall.SIGKILL)
 }

@@ -18,12 +18,12 @@ import (
 )
 
 // shortTmp is a listener that lacks descriptors at first.
-type short struct {
+type failingListener struct {
 	net.Listener
 	failures int
 }
 
-func (s *short) Accept() (net.Conn, error) {
+func (s *failingListener) Accept() (net.Conn, error) {
 	if s.failures > 0 {
 		s.failures--
 		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
@@ -31,9 +31,9 @@ func (s *short) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// doorTo opens a door to a server that counts its requests, for some users, or
+// startDebugPort opens a door to a server that counts its requests, for some users, or
 // for this one where none are given.
-func doorTo(t *testing.T, users ...int) (d *debugPortListener, asked *atomic.Int64) {
+func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,14 +62,14 @@ func doorTo(t *testing.T, users ...int) (d *debugPortListener, asked *atomic.Int
 	if len(users) == 0 {
 		users = []int{os.Geteuid()}
 	}
-	d = newDebugPortListener(&short{listener, 2}, users, dial, slog.New(slog.DiscardHandler))
+	d = newDebugPortListener(&failingListener{listener, 2}, users, dial, slog.New(slog.DiscardHandler))
 	d.serve()
 	t.Cleanup(d.close)
 	return d, asked
 }
 
-// dialDoor opens a connection to a door.
-func dialDoor(t *testing.T, d *debugPortListener) (net.Conn, *bufio.Reader) {
+// dialDebugPort opens a connection to a door.
+func dialDebugPort(t *testing.T, d *debugPortListener) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp4", d.listener.Addr().String())
 	if err != nil {
@@ -103,16 +103,16 @@ func send(t *testing.T, conn net.Conn, r *bufio.Reader, head string) (status int
 const handshake = "GET /devtools/browser/x HTTP/1.1\nHost: 127.0.0.1:1\nConnection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 
 func TestDebugPort_AcceptsAfterLackOfDescriptors(t *testing.T) {
-	d, asked := doorTo(t) // its listener fails twice
-	conn, r := dialDoor(t, d)
+	d, asked := startDebugPort(t) // its listener fails twice
+	conn, r := dialDebugPort(t, d)
 	if status, _ := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusOK || asked.Load() != 1 {
 		t.Errorf("answered %d, %d requests", status, asked.Load())
 	}
 }
 
 func TestDebugPort_PassesRequestsWithoutOrigin(t *testing.T) {
-	d, _ := doorTo(t)
-	conn, r := dialDoor(t, d)
+	d, _ := startDebugPort(t)
+	conn, r := dialDebugPort(t, d)
 	for range 2 { // one connection
 		const target = "/json/new?http://site.test/?a=%zz;b&c"
 		if status, body := send(t, conn, r, "PUT "+target+" HTTP/1.1\nHost: localhost:7"); status != http.StatusOK || body != "PUT localhost:7 "+target {
@@ -132,7 +132,7 @@ func TestDebugPort_PassesRequestsWithoutOrigin(t *testing.T) {
 }
 
 func TestDebugPort_RefusesOrigin(t *testing.T) {
-	d, asked := doorTo(t)
+	d, asked := startDebugPort(t)
 	for name, head := range map[string]string{
 		"a WebSocket of its own origin": handshake + "\nOrigin: http://127.0.0.1:1",
 		"a WebSocket of another":        handshake + "\norigin: https://evil.example",
@@ -140,7 +140,7 @@ func TestDebugPort_RefusesOrigin(t *testing.T) {
 		"a request":                     "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1\nORIGIN: null",
 		"a new tab":                     "PUT /json/new?about:blank HTTP/1.1\nHost: 127.0.0.1:1\nOrigin: http://127.0.0.1:1",
 	} {
-		conn, r := dialDoor(t, d)
+		conn, r := dialDebugPort(t, d)
 		if status, body := send(t, conn, r, head); status != http.StatusForbidden || !strings.Contains(body, "Origin") {
 			t.Errorf("%s: answered %d %q", name, status, body)
 		}
@@ -148,7 +148,7 @@ func TestDebugPort_RefusesOrigin(t *testing.T) {
 	if asked.Load() > 0 {
 		t.Errorf("%d requests reached the browser", asked.Load())
 	}
-	conn, r := dialDoor(t, d)
+	conn, r := dialDebugPort(t, d)
 	if status, _ := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusOK {
 		t.Errorf("a request without one: answered %d", status)
 	}
@@ -158,17 +158,17 @@ func TestDebugPort_RefusesOrigin(t *testing.T) {
 }
 
 func TestDebugPort_RefusesUnknownPeer(t *testing.T) {
-	d, asked := doorTo(t)
+	d, asked := startDebugPort(t)
 	d.userOf = func(net.Conn) (int, error) { return -1, errors.New("not in the table") }
-	conn, r := dialDoor(t, d)
+	conn, r := dialDebugPort(t, d)
 	if status, body := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusForbidden || !strings.Contains(body, "DEBUG_PORT_USERS") || asked.Load() > 0 {
 		t.Errorf("answered %d %q, %d requests", status, body, asked.Load())
 	}
 }
 
 func TestDebugPort_RefusesOtherUsers(t *testing.T) {
-	d, asked := doorTo(t, os.Geteuid()+1)
-	conn, r := dialDoor(t, d)
+	d, asked := startDebugPort(t, os.Geteuid()+1)
+	conn, r := dialDebugPort(t, d)
 	if status, _ := send(t, conn, r, handshake); status != http.StatusForbidden || asked.Load() > 0 {
 		t.Errorf("answered %d, %d requests", status, asked.Load())
 	}
