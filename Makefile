@@ -87,7 +87,7 @@ contract-deep: ## The same with a thousand made-up requests an operation, other 
 	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=1000
 
 .PHONY: generate
-generate: ## Make gen/, db/schema.sql and the README's tables from their sources
+generate: ## Make gen/, db/schema.sql and the tables of CONFIGURATION.md from their sources
 	@scripts/generate
 
 .PHONY: build

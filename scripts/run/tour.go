@@ -199,7 +199,7 @@ End it:
 
   curl -X DELETE -H 'X-API-Key: %s' %s/sessions/%s
 
-Browsers reach servers on this machine's loopback, but not svc's own: see ALLOWED_HOSTS in the README.
+Browsers reach servers on this machine's loopback, but not svc's own: see ALLOWED_HOSTS in worker/CONFIGURATION.md.
 
 Ctrl-C ends everything. The data stays in %s; the next run finds it again.
 `, took.Seconds(), cloudURL(), cloudURL(), workerURL(), workerURL(), t.state.Email, t.state.Password,

@@ -45,12 +45,12 @@ func TestALaunchNeedsNoneOfTheOtherConnections(t *testing.T) {
 	}
 }
 
-func TestTheConnectionsOfAReplicaAreAsTheReadmeSays(t *testing.T) {
-	text, err := os.ReadFile("../../../README.md")
+func TestConnections_MatchConfigurationPage(t *testing.T) {
+	text, err := os.ReadFile("../../CONFIGURATION.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if tenantsOpen+systemOpen+launchesOpen+configsOpen != 48 || !strings.Contains(string(text), "up to 48 connections") {
-		t.Error("the README tells of another number")
+		t.Error("cloud/CONFIGURATION.md states a different number of connections")
 	}
 }

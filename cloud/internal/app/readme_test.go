@@ -9,13 +9,13 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is generated")
 
-func TestReadmeTableIsThatOfTheConfiguration(t *testing.T) {
-	const readme = "../../../README.md"
+func TestReadme_ListsConfiguration(t *testing.T) {
+	const page = "../../CONFIGURATION.md"
 	var err error
 	if *update {
-		err = env.UpdateMarkdown(readme, "cloud", env.Table[Config]())
+		err = env.UpdateMarkdown(page, "cloud", env.Table[Config]())
 	} else {
-		err = env.CheckMarkdown(readme, "cloud", env.Table[Config]())
+		err = env.CheckMarkdown(page, "cloud", env.Table[Config]())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -12,12 +12,12 @@ import (
 var update = flag.Bool("update", false, "rewrite what is generated")
 
 func TestReadme_ListsConfiguration(t *testing.T) {
-	const readme = "../../../README.md"
+	const page = "../../CONFIGURATION.md"
 	var err error
 	if *update {
-		err = env.UpdateMarkdown(readme, "worker", env.Table[app.Config]())
+		err = env.UpdateMarkdown(page, "worker", env.Table[app.Config]())
 	} else {
-		err = env.CheckMarkdown(readme, "worker", env.Table[app.Config]())
+		err = env.CheckMarkdown(page, "worker", env.Table[app.Config]())
 	}
 	if err != nil {
 		t.Fatal(err)
