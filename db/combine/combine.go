@@ -1,6 +1,6 @@
-// Package combine answers calls of one kind together: what comes while a batch
-// is under way waits, and is the next batch. It makes one statement of many, and
-// costs nothing when there is one.
+// Package combine batches concurrent calls. Calls that arrive while a batch runs wait
+// and form the next batch, so that one statement answers many calls. A single call
+// runs immediately, without overhead.
 package combine
 
 import (
@@ -16,44 +16,44 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// MaxBatch bounds the calls that one batch answers.
+// MaxBatch is the maximum number of calls in a batch.
 const MaxBatch = 500
 
-// smallBatch calls wait for those who are about to come along: too few share what a
-// batch costs, however small it is.
+// smallBatch is the queue length below which a batch first waits for callers that are
+// about to call again: the cost of a batch is mostly independent of its size.
 const smallBatch = 64
 
 var errClosed = fault.New(fault.Unavailable, "The service is shutting down.")
 
-// Combiner answers calls, those of one key together and in order of arrival. A
-// call that finds nothing under way runs at once, in the goroutine of its
-// caller; so a key has at most one batch in flight, and an idle one costs
-// nothing. A batch begins after its calls: what it reads is no older than they.
+// Combiner batches the calls of each key, in order of arrival. A call that finds no
+// batch running runs at once in its caller's goroutine. Each key has at most one batch
+// in progress, and an idle key uses no resources. A batch starts after all of its
+// calls have arrived, so it never reads data older than its calls.
 type Combiner[K comparable, Q, A any] struct {
 	run  func(ctx context.Context, key K, batch []Q) ([]A, error)
 	opts Options[K, Q]
 
 	mu     sync.Mutex
-	queues map[K]*queue[K, Q, A] // of the keys with a batch under way
+	queues map[K]*queue[K, Q, A] // keys with a batch in progress
 	closed bool
-	active sync.WaitGroup // counts the lines
+	active sync.WaitGroup // counts the queues
 }
 
-// Options tune a Combiner.
+// Options configure a Combiner.
 type Options[K comparable, Q any] struct {
-	// OnLost hears of each call that may have taken effect and whose caller won't
-	// know: it went away, or got an error. May be nil.
+	// OnLost is called for each call that may have taken effect although its caller was
+	// cancelled or got an error. May be nil.
 	OnLost     func(key K, q Q)
-	Scheduler  *Scheduler[K] // of the Combiners that this one takes turns with; default its own
-	NoBatching bool          // every call is a batch of its own, and nobody waits
-	Logger     *slog.Logger  // told of what nobody else hears of; default none
+	Scheduler  *Scheduler[K] // serializes the batches of the Combiners that share it; default: its own
+	NoBatching bool          // run each call as a batch of its own, without waiting
+	Logger     *slog.Logger  // logs failures that no caller receives; default: discard
 }
 
-// New makes a Combiner. run answers a batch: one answer for each call, or an
-// error for all. Its context never ends, for it has many callers, and a batch
-// that is cut off while it commits leaves everybody guessing; the pool bounds its
-// statements. A batch that fails is halved until the call that can't be answered
-// fails alone; so run must change nothing when it fails.
+// New returns a Combiner. run answers a batch: it returns one answer for each call, or
+// one error for all. Its context is never cancelled, because it serves many callers
+// and an interrupted commit has an unknown result; the pool limits the duration of its
+// statements. A failed batch is split in halves until only the failing call fails.
+// Therefore run must not change anything when it returns an error.
 func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q) ([]A, error), opts Options[K, Q]) *Combiner[K, Q, A] {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -64,27 +64,27 @@ func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q)
 	return &Combiner[K, Q, A]{run: run, opts: opts, queues: map[K]*queue[K, Q, A]{}}
 }
 
-// queue is the calls of a key that wait behind a batch.
+// queue holds the calls of a key that wait for the next batch.
 type queue[K comparable, Q, A any] struct {
 	key     K
 	turn    *turn
 	waiting []*call[Q, A]
 }
 
-// call is one request and, once done is closed, its answer.
+// call is a request. Its answer is valid once done is closed.
 type call[Q, A any] struct {
 	request   Q
 	done      chan struct{}
 	answered  bool
-	abandoned bool  // nobody waits for the answer
-	turn      *turn // that its caller is in
+	abandoned bool  // no caller waits for the answer
+	turn      *turn // of its caller
 	answer    A
 	err       error
 }
 
-// Do returns the answer to q, after its batch took effect. A caller whose ctx
-// ends leaves at once if its call waits in line; the call is dropped then, or
-// lost when its batch was under way already.
+// Do returns the answer to q after its batch took effect. If ctx ends while the call
+// is queued, the call is dropped and Do returns at once. If its batch is already
+// running, the call is reported to OnLost.
 func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 	var none A
 	if err := ctx.Err(); err != nil {
@@ -114,7 +114,7 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 	return none, errors.Join(own.err, ctx.Err())
 }
 
-// Post runs q for nobody; a failure is logged.
+// Post runs q without waiting for the answer. A failure is logged.
 func (c *Combiner[K, Q, A]) Post(key K, q Q) {
 	l, first, err := c.enqueue(key, &call[Q, A]{request: q, done: make(chan struct{}), abandoned: true})
 	switch {
@@ -125,8 +125,8 @@ func (c *Combiner[K, Q, A]) Post(key K, q Q) {
 	}
 }
 
-// Close lets no more calls in, and returns when all that are in are answered. It
-// waits no longer than ctx: what is left is an error, and ends with the pool.
+// Close refuses new calls and returns when all calls in progress are answered. When
+// ctx ends first, it returns an error; the remaining calls end with the pool.
 func (c *Combiner[K, Q, A]) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -140,14 +140,14 @@ func (c *Combiner[K, Q, A]) Close(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the calls under way: %w", ctx.Err())
+		return fmt.Errorf("wait for calls in progress: %w", ctx.Err())
 	}
 }
 
-// Wait returns when nothing is under way.
+// Wait returns when no call is in progress.
 func (c *Combiner[K, Q, A]) Wait() { c.active.Wait() }
 
-// Waiting is how many calls wait behind the key's batch.
+// Waiting returns the number of calls queued behind the key's running batch.
 func (c *Combiner[K, Q, A]) Waiting(key K) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +157,8 @@ func (c *Combiner[K, Q, A]) Waiting(key K) int {
 	return 0
 }
 
-// enqueue puts the call in line. It reports whether it is the first: the one to
-// lead whoever is in line with it, and comes meanwhile.
+// enqueue appends the call to the queue of its key. first is true if no batch is in
+// progress; then the caller must call process.
 func (c *Combiner[K, Q, A]) enqueue(key K, own *call[Q, A]) (l *queue[K, Q, A], first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ func (c *Combiner[K, Q, A]) enqueue(key K, own *call[Q, A]) (l *queue[K, Q, A], 
 	return l, !busy || c.opts.NoBatching, nil
 }
 
-// turn is the one to take turns in. It is left in the end.
+// joinTurn returns the key's turn. The caller must leave it.
 func (c *Combiner[K, Q, A]) joinTurn(key K) *turn {
 	if c.opts.NoBatching {
 		return newTurn()
@@ -183,8 +183,8 @@ func (c *Combiner[K, Q, A]) joinTurn(key K) *turn {
 	return c.opts.Scheduler.join(key)
 }
 
-// abandon takes the call of a caller who goes away out of the line. It reports
-// false when the answer is there.
+// abandon removes the call of a cancelled caller from the queue. It returns false if
+// the call is already answered.
 func (c *Combiner[K, Q, A]) abandon(l *queue[K, Q, A], own *call[Q, A]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,9 +198,8 @@ func (c *Combiner[K, Q, A]) abandon(l *queue[K, Q, A], own *call[Q, A]) bool {
 	return true
 }
 
-// process answers the first call, in its caller's goroutine if it is its turn at
-// once. The others, and whoever comes meanwhile, are answered by a goroutine that
-// lives as long as somebody waits.
+// process answers the first call in its caller's goroutine if no other batch of the
+// key runs. Another goroutine answers the remaining calls until the queue is empty.
 func (c *Combiner[K, Q, A]) process(ctx context.Context, l *queue[K, Q, A]) {
 	if l.turn.tryAcquire() {
 		c.runNext(ctx, l)
@@ -208,7 +207,7 @@ func (c *Combiner[K, Q, A]) process(ctx context.Context, l *queue[K, Q, A]) {
 	if !c.nextOrRemove(l) {
 		return
 	}
-	go func() { //nolint:gosec // no caller's context: it answers many
+	go func() { //nolint:gosec // not the caller's context: it serves many callers
 		for ok := true; ok; ok = c.nextOrRemove(l) {
 			l.turn.acquire()
 			c.runNext(context.Background(), l)
@@ -216,7 +215,7 @@ func (c *Combiner[K, Q, A]) process(ctx context.Context, l *queue[K, Q, A]) {
 	}()
 }
 
-// runNext answers the next batch of the line, whose turn it is.
+// runNext answers the next batch of the queue.
 func (c *Combiner[K, Q, A]) runNext(ctx context.Context, l *queue[K, Q, A]) {
 	defer l.turn.release()
 	if c.queueLength(l) < smallBatch {
@@ -233,7 +232,7 @@ func (c *Combiner[K, Q, A]) queueLength(l *queue[K, Q, A]) int {
 	return len(l.waiting)
 }
 
-// nextBatch takes the next batch out of the line.
+// nextBatch removes the next batch from the queue.
 func (c *Combiner[K, Q, A]) nextBatch(l *queue[K, Q, A]) []*call[Q, A] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,8 +242,7 @@ func (c *Combiner[K, Q, A]) nextBatch(l *queue[K, Q, A]) []*call[Q, A] {
 	return batch
 }
 
-// nextOrRemove reports whether somebody waits in the line. If not the key is idle and
-// forgotten.
+// nextOrRemove reports whether calls are queued. An empty queue is removed.
 func (c *Combiner[K, Q, A]) nextOrRemove(l *queue[K, Q, A]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,11 +257,11 @@ func (c *Combiner[K, Q, A]) nextOrRemove(l *queue[K, Q, A]) bool {
 	return false
 }
 
-// execute runs a batch and tells its callers. When it fails it is halved, the
-// earlier half first, until the one that can't be done fails alone.
+// execute runs a batch and delivers the answers. A failed batch is split in halves,
+// the earlier half first, until only the failing call fails.
 func (c *Combiner[K, Q, A]) execute(ctx context.Context, key K, batch []*call[Q, A]) {
 	answers, err := c.runSafely(ctx, key, batch)
-	if pg.IsUnavailable(err) { // it may have taken effect: asking again tells
+	if pg.IsUnavailable(err) { // it may have taken effect: run it again to find out
 		answers, err = c.runSafely(ctx, key, batch)
 	}
 	if err == nil || len(batch) == 1 || !mayBeOneCall(err) {
@@ -275,18 +273,18 @@ func (c *Combiner[K, Q, A]) execute(ctx context.Context, key K, batch []*call[Q,
 	c.execute(ctx, key, batch[half:])
 }
 
-// mayBeOneCall reports whether the failure may be the fault of one call of the
-// batch: not of the server, nor of somebody who holds a lock.
+// mayBeOneCall reports whether a single call of the batch may have caused the error,
+// as opposed to an outage or a lock timeout.
 func mayBeOneCall(err error) bool {
 	_, outage := pg.OutageOf(err)
 	return !outage && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// runSafely runs a batch; a panic is an error.
+// runSafely runs a batch and converts a panic into an error.
 func (c *Combiner[K, Q, A]) runSafely(ctx context.Context, key K, batch []*call[Q, A]) (answers []A, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("a batch panicked: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("batch panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
 	questions := make([]Q, len(batch))
@@ -315,7 +313,7 @@ func (c *Combiner[K, Q, A]) deliver(key K, batch []*call[Q, A], answers []A, err
 		close(each.done)
 	}
 	if len(lost) > 0 && err != nil {
-		c.opts.Logger.Error("calls failed after their callers had left", "key", key, "calls", len(lost), "error", err)
+		c.opts.Logger.Error("abandoned calls failed", "key", key, "calls", len(lost), "error", err)
 	}
 	if c.opts.OnLost != nil {
 		for _, q := range lost {
@@ -324,8 +322,9 @@ func (c *Combiner[K, Q, A]) deliver(key K, batch []*call[Q, A], answers []A, err
 	}
 }
 
-// Lookup answers a batch of questions that only read: find is asked once, for the
-// distinct ones in order of arrival, and what it leaves out has the zero answer.
+// Lookup answers a batch of read-only requests. It calls find once with the distinct
+// requests, in order of arrival. A request that find does not return gets the zero
+// answer.
 func Lookup[Q comparable, A any](batch []Q, find func(distinct []Q) (map[Q]A, error)) ([]A, error) {
 	found, err := find(Distinct(batch))
 	if err != nil {
@@ -338,7 +337,8 @@ func Lookup[Q comparable, A any](batch []Q, find func(distinct []Q) (map[Q]A, er
 	return answers, nil
 }
 
-// Distinct keeps the first of each.
+// Distinct returns the elements without duplicates, in order of their first
+// occurrence.
 func Distinct[Q comparable](all []Q) []Q {
 	seen := make(map[Q]bool, len(all))
 	distinct := make([]Q, 0, len(all))

@@ -20,8 +20,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// heldCombiner is a combiner whose batches are held until the test lets them go. It
-// doubles the numbers it is asked.
+// heldCombiner is a Combiner whose batches wait until the test releases them. It
+// doubles its input.
 type heldCombiner struct {
 	*Combiner[uuid.UUID, int, int]
 	org     uuid.UUID
@@ -30,8 +30,8 @@ type heldCombiner struct {
 	lost    []int
 	stacks  [][]byte
 	fail    func(batch []int) error // may be nil
-	held    chan struct{}           // nil lets everybody pass
-	began   chan struct{}           // one for each batch that was held
+	held    chan struct{}           // nil: do not wait
+	began   chan struct{}           // receives once for each held batch
 }
 
 func newHeldCombiner() *heldCombiner {
@@ -74,19 +74,20 @@ func await(t *testing.T, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it did not come")
+			t.Fatal("timeout waiting for the condition")
 		}
 	}
 }
 
-// reply is what a caller got.
+// reply is the result of one call.
 type reply struct {
 	q, answer int
 	err       error
 }
 
-// queueBehind holds a first call, 0, puts the others in line behind it, in order, and
-// returns what lets all go. Every reply comes on the channel.
+// queueBehind starts call 0 and holds its batch, queues the other calls behind it in
+// order, and returns a function that releases all batches. Each result is sent to
+// replies.
 func (d *heldCombiner) queueBehind(ctx context.Context, t *testing.T, others ...int) (release func(), replies chan reply) {
 	t.Helper()
 	replies = make(chan reply, 2+len(others))
@@ -199,8 +200,8 @@ func TestDo_ReportsRunningCallLostOnCancel(t *testing.T) {
 	d := newHeldCombiner()
 	ctx, cancel := context.WithCancel(t.Context())
 	release, replies := d.queueBehind(ctx, t, 1) // 0 runs inline, and can only leave when it is done
-	d.held <- struct{}{}                         // lets 0 go
-	<-d.began                                    // 1 is under way
+	d.held <- struct{}{}                         // releases 0
+	<-d.began                                    // 1 is in progress
 	if r := <-replies; r.err != nil {
 		t.Fatal(r.err)
 	}
@@ -301,7 +302,7 @@ func TestDo_RetriesBatchOnceAfterLostConnection(t *testing.T) {
 	}
 }
 
-// What nobody in the batch is to blame for is not tried for each.
+// An error that no single call causes is not retried per call.
 func TestDo_LockTimeoutFailsBatchWithoutRetry(t *testing.T) {
 	for _, err := range []error{&pq.Error{Code: pqerror.LockNotAvailable}, &pq.Error{Code: pqerror.QueryCanceled}, context.DeadlineExceeded} {
 		d := newHeldCombiner()
@@ -344,7 +345,7 @@ func TestClose_AnswersQueuedCallsAndRefusesNewOnes(t *testing.T) {
 	}
 	select {
 	case <-closed:
-		t.Error("it closed over a call")
+		t.Error("Close returned while a call was in progress")
 	default:
 	}
 	release()
@@ -369,7 +370,7 @@ func TestClose_StopsWaitingWhenContextEnds(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("it waits for a batch that does not end")
+		t.Error("Close waits longer than its context")
 	}
 	release()
 	for range 2 {

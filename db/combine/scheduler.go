@@ -5,27 +5,27 @@ import (
 	"sync"
 )
 
-// Scheduler has the batches of each key run one at a time, in all Combiners that
-// share it, first come first served. Batches that would wait for one another in
-// the database wait here instead, where they still take in who comes.
+// Scheduler serializes the batches of each key, first come, first served, across all
+// Combiners that share it. Batches that would wait for the same lock in the database
+// wait here instead, and can still accept more calls.
 type Scheduler[K comparable] struct {
 	mu    sync.Mutex
-	turns map[K]*turn // of the keys with a call under way
+	turns map[K]*turn // keys with a call in progress
 }
 
-// turn is whose turn it is with a key.
+// turn serializes the batches of one key.
 type turn struct {
-	users   int           // the calls and lines in it; guarded by Scheduler.mu
+	users   int           // calls and queues that use it; guarded by Scheduler.mu
 	running chan struct{} // full while a batch runs
 
 	mu         sync.Mutex
-	resuming   int           // callers that were answered and have not gone on yet
-	allResumed chan struct{} // closed when there are none; nil when nobody waits for that
+	resuming   int           // callers that have an answer but have not resumed yet
+	allResumed chan struct{} // closed when resuming is 0; nil if no goroutine waits for that
 }
 
 func newTurn() *turn { return &turn{users: 1, running: make(chan struct{}, 1)} }
 
-// NewScheduler makes Scheduler.
+// NewScheduler returns a Scheduler.
 func NewScheduler[K comparable]() *Scheduler[K] { return &Scheduler[K]{turns: map[K]*turn{}} }
 
 func (r *Scheduler[K]) join(key K) *turn {
@@ -48,7 +48,7 @@ func (r *Scheduler[K]) leave(key K, own *turn) {
 	}
 }
 
-// runSafely begins a batch if none runs.
+// tryAcquire starts a batch unless one is running. It reports whether it did.
 func (r *turn) tryAcquire() bool {
 	select {
 	case r.running <- struct{}{}:
@@ -58,12 +58,13 @@ func (r *turn) tryAcquire() bool {
 	}
 }
 
-// acquire waits for the turn.
+// acquire waits until no other batch of the key runs.
 func (r *turn) acquire() { r.running <- struct{}{} }
 
 func (r *turn) release() { <-r.running }
 
-// callerAnswered notes that a caller has its answer, went that it has gone on with it.
+// callerAnswered records that a caller has its answer; callerResumed records that its
+// goroutine has resumed.
 func (r *turn) callerAnswered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,9 +80,8 @@ func (r *turn) callerResumed() {
 	}
 }
 
-// waitForCallers lets those come along who are about to call, as most do whom the batch
-// before has answered: it waits until they have gone on, for as long as it takes
-// to wake them. Where nobody is there is nothing to wait for.
+// waitForCallers waits until the callers of the previous batch have resumed, since
+// most of them call again at once and can join this batch.
 func (r *turn) waitForCallers() {
 	if none := r.pendingCallers(); none != nil {
 		<-none
@@ -89,8 +89,8 @@ func (r *turn) waitForCallers() {
 	runtime.Gosched()
 }
 
-// pendingCallers is closed when the callers that were answered have gone on; nil when
-// they have.
+// pendingCallers returns a channel that is closed when all answered callers have
+// resumed, or nil if they have.
 func (r *turn) pendingCallers() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

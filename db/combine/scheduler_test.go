@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// newSharedPair share their rounds and their key.
+// newSharedPair returns two Combiners with the same Scheduler and key.
 func newSharedPair() (a, b *heldCombiner) {
 	a, b = newHeldCombiner(), newHeldCombiner()
 	b.org, b.opts.Scheduler = a.org, a.opts.Scheduler
@@ -41,7 +41,7 @@ func TestScheduler_RunsOneBatchPerKeyAtATime(t *testing.T) {
 		t.Errorf("batches: %v", b.batches)
 	}
 	if left := len(a.opts.Scheduler.turns); left != 0 {
-		t.Errorf("the idle rounds remember %d keys", left)
+		t.Errorf("the idle scheduler remembers %d keys", left)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestScheduler_WaitingCallCanBeCancelled(t *testing.T) {
 	b.awaitWaiting(t, 1)
 	cancel()
 	if err := <-left; err == nil {
-		t.Error("it was answered")
+		t.Error("the cancelled call was answered")
 	}
 	release()
 	<-replies
@@ -67,8 +67,8 @@ func TestScheduler_WaitingCallCanBeCancelled(t *testing.T) {
 	}
 }
 
-// Of those who call again as soon as they are answered, only the last may come
-// late.
+// Of the callers that call again as soon as they are answered, only the last may miss
+// the next batch.
 func TestScheduler_AnsweredCallersJoinNextBatch(t *testing.T) {
 	const callers = 64
 	a, b := newSharedPair()
@@ -86,8 +86,8 @@ func TestScheduler_AnsweredCallersJoinNextBatch(t *testing.T) {
 		}()
 	}
 	a.awaitWaiting(t, callers)
-	a.held <- struct{}{} // lets the first go
-	<-a.began            // the others are under way
+	a.held <- struct{}{} // releases the first batch
+	<-a.began            // the others are in progress
 	go func() {
 		_, err := b.Do(t.Context(), b.org, callers)
 		done <- err
@@ -101,6 +101,6 @@ func TestScheduler_AnsweredCallersJoinNextBatch(t *testing.T) {
 		}
 	}
 	if went := len(b.batches[0]) - 1; went < callers/2 {
-		t.Errorf("of %d callers who were answered together, %d went along", callers, went)
+		t.Errorf("of %d callers that were answered together, %d joined the next batch", callers, went)
 	}
 }

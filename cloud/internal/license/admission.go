@@ -10,41 +10,41 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Kind a launch needs besides a slot is asked by the batch that it is in, for all
-// of them at once, and so after each of them came.
+// What a launch needs besides a slot is checked once per batch, after all of its calls
+// have arrived: the keys and the profiles' launch configurations.
 
-// Keys hears of the organization keys.
+// Keys receives the valid organization keys.
 type Keys interface {
-	// RecordUse is told of keys that a launch showed and that are good. It does not block.
+	// RecordUse records that launches used these valid keys. It does not block.
 	RecordUse(ids []uuid.UUID)
 }
 
-// Profiles knows what profiles are launched with.
+// Profiles returns launch configurations.
 type Profiles interface {
-	// Prepare returns what launches of the organization's profiles need.
+	// Prepare returns what launches of these profiles need.
 	Prepare(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]Prepared, error)
 }
 
-// Prepared is what a launch of a profile needs, or why there can be none.
+// Prepared is the launch configuration of a profile, or the error that prevents a
+// launch.
 type Prepared struct {
 	Config any
 	Err    error
 }
 
-// withKey is a call, and the key that has to be checked before it is done; Nil is
-// none.
+// withKey is a request with the key that has to be validated first, or Nil.
 type withKey[Q any] struct {
 	request Q
 	key     uuid.UUID
 }
 
-// unwrap is the answer to a call; err is of that one alone.
+// result is the answer to one request of a batch; err concerns that request only.
 type result[A any] struct {
 	value A
 	err   error
 }
 
-// unwrap makes what a combiner returns an answer.
+// unwrap merges the error of the Combiner with that of the request.
 func (t result[A]) unwrap(err error) (A, error) {
 	if err == nil {
 		err = t.err
@@ -52,10 +52,10 @@ func (t result[A]) unwrap(err error) (A, error) {
 	return t.value, err
 }
 
-// goodKeysSQL are those of the keys that are good, which lookupSQL asks as well.
+// goodKeysSQL selects the valid keys. lookupSQL contains it.
 const goodKeysSQL = `SELECT id FROM api_keys WHERE id = ANY ($1) AND api_key_valid(revoked_at, expires_at, $2)`
 
-// lookupChecked looks for those whose keys are good.
+// lookupChecked looks up the sessions of requests with valid keys.
 func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []withKey[uuid.UUID]) ([]result[slotState], error) {
 	sessions, keys := make([]uuid.UUID, len(batch)), uncheckedKeys(batch)
 	for i, each := range batch {
@@ -77,8 +77,7 @@ func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []wi
 	return all, nil
 }
 
-// takeChecked takes slots for those whose keys are good, and whose profiles can
-// be launched.
+// takeChecked takes slots for requests with valid keys and launchable profiles.
 func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest]) ([]result[takeResult], error) {
 	bad, err := s.checkKeys(ctx, uncheckedKeys(batch))
 	if err != nil {
@@ -101,7 +100,7 @@ func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []with
 	return all, err
 }
 
-// preparedProfiles are those of a batch, with what they are launched with.
+// preparedProfiles are the launch configurations of the profiles of a batch.
 type preparedProfiles map[uuid.UUID]Prepared
 
 func (p preparedProfiles) forRequest(w slotRequest) Prepared {
@@ -111,8 +110,8 @@ func (p preparedProfiles) forRequest(w slotRequest) Prepared {
 	return p[*w.profileID]
 }
 
-// filter does the calls of a batch that nothing is wrong with, and answers the
-// others with what is.
+// filter runs the requests for which wrong returns nil, and answers the others with
+// that error.
 func filter(batch []withKey[slotRequest], wrong func(withKey[slotRequest]) error, do func([]slotRequest) ([]takeResult, error)) ([]result[takeResult], error) {
 	all, calls := make([]result[takeResult], len(batch)), make([]slotRequest, 0, len(batch))
 	for i, each := range batch {
@@ -135,7 +134,7 @@ func filter(batch []withKey[slotRequest], wrong func(withKey[slotRequest]) error
 	return all, nil
 }
 
-// uncheckedKeys are the keys that a batch has to check.
+// uncheckedKeys returns the keys that a batch has to validate.
 func uncheckedKeys[Q any](batch []withKey[Q]) []uuid.UUID {
 	var keys []uuid.UUID
 	for _, each := range batch {
@@ -146,19 +145,20 @@ func uncheckedKeys[Q any](batch []withKey[Q]) []uuid.UUID {
 	return combine.Distinct(keys)
 }
 
-// checkKeys finds those of the keys that are not good.
+// checkKeys returns an error for each key that is not valid.
 func (s *Service) checkKeys(ctx context.Context, keys []uuid.UUID) (map[uuid.UUID]error, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	var good []uuid.UUID
 	if err := s.batch.goodKeys.SelectContext(ctx, &good, uuidArray(keys), s.opts.Clock.Now()); err != nil {
-		return nil, fmt.Errorf("check the keys: %w", err)
+		return nil, fmt.Errorf("validate keys: %w", err)
 	}
 	return s.rejectedKeys(keys, good), nil
 }
 
-// rejectedKeys are the keys that are not good, each with the answer to who shows it.
+// rejectedKeys returns an Unauthenticated error for each key that is not among the
+// good ones.
 func (s *Service) rejectedKeys(keys, good []uuid.UUID) map[uuid.UUID]error {
 	if s.opts.Keys != nil && len(good) > 0 {
 		s.opts.Keys.RecordUse(good)
@@ -170,7 +170,7 @@ func (s *Service) rejectedKeys(keys, good []uuid.UUID) map[uuid.UUID]error {
 	return bad
 }
 
-// prepareProfiles is what the profiles of a batch are launched with.
+// prepareProfiles returns the launch configurations of the profiles of a batch.
 func (s *Service) prepareProfiles(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest]) (preparedProfiles, error) {
 	var asked []uuid.UUID
 	for _, each := range batch {

@@ -30,7 +30,7 @@ func (k *keyRecorder) RecordUse(ids []uuid.UUID) {
 	}
 }
 
-// keyOrNil is a new key of the organization, which is good for an hour.
+// key inserts a key of the organization that expires in an hour.
 func (h *fixture) key() uuid.UUID {
 	h.t.Helper()
 	key := id()
@@ -112,7 +112,7 @@ func TestAuthorize_RefusesInvalidKeys(t *testing.T) {
 		t.Errorf("the bad key has %d slots", n)
 	}
 	if used.times[good] == 0 || len(used.times) != 1 {
-		t.Errorf("told of the use of %v, want of %s alone", used.times, good)
+		t.Errorf("recorded the use of %v, want only %s", used.times, good)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/lib/pq"
 )
 
-// binaryArray is an array as PostgreSQL receives it in binary, which costs it a fraction
-// of what reading text does. add appends an element; nil is null.
+// binaryArray encodes an array in PostgreSQL's binary format, which the server parses
+// much faster than text. add appends an element; nil is null.
 func binaryArray[T any](of elementType, items []T, add func(raw []byte, item T) []byte) []byte {
 	header := []uint32{1, 1, uint32(of), uint32(len(items)), 1} // dimensions, nulls may come, type; length, first index
 	if len(items) == 0 {
@@ -31,7 +31,7 @@ func binaryArray[T any](of elementType, items []T, add func(raw []byte, item T) 
 	return raw
 }
 
-// elementType is the type of an array's elements, by PostgreSQL's number.
+// elementType is the OID of the element type.
 type elementType uint32
 
 const (
@@ -40,7 +40,7 @@ const (
 	timeElement elementType = 1184 // timestamptz
 )
 
-const nullLength = math.MaxUint32 // the length of null
+const nullLength = math.MaxUint32 // length of a null element
 
 func uuidArray(ids []uuid.UUID) []byte { return binaryArray(uuidElement, ids, appendUUID) }
 
@@ -55,7 +55,7 @@ func appendOptionalUUID(raw []byte, id *uuid.UUID) []byte {
 
 func appendText(raw []byte, s string) []byte { return append(raw, s...) }
 
-// postgresEpoch is where PostgreSQL's time begins, in Unix seconds.
+// postgresEpoch is 2000-01-01 in Unix seconds.
 const postgresEpoch = 946684800
 
 func appendTime(raw []byte, t *time.Time) []byte {

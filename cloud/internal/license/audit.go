@@ -10,13 +10,13 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// driftedCountersSQL finds the organizations whose counter is not the number of their
-// live rows, in one snapshot.
+// driftedCountersSQL finds the organizations whose counter differs from the number of
+// their live rows, in one snapshot.
 const driftedCountersSQL = `
 WITH live AS (SELECT organization_id, count(*) AS n FROM license_slots WHERE released_at IS NULL GROUP BY organization_id)
 SELECT o.organization_id FROM license_org o LEFT JOIN live USING (organization_id) WHERE o.in_use <> COALESCE(live.n, 0)`
 
-// recountSQL puts a locked counter right, and tells of it, unless it is.
+// recountSQL repairs a locked counter and records an event, if it differs.
 const recountSQL = `
 WITH before AS (
 	SELECT o.in_use, (SELECT count(*) FROM license_slots s WHERE s.organization_id = $1 AND s.released_at IS NULL) AS live
@@ -25,16 +25,16 @@ WITH before AS (
 	UPDATE license_org o SET in_use = before.live FROM before
 	WHERE o.organization_id = $1 AND before.in_use <> before.live
 	RETURNING o.organization_id, o.max_slots, o.in_use, before.in_use AS previous
-), told AS (
+), recorded AS (
 	INSERT INTO license_events (organization_id, kind, in_use, max_slots, previous)
 	SELECT organization_id, 'counterRepaired', in_use, max_slots, previous FROM changed
 )
 SELECT previous, in_use FROM changed`
 
-// Audit compares each counter with the live rows, logs, tells of and repairs
-// every difference, and returns how many there were. There is none unless
-// somebody changed the tables by hand, or this package is wrong. One
-// organization's failure doesn't stop the others.
+// Audit compares each counter with the live rows. It logs, records and repairs every
+// difference, and returns their number. A difference means that the tables were
+// changed manually or that this package has a bug. A failure in one organization does
+// not stop the others.
 func (s *Service) Audit(ctx context.Context) (int, error) {
 	var drifted []uuid.UUID
 	if err := s.db.db.SelectContext(ctx, &drifted, driftedCountersSQL); err != nil {
@@ -51,16 +51,16 @@ func (s *Service) Audit(ctx context.Context) (int, error) {
 		if counted != live {
 			repaired++
 			s.totals.repaired.Add(1)
-			s.logger.ErrorContext(ctx, "license counter drifted; it is repaired", "org", orgID, "counted", counted, "live", live)
+			s.logger.ErrorContext(ctx, "license counter drifted and was repaired", "org", orgID, "counted", counted, "live", live)
 		}
 	}
 	return repaired, errors.Join(errs...)
 }
 
-// recount locks the counter first and counts in a statement of its own, whose
-// snapshot then holds every change that was counted. Changes under way wait for
-// the counter, and then add themselves. It returns what the counter said and
-// what it should have; 0 and 0 when it was right.
+// recount locks the counter first and counts in a separate statement, whose snapshot
+// contains every counted change. Concurrent changes wait for the counter and then
+// apply their own difference. It returns the old and the correct value, 0 and 0 if
+// they were equal.
 func (s *Service) recount(ctx context.Context, orgID uuid.UUID) (counted, live int, err error) {
 	err = s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
 		counted, live = 0, 0

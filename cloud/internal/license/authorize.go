@@ -17,30 +17,30 @@ type Reason string
 
 // The reasons.
 const (
-	ConcurrencyLimit Reason = "concurrency_limit" // db slots are taken
-	ProfileLimit     Reason = "profile_limit"     // no room for the profile that a spec needs
+	ConcurrencyLimit Reason = "concurrency_limit" // all slots are taken
+	ProfileLimit     Reason = "profile_limit"     // the profile limit does not allow the profile of a spec
 )
 
-// Request asks for a slot. The worker chooses the session's id, so asking again
-// is about the same slot.
+// Request asks for a slot. The worker chooses the session id, so that a repeated
+// request refers to the same slot.
 type Request struct {
 	OrgID     uuid.UUID
 	KeyID     uuid.UUID
-	Unchecked bool // whether the key is good is still to be looked up
+	Unchecked bool // the key still has to be validated
 	MachineID string
 	BootID    uuid.UUID
 	SessionID uuid.UUID
 	ProfileID *uuid.UUID
-	// NewProfile, when set, makes the profile of this one launch, in the
-	// transaction that takes the slot and only when the slot is new. It returns
-	// a ProfileLimitError when there is no room for one.
+	// NewProfile, if set, creates the profile of this launch, in the transaction that
+	// takes the slot and only for a new slot. It returns a ProfileLimitError at the
+	// profile limit.
 	NewProfile func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error)
-	// Ends are applied before the launch is decided: sessions of this machine
-	// that are over.
+	// Ends are applied before the launch is decided: sessions of this machine that have
+	// ended.
 	Ends []EndReport
 }
 
-// uncheckedKey is Nil where the key was checked.
+// uncheckedKey returns the key that still has to be validated, or Nil.
 func (req *Request) uncheckedKey() uuid.UUID {
 	if req.Unchecked {
 		return req.KeyID
@@ -48,20 +48,20 @@ func (req *Request) uncheckedKey() uuid.UUID {
 	return uuid.Nil
 }
 
-// ProfileLimitError says that the organization has all the profiles that its
-// plan allows.
+// ProfileLimitError means that the organization has as many profiles as its plan
+// allows.
 type ProfileLimitError struct{ Current, Limit int }
 
 // Error implements error.
 func (e ProfileLimitError) Error() string {
-	return fmt.Sprintf("%d of %d profiles are taken", e.Current, e.Limit)
+	return fmt.Sprintf("%d of %d profiles exist", e.Current, e.Limit)
 }
 
-// Grant is the verdict on a launch. Reason is set on a refusal, SlotID and
-// ProfileID otherwise. Current counts slots, for every Reason (specification
-// 2.6); ProfileCount counts profiles, and is set when these are the Reason. Limit
-// is the profileLimit, which holds for both. Config is as Options.Profiles
-// prepared it, for a slot that was just taken for a profile that was there before.
+// Grant is the result of an authorize. Reason is set on a refusal, SlotID and
+// ProfileID otherwise. Current is the number of slots, for every Reason (specification
+// 2.6). ProfileCount is the number of profiles, set for ProfileLimit only. Limit is
+// the profileLimit, which applies to both. Config is the result of Options.Profiles
+// for a new slot of an existing profile.
 type Grant struct {
 	Allowed      bool
 	Reason       Reason
@@ -73,7 +73,7 @@ type Grant struct {
 	Config       any
 }
 
-// current is what there is of the things that Reason is about.
+// current returns the count that Reason refers to.
 func (g Grant) current() int {
 	if g.ProfileCount != nil {
 		return *g.ProfileCount
@@ -81,20 +81,19 @@ func (g Grant) current() int {
 	return g.Current
 }
 
-// renewSQL makes the lease of a reservation longer, so that it is told from one
-// that nobody heard of.
+// renewSQL extends the lease of a reservation. The new lease always differs from the
+// original one, so that undoSQL does not remove a renewed reservation.
 const renewSQL = `
 UPDATE license_slots s
 SET lease_until = CASE state WHEN 'reserved' THEN GREATEST(lease_until + interval '1 microsecond', clock_timestamp() + make_interval(secs => $3)) ELSE lease_until END
 WHERE s.id = $2 AND ` + orgFilter + ` AND s.released_at IS NULL
 RETURNING s.id`
 
-// Authorize reserves a slot for a launch, or refuses it (specification 4.2).
-// Asked again for a session that has its slot, it gives the same answer. It
-// returns a Conflict when that session is over or belongs to another boot,
-// machine or profile; any error means: don't launch. A slot that was taken for
-// a caller who can't be told is given back. The ends that it carries are applied
-// first.
+// Authorize reserves a slot for a launch, or refuses it (specification 4.2). A
+// repeated request for a session with a slot gets the same answer. It returns Conflict
+// if the session has ended or belongs to another boot, machine or profile. On any
+// error the worker must not launch. A slot that was taken for a cancelled caller is
+// released. req.Ends are applied first.
 func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
 	grant, err := s.authorize(ctx, req)
 	if err == nil && !grant.Allowed {
@@ -121,7 +120,7 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 			if err != nil || grant.Allowed {
 				return grant, err
 			}
-			if grant.Reason == ProfileLimit { // what lapsed holds profiles, too
+			if grant.Reason == ProfileLimit { // expired slots also hold profiles
 				if freed, err := s.reclaimForLaunch(ctx, req.OrgID); err != nil || !freed {
 					return grant, err
 				}
@@ -141,7 +140,7 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 			return grant, err
 		}
 		if !seen.full() {
-			continue // somebody left since; as often as somebody else was quicker
+			continue // a slot was released since then: try again
 		}
 		freed, err := s.reclaimForLaunch(ctx, req.OrgID)
 		if err != nil || !freed {
@@ -152,18 +151,18 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 	return Grant{}, errContention()
 }
 
-// errContention is for a call that was always too late: for somebody else's change
-// of its session, or for room that it saw.
+// errContention is the error of a call that lost too many races, for its own session
+// or for a free slot.
 func errContention() error {
-	return fault.New(fault.Unavailable, "Too many requests for this session at once.")
+	return fault.New(fault.Unavailable, "Too many concurrent requests for this session. Try again.")
 }
 
 func limitReached(u Usage) Grant {
 	return Grant{Reason: ConcurrencyLimit, Current: u.Current, Limit: u.Limit}
 }
 
-// reserve takes the slot with whoever else asks. A Grant that is not allowed and
-// has no reason says only that nothing was taken.
+// reserve takes a slot in a batch with other callers. A Grant that is neither allowed
+// nor has a reason means only that no slot was taken.
 func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
 	w, err := req.slotRequest()
 	if err != nil {
@@ -180,7 +179,7 @@ func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
 	return got.grant(w), nil
 }
 
-// reserveInTx is reserve in a transaction.
+// reserveInTx is reserve within a transaction.
 func (s *Service) reserveInTx(ctx context.Context, tx *sqlx.Tx, req Request) (Grant, error) {
 	w, err := req.slotRequest()
 	if err != nil {
@@ -193,11 +192,10 @@ func (s *Service) reserveInTx(ctx context.Context, tx *sqlx.Tx, req Request) (Gr
 	return got.grant(w), nil
 }
 
-var errNotTaken = errors.New("license: no slot was taken")
+var errNotTaken = errors.New("no slot was taken")
 
-// reserveWithProfile makes the profile and takes the slot in one transaction:
-// without the slot there is no profile. It makes none when it can see
-// beforehand that there is no slot to take.
+// reserveWithProfile creates the profile and takes the slot in one transaction. It
+// returns early if a lookup shows that no slot is free.
 func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, error) {
 	seen, err := s.lookup(ctx, req)
 	if err != nil || seen.slot != nil || seen.full() {
@@ -221,7 +219,7 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 		return err
 	})
 	if full, ok := errors.AsType[ProfileLimitError](err); ok {
-		// The one that took the last profile may be for this very session.
+		// The request that took the last profile may be for this session.
 		seen, err := s.lookup(ctx, req)
 		if err != nil || seen.slot != nil {
 			return Grant{}, err
@@ -235,23 +233,23 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 		err = ctx.Err()
 	}
 	if err != nil {
-		s.undoReservation(req.OrgID, w) // it may be there all the same
+		s.undoReservation(req.OrgID, w) // the slot may have been taken
 		return Grant{}, err
 	}
 	return got.grant(w), nil
 }
 
-// requeue answers a repeated request, and gives its reservation the full time
-// from now. It returns errNotTaken for one that went this moment.
+// repeatGrant answers a repeated request and renews its reservation. It returns
+// errNotTaken if the slot has just been released.
 func (s *Service) repeatGrant(ctx context.Context, req Request, seen slotState) (Grant, error) {
 	slot := seen.slot
 	switch {
 	case slot.State == released:
-		return Grant{}, conflict("That session is over.")
+		return Grant{}, conflict("The session has ended.")
 	case !slot.belongsTo(req.MachineID, req.BootID):
-		return Grant{}, conflict("That session belongs to another worker.")
+		return Grant{}, conflict("The session belongs to another worker.")
 	case req.ProfileID != nil && !slot.acceptsProfile(*req.ProfileID):
-		return Grant{}, conflict("That session is of another profile.")
+		return Grant{}, conflict("The session belongs to another profile.")
 	case slot.State == reserved:
 		var id uuid.UUID
 		err := s.db.get(ctx, s.stmts.renew, &id, req.OrgID, slot.ID, ReservationTTL.Seconds())

@@ -99,7 +99,7 @@ func TestAuthorize_RepeatReturnsSameSlot(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newFixture(t, 1) // fullCache from the first grant on
+			h := newFixture(t, 1) // at the limit after the first grant
 			req := h.request(id())
 			first, err := h.Authorize(t.Context(), req)
 			if err != nil {

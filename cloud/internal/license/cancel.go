@@ -13,9 +13,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// A launch that fails ends its reservation soon after it was made, mostly at the
-// replica that made it. That one knows that the profile was there before, so the
-// observer has nothing to hear, and the end is one statement.
+// A failed launch ends its reservation soon after it was taken, usually at the replica
+// that took it. That replica knows that the profile existed before, so the observer need
+// not be called and one statement is enough.
 
 // cancelOneSQL ends the reservation of one session.
 const cancelOneSQL = `
@@ -26,10 +26,10 @@ WITH ended AS (` + endSQL + ` AND s.state = 'reserved' AND s.id = $7
 )
 SELECT ended_at FROM ended`
 
-// cancelSQL ends the reservations among the sessions listed, each in its slot.
-// It locks slots in the order of the list, and the counter last. They are found
-// by their keys and updated where they were found, which goes by no plan that
-// reads the table whole; one that somebody changed meanwhile is left alone.
+// cancelSQL ends the listed reservations, each identified by session and slot. It
+// locks slots in the order of the list, and the counter last. Rows are found by their
+// keys and updated by ctid, so that no plan reads the whole table. A row that changed
+// concurrently is skipped.
 const cancelSQL = `
 WITH ended AS (
 	UPDATE license_slots s SET state = 'released', released_at = now, release_reason = 'ended',
@@ -46,8 +46,8 @@ WITH ended AS (
 )
 SELECT session_id, ended_at FROM ended`
 
-// cancelReservation ends a session that is known to be a mere reservation. It returns nil
-// where it turns out to be more, or was ended before.
+// cancelReservation ends a session that is known to be a reservation. It returns nil
+// if the session has started or has already ended.
 func (s *Service) cancelReservation(ctx context.Context, r release) (*Session, error) {
 	at, err := s.cancellations.Do(ctx, r.report.OrgID, r)
 	if err != nil || at == nil {
@@ -58,8 +58,8 @@ func (s *Service) cancelReservation(ctx context.Context, r release) (*Session, e
 	}, nil
 }
 
-// cancelBatch ends the reservations of a batch, and returns of each when; nil
-// where there was none.
+// cancelBatch ends the reservations of a batch and returns the time of each end, nil
+// if there was no reservation.
 func (s *Service) cancelBatch(ctx context.Context, orgID uuid.UUID, batch []release) ([]*time.Time, error) {
 	ended, err := s.endReservations(ctx, orgID, batch)
 	if isLostRace(err) {
@@ -76,7 +76,7 @@ func (s *Service) cancelBatch(ctx context.Context, orgID uuid.UUID, batch []rele
 	return times, nil
 }
 
-// endReservations returns when each session that it ended did.
+// endReservations returns the end time of each session that it ended.
 func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []release) (map[uuid.UUID]time.Time, error) {
 	ended := make(map[uuid.UUID]time.Time, len(batch))
 	if len(batch) == 1 {
@@ -88,7 +88,7 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 		ended[r.SessionID] = at
 		return ended, err
 	}
-	batch = slices.SortedFunc(slices.Values(batch), func(a, b release) int { // as releaseSQL locks them
+	batch = slices.SortedFunc(slices.Values(batch), func(a, b release) int { // the lock order of releaseSQL
 		return bytes.Compare(a.report.SessionID[:], b.report.SessionID[:])
 	})
 	l := newReleaseArrays(batch)
@@ -109,15 +109,15 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 	return ended, result.Err()
 }
 
-// maxReservations bounds the reservations that are remembered.
+// maxReservations bounds the remembered reservations.
 const maxReservations = 10_000
 
-// reservations remembers the slots that were taken here and are not known to
-// run, but for those of profiles made with them. It is a hint: what became of a
-// slot since is looked at where it is ended.
+// reservations remembers the slots that this replica took and that are not known to
+// run, except those whose profile was created with them. It is a hint: the statement
+// that ends a slot checks its state.
 type reservations struct {
 	mu    sync.Mutex
-	slots map[uuid.UUID]uuid.UUID // by session
+	slots map[uuid.UUID]uuid.UUID // by session id
 }
 
 func (r *reservations) add(sessionID, slotID uuid.UUID) {
@@ -135,7 +135,7 @@ func (r *reservations) forget(sessionID uuid.UUID) {
 	delete(r.slots, sessionID)
 }
 
-// drain returns the slot of a session, if it is remembered, and forgets it.
+// take returns and removes the slot of a session.
 func (r *reservations) take(sessionID uuid.UUID) (slotID uuid.UUID, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// unwrap is whether the observer heard of the session.
+// wasObserved reports whether the observer was called for the session.
 func (h *fixture) wasObserved(session uuid.UUID) bool {
 	h.t.Helper()
 	return query[bool](h, `SELECT EXISTS (SELECT FROM feed WHERE session_id = $1)`, session)
@@ -25,11 +25,11 @@ func TestEnd_OfFailedLaunchIsOneStatement(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if h.inUse() != 0 || h.state(session) != "released ended" || h.wasObserved(session) {
-		t.Errorf("%d counted, %s; told: %t", h.inUse(), h.state(session), h.wasObserved(session))
+		t.Errorf("%d counted, %s; observed: %t", h.inUse(), h.state(session), h.wasObserved(session))
 	}
 }
 
-// Kind a replica remembers of a session may be old: another one took its start.
+// A replica's memory of a reservation may be outdated: another replica may have received its start.
 func TestEnd_OfSessionStartedElsewhereIsObserved(t *testing.T) {
 	h := newFixture(t, 10)
 	other := h.replica(h.db)
@@ -120,7 +120,7 @@ func TestEnd_OfFailedLaunchWithOwnProfileIsObserved(t *testing.T) {
 	}
 	h.mustEnd(req.SessionID)
 	if !h.wasObserved(req.SessionID) || h.inUse() != 0 {
-		t.Errorf("told: %t, %d counted", h.wasObserved(req.SessionID), h.inUse())
+		t.Errorf("observed: %t, %d counted", h.wasObserved(req.SessionID), h.inUse())
 	}
 }
 

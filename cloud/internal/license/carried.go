@@ -11,25 +11,24 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// carriedEnds are the ends that an authorize brings along: sessions of its machine
-// that are over, which the cloud has not acknowledged yet. They are applied
-// before the launch is decided, so that a launch right after an end finds its
-// slot, and the profile of its spec, free.
+// carriedEnds are the ends that an authorize request carries: sessions of its machine
+// that have ended but are not acknowledged yet. They are applied before the launch is
+// decided, so that the launch can use their slots and profiles.
 type carriedEnds struct {
 	machineID string
 	ends      []EndReport
 }
 
-// carriedSlotsSQL finds those of the sessions that hold a slot of the machine that
-// tells of their end.
+// carriedSlotsSQL finds the sessions that hold a slot of the machine that reports
+// their end.
 const carriedSlotsSQL = `
 SELECT s.session_id, s.machine_id FROM unnest($2::uuid[], $3::text[]) AS w (session_id, machine_id)
 CROSS JOIN LATERAL (SELECT s.session_id, s.machine_id FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = w.session_id
 	AND s.machine_id = w.machine_id AND s.released_at IS NULL LIMIT 1) s`
 
-// applyCarriedEnds applies the ends that the authorize carries. Ends of sessions that
-// hold no slot of its machine are passed over: their own reports say what became
-// of them. After an error some may be applied; each is idempotent.
+// applyCarriedEnds applies the ends that the request carries. Ends of sessions that
+// hold no slot of its machine are skipped; their own reports follow. After an error
+// some may be applied; each is idempotent.
 func (s *Service) applyCarriedEnds(ctx context.Context, req *Request) error {
 	if len(req.Ends) == 0 {
 		return nil
@@ -39,7 +38,7 @@ func (s *Service) applyCarriedEnds(ctx context.Context, req *Request) error {
 	if err != nil {
 		return err
 	}
-	req.Unchecked = false // the key was checked with the ends
+	req.Unchecked = false // the key was validated with the ends
 	errs := make([]error, len(live))
 	var under sync.WaitGroup
 	for i, end := range live {
@@ -47,7 +46,7 @@ func (s *Service) applyCarriedEnds(ctx context.Context, req *Request) error {
 	}
 	under.Wait()
 	for i, err := range errs {
-		if fault.Is(err, fault.NotFound) { // belongsTo another profile; the launch is none the worse for it
+		if fault.Is(err, fault.NotFound) { // the session belongs to another profile, which does not affect the launch
 			errs[i] = nil
 		}
 	}
@@ -57,8 +56,8 @@ func (s *Service) applyCarriedEnds(ctx context.Context, req *Request) error {
 	return errors.Join(errs...)
 }
 
-// findCarriedSlots finds, for each authorize of a batch, which of the ends that it
-// carries are of sessions that hold a slot of its machine.
+// findCarriedSlots returns, for each authorize of a batch, those of its carried ends
+// whose sessions hold a slot of its machine.
 func (s *Service) findCarriedSlots(ctx context.Context, orgID uuid.UUID, batch []withKey[carriedEnds]) ([]result[[]EndReport], error) {
 	bad, err := s.checkKeys(ctx, uncheckedKeys(batch))
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Service) findCarriedSlots(ctx context.Context, orgID uuid.UUID, batch [
 	err = s.batch.carriedSlots.SelectContext(ctx, &found, orgID, uuidArray(sessions),
 		binaryArray(textElement, machines, func(raw []byte, name string) []byte { return appendText(raw, name) }))
 	if err != nil {
-		return nil, fmt.Errorf("look for sessions that an authorize ends: %w", err)
+		return nil, fmt.Errorf("find the sessions of carried ends: %w", err)
 	}
 	holds := make(map[slotHolder]bool, len(found))
 	for _, one := range found {
@@ -90,14 +89,14 @@ func (s *Service) findCarriedSlots(ctx context.Context, orgID uuid.UUID, batch [
 	return all, nil
 }
 
-// slotHolder is a session that holds a slot, and its machine. Authorizes of other
-// machines in the same batch may carry an end of the session, too.
+// slotHolder is a session that holds a slot, and its machine. Requests of other
+// machines in the same batch may carry an end of the same session.
 type slotHolder struct {
 	SessionID uuid.UUID `db:"session_id"`
 	MachineID string    `db:"machine_id"`
 }
 
-// ofHeldSlots keeps the first end of each session that holds a slot of the machine.
+// ofHeldSlots returns the first end of each session that holds a slot of the machine.
 func (c carriedEnds) ofHeldSlots(holds map[slotHolder]bool) []EndReport {
 	var ends []EndReport
 	seen := map[uuid.UUID]bool{}

@@ -104,7 +104,7 @@ func TestAuthorize_IgnoresCarriedEndsOfOtherMachines(t *testing.T) {
 	h := newFixture(t, 5)
 	mine, home := h.start(), h.org
 	h.newOrganization(5)
-	others := h.start() // belongsTo another organization
+	others := h.start() // of another organization
 	h.org = home
 	for name, test := range map[string]struct {
 		session uuid.UUID
@@ -136,7 +136,7 @@ func TestAuthorize_InvalidKeyAppliesNoCarriedEnd(t *testing.T) {
 	h := newFixture(t, 5)
 	session := h.start()
 	req := h.requestWithEnds(session)
-	req.Unchecked = true // belongsTo a key that does not exist
+	req.Unchecked = true // of a key that does not exist
 	_, err := h.Authorize(t.Context(), req)
 	wantFault(t, err, fault.Unauthenticated)
 	if h.state(session) != "running" {

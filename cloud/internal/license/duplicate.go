@@ -10,14 +10,14 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// staleBootDelay is how much later than its first late report a boot that was
-// replaced must report again, with a later seq, to be alive for certain: what a
-// worker sent before it ended doesn't arrive so long one after the other.
+// staleBootDelay is how long after its first late report a replaced boot must report
+// again, with a later seq, to be considered alive. Reports that a worker sent before
+// it ended do not arrive that far apart.
 const staleBootDelay = 10 * time.Second
 
-// staleBootSQL takes in the report of a boot that another one has replaced. When the
-// boot proved to be alive, the report holds what it lists like refreshSQL, but
-// releases only sessions of its own.
+// staleBootSQL records the report of a boot that was replaced. If the boot is proven
+// alive, the report extends leases like refreshSQL, but releases only the boot's own
+// sessions.
 const staleBootSQL = `
 WITH late AS (
 	INSERT INTO license_superseded_boots AS l (organization_id, machine_id, boot_id, seq, since, heartbeat_at)
@@ -32,7 +32,7 @@ WITH late AS (
 	RETURNING alive_since
 ), alive AS (
 	SELECT FROM late WHERE alive_since IS NOT NULL
-), told AS (
+), recorded AS (
 	INSERT INTO license_events (organization_id, kind, machine_id, boot_id)
 	SELECT $1, 'machineDuplicated', $2, $3 FROM alive
 	WHERE NOT EXISTS (SELECT FROM license_superseded_boots l WHERE l.organization_id = $1 AND l.machine_id = $2 AND l.boot_id = $3 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `)
@@ -45,25 +45,24 @@ WITH late AS (
 	WHERE s.organization_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2 AND s.released_at IS NULL
 	RETURNING s.session_id
 )
-SELECT EXISTS (SELECT FROM late) AS later, EXISTS (SELECT FROM alive) AS applied, EXISTS (SELECT FROM told) AS found,
+SELECT EXISTS (SELECT FROM late) AS later, EXISTS (SELECT FROM alive) AS applied, EXISTS (SELECT FROM recorded) AS found,
 	ARRAY (SELECT session_id FROM refreshed) AS accepted,
 	EXISTS (SELECT FROM license_slots s, alive
 		WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
 			AND s.boot_id = $3 AND s.state = 'running' AND s.seq <= $6
 			AND s.session_id NOT IN (SELECT unnest($4::uuid[]))) AS omits`
 
-// staleBootIsFresh tells that a late boot (l) is still heard of.
+// staleBootIsFresh is true if a late boot (l) still reports.
 const staleBootIsFresh = `l.heartbeat_at > clock_timestamp() - make_interval(secs => $5)`
 
-// lockStaleBootSQL locks a late boot that is alive if this heartbeat is still its
-// last.
+// lockStaleBootSQL locks a late boot that is alive, if this heartbeat is still its
+// latest.
 const lockStaleBootSQL = `
 SELECT '{}'::uuid[] FROM license_superseded_boots
 WHERE organization_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 AND alive_since IS NOT NULL FOR UPDATE`
 
-// staleBoot takes in a heartbeat that the machine's row refused: an old one, or one
-// of a boot that was replaced, which is an old one too unless the boot goes on
-// reporting.
+// applyStaleHeartbeat applies a heartbeat that is not accepted for the machine: an old
+// one, or one of a replaced boot. The latter counts only if the boot keeps reporting.
 func (s *Service) applyStaleHeartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
 	row, err := s.recordStaleBoot(ctx, report)
 	if err != nil {
@@ -76,14 +75,14 @@ func (s *Service) applyStaleHeartbeat(ctx context.Context, report HeartbeatRepor
 	if !row.Applied {
 		result := HeartbeatResult{Next: s.pacer.nextPause(report.OrgID, report.MachineID, 0)}
 		if row.Later {
-			result.Next = shortestPause // soon it is clear whether the boot is alive
+			result.Next = shortestPause // to find out soon whether the boot is alive
 		}
 		return result, nil
 	}
 	return s.applyChanges(ctx, report, row.Accepted, row.Omits, true)
 }
 
-// staleBoot is what staleBootSQL tells.
+// staleBoot is a row of staleBootSQL.
 type staleBoot struct {
 	Later    bool     `db:"later"`
 	Applied  bool     `db:"applied"`
@@ -92,7 +91,7 @@ type staleBoot struct {
 	Omits    bool     `db:"omits"`
 }
 
-// recordStaleBoot runs staleBootSQL, again after a deadlock like refresh.
+// recordStaleBoot runs staleBootSQL and retries after a deadlock, like refresh.
 func (s *Service) recordStaleBoot(ctx context.Context, report HeartbeatReport) (row staleBoot, err error) {
 	for range maxAttempts {
 		row = staleBoot{}
@@ -103,7 +102,7 @@ func (s *Service) recordStaleBoot(ctx context.Context, report HeartbeatReport) (
 		}
 	}
 	if err != nil {
-		return staleBoot{}, fmt.Errorf("take in the heartbeat of a boot that was replaced: %w", err)
+		return staleBoot{}, fmt.Errorf("record the heartbeat of a replaced boot: %w", err)
 	}
 	return row, nil
 }
@@ -123,8 +122,8 @@ WHERE m.organization_id = $1 AND l.boot_id <> m.boot_id AND l.alive_since IS NOT
 	AND l.heartbeat_at > now() - make_interval(secs => $2) AND m.heartbeat_at > now() - make_interval(secs => $2)
 GROUP BY m.organization_id, m.machine_id ORDER BY m.machine_id LIMIT $3`
 
-// deleteStaleBootsSQL forgets boots that are heard of no more, and tells of machines
-// that are one worker's again.
+// deleteStaleBootsSQL deletes boots that no longer report, and records an event for
+// machines that have one worker again.
 const deleteStaleBootsSQL = `
 WITH old AS (
 	SELECT organization_id, machine_id, boot_id FROM license_superseded_boots
@@ -133,7 +132,7 @@ WITH old AS (
 	DELETE FROM license_superseded_boots l USING old
 	WHERE l.organization_id = old.organization_id AND l.machine_id = old.machine_id AND l.boot_id = old.boot_id
 	RETURNING l.organization_id, l.machine_id, l.boot_id, l.alive_since
-), told AS (
+), recorded AS (
 	INSERT INTO license_events (organization_id, kind, machine_id, boot_id)
 	SELECT DISTINCT ON (g.organization_id, g.machine_id) g.organization_id, 'machineAlone', g.machine_id, g.boot_id FROM gone g
 	WHERE g.alive_since IS NOT NULL AND NOT EXISTS (SELECT FROM license_superseded_boots l
@@ -142,16 +141,17 @@ WITH old AS (
 )
 SELECT count(*) FROM gone`
 
-// deleteStaleBoots forgets up to expireBatch boots and returns how many.
+// deleteStaleBoots deletes up to expireBatch boots and returns their number.
 func (s *Service) deleteStaleBoots(ctx context.Context) (n int, err error) {
 	if err := s.db.db.GetContext(ctx, &n, deleteStaleBootsSQL, HeartbeatTTL.Seconds(), expireBatch); err != nil {
-		return 0, fmt.Errorf("forget boots that were replaced: %w", err)
+		return 0, fmt.Errorf("delete replaced boots: %w", err)
 	}
 	return n, nil
 }
 
-// lockReporter locks what a heartbeat speaks for, the machine or the late boot, and
-// returns the boots that it replaced; ok is false when a later one came in.
+// lockReporter locks the row that a heartbeat speaks for, the machine or the late
+// boot, and returns the boots that it replaced. ok is false if a later heartbeat was
+// applied.
 func (s *Service) lockReporter(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, late bool) (past uuidList, ok bool, err error) {
 	args := []any{report.OrgID, report.MachineID, report.BootID, report.Seq}
 	if late {

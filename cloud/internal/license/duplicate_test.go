@@ -127,7 +127,7 @@ func TestDuplicates_ReplacedBootReportsAgainSoon(t *testing.T) {
 func TestDuplicates_EachWorkerKeepsItsSessions(t *testing.T) {
 	w := newProvenDuplicates(t)
 	fresh := w.launch(0)
-	reservation := w.authorize() // belongsTo the first one, too
+	reservation := w.authorize() // of the first worker, too
 	for range 3 {
 		assertResult(t, w.mustHeartbeat(w.heartbeatOf(1, w.sessions[1])), license.HeartbeatResult{Applied: true, Accepted: ids(w.sessions[1])})
 		assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.sessions[0], fresh)), license.HeartbeatResult{Applied: true, Accepted: ids(w.sessions[0], fresh)})

@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// EndReport tells that a session is over, or that its launch failed. Kind is
-// left empty is derived: a status from the reason, a reason from the status, and
-// both from nothing as exited for an unknown reason; the time is now.
+// EndReport reports that a session has ended or that its launch failed. Missing fields
+// are derived: the status from the reason, the reason from the status, and exited and
+// unknown if both are missing. The default time is now.
 type EndReport struct {
 	OrgID     uuid.UUID
 	ProfileID uuid.UUID
@@ -37,12 +37,11 @@ func (r EndReport) withDefaults() EndReport {
 	return r
 }
 
-// End releases a session's slot (specification 3.2), or its reservation when
-// the launch failed. The same report again changes nothing; the first one
-// stands. A session never heard of is remembered as ended, so that a start that
-// comes late is refused; of an organization the latest maxTombstones of these
-// are remembered. It returns NotFound for a session of another profile, and for
-// one never heard of whose profile there is not.
+// End releases the slot of a session (specification 3.2), or its reservation if the
+// launch failed. A repeated report changes nothing; the first one stands. For an
+// unknown session it inserts a tombstone, so that a late start report is refused; the
+// latest maxTombstones of an organization are kept. It returns NotFound for a session
+// of another profile, and for an unknown session of an unknown profile.
 func (s *Service) End(ctx context.Context, report EndReport) (Session, error) {
 	report = report.withDefaults()
 	if slotID, ok := s.reservations.take(report.SessionID); ok {

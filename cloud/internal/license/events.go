@@ -12,34 +12,34 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// EventKind is what an Event tells of.
+// EventKind is the kind of an Event.
 type EventKind string
 
 // The kinds.
 const (
-	Refused           EventKind = "refused"           // a launch or its start had no slot
-	LapsedSlot        EventKind = "lapsed"            // a slot was given back: nobody was heard of it
-	OmittedSlot       EventKind = "omitted"           // a slot was given back: a heartbeat left it out
-	AdoptedSlot       EventKind = "adopted"           // a slot had been given up, and counts again
+	Refused           EventKind = "refused"           // a launch or start got no slot
+	LapsedSlot        EventKind = "lapsed"            // a slot was released because its lease expired
+	OmittedSlot       EventKind = "omitted"           // a slot was released because a heartbeat omitted it
+	AdoptedSlot       EventKind = "adopted"           // a heartbeat restored a released slot
 	LimitChanged      EventKind = "limitChanged"      // from Previous to Limit
-	MachineDuplicated EventKind = "machineDuplicated" // two boots report under one machine id
-	MachineAlone      EventKind = "machineAlone"      // they no longer do
+	MachineDuplicated EventKind = "machineDuplicated" // two boots report with one machine id
+	MachineAlone      EventKind = "machineAlone"      // one boot reports with the machine id again
 	CounterRepaired   EventKind = "counterRepaired"   // from Previous to Current
 )
 
-// Event is something that happened to an organization's concurrency. Kind does
-// not apply to its kind is nil.
+// Event is a change of an organization's concurrency. Fields that do not apply to its
+// kind are nil.
 type Event struct {
 	ID        uuid.UUID  `db:"id"`
 	OrgID     uuid.UUID  `db:"organization_id"`
 	Kind      EventKind  `db:"kind"`
 	At        time.Time  `db:"at"`
 	LastAt    time.Time  `db:"last_at"`
-	Count     int        `db:"count"` // how many times it happened from At to LastAt
+	Count     int        `db:"count"` // occurrences from At to LastAt
 	Reason    *Reason    `db:"reason"`
 	MachineID *string    `db:"machine_id"`
 	BootID    *uuid.UUID `db:"boot_id"`
-	SessionID *uuid.UUID `db:"session_id"` // the latest, where Count is more than one
+	SessionID *uuid.UUID `db:"session_id"` // the latest if Count > 1
 	SlotID    *uuid.UUID `db:"slot_id"`
 	ProfileID *uuid.UUID `db:"profile_id"`
 	KeyID     *uuid.UUID `db:"key_id"`
@@ -48,23 +48,23 @@ type Event struct {
 	Previous  *int       `db:"previous"`
 }
 
-// releasedEvents and adoptedEvents are the part of a statement that writes an event
-// of each slot in its common table expression changed, which has the columns of
+// releasedEvents and adoptedEvents are the part of a statement that inserts an event for
+// each slot in its common table expression changed, which has the columns of
 // license_slots.
 const (
-	releasedEvents = `told AS (
+	releasedEvents = `recorded AS (
 	INSERT INTO license_events (id, organization_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
 	SELECT license_event_id(released_at), organization_id, release_reason, released_at, released_at, machine_id, boot_id, session_id, id, profile_id, key_id
 	FROM changed
 )`
-	adoptedEvents = `told AS (
+	adoptedEvents = `recorded AS (
 	INSERT INTO license_events (id, organization_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
 	SELECT license_event_id(heartbeat_at), organization_id, 'adopted', heartbeat_at, heartbeat_at, machine_id, boot_id, session_id, id, profile_id, key_id
 	FROM changed
 )`
 )
 
-// setLimitSQL sets a limit, and tells of it where there was another one.
+// setLimitSQL sets a limit, and records an event if it changed.
 const setLimitSQL = `
 WITH before AS (
 	SELECT max_slots FROM license_org WHERE organization_id = $1
@@ -77,13 +77,13 @@ INSERT INTO license_events (organization_id, kind, in_use, max_slots, previous)
 SELECT c.organization_id, 'limitChanged', c.in_use, c.max_slots, before.max_slots FROM changed c, before
 WHERE before.max_slots IS DISTINCT FROM c.max_slots`
 
-// EventFilter narrows a list of events; nil leaves it as it is.
+// EventFilter filters events; nil fields do not filter.
 type EventFilter struct {
 	Kind      *EventKind
 	MachineID *string
 	SessionID *uuid.UUID
-	From      *time.Time // at it or later
-	To        *time.Time // before it
+	From      *time.Time // inclusive
+	To        *time.Time // exclusive
 }
 
 func (f EventFilter) where(orgID uuid.UUID) (string, []any) {
@@ -96,10 +96,10 @@ func (f EventFilter) where(orgID uuid.UUID) (string, []any) {
 	return w.SQL()
 }
 
-// eventOrder maps the sortBy of the API to what it sorts by.
+// eventOrder maps sortBy of the API to columns.
 var eventOrder = map[string]string{"at": "at"}
 
-// Events returns a page of what happened to an organization's concurrency.
+// Events returns a page of an organization's license events.
 func (s *Service) Events(ctx context.Context, orgID uuid.UUID, filter EventFilter, req page.Request) (page.Page[Event], error) {
 	where, args := filter.where(orgID)
 	result := page.Page[Event]{Request: req, Items: []Event{}}

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// MaxTombstones is how many ends of unknown sessions are remembered.
+// MaxTombstones is the bound of tombstones per organization.
 const MaxTombstones = maxTombstones
 
 // DeleteStaleBoots is a step of RunReaper.
@@ -17,18 +17,19 @@ func (s *Service) ReapOrganizations(ctx context.Context, orgs []uuid.UUID) (int,
 	return s.reap(ctx, orgs)
 }
 
-// RecordRefusal is what Authorize calls for each refusal.
+// RecordRefusal is called by Authorize for each refusal.
 func (s *Service) RecordRefusal(req Request, grant Grant) { s.recordRefusal(req, grant) }
 
-// WaitingForGrants is how many authorizes wait behind the batch under way.
+// WaitingForGrants returns how many authorize calls are queued behind the running
+// batch.
 func (s *Service) WaitingForGrants(orgID uuid.UUID) int { return s.grants.Waiting(orgID) }
 
-// WaitingForReleases is how many ends wait behind the batch under way.
+// WaitingForReleases returns how many end calls are queued behind the running batch.
 func (s *Service) WaitingForReleases(orgID uuid.UUID) int {
 	return s.cancellations.Waiting(orgID) + s.releases.Waiting(orgID)
 }
 
-// PoolCalls is how many calls have a turn or wait for one.
+// PoolCalls returns how many calls have a connection or wait for one.
 func (s *Service) PoolCalls(orgID uuid.UUID) int {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
@@ -38,8 +39,8 @@ func (s *Service) PoolCalls(orgID uuid.UUID) int {
 	return 0
 }
 
-// WaitIdle returns when nothing is under way, what is given back for callers who
-// left included.
+// WaitIdle returns when no call is in progress, including releases for cancelled
+// callers.
 func (s *Service) WaitIdle() {
 	s.grants.Wait()
 	s.cancellations.Wait()

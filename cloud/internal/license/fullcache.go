@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// fullCacheTTL is how long an organization that was seen full is looked at, before
-	// a slot is asked for.
+	// fullCacheTTL is how long an organization counts as recently full. Meanwhile a
+	// launch looks for a free slot before it tries to take one.
 	fullCacheTTL = time.Second
-	// maxFullCache bounds the organizations that are remembered as full.
+	// maxFullCache bounds the organizations in the cache.
 	maxFullCache = 10_000
 )
 
-// fullCache remembers which organizations were full lately. It is a hint: it
-// decides whether to look or to ask first, never the answer.
+// fullCache remembers which organizations were recently full. It is only a hint: it
+// decides whether a launch looks first, never its result.
 type fullCache struct {
 	clock clock.Clock
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ func (f *fullCache) recentlyFull(orgID uuid.UUID) bool {
 	return ok
 }
 
-// set takes down whether the organization was full just now.
+// set records whether the organization is full.
 func (f *fullCache) set(orgID uuid.UUID, full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,13 +68,13 @@ func newThrottle(every time.Duration, clock clock.Clock) *throttle {
 	return &throttle{interval: every, clock: clock, last: map[uuid.UUID]time.Time{}}
 }
 
-// allow reports whether the interval since the organization's last allowed call
-// is over.
+// allow reports whether the interval since the organization's last allowed call has
+// passed.
 func (t *throttle) allow(orgID uuid.UUID) bool {
 	now := t.clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now.Sub(t.swept) > time.Minute { // undoReservation the organizations that went quiet
+	if now.Sub(t.swept) > time.Minute { // remove idle organizations
 		t.swept = now
 		for id, at := range t.last {
 			if now.Sub(at) >= t.interval {

@@ -45,7 +45,7 @@ func (h *fixture) awaitReap(s *license.Service) {
 	h.t.Cleanup(func() { stop(); <-done })
 }
 
-// runPass waits until the reaper has made a pass, which an audit follows.
+// endGrace waits until the reaper has completed a pass, which an audit follows.
 func (h *fixture) endGrace() {
 	h.t.Helper()
 	counted := h.inUse()

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/db/combine"
 )
 
-// HeartbeatReport tells what one machine runs, at the moment that Seq marks
+// HeartbeatReport lists the sessions that a machine runs, at the moment that Seq marks
 // among the starts and heartbeats of its boot.
 type HeartbeatReport struct {
 	OrgID     uuid.UUID
@@ -20,25 +20,25 @@ type HeartbeatReport struct {
 	BootID    uuid.UUID
 	Seq       int64
 	Sessions  []uuid.UUID
-	// Predecessors are told until a heartbeat of the boot was taken in.
+	// Predecessors are sent until a heartbeat of the boot was applied.
 	Predecessors Predecessors
 }
 
-// HeartbeatResult is what became of a heartbeat. Applied is false for one that
-// is older than the last, or of a boot that was replaced: it changed nothing.
+// HeartbeatResult is the result of a heartbeat. Applied is false for a heartbeat that
+// is older than the last one or comes from a replaced boot; it changed nothing.
 type HeartbeatResult struct {
 	Applied  bool
-	Accepted []uuid.UUID   // listed, and counted
-	Released []uuid.UUID   // not listed, and over now
-	Unknown  []uuid.UUID   // listed, but never heard of or reported as ended
-	Next     time.Duration // after how long to report again
+	Accepted []uuid.UUID   // listed and holding a slot
+	Released []uuid.UUID   // not listed, and released now
+	Unknown  []uuid.UUID   // listed, but unknown or reported as ended
+	Next     time.Duration // pause until the next heartbeat
 }
 
-// omitted are the live slots (s) of a machine that a heartbeat of the boot (m)
-// leaves out ($4) and is entitled to release: a session of the boot that started
-// before the heartbeat's moment; and of another boot a session, and also a
-// reservation if that boot is gone. While several workers are known to share the
-// machine id, the others' slots are theirs.
+// omitted selects the live slots (s) of a machine that a heartbeat of the boot (m)
+// does not list ($4) and may release: a session of the same boot that started before
+// the heartbeat; a session of another boot; and a reservation of a replaced boot.
+// While several workers share the machine id, a heartbeat releases only sessions of
+// its own boot.
 const omitted = `s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
 	AND s.session_id NOT IN (SELECT unnest($4::uuid[]))
 	AND CASE WHEN s.boot_id = m.boot_id THEN s.state = 'running' AND s.seq <= m.seq
@@ -46,9 +46,9 @@ const omitted = `s.organization_id = $1 AND s.machine_id = $2 AND s.released_at 
 			SELECT FROM license_superseded_boots l
 			WHERE l.organization_id = $1 AND l.machine_id = $2 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `) END`
 
-// refreshSQL is the whole of an ordinary heartbeat: it moves the machine's
-// fence and the leases of the listed live slots, and counts these and all live
-// ones. Which slots it held is told only when they are not all.
+// refreshSQL is all that an ordinary heartbeat needs: it updates the machine's row and
+// the leases of the listed live slots, and counts these and all live slots. It returns
+// the ids of the refreshed slots only if some are missing.
 const refreshSQL = `
 WITH machine AS (
 	INSERT INTO license_machines AS m (organization_id, machine_id, boot_id, seq, heartbeat_at)
@@ -74,17 +74,17 @@ FROM (SELECT count(*) AS held FROM refreshed) h, (
 	SELECT count(*) AS live FROM license_slots s
 	WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL) l`
 
-// hasOmittedSQL says whether there is something to release.
+// hasOmittedSQL reports whether there are slots to release.
 const hasOmittedSQL = `
 SELECT EXISTS (SELECT FROM license_slots s, license_machines m
 	WHERE m.organization_id = $1 AND m.machine_id = $2 AND m.boot_id = $3 AND m.seq = $6 AND ` + omitted + `)`
 
-// lockMachineSQL locks the machine if this heartbeat is still its last.
+// lockMachineSQL locks the machine if this heartbeat is still its latest.
 const lockMachineSQL = `
 SELECT past_boots FROM license_machines
 WHERE organization_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 FOR UPDATE`
 
-// releaseOmittedSQL releases what a heartbeat leaves out.
+// releaseOmittedSQL releases the slots that a heartbeat omits.
 const releaseOmittedSQL = `
 WITH changed AS (
 	UPDATE license_slots s
@@ -96,8 +96,8 @@ WITH changed AS (
 ), ` + releasedEvents + `
 SELECT ` + slotColumns + ` FROM changed s`
 
-// adoptSQL takes in again what was given up but is listed: only an end report
-// is final. Kind never started waits for its start again.
+// adoptSQL restores listed slots that were released without an end report. One that
+// never started becomes a reservation again.
 const adoptSQL = `
 WITH changed AS (
 	UPDATE license_slots s
@@ -112,16 +112,16 @@ WITH changed AS (
 ), ` + adoptedEvents + `
 SELECT ` + slotColumns + ` FROM changed s`
 
-// listedHeldSQL finds those of the listed sessions that hold a slot of the machine.
+// listedHeldSQL finds the listed sessions that hold a slot of the machine.
 const listedHeldSQL = `
 SELECT s.session_id FROM license_slots s JOIN unnest($3::uuid[]) AS l (session_id) USING (session_id)
 WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
 
-// Heartbeat takes in what a machine runs (specification 3.2). The machine is the
-// authority: what it omits is released, unless that started after the report
-// was taken; what it lists is held for HeartbeatTTL, and taken in again where it
-// had been given up, even above the limit. A heartbeat that changes nothing is
-// one statement.
+// Heartbeat applies the session list of a machine (specification 3.2). The machine is
+// authoritative: sessions that it omits are released, unless they started after the
+// list was taken; the leases of listed sessions are extended to HeartbeatTTL; and
+// listed sessions that were omitted or have expired are restored, even above the
+// limit. A heartbeat that changes nothing else is one statement.
 func (s *Service) Heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
 	report.Sessions = combine.Distinct(report.Sessions)
 	result, err := s.heartbeat(ctx, report)
@@ -143,11 +143,11 @@ func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (Heartb
 		row.Accepted = report.Sessions
 	}
 	omits := false
-	if row.Live > row.Held { // what waits for its launch or started since, mostly
+	if row.Live > row.Held { // usually reservations and sessions that started since
 		err := s.db.get(ctx, s.stmts.hasOmitted, &omits, report.OrgID, report.MachineID, report.BootID,
 			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq)
 		if err != nil {
-			return HeartbeatResult{}, fmt.Errorf("look for what the heartbeat omits: %w", err)
+			return HeartbeatResult{}, fmt.Errorf("look for omitted slots: %w", err)
 		}
 	}
 	result, err := s.applyChanges(ctx, report, row.Accepted, omits, false)
@@ -155,13 +155,13 @@ func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (Heartb
 	return result, err
 }
 
-// refreshResult is what refreshSQL tells.
+// refreshResult is a row of refreshSQL.
 type refreshResult struct {
 	Applied  bool     `db:"applied"`
-	Held     int      `db:"held"` // belongsTo the listed ones
-	Live     int      `db:"live"` // active the machine before
+	Held     int      `db:"held"` // listed live slots
+	Live     int      `db:"live"` // live slots of the machine
 	Accepted uuidList `db:"accepted"`
-	Silence  *float64 `db:"silence"` // seconds; nil for a new machine
+	Silence  *float64 `db:"silence"` // seconds since the previous heartbeat; nil for a new machine
 }
 
 func (r refreshResult) silence() time.Duration {
@@ -171,8 +171,8 @@ func (r refreshResult) silence() time.Duration {
 	return time.Duration(*r.Silence * float64(time.Second))
 }
 
-// refresh runs refreshSQL, again after a deadlock with somebody who changes the
-// same sessions in another order.
+// refresh runs refreshSQL and retries after a deadlock with a transaction that changes
+// the same sessions in another order.
 func (s *Service) refresh(ctx context.Context, report HeartbeatReport) (row refreshResult, err error) {
 	for range maxAttempts {
 		row = refreshResult{}
@@ -183,12 +183,12 @@ func (s *Service) refresh(ctx context.Context, report HeartbeatReport) (row refr
 		}
 	}
 	if err != nil {
-		return refreshResult{}, fmt.Errorf("take in the heartbeat: %w", err)
+		return refreshResult{}, fmt.Errorf("apply the heartbeat: %w", err)
 	}
 	return row, nil
 }
 
-// applyChanges does what is left to do of a heartbeat that held the accepted sessions.
+// applyChanges completes a heartbeat whose accepted sessions are refreshed.
 func (s *Service) applyChanges(ctx context.Context, report HeartbeatReport, accepted []uuid.UUID, omits, late bool) (HeartbeatResult, error) {
 	result := HeartbeatResult{Applied: true, Accepted: accepted, Next: HeartbeatInterval}
 	var missing []uuid.UUID
@@ -212,9 +212,9 @@ func (s *Service) applyChanges(ctx context.Context, report HeartbeatReport, acce
 	return result, nil
 }
 
-// reconcile releases what the heartbeat omits and adopts what it lists and the
-// refresh did not find; it returns how many it adopted. A later heartbeat that
-// came in between does it instead.
+// reconcile releases the omitted slots and adopts the listed ones that the refresh did
+// not find. It returns the number of adopted slots. If a later heartbeat was applied
+// in between, that one does it instead.
 func (s *Service) reconcile(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, missing []uuid.UUID, late bool, result *HeartbeatResult) (int, error) {
 	past, ok, err := s.lockReporter(ctx, tx, report, late)
 	if err != nil || !ok {
@@ -224,17 +224,17 @@ func (s *Service) reconcile(ctx context.Context, tx *sqlx.Tx, report HeartbeatRe
 	err = tx.StmtxContext(ctx, s.stmts.releaseOmitted).SelectContext(ctx, &gone, report.OrgID, report.MachineID, report.BootID,
 		uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, uuidArray(past))
 	if err != nil {
-		return 0, fmt.Errorf("release what the heartbeat omits: %w", err)
+		return 0, fmt.Errorf("release omitted slots: %w", err)
 	}
 	err = tx.StmtxContext(ctx, s.stmts.adopt).SelectContext(ctx, &back,
 		report.OrgID, report.MachineID, report.BootID, uuidArray(missing), HeartbeatTTL.Seconds())
 	if err != nil {
-		return 0, fmt.Errorf("take sessions in again: %w", err)
+		return 0, fmt.Errorf("adopt sessions: %w", err)
 	}
-	var held []uuid.UUID // besides those taken in now, what somebody else took in since the refresh
+	var held []uuid.UUID // adopted now or by another call since the refresh
 	err = tx.StmtxContext(ctx, s.stmts.listedHeld).SelectContext(ctx, &held, report.OrgID, report.MachineID, uuidArray(missing))
 	if err != nil {
-		return 0, fmt.Errorf("look for the listed sessions: %w", err)
+		return 0, fmt.Errorf("find the listed sessions: %w", err)
 	}
 	if err := s.notifyObserver(ctx, tx, gone, back); err != nil {
 		return 0, err
@@ -245,11 +245,11 @@ func (s *Service) reconcile(ctx context.Context, tx *sqlx.Tx, report HeartbeatRe
 	return len(back), adjustCounter(ctx, tx, s.stmts.adjustCounter, report.OrgID, len(back)-len(gone))
 }
 
-// notifyObserver the observer what is over and what runs again.
+// notifyObserver reports ended and restored sessions to the observer.
 func (s *Service) notifyObserver(ctx context.Context, tx *sqlx.Tx, gone, back []slot) error {
 	if len(gone) > 0 {
 		if err := s.observer.SessionsEnded(ctx, tx, toEndedAll(gone)); err != nil {
-			return fmt.Errorf("tell of the ends: %w", err)
+			return fmt.Errorf("notify the observer of the ends: %w", err)
 		}
 	}
 	var started []Started
@@ -262,7 +262,7 @@ func (s *Service) notifyObserver(ctx context.Context, tx *sqlx.Tx, gone, back []
 	}
 	if len(started) > 0 {
 		if err := s.observer.SessionsStarted(ctx, tx, started); err != nil {
-			return fmt.Errorf("tell of the sessions that are back: %w", err)
+			return fmt.Errorf("notify the observer of restored sessions: %w", err)
 		}
 	}
 	return nil

@@ -1,9 +1,10 @@
-// Package license counts the concurrency of organizations: how many slots the
-// plan allows, who holds them, and when they are given back (specification 3.2,
-// 8). A slot is one row from its reservation to its end, and each organization
-// has one counter row; both change in one transaction, the counter last.
+// Package license counts the concurrent sessions of organizations: how many slots the
+// plan allows, which sessions hold them, and when they are released (specification
+// 3.2, 8). A slot is one row of license_slots from its reservation to its end. Each
+// organization has one counter row. Slot and counter change in one transaction, the
+// counter last.
 //
-// Time is the database's clock, so that replicas agree on what has lapsed.
+// All times are the database's, so that replicas agree on which leases have expired.
 package license
 
 import (
@@ -25,65 +26,69 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// How long a slot is held without a sign of life (specification 3.2).
+// Lease durations of a slot (specification 3.2).
 const (
-	ReservationTTL = 2 * time.Minute // from authorize to the report of the start
+	ReservationTTL = 2 * time.Minute // from authorize to the start report
 	UnreportedTTL  = 6 * time.Hour   // from the start to the first heartbeat
 	HeartbeatTTL   = 5 * time.Minute // from one heartbeat to the next
 )
 
-// HeartbeatInterval is how often workers are asked to report.
+// HeartbeatInterval is the interval at which workers send heartbeats.
 const HeartbeatInterval = 30 * time.Second
 
-// closeTimeout bounds how long Close waits for the calls under way.
+// closeTimeout bounds how long Close waits for calls in progress.
 const closeTimeout = 15 * time.Second
 
 // maxAttempts bounds how often a call tries again that lost a race for its own
 // session, and maxLookups how often one that saw room and found none.
 const (
+	// maxAttempts bounds the attempts of a call that loses races for its own session.
+	// maxLookups bounds the attempts of a call that sees a free slot but does not get
+	// it.
 	maxAttempts = 4
 	maxLookups  = 100
 )
 
-// Options tune a Service; the zero value is right for production, but for
+// Options configure a Service. The zero value is right for production, except for
 // BatchDB.
 type Options struct {
-	// BatchDB is the pool for what is done for several callers at once, which no
-	// organization can exhaust; default the Service's own.
+	// BatchDB is the pool for batched statements. No organization can exhaust it,
+	// because each uses at most one connection per kind of statement. Default: the
+	// Service's own pool.
 	BatchDB *sqlx.DB
-	// ReclaimEvery is how often at most a full organization is searched for
-	// lapsed slots on behalf of a launch; default 1 s.
+	// ReclaimEvery is the minimum interval between searches for expired slots when
+	// launches of an organization find no free slot; default 1 s.
 	ReclaimEvery time.Duration
-	// AuditEvery is how often RunReaper also audits; default 10 min.
+	// AuditEvery is the interval of the audits of RunReaper; default 10 min.
 	AuditEvery time.Duration
-	// ReapGrace is how long no session is given up after the start of the process,
-	// or after the database was away; default 90 s, in which every worker that lost
-	// the cloud tries again.
+	// ReapGrace is the time after the start of the process, or after a database outage,
+	// during which no session expires; default 90 s. Every worker that lost the cloud
+	// retries within that time.
 	ReapGrace time.Duration
-	// Keys, when set, is told which keys of launches were found to be good.
+	// Keys, if set, receives the valid keys of launches.
 	Keys Keys
-	// Profiles, when set, is asked before a slot is taken for a profile, and not
-	// for a launch that is refused anyway.
+	// Profiles, if set, is called before a slot is taken for a profile. It is not called
+	// for a launch that is refused for another reason.
 	Profiles Profiles
-	// KnownProfiles, when set, is asked before the end of an unknown session is
-	// remembered.
+	// KnownProfiles, if set, is called before a tombstone is inserted for an unknown
+	// session.
 	KnownProfiles KnownProfiles
-	// Clock paces reclaims, audits and the grace; default clock.System.
+	// Clock is used for reclaim intervals, audits and the grace period; default
+	// clock.System.
 	Clock clock.Clock
-	// NoBatching runs every call by itself: for tests and benchmarks that
-	// compare.
+	// NoBatching runs each call by itself, for tests and benchmarks that compare.
 	NoBatching bool
 }
 
-// Service is the license accounting of all organizations. Any number of
-// replicas may share one database. A call whose organization is removed
-// meanwhile returns NotFound.
+// Service is the license accounting of all organizations. Any number of replicas may
+// share one database. A call whose organization is removed while it runs returns
+// NotFound.
 type Service struct {
 	db              *orgPool
 	observer        Observer
 	logger          *slog.Logger
 	opts            Options
-	stmts           statements // belongsTo db
+	stmts           statements // of db
 	batch           batchStatements
 	reclaimThrottle *throttle
 	pacer           *heartbeatPacer
@@ -92,16 +97,16 @@ type Service struct {
 	totals          totals
 	fullCache       *fullCache
 	reservations    reservations
-	lookups         *combine.Combiner[uuid.UUID, withKey[uuid.UUID], result[slotState]] // by organization, as the next three
+	lookups         *combine.Combiner[uuid.UUID, withKey[uuid.UUID], result[slotState]] // keyed by organization, like those below
 	grants          *combine.Combiner[uuid.UUID, withKey[slotRequest], result[takeResult]]
 	cancellations   *combine.Combiner[uuid.UUID, release, *time.Time]
 	releases        *combine.Combiner[uuid.UUID, release, outcome]
 	carriedEnds     *combine.Combiner[uuid.UUID, withKey[carriedEnds], result[[]EndReport]]
 }
 
-// New prepares the statements on a migrated database, whose pools are pg.Open's:
-// they send bytes as binary. The observer is told of each session that starts or
-// ends. Close the Service before the pool.
+// New prepares the statements on a migrated database. The pools must be opened with
+// pg.Open, because statements pass arrays in binary. The observer is called for each
+// session that starts or ends. Close the Service before its pools.
 func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logger, opts Options) (*Service, error) {
 	if opts.BatchDB == nil {
 		opts.BatchDB = db
@@ -136,10 +141,10 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	return s, nil
 }
 
-// combine sets up what is done for several callers at once.
+// combine creates the Combiners.
 func (s *Service) combine() {
 	alone, logger := s.opts.NoBatching, s.logger
-	counter := combine.NewScheduler[uuid.UUID]() // for statements that lock the counter and do little else
+	counter := combine.NewScheduler[uuid.UUID]() // serializes the short statements that lock the counter
 	s.lookups = combine.New(s.lookupChecked, combine.Options[uuid.UUID, withKey[uuid.UUID]]{NoBatching: alone, Logger: logger})
 	s.carriedEnds = combine.New(s.findCarriedSlots, combine.Options[uuid.UUID, withKey[carriedEnds]]{NoBatching: alone, Logger: logger})
 	s.grants = combine.New(s.takeChecked, combine.Options[uuid.UUID, withKey[slotRequest]]{
@@ -152,23 +157,23 @@ func (s *Service) combine() {
 
 func (s *Service) unprepare() error { return unprepare(append(s.stmts.all(), s.batch.all()...)) }
 
-// Close answers the calls that are under way, refuses new ones, writes the
-// refusals that wait, and releases the prepared statements. Calls that the
-// database does not answer in closeTimeout are left, and end with the pool.
+// Close answers the calls in progress, refuses new ones, writes the queued refusal
+// events and closes the prepared statements. Calls that the database does not answer
+// within closeTimeout end with the pool.
 func (s *Service) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	carriers := s.carriedEnds.Close(ctx)
 	looks, grants, withdrawals := s.lookups.Close(ctx), s.grants.Close(ctx), s.cancellations.Close(ctx)
-	releases := s.releases.Close(ctx) // last: grants may be given back, and an end may turn out to be no withdrawal
+	releases := s.releases.Close(ctx) // last: grants may be undone, and ends may not find a reservation to cancel
 	s.refusals.close()
 	if err := errors.Join(carriers, looks, grants, withdrawals, releases); err != nil {
-		return err // closing a statement would wait for who uses it
+		return err // closing a statement would wait for its users
 	}
 	return s.unprepare()
 }
 
-// Usage is what an organization has and may have.
+// Usage is the number of slots that an organization uses, and its limit.
 type Usage struct {
 	Current int  `db:"in_use"`    // slots taken, reservations included
 	Limit   *int `db:"max_slots"` // nil is unlimited
@@ -176,9 +181,9 @@ type Usage struct {
 
 func (u Usage) full() bool { return u.Limit != nil && u.Current >= *u.Limit }
 
-// SetLimit sets how many slots an organization may hold at once; nil is
-// unlimited. A limit below the usage ends nothing: it refuses until enough
-// slots are free. It creates the counter of a new organization.
+// SetLimit sets how many slots an organization may hold; nil is unlimited. It creates
+// the counter of a new organization. A limit below the current usage ends no session;
+// it refuses launches until enough slots are free.
 func (s *Service) SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, limit *int) error {
 	_, err := tx.ExecContext(ctx, setLimitSQL, orgID, limit)
 	if err != nil {
@@ -187,8 +192,8 @@ func (s *Service) SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, li
 	return nil
 }
 
-// notFoundIfRemoved makes the failure of a call whose organization was removed meanwhile a
-// NotFound: nothing of it is left that could be counted.
+// notFoundIfRemoved converts the error of a call whose organization was removed while
+// it ran into NotFound.
 func notFoundIfRemoved(err error) error {
 	if errors.Is(err, sql.ErrNoRows) || pg.IsForeignKey(err, "") {
 		return fault.Missing("organization")
@@ -196,15 +201,15 @@ func notFoundIfRemoved(err error) error {
 	return err
 }
 
-// isLostRace reports whether the statement failed because another one was quicker
-// with the same session: a new attempt will see what that one did.
+// isLostRace reports whether a statement failed because another one changed the same
+// session first. A retry sees that change.
 func isLostRace(err error) bool {
 	return pg.IsUnique(err, "license_slots_session") || pq.As(err, pqerror.TRDeadlockDetected) != nil
 }
 
-// EndOrganization gives up everything that an organization holds, in the
-// transaction that removes it. The locks come in the house's order: machines,
-// slots, the counter last. With that go the slots that were made meanwhile.
+// EndOrganization deletes all license data of an organization, in the transaction that
+// removes it. It locks in the order of the package: machines, slots, counter. Slots
+// that are inserted concurrently are deleted with them.
 func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
 	for _, statement := range []string{
 		`DELETE FROM license_machines WHERE organization_id = $1`,
@@ -212,7 +217,7 @@ func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 		`DELETE FROM license_org WHERE organization_id = $1`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, orgID); err != nil {
-			return fmt.Errorf("give up the license of an organization: %w", err)
+			return fmt.Errorf("delete the license data of an organization: %w", err)
 		}
 	}
 	return nil

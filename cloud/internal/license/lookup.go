@@ -8,9 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// lookupSQL reads, without a lock, the counter, the slots of sessions and which of
-// the keys are good: a row for each slot, and one without a slot when there are
-// none.
+// lookupSQL reads the counter, the slots of sessions and the valid keys, without a
+// lock. It returns a row for each slot, and one row without a slot if there is none.
 const lookupSQL = `
 SELECT k.keys, o.in_use, o.max_slots, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
 FROM (SELECT ARRAY (` + goodKeysSQL + `) AS keys) k
@@ -19,10 +18,10 @@ LEFT JOIN (
 	unnest($4::uuid[]) AS w (session_id)
 	CROSS JOIN LATERAL (SELECT * FROM license_slots s WHERE s.organization_id = $3 AND s.session_id = w.session_id LIMIT 1) s) ON true`
 
-// slotState is what look sees.
+// slotState is the usage of an organization and the slot of one session.
 type slotState struct {
 	Usage
-	slot *slot // id, profile, machine, boot and state only; nil when there is none
+	slot *slot // only id, profile, machine, boot and state; nil if there is none
 }
 
 func (s *Service) lookup(ctx context.Context, req Request) (slotState, error) {
@@ -30,14 +29,14 @@ func (s *Service) lookup(ctx context.Context, req Request) (slotState, error) {
 	return seen.unwrap(err)
 }
 
-// snapshot is what lookupBatch sees.
+// snapshot is the result of lookupBatch.
 type snapshot struct {
-	usage *Usage // nil when there is no such organization
+	usage *Usage // nil if the organization does not exist
 	slots slotsBySession
-	keys  []uuid.UUID // that are good
+	keys  []uuid.UUID // valid ones
 }
 
-// missing is an error when there is no such organization.
+// missing returns an error if the organization does not exist.
 func (v snapshot) missing() error {
 	if v.usage == nil {
 		return fmt.Errorf("read the license counter: %w", sql.ErrNoRows)
@@ -45,7 +44,7 @@ func (v snapshot) missing() error {
 	return nil
 }
 
-// belongsTo is what is seen of a session.
+// slotState returns the state of a session.
 func (v snapshot) slotState(sessionID uuid.UUID) (slotState, error) {
 	if err := v.missing(); err != nil {
 		return slotState{}, err
@@ -53,7 +52,7 @@ func (v snapshot) slotState(sessionID uuid.UUID) (slotState, error) {
 	return slotState{*v.usage, v.slots[sessionID]}, nil
 }
 
-// lookupBatch looks for sessions of one organization, and for keys.
+// lookupBatch looks up sessions of one organization, and keys.
 func (s *Service) lookupBatch(ctx context.Context, orgID uuid.UUID, sessionIDs, keys []uuid.UUID) (snapshot, error) {
 	found, err := s.batch.lookup.QueryContext(ctx, uuidArray(keys), s.opts.Clock.Now(), orgID, uuidArray(sessionIDs))
 	if err != nil {

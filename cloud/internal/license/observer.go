@@ -11,14 +11,13 @@ import (
 // Status is how a session ended (specification 3.1).
 type Status string
 
-// Exited: the browser ended by itself, or nobody knows. Killed: the worker
-// ended it.
+// Exited: the browser ended by itself or for an unknown reason. Killed: the worker ended it.
 const (
 	Exited Status = "exited"
 	Killed Status = "killed"
 )
 
-// EndReason is why a session ended: one of the reasons of the API.
+// EndReason is why a session ended, a value of the API.
 type EndReason string
 
 // The reasons.
@@ -35,18 +34,18 @@ const (
 	Unknown       EndReason = "unknown"
 )
 
-// Observer is told of sessions inside the transaction that changes them, which
-// holds their slots. An error undoes that transaction. An observer must change
-// no license table, should wait for no other session's rows, and may be called
-// again for a transaction that lost a race.
+// Observer is called for sessions inside the transaction that changes them, which
+// holds their slots. An error rolls that transaction back. An observer must not change
+// license tables, should not wait for rows of other sessions, and may be called again
+// for a transaction that is retried.
 type Observer interface {
-	// SessionsStarted tells that these run: they started, or count as running
-	// again after they had been given up, so the same session may come twice.
+	// SessionsStarted reports running sessions: they started, or were restored after
+	// they had been released. The same session may be reported twice.
 	SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []Started) error
-	// SessionsEnded tells that these are over. One whose StartedAt is nil never
-	// ran: its launch failed or its reservation lapsed; it may be left out if its
-	// profile was there before. The same session may come twice: given up first,
-	// and then reported with its true end.
+	// SessionsEnded reports ended sessions. A session without StartedAt never ran: its
+	// launch failed or its reservation expired; it may be left out if its profile
+	// existed before. The same session may be reported twice: first as released without
+	// a report, then with its actual end.
 	SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []Ended) error
 }
 
@@ -58,12 +57,12 @@ type Started struct {
 	MachineID      string
 	LaunchID       uuid.UUID
 	BrowserVersion int
-	StartedAt      time.Time // as the worker says, but not before the reservation nor in the future
-	Resumed        bool      // it had been given up
+	StartedAt      time.Time // by the worker's clock; between the reservation and now
+	Resumed        bool      // it had been released without an end report
 }
 
-// Ended is a session that is over. Kind only a start tells is nil or zero for
-// one that never ran.
+// Ended is a session that has ended. Fields that only a start report has are nil or
+// zero if it never ran.
 type Ended struct {
 	OrgID          uuid.UUID
 	SessionID      uuid.UUID
@@ -75,5 +74,5 @@ type Ended struct {
 	EndedAt        time.Time
 	Status         Status
 	EndReason      EndReason
-	GivenUp        bool // nobody reported the end: it may start again
+	GivenUp        bool // released without an end report: it may run again
 }

@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	maxConnsPerOrg = 4               // connections that an organization has at most
-	maxConnWait    = 5 * time.Second // how long a call waits for one of them
+	maxConnsPerOrg = 4               // connections per organization
+	maxConnWait    = 5 * time.Second // maximum wait for one of them
 )
 
-// orgPool is the pool for what is done for one call alone. Each organization has
-// maxConnsPerOrg of its connections at most, so that one whose calls are slow, or wait
-// for a row of its own, leaves the others theirs. No turn is taken within another.
+// orgPool is the pool for statements that are not batched. Each organization uses at
+// most maxConnsPerOrg of its connections, so that slow or blocked calls of one
+// organization do not affect the others. Calls must not be nested.
 type orgPool struct {
-	db *sqlx.DB // for what works across organizations
+	db *sqlx.DB // for statements across organizations
 
 	mu   sync.Mutex
-	orgs map[uuid.UUID]*orgConns // belongsTo those with a call under way
+	orgs map[uuid.UUID]*orgConns // organizations with a call in progress
 }
 
-// orgConns are an organization's turns.
+// orgConns limits the connections of one organization.
 type orgConns struct {
 	slots chan struct{}
-	calls int // that have a turn or wait for one
+	calls int // that have a connection or wait for one
 }
 
 func newOrgPool(db *sqlx.DB) *orgPool { return &orgPool{db: db, orgs: map[uuid.UUID]*orgConns{}} }
 
-// get runs a statement whose first argument is the organization, for one row.
+// get runs a statement whose first argument is the organization, and reads one row.
 func (t *orgPool) get(ctx context.Context, stmt *sqlx.Stmt, dest any, orgID uuid.UUID, args ...any) error {
 	return t.run(ctx, orgID, func() error { return stmt.GetContext(ctx, dest, append([]any{orgID}, args...)...) })
 }
@@ -47,20 +47,20 @@ func (t *orgPool) tx(ctx context.Context, orgID uuid.UUID, fn func(tx *sqlx.Tx) 
 	return t.run(ctx, orgID, func() error { return pg.InTx(ctx, t.db, fn) })
 }
 
-// snapshot runs fn, which only reads, on one moment of the database.
+// snapshot runs fn in a read-only transaction with one snapshot of the database.
 func (t *orgPool) snapshot(ctx context.Context, orgID uuid.UUID, fn func(tx *sqlx.Tx) error) error {
 	return t.run(ctx, orgID, func() error {
 		tx, err := t.db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 		if err != nil {
 			return fmt.Errorf("begin a snapshot: %w", err)
 		}
-		defer tx.Rollback() // it only reads
+		defer tx.Rollback() // read-only
 		return fn(tx)
 	})
 }
 
-// drain runs fn when it is the organization's turn. It returns Unavailable when
-// that does not come in time.
+// run runs fn once a connection of the organization is free. It returns Unavailable if
+// that takes longer than maxConnWait.
 func (t *orgPool) run(ctx context.Context, orgID uuid.UUID, fn func() error) error {
 	s := t.addCall(orgID)
 	defer t.removeCall(orgID, s)
@@ -85,7 +85,7 @@ func (s *orgConns) acquire(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-late.C:
-		busy := fault.New(fault.Unavailable, "Too many requests of this organization at once.")
+		busy := fault.New(fault.Unavailable, "Too many concurrent requests of this organization. Try again.")
 		busy.RetryAfter = time.Second
 		return busy
 	}

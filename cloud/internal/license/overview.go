@@ -10,13 +10,12 @@ import (
 	"github.com/lib/pq"
 )
 
-// maxListed is how many running sessions an Overview has at most
-// (specification 8.5).
+// maxListed bounds the sessions and duplicates of an Overview (specification 8.5).
 const maxListed = 500
 
-// Overview is what an organization is charged concurrency for (specification
-// 4.2). Sessions are running, the longest running first, and Duplicates are by
-// machine id, 500 of each at most.
+// Overview is the concurrency usage of an organization (specification 4.2). Sessions
+// are the running ones, longest running first; Duplicates are sorted by machine id.
+// Each has at most 500 entries.
 type Overview struct {
 	Usage
 	Running    int
@@ -25,8 +24,8 @@ type Overview struct {
 	Duplicates []DuplicateMachine
 }
 
-// RunningSession is a session that is charged for (specification 2.5). Stale
-// means that reclaim would end it now.
+// RunningSession is a session that counts toward the limit (specification 2.5). Stale
+// means that a reclaim would end it now.
 type RunningSession struct {
 	SessionID   uuid.UUID  `db:"session_id"`
 	ProfileID   *uuid.UUID `db:"profile_id"`
@@ -49,7 +48,7 @@ FROM license_slots
 WHERE organization_id = $1 AND released_at IS NULL AND state = 'running'
 ORDER BY started_at, id LIMIT $2`
 
-// Sessions returns the overview, all of it from one moment.
+// Sessions returns the overview, from one snapshot.
 func (s *Service) Sessions(ctx context.Context, orgID uuid.UUID) (Overview, error) {
 	var overview Overview
 	err := s.db.snapshot(ctx, orgID, func(tx *sqlx.Tx) (err error) {
@@ -81,13 +80,13 @@ func overviewOf(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Overview, er
 	}
 	err := tx.SelectContext(ctx, &overview.Duplicates, duplicatesSQL, orgID, HeartbeatTTL.Seconds(), maxListed)
 	if err != nil {
-		return Overview{}, fmt.Errorf("list the machine ids that are used twice: %w", err)
+		return Overview{}, fmt.Errorf("list the duplicate machine ids: %w", err)
 	}
 	return overview, nil
 }
 
-// LiveByProfile returns how many sessions of each of these profiles run. A
-// profile with none is left out.
+// LiveByProfile returns the number of running sessions of each profile. Profiles
+// without one are left out.
 func (s *Service) LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, profileIDs []uuid.UUID) (map[uuid.UUID]int, error) {
 	var rows []struct {
 		ProfileID uuid.UUID `db:"profile_id"`
@@ -107,8 +106,8 @@ func (s *Service) LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgI
 	return live, nil
 }
 
-// HeldByProfile returns how many slots are held for a profile: by sessions that
-// run, and by launches on their way.
+// HeldByProfile returns the number of slots of a profile: running sessions and
+// reservations.
 func (s *Service) HeldByProfile(ctx context.Context, q sqlx.QueryerContext, orgID, profileID uuid.UUID) (int, error) {
 	var n int
 	err := sqlx.GetContext(ctx, q, &n, `
@@ -119,7 +118,7 @@ func (s *Service) HeldByProfile(ctx context.Context, q sqlx.QueryerContext, orgI
 	return n, nil
 }
 
-// LiveProfiles returns how many profiles have a session that runs.
+// LiveProfiles returns the number of profiles with a running session.
 func (s *Service) LiveProfiles(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (int, error) {
 	var n int
 	err := sqlx.GetContext(ctx, q, &n, `

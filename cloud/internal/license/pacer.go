@@ -10,31 +10,31 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// The pauses between heartbeats: about HeartbeatInterval, but up to longestPause
-// when many machines come back at once. Two heartbeats that are lost then still
-// leave a session its slot.
+// The pauses between heartbeats: about HeartbeatInterval, but up to longestPause when
+// many machines return at once. Even then a session keeps its slot when two heartbeats
+// are lost.
 const (
 	shortestPause = HeartbeatInterval / 2
 	longestPause  = 4 * HeartbeatInterval
 )
 
-// maxReturning is how many machines may come back to one replica within a
-// HeartbeatInterval before they are spread over more than one.
+// maxReturning is how many machines may return to one replica within a
+// HeartbeatInterval before their heartbeats are spread over a longer window.
 const maxReturning = 5000
 
-// pacer tells machines when to report again. Each has a moment of its own within
-// the interval, so that a fleet that came back all at once is spread after one
-// answer.
+// heartbeatPacer decides when machines send their next heartbeat. Each machine has a
+// fixed phase within the interval, so that a fleet that returned at once is spread
+// after one heartbeat.
 type heartbeatPacer struct {
 	clock clock.Clock
 
 	mu          sync.Mutex
 	windowStart time.Time
-	returned    int // machines that came back since then
+	returned    int // machines that returned since then
 }
 
-// nextPause is after how long the machine shall report again, in whole seconds.
-// silence is how long it had not been heard of.
+// nextPause returns the time until the machine's next heartbeat, in whole seconds.
+// silence is the time since its last one.
 func (p *heartbeatPacer) nextPause(orgID uuid.UUID, machineID string, silence time.Duration) time.Duration {
 	now := p.clock.Now()
 	window := HeartbeatInterval
@@ -52,8 +52,8 @@ func (p *heartbeatPacer) nextPause(orgID uuid.UUID, machineID string, silence ti
 	return min(wait.Round(time.Second), longestPause)
 }
 
-// spreadWindow counts a machine that comes back, and is the time that they are spread
-// over.
+// spreadWindow counts a returning machine and returns the window over which heartbeats
+// are spread.
 func (p *heartbeatPacer) spreadWindow(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -60,7 +60,7 @@ func TestHeartbeatPacer_KeepsPhasePerMachine(t *testing.T) {
 		}
 		fake.Advance(next)
 	}
-	fake.Advance(7 * time.Second) // staleBoot
+	fake.Advance(7 * time.Second) // late
 	if next := p.nextPause(org, "worker-1", HeartbeatInterval+7*time.Second); (next - 23*time.Second).Abs() > time.Second {
 		t.Errorf("7 s late, then after %s", next)
 	}

@@ -9,24 +9,24 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// conflictWindow is how long after its last heartbeat another boot of a machine
-// is taken to be alive: longer than the ordinary pause between two heartbeats.
+// conflictWindow is how long after its last heartbeat another boot of a machine is
+// considered alive. It is longer than the usual pause between two heartbeats.
 const conflictWindow = 2 * HeartbeatInterval
 
-// Predecessors are the boots that a worker knows to have ended before its own
-// began, since it has their data directory to itself. Known is false for a
-// worker that does not say: it is taken for the restart of its machine.
+// Predecessors are the boots that a worker knows to have ended before its own boot
+// began, because it has exclusive use of its data directory. Known is false for a
+// worker that does not report them: it is considered a restart of its machine.
 type Predecessors struct {
 	Known bool
 	Boots []uuid.UUID
 }
 
-// flagDuplicatesSQL flags two workers of one machine id: the machine's boot was heard
-// of a moment ago and is no predecessor of the one that reports. The one that is
-// not the machine's from then on, which is the older one where the ids tell, is
-// late and alive: each speaks for its own sessions. The boot that did not report
-// just now is taken to be alive until its window is over, or for as long as it
-// goes on reporting.
+// flagDuplicatesSQL flags two workers with one machine id: the machine's boot reported
+// a moment ago and is no predecessor of the reporting boot. The boot that is not (or
+// no longer) the machine's, the older one by version 7 id, is recorded as a live late
+// boot, so that each boot speaks for its own sessions. The boot that is not reporting
+// now is considered alive until its window is over, or for as long as it keeps
+// reporting.
 const flagDuplicatesSQL = `
 WITH other AS (
 	SELECT m.boot_id, m.seq, m.heartbeat_at, clock_timestamp() AS now,
@@ -43,13 +43,13 @@ WITH other AS (
 	SET seq = excluded.seq, since = excluded.since, heartbeat_at = excluded.heartbeat_at, alive_since = excluded.alive_since
 	WHERE l.alive_since IS NULL OR NOT ` + staleBootIsFresh + `
 	RETURNING boot_id
-), told AS (
+), recorded AS (
 	INSERT INTO license_events (organization_id, kind, machine_id, boot_id) SELECT $1, 'machineDuplicated', $2, boot_id FROM flagged
 )
 SELECT boot_id FROM flagged`
 
-// flagDuplicates makes a boot known that says who its predecessors are, before its
-// report is taken in. It is called in the transaction that registers the boot.
+// flagDuplicates compares the reporting boot with the machine's, if the worker reports
+// its predecessors. It runs in the transaction that registers the boot.
 func (s *Service) flagDuplicates(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, machineID string, bootID uuid.UUID, known Predecessors) error {
 	if !known.Known {
 		return nil
@@ -58,7 +58,7 @@ func (s *Service) flagDuplicates(ctx context.Context, tx *sqlx.Tx, orgID uuid.UU
 	err := tx.StmtxContext(ctx, s.stmts.flagDuplicates).SelectContext(ctx, &others, orgID, machineID, bootID, uuidArray(known.Boots),
 		HeartbeatTTL.Seconds(), conflictWindow.Seconds())
 	if err != nil {
-		return fmt.Errorf("look for another worker of the machine id: %w", err)
+		return fmt.Errorf("look for another worker with the machine id: %w", err)
 	}
 	for _, other := range others {
 		s.totals.duplicates.Add(1)
@@ -67,8 +67,8 @@ func (s *Service) flagDuplicates(ctx context.Context, tx *sqlx.Tx, orgID uuid.UU
 	return nil
 }
 
-// registerHeartbeat introduces the boot of a heartbeat, and makes it the machine's in
-// the same transaction: of two that come at once one sees the other.
+// registerHeartbeat flags duplicates and registers the boot of a heartbeat in one
+// transaction, so that of two concurrent heartbeats one sees the other.
 func (s *Service) registerHeartbeat(ctx context.Context, report HeartbeatReport) error {
 	if !report.Predecessors.Known {
 		return nil

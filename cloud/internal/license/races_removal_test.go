@@ -166,8 +166,8 @@ func TestRace14_OrganizationRemovedWithLiveSlots(t *testing.T) {
 	}
 }
 
-// slotsBySession is how much each table of the license has of an organization, and what
-// its counter says.
+// rows returns the number of rows of each license table that belong to an
+// organization, and of what refers to it.
 func (h *fixture) rows(org uuid.UUID) map[string]int {
 	h.t.Helper()
 	counts := map[string]int{"in_use": query[int](h, `SELECT COALESCE(sum(in_use), 0) FROM license_org WHERE organization_id = $1`, org)}

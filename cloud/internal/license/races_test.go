@@ -143,7 +143,7 @@ func TestRace03_StartWithExpiredReservation(t *testing.T) {
 		for range 30 {
 			session := h.authorize()
 			h.age(session, time.Hour)
-			h.clock.Advance(time.Minute) // interval replica looks for room again
+			h.clock.Advance(time.Minute) // every replica searches for expired slots again
 			report := h.startReport(session)
 			other := h.authorizeAsync(t.Context(), replicas[0], nil)
 			reclaimed := async(func() error { _, err := replicas[1].Reclaim(t.Context(), h.org); return err })

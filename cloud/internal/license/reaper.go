@@ -14,17 +14,17 @@ import (
 // passTimeout bounds one pass of the reaper or the auditor.
 const passTimeout = time.Minute
 
-// RunReaper reaps about once in each interval, and audits about once in each
-// AuditEvery, until ctx ends. It gives nothing up in the ReapGrace: workers that
-// could not report while the cloud or its database was away come first. Every
-// replica may run it: they share the work.
+// RunReaper reaps about once per interval and audits about once per AuditEvery, until
+// ctx ends. During ReapGrace no session expires, so that workers that could not reach
+// the cloud or its database can report first. Every replica may run it; they share the
+// work.
 func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 	audited := s.opts.Clock.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(interval/2 + rand.N(interval)): // replicas drift apart
+		case <-time.After(interval/2 + rand.N(interval)): // so that replicas do not run in lockstep
 		}
 		s.runPass(ctx, "reap", s.reapExpired)
 		if now := s.opts.Clock.Now(); now.Sub(audited) >= s.opts.AuditEvery {
@@ -38,8 +38,8 @@ func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// reapExpired reaps, and forgets boots that are heard of no more, but not in the
-// grace, which begins again while the database does not say what has lapsed.
+// reapExpired reaps and deletes stale boots, except during the grace period. If the
+// database does not answer, the grace period starts again.
 func (s *Service) reapExpired(ctx context.Context) error {
 	orgs, err := s.expiredOrgs(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) reapExpired(ctx context.Context) error {
 	}
 	n, err := s.reap(ctx, orgs)
 	if n > 0 {
-		s.logger.InfoContext(ctx, "lapsed slots reclaimed", "slots", n)
+		s.logger.InfoContext(ctx, "expired slots reclaimed", "slots", n)
 	}
 	_, late := s.deleteStaleBoots(ctx)
 	return errors.Join(err, late)
@@ -64,16 +64,16 @@ func (s *Service) runPass(ctx context.Context, name string, work func(context.Co
 	}
 }
 
-// logTotals tells what this replica did since it started.
+// logTotals logs the totals of this replica.
 func (s *Service) logTotals(ctx context.Context) {
 	t := s.Totals()
 	s.logger.InfoContext(ctx, "license totals", "refused", t.Refused, "lapsed", t.Lapsed, "omitted", t.Omitted,
 		"adopted", t.Adopted, "duplicates", t.Duplicates, "repaired", t.Repaired)
 }
 
-// gracePeriod is a time in which no session is given up, although its lease may be
-// over: the workers could not report, and need a moment to do so. It begins with
-// the process, and again whenever the database does not answer.
+// gracePeriod is a time in which no session expires, although its lease may be over:
+// the workers could not report and need time to do so. It starts with the process, and
+// again when the database does not answer.
 type gracePeriod struct {
 	clock    clock.Clock
 	duration time.Duration
@@ -95,22 +95,22 @@ func (g *gracePeriod) active() bool {
 	return age >= 0 && age < g.duration
 }
 
-// totals count what this replica did since it started.
+// totals are the counters of this replica since its start.
 type totals struct {
 	refused, lapsed, omitted, adopted, duplicates, repaired atomic.Int64
 }
 
-// Totals are what a replica did since it started.
+// Totals are the counters of a replica since its start.
 type Totals struct {
-	Refused    int64 // launches and starts without a slot
-	Lapsed     int64 // slots given back because nobody was heard of them
-	Omitted    int64 // slots given back because a heartbeat left them out
-	Adopted    int64 // slots that count again
-	Duplicates int64 // machine ids found to be used twice
-	Repaired   int64 // counters put right
+	Refused    int64 // launches and starts that got no slot
+	Lapsed     int64 // slots released because their lease expired
+	Omitted    int64 // slots released because a heartbeat omitted them
+	Adopted    int64 // released slots that a heartbeat restored
+	Duplicates int64 // machine ids found in use by several workers
+	Repaired   int64 // counters repaired by the audit
 }
 
-// Totals returns what this replica did since it started.
+// Totals returns the counters of this replica since its start.
 func (s *Service) Totals() Totals {
 	t := &s.totals
 	return Totals{

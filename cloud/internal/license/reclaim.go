@@ -18,8 +18,8 @@ const hasExpiredSQL = `
 SELECT EXISTS (SELECT FROM license_slots WHERE organization_id = $1 AND released_at IS NULL AND license_stale(lease_until)
 	AND (state = 'reserved' OR $2))`
 
-// expireSQL ends stale slots, of sessions only if $3 says so, leaving alone those
-// that somebody else is at.
+// expireSQL ends stale slots: sessions only if $3 is true, reservations always. It
+// skips locked rows.
 const expireSQL = `
 WITH stale AS (
 	SELECT id FROM license_slots
@@ -40,15 +40,15 @@ const usageSQL = `SELECT in_use, max_slots FROM license_org WHERE organization_i
 const expiredOrgsSQL = `
 SELECT DISTINCT organization_id FROM license_slots WHERE released_at IS NULL AND license_stale(lease_until) LIMIT $1`
 
-// ReclaimResult is what a reclaim ended, and the usage after it.
+// ReclaimResult is the number of slots that a reclaim ended, and the usage after it.
 type ReclaimResult struct {
 	Released int // sessions and reservations
 	Usage
 }
 
 // Reclaim ends every stale session and expired reservation of an organization
-// (specification 3.2). Such a session counts as exited for an unknown reason:
-// its worker is gone, and nobody saw.
+// (specification 3.2). Such a session has the status exited and the reason unknown,
+// because its worker did not report the end.
 func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (result ReclaimResult, err error) {
 	if result.Released, err = s.reclaim(ctx, orgID, true); err != nil {
 		return ReclaimResult{}, err
@@ -59,8 +59,8 @@ func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (result ReclaimR
 	return result, nil
 }
 
-// reclaim returns how many slots it ended. It leaves running sessions alone unless
-// they are meant too.
+// reclaim returns the number of slots that it ended. It ends running sessions only if
+// sessions is true.
 func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (released int, err error) {
 	for {
 		n, err := s.expire(ctx, orgID, sessions)
@@ -71,14 +71,14 @@ func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (
 	}
 }
 
-// expire ends up to expireBatch stale slots and returns how many there were.
+// expire ends up to expireBatch stale slots and returns their number.
 func (s *Service) expire(ctx context.Context, orgID uuid.UUID, sessions bool) (int, error) {
 	var gone []slot
 	err := s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
 		gone = nil
 		err := tx.StmtxContext(ctx, s.stmts.expire).SelectContext(ctx, &gone, orgID, expireBatch, sessions)
 		if err != nil {
-			return fmt.Errorf("release what has lapsed: %w", err)
+			return fmt.Errorf("release expired slots: %w", err)
 		}
 		if err := s.notifyObserver(ctx, tx, gone, nil); err != nil {
 			return err
@@ -92,9 +92,9 @@ func (s *Service) expire(ctx context.Context, orgID uuid.UUID, sessions bool) (i
 	return len(gone), nil
 }
 
-// reclaimForLaunch reclaims for an organization without room and reports whether that freed
-// anything: in the grace reservations only. It looks at most once in each
-// ReclaimEvery, and takes no lock when nothing has lapsed.
+// reclaimForLaunch reclaims for an organization without a free slot and reports
+// whether a slot was released. During the grace period it reclaims reservations only.
+// It searches at most once per ReclaimEvery, and takes no lock if nothing has expired.
 func (s *Service) reclaimForLaunch(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	if !s.reclaimThrottle.allow(orgID) {
 		return false, nil
@@ -102,7 +102,7 @@ func (s *Service) reclaimForLaunch(ctx context.Context, orgID uuid.UUID) (bool, 
 	sessions := !s.grace.active()
 	var lapsing bool
 	if err := s.db.get(ctx, s.stmts.hasExpired, &lapsing, orgID, sessions); err != nil {
-		return false, fmt.Errorf("look for lapsed slots: %w", err)
+		return false, fmt.Errorf("look for expired slots: %w", err)
 	}
 	if !lapsing {
 		return false, nil
@@ -114,8 +114,8 @@ func (s *Service) reclaimForLaunch(ctx context.Context, orgID uuid.UUID) (bool, 
 // maxReapOrgs bounds the organizations of one pass.
 const maxReapOrgs = 1000
 
-// Reap reclaims in every organization that has lapsed slots, and returns how
-// many slots it ended. One organization's failure doesn't stop the others.
+// Reap reclaims in every organization with expired slots, and returns the number of
+// slots that it ended. A failure in one organization does not stop the others.
 func (s *Service) Reap(ctx context.Context) (int, error) {
 	orgs, err := s.expiredOrgs(ctx)
 	if err != nil {
@@ -124,10 +124,10 @@ func (s *Service) Reap(ctx context.Context) (int, error) {
 	return s.reap(ctx, orgs)
 }
 
-// expiredOrgs finds organizations that have lapsed slots.
+// expiredOrgs returns organizations with expired slots.
 func (s *Service) expiredOrgs(ctx context.Context) (orgs []uuid.UUID, err error) {
 	if err := s.stmts.expiredOrgs.SelectContext(ctx, &orgs, maxReapOrgs); err != nil {
-		return nil, fmt.Errorf("find organizations with lapsed slots: %w", err)
+		return nil, fmt.Errorf("find organizations with expired slots: %w", err)
 	}
 	return orgs, nil
 }
@@ -142,7 +142,7 @@ func (s *Service) reap(ctx context.Context, orgs []uuid.UUID) (int, error) {
 		}
 		released, err := s.reclaim(ctx, orgID, true)
 		total += released
-		if err != nil && !fault.Is(err, fault.NotFound) { // belongsTo one that is gone there is nothing to end
+		if err != nil && !fault.Is(err, fault.NotFound) { // a removed organization has no slots
 			errs = append(errs, fmt.Errorf("reclaim in organization %s: %w", orgID, err))
 		}
 	}

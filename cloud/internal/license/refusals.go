@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	coalesceInterval = time.Second      // how long refusals wait for one another
-	refusalsTimeout  = 10 * time.Second // bounds one write of them
-	maxRefusals      = 5000             // events that wait at most; further ones are counted and forgotten
-	maxBySession     = 20               // belongsTo an organization that keep their session; then they are coalesced by machine
-	maxByMachine     = 40               // belongsTo an organization; then all others are coalesced
-	maxWriteAttempts = 3                // writes of one event at most
+	coalesceInterval = time.Second      // how long refusals are collected before a write
+	refusalsTimeout  = 10 * time.Second // bounds one write
+	maxRefusals      = 5000             // queued events; further ones are counted and dropped
+	maxBySession     = 20               // per organization with their session; further ones are coalesced by machine
+	maxByMachine     = 40               // per organization; all further ones are coalesced
+	maxWriteAttempts = 3                // write attempts of one event
 )
 
-// refusals are what this replica refused and has not written yet. A refusal
-// costs its request neither a lock of the database nor a write: they are written
-// in one statement about once in coalesceInterval.
+// refusals are the refusals of this replica that are not written yet. A refusal costs
+// its request neither a database lock nor a write: refusals are written in one
+// statement, about once per coalesceInterval.
 type refusals struct {
 	db     *sqlx.DB
 	logger *slog.Logger
@@ -31,23 +31,23 @@ type refusals struct {
 	queue   map[refusalKey]*refusal
 	orgs    map[uuid.UUID]int
 	dropped int
-	timer   *time.Timer // set while any wait
+	timer   *time.Timer // set while events are queued
 	closed  bool
 	writing sync.WaitGroup
 }
 
-// refusalKey tells apart what becomes events of their own. An organization that
-// has many of them has further ones without session, and then without machine: so
-// it can't fill the table, nor take the places of others.
+// refusalKey identifies a separate event. The further refusals of an organization with
+// many of them have no session, and then no machine, so that one organization can't
+// fill the table or the queue.
 type refusalKey struct {
 	org, session uuid.UUID
 	machine      string
 	reason       Reason
 }
 
-// refusal is an event that waits: the last of the refusals that it stands for.
-// first and last are on the clock of this process, which tells how long ago that
-// was: the database's clock says when.
+// refusal is a queued event: the latest of the refusals that it stands for. first and
+// last are times of this process; only their age is used, relative to the database's
+// clock.
 type refusal struct {
 	key         refusalKey
 	req         Request
@@ -63,7 +63,7 @@ func newRefusals(db *sqlx.DB, logger *slog.Logger) *refusals {
 	}
 }
 
-// recordRefusal keeps the verdict on a launch that had no slot. It does not block.
+// recordRefusal queues an event for a refused launch. It does not block.
 func (s *Service) recordRefusal(req Request, grant Grant) {
 	s.totals.refused.Add(1)
 	s.refusals.add(req, grant)
@@ -95,14 +95,14 @@ func (r *refusals) add(req Request, grant Grant) {
 		r.queue[key] = found
 		r.orgs[req.OrgID]++
 	}
-	req.NewProfile = nil // what it was to be made of is not kept
+	req.NewProfile = nil // do not retain the profile's settings
 	found.count++
 	found.req, found.grant, found.last = req, grant, now
 	r.scheduleWrite()
 }
 
-// drain empties what waits, and announces the write that follows. After close
-// there is none but the last.
+// drain empties the queue and announces the write that follows. After the last one it
+// returns nil.
 func (r *refusals) drain(last bool) (all []*refusal, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,8 +122,8 @@ func (r *refusals) drain(last bool) (all []*refusal, lost int) {
 	return all, lost
 }
 
-// writeRefusalsSQL takes the events as one JSON array; their ages are in seconds.
-// Organizations that are gone by now have none.
+// writeRefusalsSQL takes the events as one JSON array, with their ages in seconds.
+// Removed organizations are skipped.
 const writeRefusalsSQL = `
 INSERT INTO license_events (id, organization_id, kind, at, last_at, count, reason, machine_id, boot_id, session_id, profile_id,
 	key_id, in_use, max_slots)
@@ -135,8 +135,8 @@ CROSS JOIN LATERAL (SELECT statement_timestamp() - make_interval(secs => e.age),
 	statement_timestamp() - make_interval(secs => e.last_age)) AS t (at, last_at)
 JOIN organizations o ON o.id = e.organization_id`
 
-// write writes what waits. Kind could not be written waits again, unless this is
-// the last write.
+// write writes the queued events. Events that could not be written are queued again,
+// unless this is the last write.
 func (r *refusals) write(last bool) {
 	all, lost := r.drain(last)
 	if all == nil {
@@ -146,13 +146,13 @@ func (r *refusals) write(last bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), refusalsTimeout)
 	defer cancel()
 	if lost > 0 {
-		r.logger.WarnContext(ctx, "refusals not kept as events: too many at once", "refusals", lost)
+		r.logger.WarnContext(ctx, "too many refusals; events dropped", "refusals", lost)
 	}
 	if len(all) == 0 {
 		return
 	}
 	if err := r.insert(ctx, all); err != nil {
-		r.logger.ErrorContext(ctx, "write refusals as events", "events", len(all), "error", err)
+		r.logger.ErrorContext(ctx, "failed to write refusal events", "events", len(all), "error", err)
 		r.requeue(all)
 	}
 }
@@ -177,7 +177,7 @@ func (r *refusals) insert(ctx context.Context, all []*refusal) error {
 	return err
 }
 
-// requeue lets events wait for another write, together with those that came since.
+// requeue queues events for another write, merged with those that arrived since.
 func (r *refusals) requeue(all []*refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,7 +204,8 @@ func (r *refusals) scheduleWrite() {
 	}
 }
 
-// close writes what waits, waits for writes under way, and takes no more.
+// close writes the queued events, waits for writes in progress, and accepts no more
+// events.
 func (r *refusals) close() {
 	r.write(true)
 	r.writing.Wait()

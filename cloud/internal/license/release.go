@@ -13,14 +13,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// release gives back what a session holds.
+// release is a request to release what a session holds.
 type release struct {
 	report EndReport
-	slotID uuid.UUID // belongsTo a reservation
-	isUndo bool      // belongsTo one that its worker was never told of: the report has no more than the session
+	slotID uuid.UUID // of the reservation, if known
+	isUndo bool      // delete an undelivered reservation; the report has only the session id
 }
 
-// outcomeOf is the answer to one release; err is of that one alone.
+// outcome is the answer to one release; err concerns that release only.
 type outcome struct {
 	session Session
 	err     error
@@ -33,7 +33,7 @@ const endSQL = `
 		ended_at = GREATEST(s.started_at, LEAST($4::timestamptz, clock_timestamp())), end_status = $5, end_reason = $6
 	WHERE s.organization_id = $1 AND s.session_id = $2 AND COALESCE(s.profile_id = $3, true)`
 
-// endOneSQL is the ordinary end of one session: it held a slot until now.
+// endOneSQL ends one session that holds a slot.
 const endOneSQL = `
 WITH ended AS (` + endSQL + ` AND s.state <> 'released'
 	RETURNING ` + slotColumns + `
@@ -42,20 +42,21 @@ WITH ended AS (` + endSQL + ` AND s.state <> 'released'
 )
 SELECT ` + slotColumns + ` FROM ended s`
 
-// undoSQL removes reservations that nobody knows of, as if they had not been
-// made. One that was asked for again has a longer lease, and stays.
+// undoSQL deletes reservations that were never delivered. A reservation that was
+// requested again has a longer lease and is kept.
 const undoSQL = `
 DELETE FROM license_slots s
 WHERE s.id = ANY ($2::uuid[]) AND ` + orgFilter + ` AND s.state = 'reserved' AND s.lease_until = s.reserved_at + make_interval(secs => $3)
 RETURNING ` + slotColumns
 
-// adjustCounterSQL changes the counter by what a transaction added or released.
+// adjustCounterSQL changes the counter by the number of slots that a transaction took
+// or released.
 const adjustCounterSQL = `UPDATE license_org SET in_use = in_use + $2 WHERE organization_id = $1`
 
-// slotsBySession are the slots of sessions.
+// slotsBySession maps session ids to their slots.
 type slotsBySession map[uuid.UUID]*slot
 
-// releaseBatch gives back a batch of one organization.
+// releaseBatch releases a batch of one organization.
 func (s *Service) releaseBatch(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
 	now, unknown, err := s.releaseWithTombstones(ctx, orgID, batch)
 	if err != nil {
@@ -72,8 +73,8 @@ func (s *Service) releaseBatch(ctx context.Context, orgID uuid.UUID, batch []rel
 	return outcomes, nil
 }
 
-// releaseWithTombstones releases a batch, whatever its sessions are at, and returns their
-// rows after it, and which profiles of sessions without a row there are not.
+// releaseWithTombstones releases a batch, whatever the state of its sessions. It
+// returns their rows afterwards, and the unknown profiles of sessions without a row.
 func (s *Service) releaseWithTombstones(ctx context.Context, orgID uuid.UUID, batch []release) (now slotsBySession, unknown map[uuid.UUID]bool, err error) {
 	for range maxAttempts {
 		err := pg.InTx(ctx, s.batch.db, func(tx *sqlx.Tx) (err error) {
@@ -95,23 +96,23 @@ func (s *Service) releaseWithTombstones(ctx context.Context, orgID uuid.UUID, ba
 	return now, unknown, nil
 }
 
-// outcomeOf tells how a release came out, which the session's row after it says.
+// outcomeOf derives the outcome of a release from the session's row.
 func (r slotsBySession) outcomeOf(of release) outcome {
 	row := r[of.report.SessionID]
 	switch {
 	case of.isUndo:
 		return outcome{}
 	case row == nil:
-		return outcome{err: fmt.Errorf("end session %s: its row keeps coming and going", of.report.SessionID)}
+		return outcome{err: fmt.Errorf("end session %s: too many concurrent changes", of.report.SessionID)}
 	case !row.acceptsProfile(of.report.ProfileID):
 		return outcome{err: fault.Missing("session")}
 	}
 	return outcome{session: row.toSession()}
 }
 
-// releaseExisting releases the sessions that have a slot and returns what is known
-// of all of them then. The counter comes last, so that nobody waits for it while
-// the observer works.
+// releaseExisting releases the sessions that have a row, and returns all rows. The
+// counter comes last, so that other transactions do not wait for it during the
+// observer's work.
 func (s *Service) releaseExisting(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, batch []release) (slotsBySession, error) {
 	if len(batch) == 1 && !batch[0].isUndo {
 		if row, err := s.endOne(ctx, tx, batch[0].report); err != nil || row != nil {
@@ -140,14 +141,14 @@ func (s *Service) releaseExisting(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	}
 	if gone = append(gone, undone...); len(gone) > 0 {
 		if err := s.observer.SessionsEnded(ctx, tx, gone); err != nil {
-			return nil, fmt.Errorf("tell of the ends: %w", err)
+			return nil, fmt.Errorf("notify the observer of the ends: %w", err)
 		}
 	}
 	return now, adjustCounter(ctx, tx, s.batch.adjustCounter, orgID, -freed-len(undone))
 }
 
-// endOne is the short way of a lone report, which keeps few waiting for the
-// counter: one statement. It returns nil where there is more to it.
+// endOne is the fast path for a single report: one statement, which keeps the counter
+// lock short. It returns nil if the session does not hold a slot.
 func (s *Service) endOne(ctx context.Context, tx *sqlx.Tx, report EndReport) (*slot, error) {
 	var row slot
 	err := tx.StmtxContext(ctx, s.batch.endOne).GetContext(ctx, &row, report.OrgID, report.SessionID, report.ProfileID,
@@ -159,7 +160,7 @@ func (s *Service) endOne(ctx context.Context, tx *sqlx.Tx, report EndReport) (*s
 		return nil, fmt.Errorf("end the session: %w", err)
 	}
 	if err := s.observer.SessionsEnded(ctx, tx, []Ended{row.toEnded()}); err != nil {
-		return nil, fmt.Errorf("tell of the end: %w", err)
+		return nil, fmt.Errorf("notify the observer of the end: %w", err)
 	}
 	return &row, nil
 }
@@ -174,7 +175,7 @@ func undoSlotIDs(batch []release) []uuid.UUID {
 	return slotIDs
 }
 
-// isUndo removes reservations and returns them as sessions that never ran.
+// undo deletes reservations and returns them as sessions that never ran.
 func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, slotIDs []uuid.UUID) ([]Ended, error) {
 	if len(slotIDs) == 0 {
 		return nil, nil
@@ -182,7 +183,7 @@ func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, slotID
 	var undone []slot
 	err := tx.StmtxContext(ctx, s.batch.undo).SelectContext(ctx, &undone, orgID, uuidArray(slotIDs), ReservationTTL.Seconds())
 	if err != nil {
-		return nil, fmt.Errorf("undo reservations: %w", err)
+		return nil, fmt.Errorf("delete reservations: %w", err)
 	}
 	all := make([]Ended, len(undone))
 	for i, row := range undone {

@@ -5,13 +5,12 @@ import (
 	"fmt"
 )
 
-// releaseSQL ends slots for good, each by the first of its reports that may, and
-// returns what is known of the sessions then. It locks slots in one order for
-// everybody, and leaves the counter to adjustCounterSQL. A time is kept within what can
-// be: not before the start, and not in the future. Sessions without a status are
-// only locked and looked at. Kind is chosen is updated as a conflict of its own
-// key, which goes by the index even while the planner takes the table for a small
-// one that it may read whole.
+// releaseSQL ends slots, each with the first applicable report, and returns the state
+// of all sessions. It locks slots in a fixed order and leaves the counter to
+// adjustCounterSQL. The end time is clamped to the time between the start and now.
+// Sessions without a status are only locked and read. The chosen rows are updated
+// through a conflict on their primary key, which uses the index even if the planner
+// considers the table small enough to scan.
 const releaseSQL = `
 WITH wanted AS (
 	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[]) WITH ORDINALITY
@@ -43,10 +42,10 @@ SELECT ` + slotColumns + `, false, false FROM found s WHERE NOT EXISTS (SELECT F
 type releasedSlot struct {
 	slot
 	endedNow bool
-	freedNow bool // it was live until then
+	freedNow bool // it was live before
 }
 
-// scanReleased reads what releaseSQL tells.
+// scanReleased reads the rows of releaseSQL.
 func scanReleased(result *sql.Rows, err error) ([]releasedSlot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("end the sessions: %w", err)
@@ -56,7 +55,7 @@ func scanReleased(result *sql.Rows, err error) ([]releasedSlot, error) {
 	for result.Next() {
 		var row releasedSlot
 		if err := result.Scan(append(row.scanTargets(), &row.endedNow, &row.freedNow)...); err != nil {
-			return nil, fmt.Errorf("read the ends: %w", err)
+			return nil, fmt.Errorf("read the ended sessions: %w", err)
 		}
 		found = append(found, row)
 	}
@@ -66,8 +65,8 @@ func scanReleased(result *sql.Rows, err error) ([]releasedSlot, error) {
 	return found, nil
 }
 
-// releaseArrays are the columns of releases, as arrays; those of an undo are null but
-// for its session.
+// releaseArrays are the columns of releases as arrays. For an undo all but the session
+// are null.
 type releaseArrays struct{ sessions, profiles, times, statuses, reasons []byte }
 
 func newReleaseArrays(batch []release) releaseArrays {

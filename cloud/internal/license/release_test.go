@@ -149,7 +149,7 @@ func TestEnd_BatchAnswersEachSeparately(t *testing.T) {
 	stranger.ProfileID = id()
 	tests := []struct {
 		report  license.EndReport
-		reason  license.EndReason // belongsTo the answer; none is NotFound
+		reason  license.EndReason // of the answer; "" means NotFound
 		hasSlot bool
 	}{
 		{of(first, license.Idle), license.Idle, true}, // runs alone

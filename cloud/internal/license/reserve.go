@@ -10,8 +10,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// takeOneSQL takes a slot for one session that has none: the counter first, if
-// there is room, and then the row. A full organization is not locked.
+// takeOneSQL takes a slot for one session that has none: it increments the counter
+// below the limit, then inserts the row. At the limit it locks nothing.
 const takeOneSQL = `
 WITH counted AS (
 	UPDATE license_org SET in_use = in_use + 1
@@ -25,13 +25,13 @@ WITH counted AS (
 )
 SELECT in_use, max_slots FROM counted`
 
-// takeSQL grants slots of one organization to the sessions wanted, in their
-// order and as far as there is room; a session that has a slot gets none. It
-// locks the counter, reads its newest value, inserts that many rows and counts
-// what it inserted. A full organization is not locked. Slots that are there are
-// looked for, since a conflict would wait for who is changing one.
+// takeSQL takes slots for sessions of one organization, in their order and up to the
+// limit. A session that has a slot gets none. It locks the counter, reads its latest
+// value, inserts the rows and counts them. At the limit it locks nothing. It searches
+// for existing slots explicitly, because a conflict would wait for a transaction that
+// changes one.
 const takeSQL = `
-WITH room AS (
+WITH capacity AS (
 	SELECT max_slots - in_use AS free FROM license_org
 	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
 	FOR NO KEY UPDATE
@@ -39,9 +39,9 @@ WITH room AS (
 	INSERT INTO license_slots (id, organization_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 	SELECT w.id, $1, w.session_id, w.profile_id, w.key_id, w.machine_id, w.boot_id, 'reserved',
 		now, now + make_interval(secs => $8)
-	FROM room, clock_timestamp() AS now, unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[]) WITH ORDINALITY
+	FROM capacity, clock_timestamp() AS now, unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[]) WITH ORDINALITY
 		AS w (id, session_id, profile_id, key_id, machine_id, boot_id, place)
-	WHERE (room.free IS NULL OR w.place <= room.free)
+	WHERE (capacity.free IS NULL OR w.place <= capacity.free)
 		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = w.session_id OFFSET 0)
 	ON CONFLICT (organization_id, session_id) DO NOTHING
 	RETURNING id
@@ -53,7 +53,7 @@ WITH room AS (
 SELECT in_use, max_slots, n AS taken, CASE WHEN n < cardinality($2::uuid[]) THEN ARRAY (SELECT id FROM taken) END AS ids
 FROM counted, (SELECT count(*) AS n FROM taken) t`
 
-// slotRequest is one slot to take.
+// slotRequest describes one slot to take.
 type slotRequest struct {
 	id        uuid.UUID
 	sessionID uuid.UUID
@@ -63,7 +63,7 @@ type slotRequest struct {
 	bootID    uuid.UUID
 }
 
-// keyOrNil is nil where no key was used.
+// keyOrNil returns nil if no key was used.
 func (w slotRequest) keyOrNil() *uuid.UUID {
 	if w.keyID == uuid.Nil {
 		return nil
@@ -71,8 +71,8 @@ func (w slotRequest) keyOrNil() *uuid.UUID {
 	return &w.keyID
 }
 
-// takeResult is whether a slot was taken, and the usage with it; config is what the
-// profile is launched with.
+// takeResult reports whether a slot was taken, the usage including it, and the
+// profile's launch configuration.
 type takeResult struct {
 	ok bool
 	Usage
@@ -93,8 +93,7 @@ func (s *Service) takeOne(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID,
 	return g, nil
 }
 
-// takeBatch takes slots of one organization for a batch, and says of each whether
-// it was granted.
+// takeBatch takes slots of one organization for a batch.
 func (s *Service) takeBatch(ctx context.Context, orgID uuid.UUID, wants []slotRequest) ([]takeResult, error) {
 	if len(wants) == 1 {
 		g, err := s.takeOne(ctx, s.batch.takeOne, orgID, wants[0])
@@ -126,7 +125,7 @@ func (s *Service) takeBatch(ctx context.Context, orgID uuid.UUID, wants []slotRe
 	}
 	usage := taken.Usage
 	usage.Current -= taken.Taken
-	for i, w := range wants { // as if they had come one by one
+	for i, w := range wants { // count as if they were taken one by one
 		if taken.Taken == len(wants) || has[w.id] {
 			usage.Current++
 			grants[i] = takeResult{ok: true, Usage: usage}
@@ -135,15 +134,15 @@ func (s *Service) takeBatch(ctx context.Context, orgID uuid.UUID, wants []slotRe
 	return grants, nil
 }
 
-// UndoGrant takes back what Authorize granted, when the caller can't be told after
-// all: the reservation, and the profile that was made for it. Asked for again, it
-// stays. Nobody waits for it.
+// UndoGrant releases what Authorize granted if the answer can't be delivered: the
+// reservation, and the profile that was created for it. A reservation that was
+// requested again is kept. It does not wait.
 func (s *Service) UndoGrant(orgID, sessionID, slotID uuid.UUID) {
 	s.reservations.forget(sessionID)
 	s.undoReservation(orgID, slotRequest{id: slotID, sessionID: sessionID})
 }
 
-// undoReservation gives back the slot of a caller who won't hear of it.
+// undoReservation releases the slot of a caller that does not receive the answer.
 func (s *Service) undoReservation(orgID uuid.UUID, w slotRequest) {
 	s.releases.Post(orgID, release{report: EndReport{SessionID: w.sessionID}, slotID: w.id, isUndo: true})
 }
@@ -151,7 +150,7 @@ func (s *Service) undoReservation(orgID uuid.UUID, w slotRequest) {
 func (req *Request) slotRequest() (slotRequest, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return slotRequest{}, fmt.Errorf("make a slot id: %w", err)
+		return slotRequest{}, fmt.Errorf("generate a slot id: %w", err)
 	}
 	return slotRequest{id, req.SessionID, req.ProfileID, req.KeyID, req.MachineID, req.BootID}, nil
 }

@@ -10,26 +10,26 @@ import (
 
 // The states of a slot.
 const (
-	reserved = "reserved" // waits for its launch
+	reserved = "reserved" // until its launch starts
 	running  = "running"
 	released = "released"
 )
 
-// Why a slot was released. Only the report of an end is final: a session that
-// was given up counts again when its worker turns out to be alive.
+// Why a slot was released. Only an end report is final: a session that was omitted or
+// has expired counts again if its worker reports it.
 const (
 	reasonEnded   = "ended"   // the worker reported the end
-	reasonOmitted = "omitted" // the worker's heartbeat left it out
-	reasonLapsed  = "lapsed"  // the lease ran out
+	reasonOmitted = "omitted" // a heartbeat of the worker omitted it
+	reasonLapsed  = "lapsed"  // its lease expired
 )
 
-// slotColumns are the columns of slot, for a statement that calls the table s.
+// slotColumns are the columns of slot, for a statement with the table alias s.
 const slotColumns = `s.id, s.organization_id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state, s.launch_id,
 	s.browser_version, s.started_at, s.heartbeat_at, s.released_at, s.release_reason, s.ended_at, s.end_status, s.end_reason`
 
-// orgFilter names the organization, $1, in a statement that finds slots s by their
-// ids. It is written so that no index serves it: in a young database the planner
-// would rather read all slots of the organization than look up the ids.
+// orgFilter restricts a statement that finds slots s by id to the organization $1. It
+// is written so that no index matches it: in a small database the planner would
+// otherwise read all slots of the organization instead of looking up the ids.
 const orgFilter = `(s.organization_id = $1) IS TRUE`
 
 // slot is a row of license_slots.
@@ -52,7 +52,7 @@ type slot struct {
 	EndReason      *EndReason `db:"end_reason"`
 }
 
-// scanTargets are where to put slotColumns.
+// scanTargets returns the destinations of slotColumns.
 func (s *slot) scanTargets() []any {
 	return []any{
 		&s.ID, &s.OrgID, &s.SessionID, &s.ProfileID, &s.MachineID, &s.BootID, &s.State, &s.LaunchID,
@@ -65,8 +65,8 @@ func (s *slot) releasedBy(reason string) bool {
 	return s.ReleaseReason != nil && *s.ReleaseReason == reason
 }
 
-// wasGivenUp reports whether the slot is released, or may have been before a
-// heartbeat took it in again: hardly any other reservation has been in one.
+// wasGivenUp reports whether the slot was released, or may have been before a
+// heartbeat adopted it: other reservations are rarely part of a heartbeat.
 func (s *slot) wasGivenUp() bool { return s.State == released || s.HeartbeatAt != nil }
 
 // belongsTo reports whether the slot belongs to that boot of that machine.
@@ -74,13 +74,13 @@ func (s *slot) belongsTo(machineID string, bootID uuid.UUID) bool {
 	return s.MachineID != nil && *s.MachineID == machineID && s.BootID != nil && *s.BootID == bootID
 }
 
-// acceptsProfile reports whether the slot may serve that profile: a slot that was
-// reserved without one serves any.
+// acceptsProfile reports whether the slot can be used for the profile. A slot that was
+// reserved without a profile accepts any.
 func (s *slot) acceptsProfile(profileID uuid.UUID) bool {
 	return s.ProfileID == nil || *s.ProfileID == profileID
 }
 
-// toStarted is the slot of a session that runs, as the observer hears of it.
+// toStarted returns a running slot for the observer.
 func (s *slot) toStarted() Started {
 	return Started{
 		OrgID: s.OrgID, SessionID: s.SessionID, ProfileID: *s.ProfileID, MachineID: *s.MachineID,
@@ -88,7 +88,7 @@ func (s *slot) toStarted() Started {
 	}
 }
 
-// scanReleased is a released slot, as the observer hears of it.
+// toEnded returns a released slot for the observer.
 func (s *slot) toEnded() Ended {
 	e := Ended{
 		OrgID: s.OrgID, SessionID: s.SessionID, ProfileID: s.ProfileID, LaunchID: s.LaunchID,
@@ -112,17 +112,17 @@ func toEndedAll(slots []slot) []Ended {
 	return all
 }
 
-// Session is a session as the reports of its start and its end are answered.
+// Session is the answer to a start or end report.
 type Session struct {
 	SessionID uuid.UUID
-	SlotID    *uuid.UUID // nil when nothing was ever held for it
+	SlotID    *uuid.UUID // nil if the session never had a slot
 	StartedAt *time.Time
-	EndedAt   *time.Time // nil while it runs, as the two below
+	EndedAt   *time.Time // nil while it runs, as are the next two
 	Status    *Status
 	EndReason *EndReason
 }
 
-// toSession of a row without a machine, which only remembers an end, has no slot.
+// toSession converts the row. A tombstone, which has no machine, has no slot id.
 func (s *slot) toSession() Session {
 	session := Session{
 		SessionID: s.SessionID, StartedAt: utc(s.StartedAt),

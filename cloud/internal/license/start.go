@@ -13,22 +13,22 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// StartReport tells that a session's browser runs.
+// StartReport reports that the browser of a session runs.
 type StartReport struct {
 	OrgID          uuid.UUID
 	KeyID          uuid.UUID
 	ProfileID      uuid.UUID
 	SessionID      uuid.UUID
-	SlotID         *uuid.UUID // when the worker still knows it
+	SlotID         *uuid.UUID // if the worker knows it
 	MachineID      string
 	BootID         uuid.UUID
-	Seq            int64 // orders it among the starts and heartbeats of its boot
+	Seq            int64 // order among the starts and heartbeats of its boot
 	LaunchID       uuid.UUID
 	BrowserVersion int
-	StartedAt      time.Time // by the worker's clock; kept between the reservation and now
+	StartedAt      time.Time // by the worker's clock; clamped to the time between reservation and now
 	Predecessors   Predecessors
-	// RequireProfile returns an error when the organization has no such profile. It
-	// is asked only about a session that was never authorized for a profile.
+	// RequireProfile returns an error if the organization has no such profile. It is
+	// called only for sessions that were not authorized for a profile.
 	RequireProfile func(ctx context.Context, tx *sqlx.Tx) error
 }
 
@@ -39,21 +39,22 @@ func (r StartReport) requireProfile(ctx context.Context, tx *sqlx.Tx) error {
 	return r.RequireProfile(ctx, tx)
 }
 
-// outdatedBoot tells that the reporting boot (excluded) is not newer than the
-// machine's (m): it was replaced before, or its v7 id is the older one. It holds
-// only while the machine's boot is heard of, so that a wrong guess heals.
+// outdatedBoot is true if the reporting boot (excluded) is not newer than the
+// machine's boot (m): it was replaced before, or its version 7 id is older. It applies
+// only while the machine's boot sends heartbeats, so that a wrong decision corrects
+// itself.
 const outdatedBoot = `(m.heartbeat_at > clock_timestamp() - make_interval(secs => $5) AND (
 	excluded.boot_id = ANY (m.past_boots)
 	OR substr(excluded.boot_id::text, 15, 1) = '7' AND substr(m.boot_id::text, 15, 1) = '7' AND excluded.boot_id < m.boot_id))`
 
-// pastBoots is the machine's list after a report of the boot excluded: the
-// latest first, sixteen at most.
+// pastBoots is the machine's list of replaced boots after a report of the boot
+// excluded: latest first, at most sixteen.
 const pastBoots = `CASE WHEN m.boot_id = excluded.boot_id THEN m.past_boots
 	ELSE (m.boot_id || array_remove(m.past_boots, excluded.boot_id))[:16] END`
 
-// registerSQL makes a boot the machine's when it is new, so that a late
-// heartbeat of the boot before can't release what the new one starts. It locks
-// nothing when the boot is known. It returns the database's time.
+// registerSQL makes a new boot the machine's boot, so that a late heartbeat of the
+// previous boot can't release sessions of the new one. It locks nothing if the boot is
+// known. It returns the database's time.
 const registerSQL = `
 WITH registered AS (
 	INSERT INTO license_machines AS m (organization_id, machine_id, boot_id, seq, heartbeat_at)
@@ -67,9 +68,9 @@ SELECT clock_timestamp()`
 
 const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = $2 FOR UPDATE`
 
-// startSlotSQL makes a locked slot run, from whichever state. Until the first heartbeat
-// the lease counts from the start (specification 3.2), which was not before the
-// reservation, whatever the worker's clock says.
+// startSlotSQL sets a locked slot to running, from any state. Until the first
+// heartbeat the lease counts from the start (specification 3.2), which is never before
+// the reservation, whatever the worker's clock says.
 const startSlotSQL = `
 UPDATE license_slots s
 SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_version = $6, started_at = GREATEST($7::timestamptz, s.reserved_at),
@@ -78,18 +79,17 @@ SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_versio
 WHERE s.id = $2 AND ` + orgFilter + `
 RETURNING ` + slotColumns
 
-// acquireSQL counts one slot more if there is room.
+// acquireSQL increments the counter below the limit.
 const acquireSQL = `
 UPDATE license_org SET in_use = in_use + 1
 WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
 RETURNING in_use`
 
-// Start makes a session count as running (specification 3.2): it consumes the
-// reservation, one that has expired but was not reclaimed included. Without one
-// it takes a slot, or returns a PaymentRequired error with the counts: then the
-// worker ends that browser. The same report again is the same session. It
-// returns a Conflict for a session that has ended, or that is of another boot,
-// machine, slot or profile.
+// Start marks a session as running (specification 3.2). It consumes the reservation,
+// also an expired one that was not reclaimed yet. Without a reservation it takes a
+// slot, or returns PaymentRequired with the counts; the worker then ends the browser.
+// A repeated report returns the same session. It returns Conflict for a session that
+// has ended or belongs to another boot, machine, slot or profile.
 func (s *Service) Start(ctx context.Context, report StartReport) (Session, error) {
 	s.reservations.forget(report.SessionID)
 	session, err := s.start(ctx, report)
@@ -115,7 +115,7 @@ func (s *Service) start(ctx context.Context, report StartReport) (Session, error
 			return Session{}, err
 		}
 		if !seen.full() || seen.slot != nil && seen.slot.State != released {
-			continue // somebody left since, or the session was authorized since
+			continue // a slot was released or the session was authorized since then
 		}
 		if freed, err := s.reclaimForLaunch(ctx, report.OrgID); err != nil {
 			return Session{}, err
@@ -163,17 +163,17 @@ func (s *Service) startOnce(ctx context.Context, tx *sqlx.Tx, report StartReport
 }
 
 // startExisting starts a session that has a row. A slot that was reserved for a
-// profile serves it also when that has been deleted since.
+// profile can start even if the profile was deleted since.
 func (s *Service) startExisting(ctx context.Context, tx *sqlx.Tx, report StartReport, found slot) (Session, error) {
 	switch {
 	case found.releasedBy(reasonEnded), found.releasedBy(reasonOmitted):
-		return Session{}, conflict("That session is over.")
+		return Session{}, conflict("The session has ended.")
 	case !found.belongsTo(report.MachineID, report.BootID):
-		return Session{}, conflict("That session belongs to another worker.")
+		return Session{}, conflict("The session belongs to another worker.")
 	case !found.acceptsProfile(report.ProfileID):
-		return Session{}, conflict("That session is of another profile.")
+		return Session{}, conflict("The session belongs to another profile.")
 	case report.SlotID != nil && *report.SlotID != found.ID:
-		return Session{}, conflict("That session has another slot.")
+		return Session{}, conflict("The session has another slot.")
 	case found.State == running:
 		return found.toSession(), nil
 	}
@@ -195,13 +195,14 @@ func (s *Service) startExisting(ctx context.Context, tx *sqlx.Tx, report StartRe
 		return Session{}, errNotTaken
 	}
 	if err != nil {
-		return Session{}, fmt.Errorf("take a slot again: %w", err)
+		return Session{}, fmt.Errorf("acquire a slot again: %w", err)
 	}
 	return slot.toSession(), nil
 }
 
-// startWithoutSlot takes a slot for a session that was never authorized here. As
-// in authorize the counter comes before the row, which nobody else can hold yet.
+// startWithoutSlot takes a slot for a session that was never authorized. Like
+// authorize it changes the counter before it inserts the row; no other transaction can
+// hold that row yet.
 func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
 	if err := report.requireProfile(ctx, tx); err != nil {
 		return Session{}, err
@@ -223,7 +224,8 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 	return slot.toSession(), nil
 }
 
-// startSlot makes a slot that the transaction holds run, and tells of it.
+// startSlot sets a slot that the transaction holds to running, and notifies the
+// observer.
 func (s *Service) startSlot(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport, again bool) (*slot, error) {
 	var row slot
 	err := tx.StmtxContext(ctx, s.stmts.startSlot).GetContext(ctx, &row, report.OrgID, id, report.ProfileID, report.Seq,
@@ -234,7 +236,7 @@ func (s *Service) startSlot(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, repo
 	started := row.toStarted()
 	started.Resumed = again
 	if err := s.observer.SessionsStarted(ctx, tx, []Started{started}); err != nil {
-		return nil, fmt.Errorf("tell of the start: %w", err)
+		return nil, fmt.Errorf("notify the observer of the start: %w", err)
 	}
 	return &row, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// statements are prepared once; database/sql prepares them again on each
-// connection of the pool that runs them.
+// statements are prepared once. database/sql prepares them again on each connection
+// that runs them.
 type statements struct {
 	renew                                          *sqlx.Stmt
 	register, lock, startSlot, acquire             *sqlx.Stmt
@@ -44,8 +44,8 @@ func (s *statements) all() []statement {
 	}
 }
 
-// batch is the pool for what is done for several callers at once, and its
-// statements. An organization has few of its connections: one for each kind.
+// batchStatements are the batched statements and their pool. An organization uses at
+// most one of its connections for each kind of statement.
 type batchStatements struct {
 	db                             *sqlx.DB
 	lookup, goodKeys               *sqlx.Stmt
@@ -91,7 +91,7 @@ func prepare(ctx context.Context, db *sqlx.DB, all []statement) error {
 	return nil
 }
 
-// unprepare closes the statements, as far as they were prepared.
+// unprepare closes the prepared statements.
 func unprepare(all []statement) error {
 	var errs []error
 	for _, each := range all {

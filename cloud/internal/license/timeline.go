@@ -14,14 +14,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// maxMoments bounds a Timeline; a slot that was given up and taken in again
-// more often shows the latest times.
+// maxMoments bounds a Timeline. A slot that was released and restored more often shows
+// the latest moments.
 const maxMoments = 900
 
-// SlotState is what a slot is.
+// SlotState is the state of a slot.
 type SlotState string
 
-// Timeline is what became of a slot (specification 3.2).
+// Timeline is the history of a slot (specification 3.2).
 type Timeline struct {
 	SlotID         uuid.UUID  `db:"id"`
 	SessionID      uuid.UUID  `db:"session_id"`
@@ -33,14 +33,14 @@ type Timeline struct {
 	BrowserVersion *int       `db:"browser_version"`
 	State          SlotState  `db:"state"`          // reserved, running or released
 	LeaseUntil     *time.Time `db:"lease_until"`    // nil once released
-	Stale          bool       `db:"stale"`          // reclaim would release it now
-	ReleaseReason  *string    `db:"release_reason"` // scanReleased, omitted or lapsed
+	Stale          bool       `db:"stale"`          // a reclaim would release it now
+	ReleaseReason  *string    `db:"release_reason"` // ended, omitted or lapsed
 	EndStatus      *Status    `db:"end_status"`
 	EndReason      *EndReason `db:"end_reason"`
-	Moments        []Moment   // the earliest first
+	Moments        []Moment   // earliest first
 }
 
-// Moment is one moment of a slot.
+// Moment is an entry of a Timeline.
 type Moment struct {
 	Kind string    `db:"kind"` // reserved, started, firstHeartbeat, lastHeartbeat, omitted, lapsed, adopted or released
 	At   time.Time `db:"at"`
@@ -53,16 +53,16 @@ SELECT id, session_id, profile_id, key_id, machine_id, boot_id, launch_id, brows
 	reserved_at, started_at, first_heartbeat_at, heartbeat_at, released_at
 FROM license_slots WHERE organization_id = $1 AND id = $2 AND machine_id IS NOT NULL AND boot_id IS NOT NULL`
 
-// momentsSQL finds when the slot was given up and taken in again; the row itself
-// tells of its last release.
+// momentsSQL finds when the slot was released without a report and restored. Its last
+// release is in the row itself.
 const momentsSQL = `
 SELECT kind, at FROM license_events
 WHERE organization_id = $1 AND session_id = $2 AND kind IN ('lapsed', 'omitted', 'adopted')
 	AND (kind, at) IS DISTINCT FROM ($3::text, $4::timestamptz)
 ORDER BY at DESC LIMIT $5`
 
-// Timeline returns what became of a slot of the organization; NotFound when
-// there is none, or none any more.
+// Timeline returns the history of a slot of the organization; NotFound if it does not
+// exist or was deleted.
 func (s *Service) Timeline(ctx context.Context, orgID, slotID uuid.UUID) (Timeline, error) {
 	var row struct {
 		Timeline

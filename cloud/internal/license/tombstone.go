@@ -10,14 +10,13 @@ import (
 	"github.com/browser-svc/svc/db/combine"
 )
 
-// maxTombstones bounds the ends of unknown sessions that are remembered of an
-// organization. There are more only where somebody makes sessions up: an end
-// overtakes its start by seconds, and rarely.
+// maxTombstones bounds the tombstones of an organization. More exist only if a client
+// invents sessions: an end rarely arrives before its start, and then by seconds.
 const maxTombstones = 1000
 
-// tombstoneSQL remembers the ends of sessions that have no slot, so that the
-// report of a start can't come after it; they have no machine. As all slots they need the counter to be
-// there; nobody who changes it waits for that.
+// tombstoneSQL inserts tombstones: ends of sessions that have no slot, so that a start
+// report can't come after them. A tombstone has no machine. Like all slots it requires
+// the counter row; the lock does not block transactions that change the counter.
 const tombstoneSQL = `
 INSERT INTO license_slots AS s (id, organization_id, session_id, profile_id, state, reserved_at, lease_until,
 	released_at, release_reason, ended_at, end_status, end_reason)
@@ -29,22 +28,21 @@ ORDER BY t.session_id
 ON CONFLICT (organization_id, session_id) DO NOTHING
 RETURNING ` + slotColumns
 
-// deleteTombstonesSQL forgets the oldest ends of unknown sessions beyond the $2
-// latest. It waits for nobody: one that somebody is looking at is left to the
-// next time.
+// deleteTombstonesSQL deletes the oldest tombstones beyond the latest $2. It skips
+// locked rows.
 const deleteTombstonesSQL = `
 DELETE FROM license_slots WHERE ctid = ANY (ARRAY(
 	SELECT s.ctid FROM license_slots s WHERE s.id = ANY (ARRAY(
 		SELECT t.id FROM license_slots t WHERE t.organization_id = $1 AND t.machine_id IS NULL ORDER BY t.id DESC OFFSET $2 LIMIT 1000))
 	FOR UPDATE SKIP LOCKED))`
 
-// KnownProfiles knows which profiles there are.
+// KnownProfiles returns which profiles exist.
 type KnownProfiles interface {
 	// Known returns those of the ids that are profiles of the organization.
 	Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error)
 }
 
-// withoutRow are the ends of a batch whose sessions have no row.
+// withoutRow returns the ends of a batch whose sessions have no row.
 func withoutRow(batch []release, now slotsBySession) []release {
 	var ends []release
 	for _, r := range batch {
@@ -55,8 +53,8 @@ func withoutRow(batch []release, now slotsBySession) []release {
 	return ends
 }
 
-// unknownProfiles are those of the ends that are no profiles of the organization.
-// Such an end is not remembered: there can be no start after it.
+// unknownProfiles returns the profiles of the ends that the organization does not
+// have. Such an end needs no tombstone: there can be no start after it.
 func (s *Service) unknownProfiles(ctx context.Context, orgID uuid.UUID, ends []release) (map[uuid.UUID]bool, error) {
 	if len(ends) == 0 || s.opts.KnownProfiles == nil {
 		return nil, nil
@@ -68,7 +66,7 @@ func (s *Service) unknownProfiles(ctx context.Context, orgID uuid.UUID, ends []r
 	ids = combine.Distinct(ids)
 	known, err := s.opts.KnownProfiles.Known(ctx, orgID, ids)
 	if err != nil {
-		return nil, fmt.Errorf("look for the profiles of ends: %w", err)
+		return nil, fmt.Errorf("look up the profiles of ends: %w", err)
 	}
 	unknown := map[uuid.UUID]bool{}
 	for _, id := range without(ids, known) {
@@ -77,10 +75,10 @@ func (s *Service) unknownProfiles(ctx context.Context, orgID uuid.UUID, ends []r
 	return unknown, nil
 }
 
-// insertTombstones remembers the ends of sessions that were never heard of, but for those of
-// unknown profiles, and adds them to what is known. It reports whether one is
-// missing yet: its row came up only after it was looked for. No counter is
-// touched, and no transaction held that waits for one: an authorize that holds it
+// insertTombstones inserts tombstones for unknown sessions, except those of unknown
+// profiles, and adds them to now. It reports whether a row is still missing, because
+// another transaction inserted it after the lookup. It neither changes the counter nor
+// holds a transaction that waits for it, because an authorize that holds the counter
 // may wait for these rows.
 func (s *Service) insertTombstones(ctx context.Context, orgID uuid.UUID, ends []release, unknown map[uuid.UUID]bool, now slotsBySession) (missing bool, err error) {
 	chosen := map[uuid.UUID]bool{}
@@ -96,22 +94,22 @@ func (s *Service) insertTombstones(ctx context.Context, orgID uuid.UUID, ends []
 	ids := make([]uuid.UUID, len(ends))
 	for i := range ids {
 		if ids[i], err = uuid.NewV7(); err != nil {
-			return false, fmt.Errorf("make a slot id: %w", err)
+			return false, fmt.Errorf("generate a slot id: %w", err)
 		}
 	}
 	l := newReleaseArrays(ends)
 	var buried []slot
 	err = s.batch.tombstone.SelectContext(ctx, &buried, orgID, uuidArray(ids), l.sessions, l.profiles, l.times, l.statuses, l.reasons)
 	if err != nil {
-		return false, fmt.Errorf("remember the ends: %w", err)
+		return false, fmt.Errorf("insert tombstones: %w", err)
 	}
 	for i := range buried {
 		now[buried[i].SessionID] = &buried[i]
 	}
 	if _, err := s.batch.deleteTombstones.ExecContext(ctx, orgID, maxTombstones); err != nil {
-		return false, fmt.Errorf("forget the oldest ends: %w", err)
+		return false, fmt.Errorf("delete old tombstones: %w", err)
 	}
-	if len(buried) == 0 { // the organization may be gone
+	if len(buried) == 0 { // the organization may have been removed
 		seen, err := s.lookupBatch(ctx, orgID, nil, nil)
 		if err == nil {
 			err = seen.missing()

@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// driver is one replica's way to the database. It can be cut, and change what is
-// said on it.
+// faultyDriver is the database driver of one replica. It can break connections and
+// change statements.
 type faultyDriver struct {
 	driver.Connector
 	fault *mutation // may be nil
@@ -29,7 +29,7 @@ type faultyDriver struct {
 type crash struct {
 	at    int       // the number of the statement, COMMIT being one, from 1
 	after bool      // once the database is done with it, instead of before it hears of it
-	kind  crashKind // callerLeft, cut or died
+	kind  crashKind // callerLeft, connLost or replicaKilled
 	leave func()    // what the caller does who leaves
 	fired bool
 }

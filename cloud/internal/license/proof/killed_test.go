@@ -22,7 +22,7 @@ import (
 
 const (
 	deaths     = 5  // of the database
-	clients    = 12 // hasEnded three replicas
+	clients    = 12 // of three replicas
 	underWay   = 300 * time.Millisecond
 	limitThere = 40
 )

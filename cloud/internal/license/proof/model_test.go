@@ -199,7 +199,7 @@ func (m *model) start(q start, a *answer) {
 		!s.acceptsProfile(q.profile) || q.otherSlot):
 		a.verdict = "conflict"
 		return
-	case found && s.profile == "" && q.unknownProfile: // noAudit looked before
+	case found && s.profile == "" && q.unknownProfile: // it was not checked before
 		a.verdict = "not found"
 		return
 	case (!found || !s.live()) && m.full():

@@ -3,7 +3,7 @@ package proof_test
 // How the statements are known.
 const (
 	takeOne        = "SELECT in_use, max_slots FROM counted"
-	takeMany       = "w.place <= room.free"
+	takeMany       = "w.place <= capacity.free"
 	lookup         = "SELECT k.keys, o.in_use, o.max_slots, s.id"
 	acquire        = "in_use < max_slots)\nRETURNING in_use"
 	lock           = "s.session_id = $2 FOR UPDATE"
@@ -56,14 +56,14 @@ func mutations() []*mutation {
 func grantMutations() []*mutation {
 	return []*mutation{
 		{name: "no limit", rule: "no grant at the limit (spec 8.2)", plan: models, changes: []change{
-			{"", hasFreeSlot, "true"}, {takeMany, "room.free IS NULL OR w.place <= room.free", "true"}}},
+			{"", hasFreeSlot, "true"}, {takeMany, "capacity.free IS NULL OR w.place <= capacity.free", "true"}}},
 		{name: "counting without a lock", rule: "a guarded increment (DESIGN 6)", plan: lastSlot, changes: []change{
 			{takeOne, hasFreeSlot, "(max_slots IS NULL OR " + countsRows + ")"}}},
 		{name: "advisory lock in the statement that counts", rule: "a guarded increment (DESIGN 6)", plan: lastSlot, changes: []change{
 			{takeOne, "WITH counted AS (", "WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext($1::uuid::text))), counted AS ("},
 			{takeOne, hasFreeSlot, "(EXISTS (SELECT FROM locked) AND (max_slots IS NULL OR " + countsRows + "))"}}},
-		{name: "a batch beyond the room", rule: "grants by arrival, as far as there is room (DESIGN 6)", plan: inBatches, changes: []change{
-			{takeMany, "room.free IS NULL OR w.place <= room.free", "true"}}},
+		{name: "a batch beyond the limit", rule: "grants by arrival, up to the limit (DESIGN 6)", plan: inBatches, changes: []change{
+			{takeMany, "capacity.free IS NULL OR w.place <= capacity.free", "true"}}},
 		{name: "a batch that counts whom it refused", rule: "in_use is the live rows (DESIGN 6)", plan: inBatches, changes: []change{
 			{takeMany, "in_use + (SELECT count(*) FROM taken)", "in_use + cardinality($2::uuid[])"}}},
 		{name: "a grant before its commit", rule: "answers after commit (DESIGN 6)", plan: grants, void: takeOne},

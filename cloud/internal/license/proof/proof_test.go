@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	operationsByDefault = 5000 // scriptsOf 20 s on two busy cores
+	operationsByDefault = 5000 // about 20 s on two busy cores
 	players             = 3    // play side by side, each on a database of its own
 )
 

@@ -7,7 +7,7 @@ import "slices"
 // are. So the accounting is linearizable in the steps of the model.
 type search struct {
 	calls  []*call
-	want   string // formatModel of the tables
+	want   string // the tables, as formatModel formats them
 	counts bool   // compare the counts that were told too
 }
 
