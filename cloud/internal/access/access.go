@@ -1,7 +1,6 @@
-// Package access decides who may call an operation of the cloud: it finds out who
-// calls, by the credential that the operation asks for, and whether that user's
-// role in the organization is enough. It fills in the auth.Caller that the
-// handlers read.
+// Package access authenticates and authorizes the requests of the cloud API: it
+// identifies the caller by the credential that the operation requires, and checks the
+// user's role in the organization. It sets the auth.Caller that handlers read.
 package access
 
 import (
@@ -24,45 +23,44 @@ import (
 const SessionCookie = "svc_session"
 
 const (
-	keyHeader         = "X-Api-Key" // as net/http spells it: other spellings are converted each time
+	keyHeader         = "X-Api-Key" // canonical form, so that net/http need not convert it
 	idempotencyHeader = "Idempotency-Key"
 	bearerScheme      = "Bearer"
 )
 
-// Sessions knows the dashboard sessions.
+// Sessions authenticates dashboard sessions.
 type Sessions interface {
-	// Authenticate returns the caller whose session has this token, or an
+	// Authenticate returns the caller of the session with this token, or an
 	// Unauthenticated error.
 	Authenticate(ctx context.Context, token string) (auth.Caller, error)
 }
 
-// Keys knows the organization keys.
+// Keys authenticates organization keys.
 type Keys interface {
-	// Authenticate returns whose key this is, or an Unauthenticated error.
+	// Authenticate returns the identity of a valid key, or an Unauthenticated error.
 	Authenticate(ctx context.Context, secret string) (apikey.Identity, error)
-	// Recall returns whose key this is if that is known from before. Whether the
-	// key is still good is not asked.
+	// Recall returns the identity of a key that was valid before, without checking
+	// whether it still is.
 	Recall(secret string) (apikey.Identity, bool)
 }
 
-// Memberships knows the members of organizations.
+// Memberships returns the roles of users.
 type Memberships interface {
-	// Role returns the user's role in the organization, "" for a stranger.
+	// Role returns the user's role in the organization, "" if the user is not a member.
 	Role(ctx context.Context, orgID, userID uuid.UUID) (string, error)
 }
 
-// Requests counts requests, and knows how many an organization may make.
+// Requests counts requests and returns the request limits.
 type Requests interface {
 	// Count counts a request that acts on the organization. It does not block.
 	Count(orgID uuid.UUID)
-	// Recent returns the organization's use of its limits; it may be some seconds
-	// old.
+	// Recent returns the organization's usage; it may be some seconds old.
 	Recent(ctx context.Context, orgID uuid.UUID) (usage.Usage, error)
 }
 
-// Authorizer authenticates and authorizes.
+// Authorizer authenticates and authorizes requests.
 type Authorizer struct {
-	// Requests, when set, counts what Authorize lets pass. Set it before use.
+	// Requests, if set, counts the requests that Authorize accepts. Set it before use.
 	Requests Requests
 
 	sessions    Sessions
@@ -71,17 +69,17 @@ type Authorizer struct {
 	origins     *http.CrossOriginProtection
 }
 
-// New returns a Authorizer. publicURL is where browsers reach the service: requests
-// from its pages are not foreign, also behind a proxy that changes Host.
+// New returns an Authorizer. publicURL is the address of the service for browsers:
+// requests from its pages are same-origin even behind a proxy that changes Host.
 func New(sessions Sessions, keys Keys, memberships Memberships, publicURL *url.URL) (*Authorizer, error) {
 	g := &Authorizer{sessions: sessions, keys: keys, memberships: memberships, origins: http.NewCrossOriginProtection()}
 	if err := g.origins.AddTrustedOrigin(publicURL.Scheme + "://" + publicURL.Host); err != nil {
-		return nil, fmt.Errorf("read the public address: %w", err)
+		return nil, fmt.Errorf("trust the public address: %w", err)
 	}
 	return g, nil
 }
 
-// Authenticators are the checks of the document's security schemes.
+// Authenticators returns the authenticator of each security scheme in the document.
 func (g *Authorizer) Authenticators() map[string]oapi.Authenticator {
 	return map[string]oapi.Authenticator{
 		"dashboardSession": g.cookie,
@@ -90,9 +88,9 @@ func (g *Authorizer) Authenticators() map[string]oapi.Authenticator {
 	}
 }
 
-// cookie authenticates a dashboard session by its cookie. A browser sends it
-// whoever made the page that asks, so a request that changes something must not
-// come from another site.
+// cookie authenticates a dashboard session by its cookie. Browsers also send cookies
+// with requests of other sites' pages, so a request that changes something must be
+// same-origin.
 func (g *Authorizer) cookie(r *http.Request) (context.Context, error) {
 	cookie, err := r.Cookie(SessionCookie)
 	if err != nil || cookie.Value == "" {
@@ -122,8 +120,8 @@ func (g *Authorizer) session(ctx context.Context, token string) (context.Context
 	return auth.WithCaller(ctx, caller), nil
 }
 
-// organizationKey authenticates a worker by its organization's key. One that is recalled
-// remains to be checked, which Authorize and RejectInvalidKey see to.
+// organizationKey authenticates a worker by its organization's key. A recalled key is
+// validated later, by Authorize or RejectInvalidKey.
 func (g *Authorizer) organizationKey(r *http.Request) (context.Context, error) {
 	secret := r.Header.Get(keyHeader)
 	if secret == "" {
@@ -135,7 +133,7 @@ func (g *Authorizer) organizationKey(r *http.Request) (context.Context, error) {
 	return g.authenticateKey(r.Context(), secret)
 }
 
-// authenticateKey is the context of a worker whose key is good.
+// authenticateKey returns the context of a worker with a valid key.
 func (g *Authorizer) authenticateKey(ctx context.Context, secret string) (context.Context, error) {
 	identity, err := g.keys.Authenticate(ctx, secret)
 	if err != nil {
@@ -144,8 +142,8 @@ func (g *Authorizer) authenticateKey(ctx context.Context, secret string) (contex
 	return auth.WithCaller(ctx, auth.Caller{KeyID: identity.KeyID, OrgID: identity.OrgID}), nil
 }
 
-// sameOrigin refuses a request that changes something and that a browser made
-// for a page of another site. Programs that are no browsers pass.
+// sameOrigin refuses a request that changes something if a browser sent it for a page
+// of another site. Requests of other programs pass.
 func (g *Authorizer) sameOrigin(r *http.Request) error {
 	if err := g.origins.Check(r); err != nil {
 		return fault.Wrap(err, fault.Forbidden, "Requests from pages of another site are not allowed.")

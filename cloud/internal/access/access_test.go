@@ -205,7 +205,7 @@ func TestAuthorize_ReportsActiveOrganization(t *testing.T) {
 	_, err := g.Authorize(ctx, op)
 	got := fault.From(err)
 	want := []fault.Detail{{
-		Field: "organizationId", Code: fault.Custom, Message: "It is not the active organization.",
+		Field: "organizationId", Code: fault.Custom, Message: "This is not the active organization.",
 		Received: home, Constraint: map[string]any{"activeOrganizationId": second},
 	}}
 	if got == nil || got.Kind != fault.Conflict || !strings.Contains(got.Message, second.String()) {

@@ -13,19 +13,19 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 )
 
-// launchOperation is the operation that checks a recalled key itself, together with
-// the slot, so that a launch does not wait twice.
+// launchOperation validates a recalled key itself, together with the slot, which saves
+// a launch one round trip.
 const launchOperation = "authorizeLaunch"
 
-// organizationParam is the path parameter that names the organization to act on.
+// organizationParam is the path parameter that names the organization.
 const organizationParam = "organizationId"
 
-// Authorize settles the organization that an operation with roles acts on, and
-// the user's role there. That is the session's active one (specification 4.1,
-// 5.3.1). A path that names another one is refused with a Conflict, unless the
-// document allows any organization that the user is a member of. Membership is
-// looked up each time, so who is removed is out at once. A stranger is told that
-// the organization does not exist.
+// Authorize determines the organization that an operation with roles acts on, and the
+// user's role there. That is the session's active organization (specification 4.1,
+// 5.3.1). A path that names another organization is refused with a Conflict, unless
+// the document allows any organization of the user. Membership is looked up for each
+// request, so a removed member loses access at once. For a user who is not a member
+// the organization is NotFound.
 func (g *Authorizer) Authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	ctx, err := g.authorize(ctx, op)
 	if err == nil && g.Requests != nil {
@@ -47,7 +47,7 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 	if len(op.Roles) == 0 {
 		return ctx, nil
 	}
-	if caller.KeyID != uuid.Nil { // it acts for its organization, and has no role
+	if caller.KeyID != uuid.Nil { // a key acts for its organization and has no role
 		if text, named := op.Params[organizationParam]; named && text != caller.OrgID.String() {
 			return nil, fault.Missing("organization")
 		}
@@ -57,7 +57,7 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 	if text, named := op.Params[organizationParam]; named {
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return ctx, nil // the check of the request comes next, and says what is wrong
+			return ctx, nil // the request validation that follows reports the error
 		}
 		orgID, refusal = id, fault.Missing("organization")
 	}
@@ -81,7 +81,7 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 	return auth.WithCaller(ctx, caller), nil
 }
 
-// notActive refuses an organization of the caller's that is not the active one.
+// notActive refuses an organization of the caller that is not the active one.
 func (g *Authorizer) notActive(ctx context.Context, caller auth.Caller, orgID uuid.UUID) error {
 	if caller.ActiveOrgID == uuid.Nil {
 		return noActiveOrganization()
@@ -95,22 +95,23 @@ func (g *Authorizer) notActive(ctx context.Context, caller auth.Caller, orgID uu
 	}
 	message := fmt.Sprintf("The active organization is %s. Activate %s first.", caller.ActiveOrgID, orgID)
 	return fault.New(fault.Conflict, message, fault.Detail{
-		Field: organizationParam, Code: fault.Custom, Message: "It is not the active organization.", Received: orgID,
+		Field: organizationParam, Code: fault.Custom, Message: "This is not the active organization.", Received: orgID,
 		Constraint: map[string]any{"activeOrganizationId": caller.ActiveOrgID},
 	})
 }
 
-// noActiveOrganization is also the answer when the user is no longer a member
-// of the one that was active (specification 4.1).
+// noActiveOrganization is also the answer if the user is no longer a member of the
+// active organization (specification 4.1).
 func noActiveOrganization() *fault.Error {
-	const message = "No active organization. Create one, or activate one that you are a member of."
+	const message = "No active organization. Create an organization or activate one of yours."
 	return fault.New(fault.Validation, message, fault.Detail{
 		Field: "activeOrganizationId", Code: fault.Required, Message: "The session has no active organization.",
 	})
 }
 
-// RejectInvalidKey is the middleware that keeps from who shows a bad key what else is
-// wrong with the request. It comes before the guard.
+// RejectInvalidKey is the middleware that answers a failed request with an invalid key
+// with that error only, so that other errors are not disclosed. It must precede the
+// guard.
 func (g *Authorizer) RejectInvalidKey(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
@@ -127,10 +128,10 @@ func (g *Authorizer) RejectInvalidKey(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// RequireSameOrigin is the middleware that holds requests without a credential to the
-// rule of the cookie: else another site's page could sign its visitor in, to an
-// account that is not the visitor's. It comes after the guard: where a
-// credential is asked for, its absence is the answer.
+// RequireSameOrigin is the middleware that applies the cookie's same-origin rule to
+// requests without a credential. Otherwise a page of another site could sign its
+// visitor in to a foreign account. It must follow the guard, which reports missing
+// credentials.
 func (g *Authorizer) RequireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Request().Header

@@ -12,18 +12,18 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/auth"
 )
 
-// The headers that tell how much of apiRpmLimit is left, as net/http spells them.
+// The headers with the state of apiRpmLimit, in canonical form.
 const (
 	limitHeader     = "X-Ratelimit-Limit"
 	remainingHeader = "X-Ratelimit-Remaining"
 	resetHeader     = "X-Ratelimit-Reset"
 )
 
-// RateLimitHeaders is the middleware that tells people how many requests of the minute
-// are left to the organization that they act on (specification 8). Failures and
-// the answers to workers do not tell, nor does an organization without a limit.
-// It comes after the guard. The status that is written decides: what stands
-// between may answer a failure by itself.
+// RateLimitHeaders is the middleware that sets the remaining requests of the current
+// minute for the caller's organization (specification 8). Failures, answers to workers
+// and organizations without a limit have no such headers. It must follow the guard. It
+// checks the status when the header is written, because a later middleware may answer
+// with a failure.
 func (g *Authorizer) RateLimitHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		caller := auth.CallerFrom(c.Request().Context())
@@ -44,12 +44,12 @@ func (g *Authorizer) RateLimitHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recentTimeout bounds the wait for the numbers: an answer without them is better
-// than a late one.
+// recentTimeout bounds the wait for the numbers: an answer without them is better than
+// a late one.
 const recentTimeout = time.Second
 
-// setRemaining leaves the headers out where the numbers can't be read: the
-// request itself tells what is wrong with the database.
+// setRemaining omits the headers if the numbers can't be read. The request itself
+// reports problems with the database.
 func (g *Authorizer) setRemaining(c echo.Context, h http.Header, orgID uuid.UUID) {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), recentTimeout)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package activity keeps the sessions feed: what ran, where and for how long,
-// as the workers reported it. It is history, and outlives the profiles; what an
-// organization is charged for is counted elsewhere.
+// Package activity stores the session history: which sessions ran, where and for how
+// long, as reported by the workers. It is kept after profiles are deleted, and is
+// independent of the license accounting.
 package activity
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// Session is one browser's run.
+// Session is one run of a browser.
 type Session struct {
 	ID             uuid.UUID     `db:"id"`
 	ProfileID      uuid.UUID     `db:"profile_id"`
-	ProfileName    string        `db:"profile_name"` // when it started
+	ProfileName    string        `db:"profile_name"` // at the start
 	MachineID      string        `db:"machine_id"`
 	LaunchID       uuid.UUID     `db:"launch_id"`
 	BrowserVersion int32         `db:"browser_version"` // major
@@ -27,17 +27,17 @@ type Session struct {
 	EndReason      *string       `db:"end_reason"`
 	StartedAt      time.Time     `db:"started_at"`
 	EndedAt        *time.Time    `db:"ended_at"`
-	Duration       time.Duration `db:"-"` // until now for a running one
+	Duration       time.Duration `db:"-"` // so far, for a running session
 }
 
-// Feed is the sessions of all organizations.
+// Feed stores the sessions of all organizations.
 type Feed struct {
 	DB    *sqlx.DB
 	Clock clock.Clock
 }
 
-// Start is a session that runs. One without a LaunchID was known before and is
-// taken back: only its row runs again.
+// Start is a session that runs. Without a LaunchID it is a known session that was
+// restored: only its existing row is set to running.
 type Start struct {
 	SessionID      uuid.UUID
 	OrganizationID uuid.UUID
@@ -58,8 +58,8 @@ type End struct {
 	EndedAt        time.Time
 }
 
-// Started writes, within tx, the rows of sessions that run. One that is there
-// keeps what it began with and runs again.
+// Started writes the rows of running sessions within tx. An existing row keeps its
+// start values and is set to running.
 func (f *Feed) Started(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 	var fresh, back []Start
 	for _, s := range starts {
@@ -98,7 +98,7 @@ func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 		pq.Array(ids), pq.Array(organizations), pq.Array(profiles), pq.Array(names), pq.Array(machines),
 		pq.Array(launches), pq.Array(versions), pq.Array(times))
 	if err != nil {
-		return fmt.Errorf("write the start of sessions: %w", err)
+		return fmt.Errorf("insert sessions: %w", err)
 	}
 	return nil
 }
@@ -117,14 +117,14 @@ func markRunning(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 		WHERE a.id = u.id AND a.organization_id = u.organization_id AND a.status <> 'running'`,
 		pq.Array(ids), pq.Array(organizations))
 	if err != nil {
-		return fmt.Errorf("write that sessions run again: %w", err)
+		return fmt.Errorf("set sessions to running: %w", err)
 	}
 	return nil
 }
 
-// Ended writes, within tx, how sessions ended. A session without a row, a
-// launch that failed, leaves none. The last report stands: a session that was
-// given up may yet be reported with its true end.
+// Ended writes the end of sessions within tx. A failed launch has no row and leaves
+// none. The last report wins: a session that was released without a report may still
+// be reported with its actual end.
 func (f *Feed) Ended(ctx context.Context, tx *sqlx.Tx, ends []End) error {
 	n := len(ends)
 	ids, organizations := make([]uuid.UUID, n), make([]uuid.UUID, n)
@@ -141,7 +141,7 @@ func (f *Feed) Ended(ctx context.Context, tx *sqlx.Tx, ends []End) error {
 		WHERE a.id = u.id AND a.organization_id = u.organization_id`,
 		pq.Array(ids), pq.Array(organizations), pq.Array(statuses), pq.Array(reasons), pq.Array(times))
 	if err != nil {
-		return fmt.Errorf("write the end of sessions: %w", err)
+		return fmt.Errorf("write session ends: %w", err)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// A cursor is the start, in microseconds as the database has it, and the id of
-// the last session that was shown.
+// A cursor is the start, in microseconds like the database, and the id of the last
+// session of the page.
 const cursorSize = 8 + 16
 
 func cursorAfter(s Session) string {
@@ -20,7 +20,7 @@ func cursorAfter(s Session) string {
 	return base64.RawURLEncoding.EncodeToString(append(raw, s.ID[:]...))
 }
 
-// parseCursor returns where the cursor stands, or a Validation fault.
+// parseCursor returns the position of the cursor, or a Validation error.
 func parseCursor(text string, req page.Request) (Session, error) {
 	after, ok := readCursor(text)
 	if !ok {
@@ -28,13 +28,13 @@ func parseCursor(text string, req page.Request) (Session, error) {
 			Message: "is not a nextCursor of this list", Received: text})
 	}
 	if req.SortBy != byStart {
-		return Session{}, fault.Field("cursor", "goes with sortBy=startedAt only")
+		return Session{}, fault.Field("cursor", "requires sortBy=startedAt")
 	}
 	return after, nil
 }
 
-// readCursor takes a cursor apart. One that was made here stands at a time that
-// the documents can express, which the database has too.
+// readCursor decodes a cursor. It accepts only times that the API and the database can
+// represent.
 func readCursor(text string) (after Session, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) != cursorSize || len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {

@@ -13,29 +13,29 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Filter narrows the feed; nil leaves it as it is.
+// Filter filters sessions; nil fields do not filter.
 type Filter struct {
 	Status    *string
 	ProfileID *uuid.UUID
 	MachineID *string
-	From      *time.Time // started at it or later
-	To        *time.Time // started before it
+	From      *time.Time // earliest start, inclusive
+	To        *time.Time // latest start, exclusive
 }
 
-// sortColumns maps the sortBy of the API to what it sorts by. PostgreSQL holds
-// null for the greatest, so that a session that runs ends after all others.
+// sortColumns maps sortBy of the API to columns. PostgreSQL sorts null last, so
+// running sessions sort after all ended ones.
 var sortColumns = map[string]string{
 	byStart:   "started_at",
 	"endedAt": "ended_at",
 }
 
-const byStart = "startedAt" // what cursors go by
+const byStart = "startedAt" // the only order with cursors
 
-// Listing is a page of the feed, or what follows a cursor; then nothing is
-// counted, and Page.Total is zero.
+// Listing is a page of sessions, or the sessions after a cursor; the latter has no
+// total count.
 type Listing struct {
 	page.Page[Session]
-	Next string // the cursor to go on with; empty at the end, and in another order than by start
+	Next string // cursor of the next page; empty at the end and for other orders than by start
 }
 
 // List returns a page of the organization's sessions.
@@ -44,10 +44,10 @@ func (f *Feed) List(ctx context.Context, orgID uuid.UUID, filter Filter, req pag
 	result := Listing{Page: page.Page[Session]{Request: req}}
 	err := pg.InOrg(ctx, f.DB, orgID, func(tx *sqlx.Tx) error {
 		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*) FROM activity_sessions`+where, args...); err != nil {
-			return fmt.Errorf("count the sessions of a list: %w", err)
+			return fmt.Errorf("count the sessions: %w", err)
 		}
 		limit, offset, order := req.Limit, req.Offset(), req
-		if after := result.Total - offset - limit; offset > after { // nearer to the end: read from there
+		if after := result.Total - offset - limit; offset > after { // closer to the end: read backward
 			offset, limit, order.Desc = max(after, 0), min(limit, result.Total-offset), !req.Desc
 		}
 		err := f.read(ctx, tx, &result.Items, where, args, order, max(limit, 0), offset)
@@ -65,8 +65,8 @@ func (f *Feed) List(ctx context.Context, orgID uuid.UUID, filter Filter, req pag
 	return result, nil
 }
 
-// ListAfter returns the sessions that follow the cursor of a listing with the
-// same filter and order. It costs the same wherever the cursor stands.
+// ListAfter returns the sessions after a cursor of a listing with the same filter and
+// order. Its cost does not depend on the position.
 func (f *Feed) ListAfter(ctx context.Context, orgID uuid.UUID, filter Filter, req page.Request, cursor string) (Listing, error) {
 	result := Listing{Page: page.Page[Session]{Request: req}}
 	after, err := parseCursor(cursor, req)
@@ -104,7 +104,7 @@ func (f *Feed) read(ctx context.Context, tx *sqlx.Tx, into *[]Session, where str
 	return nil
 }
 
-// duration is never negative, though the worker's clock may be ahead of ours.
+// duration is never negative, although the worker's clock may be ahead.
 func (s *Session) duration(now time.Time) time.Duration {
 	if s.EndedAt != nil {
 		now = *s.EndedAt

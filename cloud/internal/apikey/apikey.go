@@ -1,5 +1,5 @@
-// Package apikey holds the organization keys, which an organization's workers
-// show to the cloud (specification 5.3).
+// Package apikey manages organization keys, which an organization's workers send to
+// the cloud (specification 5.3).
 package apikey
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Key is an organization key without the key itself.
+// Key describes an organization key without its secret.
 type Key struct {
 	ID         uuid.UUID     `db:"id"`
 	Name       string        `db:"name"`
@@ -27,35 +27,35 @@ type Key struct {
 	LastFour   string        `db:"last_four"` // its last four
 	CreatedBy  uuid.NullUUID `db:"created_by"`
 	CreatedAt  time.Time     `db:"created_at"`
-	LastUsedAt *time.Time    `db:"last_used_at"` // to the minute; nil when never
-	ExpiresAt  *time.Time    `db:"expires_at"`   // nil when never
+	LastUsedAt *time.Time    `db:"last_used_at"` // rounded to the minute; nil if never used
+	ExpiresAt  *time.Time    `db:"expires_at"`   // nil if the key does not expire
 }
 
-// columns are those of a Key.
+// columns are the columns of Key.
 const columns = `id, name, prefix, last_four, created_by, created_at, last_used_at, expires_at`
 
-// Service makes, lists, changes and revokes keys.
+// Service creates, lists, changes and revokes keys.
 type Service struct {
 	DB      *sqlx.DB
 	Clock   clock.Clock
 	Audit   Recorder
-	MaxLive int // the most live keys of an organization; 0 for no limit
+	MaxLive int // maximum number of live keys per organization; 0 is unlimited
 }
 
-// Recorder keeps the audit log. It finds who acts in the context.
+// Recorder writes the audit log. It reads the actor from the context.
 type Recorder interface {
 	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
 }
 
-// NewKey is what a key is made of.
+// NewKey holds the properties of a new key.
 type NewKey struct {
 	Name      string
-	ExpiresAt *time.Time // nil for a key that does not expire
+	ExpiresAt *time.Time // nil if the key does not expire
 }
 
-// Create makes a key of the organization and returns it with the secret, which
-// can't be had again (specification 5.3). An expiry that is not in the future
-// is a Validation error; one key more than MaxLive is Forbidden, with both numbers.
+// Create creates a key of the organization and returns it with the secret, which can't
+// be retrieved again (specification 5.3). An expiry that is not in the future is a
+// Validation error. At MaxLive keys it returns Forbidden with both numbers.
 func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey) (Key, string, error) {
 	now := s.Clock.Now()
 	expires, err := parseExpiry(n.ExpiresAt, now)
@@ -81,9 +81,9 @@ func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey)
 	return k, secret, nil
 }
 
-// checkLimit refuses when the organization has all the live keys that it may. It
-// holds off whoever else makes one until tx ends, and counts in a statement of its
-// own, which sees what those before have committed.
+// checkLimit returns Forbidden if the organization has MaxLive live keys. It blocks
+// concurrent creations until tx ends, and counts in a separate statement, which sees
+// what those before have committed.
 func (s *Service) checkLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) error {
 	if s.MaxLive == 0 {
 		return nil
@@ -95,17 +95,17 @@ func (s *Service) checkLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, 
 	err := tx.GetContext(ctx, &live,
 		`SELECT count(*) FROM api_keys WHERE organization_id = $1 AND api_key_valid(revoked_at, expires_at, $2)`, orgID, now)
 	if err != nil {
-		return fmt.Errorf("count the live keys: %w", err)
+		return fmt.Errorf("count live keys: %w", err)
 	}
 	if live < s.MaxLive {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "The organization has all the live keys that it may. Revoke one first.", fault.Detail{
+	return fault.New(fault.Forbidden, "The organization has reached its limit of live keys. Revoke a key first.", fault.Detail{
 		Field: "liveKeys", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": live, "limit": s.MaxLive},
 	})
 }
 
-// parseExpiry is the expiry as it is stored; nil is none.
+// parseExpiry returns the expiry as it is stored; nil is none.
 func parseExpiry(expires *time.Time, now time.Time) (*time.Time, error) {
 	if expires == nil {
 		return nil, nil
@@ -120,7 +120,7 @@ func parseExpiry(expires *time.Time, now time.Time) (*time.Time, error) {
 func newKey(name string, userID uuid.UUID, now time.Time, expires *time.Time) (Key, string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Key{}, "", fmt.Errorf("make a key id: %w", err)
+		return Key{}, "", fmt.Errorf("generate a key id: %w", err)
 	}
 	secret := newSecret()
 	return Key{
@@ -136,21 +136,21 @@ func (k Key) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, secret st
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		k.ID, orgID, k.Name, sum[:], k.Prefix, k.LastFour, k.CreatedBy, k.CreatedAt, k.ExpiresAt)
 	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
+		return fmt.Errorf("insert a key: %w", err)
 	}
 	return nil
 }
 
-// sortable maps the names that keys sort by to columns. A key that was never
-// used comes before all others in time.
+// sortable maps sortBy to columns. A key that was never used sorts before all others
+// by time.
 var sortable = map[string]string{
 	"createdAt":  "created_at",
 	"name":       "name",
 	"lastUsedAt": "coalesce(last_used_at, '-infinity')",
 }
 
-// List returns a page of the organization's keys without the revoked ones. It
-// sorts by createdAt, name or lastUsedAt.
+// List returns a page of the organization's keys that are not revoked. It sorts by
+// createdAt, name or lastUsedAt.
 func (s *Service) List(ctx context.Context, orgID uuid.UUID, r page.Request) (page.Page[Key], error) {
 	const from = ` FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL`
 	result := page.Page[Key]{Request: r, Items: []Key{}}
@@ -168,9 +168,8 @@ func (s *Service) List(ctx context.Context, orgID uuid.UUID, r page.Request) (pa
 	return result, err
 }
 
-// Find returns the key with this id, or with this text, and the organization that
-// it belongs to. One that is unknown or revoked is NotFound. The pool sees all
-// organizations.
+// Find returns the key with this id or secret, and its organization. An unknown or
+// revoked key is NotFound. The pool must see all organizations.
 func Find(ctx context.Context, system *sqlx.DB, ref string) (Key, uuid.UUID, error) {
 	var found struct {
 		Key

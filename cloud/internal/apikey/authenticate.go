@@ -22,8 +22,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// A key is the marker and 160 random bits in lowercase base32, so that the
-// lowercased form in an image path loses nothing (specification 5.3).
+// A key is the prefix and 160 random bits in lowercase base32, so that the lowercase
+// form in an image path loses no information (specification 5.3).
 const (
 	secretPrefix = "svc_"
 	alphabet     = "abcdefghijklmnopqrstuvwxyz234567"
@@ -32,37 +32,37 @@ const (
 	prefixLength = 8
 )
 
-// closeTimeout bounds how long Close waits for the checks under way.
+// closeTimeout bounds how long Close waits for checks in progress.
 const closeTimeout = 15 * time.Second
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
 func newSecret() string {
 	random := make([]byte, secretBytes)
-	_, _ = rand.Read(random) // it never fails: the program ends first
+	_, _ = rand.Read(random) // never returns an error
 	return secretPrefix + encoding.EncodeToString(random)
 }
 
-// digest is all that is kept of a key.
+// digest is the SHA-256 of a key, the only form that is stored.
 type digest [sha256.Size]byte
 
 func hash(secret string) digest { return sha256.Sum256([]byte(secret)) }
 
-// wellFormed reports whether a text can be a key at all; only such a text is
-// worth a look into the database.
+// wellFormed reports whether a text has the form of a key. Other texts are not looked
+// up.
 func wellFormed(secret string) bool {
 	body, ok := strings.CutPrefix(secret, secretPrefix)
 	return ok && len(secret) == secretLength && strings.Trim(body, alphabet) == ""
 }
 
-// Identity is whose key it is.
+// Identity is the key and its organization.
 type Identity struct {
 	KeyID uuid.UUID
 	OrgID uuid.UUID
 }
 
-// Authenticator finds out whose key a request carries. Requests that come at
-// once are checked by one statement.
+// Authenticator validates the keys of requests. Concurrent requests are validated by
+// one statement.
 type Authenticator struct {
 	clock  clock.Clock
 	find   *sqlx.Stmt
@@ -71,37 +71,37 @@ type Authenticator struct {
 	uses   *useWriter
 }
 
-// findSQL finds those of the keys with the hashes $1 that are good at the time $2.
+// findSQL selects the valid keys among those with the hashes $1, at the time $2.
 const findSQL = `
 SELECT key_hash, id, organization_id FROM api_keys
 WHERE key_hash = ANY ($1) AND api_key_valid(revoked_at, expires_at, $2)`
 
-// NewAuthenticator prepares its statements on a pool that sees all organizations.
-// Close it before the pool. What nobody else hears of is logged.
+// NewAuthenticator prepares its statement on a pool that sees all organizations. Close
+// it before the pool. Errors that no caller receives are logged.
 func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock, logger *slog.Logger) (*Authenticator, error) {
 	find, err := system.PreparexContext(ctx, findSQL)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the check of keys: %w", err)
+		return nil, fmt.Errorf("prepare the key statement: %w", err)
 	}
 	a := &Authenticator{clock: clock, find: find, uses: newUseWriter(system, clock, logger)}
 	a.checks = combine.New(a.check, combine.Options[struct{}, digest]{})
 	return a, nil
 }
 
-// Close waits for the checks under way and releases the statement. Checks that
-// the database does not answer in closeTimeout are left, and end with the pool.
+// Close waits for checks in progress and closes the statement. Checks that the
+// database does not answer within closeTimeout end with the pool.
 func (a *Authenticator) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := errors.Join(a.checks.Close(ctx), a.uses.writes.Close(ctx)); err != nil {
-		return err // closing a statement would wait for who uses it
+		return err // closing a statement would wait for its users
 	}
 	return a.find.Close()
 }
 
-// Authenticate finds out whose key this is. A key that is malformed, unknown,
-// revoked or expired is one Unauthenticated error. The database is asked each
-// time, so a revocation is effective at once.
+// Authenticate returns the identity of a valid key. A malformed, unknown, revoked or
+// expired key is the same Unauthenticated error. Each call asks the database, so a
+// revocation takes effect at once.
 func (a *Authenticator) Authenticate(ctx context.Context, secret string) (Identity, error) {
 	if !wellFormed(secret) {
 		return Identity{}, errKey()
@@ -116,7 +116,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, secret string) (Identi
 	return identity, nil
 }
 
-// check looks for a batch of keys; one that is not there is of nobody.
+// check validates a batch of keys. An invalid key has the zero identity.
 func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) ([]Identity, error) {
 	return combine.Lookup(batch, func(distinct []digest) (map[digest]Identity, error) {
 		hashes := make(pq.ByteaArray, len(distinct))
@@ -127,7 +127,7 @@ func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) (
 	})
 }
 
-// identities is whose keys these are.
+// identities returns the valid keys with these hashes.
 func (a *Authenticator) identities(ctx context.Context, hashes pq.ByteaArray) (map[digest]Identity, error) {
 	var keys []struct {
 		Hash  []byte    `db:"key_hash"`
@@ -146,8 +146,8 @@ func (a *Authenticator) identities(ctx context.Context, hashes pq.ByteaArray) (m
 	return known, nil
 }
 
-// Recall returns whose key this is if that was found out before, without asking
-// whether it is still good.
+// Recall returns the identity of a key that was valid before, without checking whether
+// it still is.
 func (a *Authenticator) Recall(secret string) (Identity, bool) {
 	if !wellFormed(secret) {
 		return Identity{}, false
@@ -155,18 +155,19 @@ func (a *Authenticator) Recall(secret string) (Identity, bool) {
 	return a.cache.get(hash(secret))
 }
 
-// RecordUse takes down that the keys, which are good, are used now. It does not block.
+// RecordUse records that valid keys are used now. It does not block.
 func (a *Authenticator) RecordUse(ids []uuid.UUID) { a.uses.add(ids) }
 
 func errKey() error {
-	return fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")
+	return fault.New(fault.Unauthenticated, "The organization key is invalid, revoked or expired.")
 }
 
-// maxCachedKeys bounds the keys that are remembered.
+// maxCachedKeys bounds the cached identities.
 const maxCachedKeys = 10_000
 
-// cache remembers whose keys have been good. What it says stays true, since a key
-// never changes hands, but not that the key is good still.
+// identityCache caches the identities of keys that were valid. An identity stays
+// correct, since a key never changes its organization, but the key may have been
+// revoked or have expired.
 type identityCache struct {
 	mu   sync.RWMutex
 	keys map[digest]Identity

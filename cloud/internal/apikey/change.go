@@ -14,17 +14,16 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Change is what to change of a key.
+// Change describes the update of a key.
 type Change struct {
-	Name         *string    // nil leaves it
-	ExpiresAt    *time.Time // nil leaves it
-	NeverExpires bool       // takes the expiry away
+	Name         *string    // nil: unchanged
+	ExpiresAt    *time.Time // nil: unchanged
+	NeverExpires bool       // removes the expiry
 }
 
-// Update changes a key's name or expiry and returns the key. An expiry that is
-// not in the future is a Validation error. One that is unknown, another
-// organization's or revoked is NotFound. One that has expired needs room to live
-// again (Forbidden, as with Create).
+// Update changes the name or expiry of a key and returns the key. An expiry that is
+// not in the future is a Validation error. An unknown, foreign or revoked key is
+// NotFound. Renewing an expired key counts toward the limit, as in Create.
 func (s *Service) Update(ctx context.Context, orgID, keyID uuid.UUID, c Change) (Key, error) {
 	now := s.Clock.Now()
 	expires, err := parseExpiry(c.ExpiresAt, now)
@@ -47,21 +46,21 @@ func (s *Service) Update(ctx context.Context, orgID, keyID uuid.UUID, c Change) 
 			return fault.Missing("key")
 		}
 		if err != nil {
-			return fmt.Errorf("change a key: %w", err)
+			return fmt.Errorf("update a key: %w", err)
 		}
 		return s.Audit.Record(ctx, tx, orgID, "apiKey.updated", keyID.String(), map[string]any{"name": k.Name, "expiresAt": k.ExpiresAt})
 	})
 	return k, err
 }
 
-// checkLimitIfExpired refuses to let an expired key live again when there is no room
-// for it. One that is live has its room.
+// checkLimitIfExpired checks the limit before an expired key becomes valid again. A
+// live key is already counted.
 func (s *Service) checkLimitIfExpired(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, now time.Time) error {
 	var expired bool
 	err := tx.GetContext(ctx, &expired, `SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND organization_id = $2
 		AND revoked_at IS NULL AND NOT api_key_valid(revoked_at, expires_at, $3))`, keyID, orgID, now)
 	if err != nil {
-		return fmt.Errorf("find out whether a key has expired: %w", err)
+		return fmt.Errorf("read the expiry of a key: %w", err)
 	}
 	if !expired {
 		return nil
@@ -69,11 +68,10 @@ func (s *Service) checkLimitIfExpired(ctx context.Context, tx *sqlx.Tx, orgID, k
 	return s.checkLimit(ctx, tx, orgID, now)
 }
 
-// Rotate makes a key that replaces another one, and returns it with the secret:
-// with the same name, and as long to live from now on as the old one had from its
-// creation. The old key stays valid, or for expireOld at most (specification
-// 5.3.3). One that is unknown, another organization's or revoked is NotFound; at
-// the most live keys it is Forbidden, unless the old one expires at once.
+// Rotate creates a replacement of a key and returns it with the secret: with the same
+// name and the same lifetime, from now on. The old key stays valid, or expires within
+// expireOld (specification 5.3.3). An unknown, foreign or revoked key is NotFound. At
+// the limit of live keys it returns Forbidden, unless the old key expires at once.
 func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, expireOld *time.Duration) (Key, string, error) {
 	var k Key
 	var secret string
@@ -110,7 +108,7 @@ func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, ex
 	return k, secret, nil
 }
 
-// replacementExpiry is the expiry of a key that replaces this one.
+// replacementExpiry returns the expiry of a key that replaces k.
 func (k Key) replacementExpiry(now time.Time) *time.Time {
 	if k.ExpiresAt == nil {
 		return nil
@@ -118,18 +116,18 @@ func (k Key) replacementExpiry(now time.Time) *time.Time {
 	return new(now.Add(k.ExpiresAt.Sub(k.CreatedAt)))
 }
 
-// expire lets a key expire at that time, unless it does so earlier.
+// expire sets the expiry to the given time, unless the key expires earlier.
 func expire(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, at time.Time) error {
 	_, err := tx.ExecContext(ctx,
 		`UPDATE api_keys SET expires_at = least(expires_at, $3) WHERE id = $1 AND organization_id = $2`, keyID, orgID, at)
 	if err != nil {
-		return fmt.Errorf("let the old key expire: %w", err)
+		return fmt.Errorf("expire the old key: %w", err)
 	}
 	return nil
 }
 
-// Revoke makes a key worthless from the next call on. One that is unknown,
-// another organization's or revoked already is NotFound.
+// Revoke invalidates a key from the next call on. An unknown, foreign or revoked key
+// is NotFound.
 func (s *Service) Revoke(ctx context.Context, orgID, keyID uuid.UUID) error {
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		var name string

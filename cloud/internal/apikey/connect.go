@@ -6,28 +6,29 @@ import (
 	"strings"
 )
 
-// What stands for a key where the key itself is not known any more.
+// Placeholders for a key whose secret is no longer known.
 const (
 	Placeholder      = "<org-key>"
 	PlaceholderLower = "<org-key-lower>"
 )
 
-// Connector tells how a worker is given its key (specification 5.3).
+// Connector returns the instructions that connect a worker with its key (specification
+// 5.3).
 type Connector struct {
-	Cloud    *url.URL // where workers reach the cloud
-	Registry string   // where the worker's image is, such as registry.example.com; empty for nowhere
+	Cloud    *url.URL // address of the cloud for workers
+	Registry string   // registry of the worker's image, such as registry.example.com; empty if there is none
 }
 
-// Guide is how to connect a worker, with placeholders for the key.
+// Guide returns how to connect a worker, with placeholders for the key.
 type Guide struct {
 	CloudURL string
-	Image    string // "" without a registry
-	Docker   string // the command line that starts the image; "" without one
-	Source   string // the command line that starts the source tree
+	Image    string // "" if there is no registry
+	Docker   string // command that starts the image; "" without an image
+	Source   string // command that starts the worker from source
 }
 
-// Image is the path of the worker's image for a key, which it has in lowercase;
-// "" without a registry.
+// Image returns the path of the worker's image for a key, which it contains in
+// lowercase; "" without a registry.
 func (c Connector) Image(key string) string {
 	if c.Registry == "" {
 		return ""
@@ -39,8 +40,8 @@ func (c Connector) Image(key string) string {
 	return strings.TrimRight(registry, "/") + "/" + strings.ToLower(key) + "/local-api"
 }
 
-// Guide returns the command lines. The key is in the environment, not among the
-// arguments, which every user of the machine can read.
+// Guide returns the commands. The key is passed in the environment, because every user
+// of the machine can read arguments.
 func (c Connector) Guide() Guide {
 	g := Guide{
 		CloudURL: c.Cloud.String(),

@@ -15,11 +15,11 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// useInterval is how often a key's last use is written at most.
+// useInterval is the minimum interval between writes of a key's last use.
 const useInterval = time.Minute
 
-// useWriter writes when keys were used: those of many requests in one statement, which
-// none of them waits for, and none fails with.
+// useWriter writes the last use of keys in batches. Requests neither wait for the
+// write nor fail with it.
 type useWriter struct {
 	db     *sqlx.DB
 	clock  clock.Clock
@@ -27,7 +27,7 @@ type useWriter struct {
 	writes *combine.Combiner[struct{}, []uuid.UUID, struct{}]
 
 	mu   sync.Mutex
-	last map[uuid.UUID]time.Time // when each was to be written
+	last map[uuid.UUID]time.Time // when the last use was queued
 }
 
 func newUseWriter(db *sqlx.DB, clock clock.Clock, logger *slog.Logger) *useWriter {
@@ -36,14 +36,14 @@ func newUseWriter(db *sqlx.DB, clock clock.Clock, logger *slog.Logger) *useWrite
 	return u
 }
 
-// add takes down that the keys are used now, where that is due.
+// add records the use of keys whose last write is old enough.
 func (u *useWriter) add(keys []uuid.UUID) {
 	if due := u.due(keys); len(due) > 0 {
 		u.writes.Post(struct{}{}, due)
 	}
 }
 
-// due are those whose last use was not written lately.
+// due returns the keys whose last use was not written within useInterval.
 func (u *useWriter) due(keys []uuid.UUID) []uuid.UUID {
 	now := u.clock.Now()
 	u.mu.Lock()
@@ -61,8 +61,8 @@ func (u *useWriter) due(keys []uuid.UUID) []uuid.UUID {
 	return due
 }
 
-// write writes the time. That of another replica, which did so lately or is just
-// doing so, is as good.
+// write writes the time of use. It skips locked rows, because another replica is
+// writing a similar time.
 func (u *useWriter) write(ctx context.Context, _ struct{}, batch [][]uuid.UUID) ([]struct{}, error) {
 	ids, now := slices.Concat(batch...), u.clock.Now()
 	_, err := u.db.ExecContext(ctx, `
@@ -71,7 +71,7 @@ func (u *useWriter) write(ctx context.Context, _ struct{}, batch [][]uuid.UUID) 
 		             WHERE id = ANY ($1) AND (last_used_at IS NULL OR last_used_at <= $3)
 		             FOR NO KEY UPDATE SKIP LOCKED)`, pq.Array(ids), now, now.Add(-useInterval))
 	if err != nil {
-		u.logger.ErrorContext(ctx, "write the last use of keys", "keys", len(ids), "error", err)
+		u.logger.ErrorContext(ctx, "failed to write last use of keys", "keys", len(ids), "error", err)
 	}
 	return make([]struct{}, len(batch)), nil
 }

@@ -1,6 +1,6 @@
-// Package audit keeps who changed what in an organization. An event is written
-// in the transaction of the change that it tells of: there is neither one
-// without the other. It outlives what it tells of.
+// Package audit records who changed what in an organization. An event is written in
+// the transaction of its change, so neither exists without the other. It is kept after
+// its subject is deleted.
 package audit
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// maxDetails bounds the details of one event, in bytes of JSON.
+// maxDetails bounds the JSON of an event's details, in bytes.
 const maxDetails = 16 << 10
 
-// Source is where a change comes from. Without a user and a key it is the
-// service's own doing.
+// Source is the origin of a change. Without an operator, a user and a key it is the
+// service itself.
 type Source struct {
-	Operator      string // what the operating system calls who runs the service; empty for nobody of them
+	Operator      string // operating system user of an operator's command; empty for other changes
 	UserID        uuid.UUID
 	KeyID         uuid.UUID
-	ClientAddress string // empty when no request made the change
+	ClientAddress string // empty if no request made the change
 	RequestID     string
 }
 
@@ -50,32 +50,32 @@ func (s Source) actor() (kind string, id *uuid.UUID) {
 	}
 }
 
-// Event is a change that somebody made.
+// Event is a recorded change.
 type Event struct {
 	ID            uuid.UUID       `db:"id"`
-	Action        string          `db:"action"` // a noun and a verb, such as apiKey.created
+	Action        string          `db:"action"` // noun and verb, such as apiKey.created
 	TargetID      string          `db:"target_id"`
 	ActorType     string          `db:"actor_type"` // User, Key, Operator or System
 	ActorID       *uuid.UUID      `db:"actor_id"`
-	ActorEmail    *string         `db:"actor_email"` // at that time
+	ActorEmail    *string         `db:"actor_email"` // at the time of the event
 	ClientAddress *string         `db:"client_address"`
 	RequestID     *string         `db:"request_id"`
 	Details       json.RawMessage `db:"details"` // an object
 	CreatedAt     time.Time       `db:"created_at"`
 }
 
-// Log is the events of all organizations.
+// Log stores the events of all organizations.
 type Log struct {
 	DB    *sqlx.DB
 	Clock clock.Clock
-	// Source tells where the change that a context belongs to comes from.
+	// Source returns the origin of the change that a context belongs to.
 	Source func(ctx context.Context) Source
 }
 
-// Record writes an event in tx, the transaction of the change. The action is a
-// noun and a verb in the past, such as member.roleChanged; the details never
-// hold a secret. Those of an operator's change name the operator. What concerns no
-// organization has the zero orgID, and only a tx that sees all can write it.
+// Record writes an event in tx, the transaction of the change. The action is a noun
+// and a past-tense verb, such as member.roleChanged. The details must not contain
+// secrets; for an operator they include the operator's name. An event without an
+// organization has the zero orgID and requires a tx that sees all organizations.
 func (l *Log) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
 	source := l.Source(ctx)
 	details = maps.Clone(details)
@@ -87,14 +87,14 @@ func (l *Log) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, 
 	}
 	text, err := json.Marshal(details)
 	if err != nil {
-		return fmt.Errorf("write the details of %s: %w", action, err)
+		return fmt.Errorf("encode the details of %s: %w", action, err)
 	}
 	if len(text) > maxDetails {
-		return fmt.Errorf("the details of %s have %d bytes, more than %d", action, len(text), maxDetails)
+		return fmt.Errorf("details of %s have %d bytes, more than the maximum of %d", action, len(text), maxDetails)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("make an event id: %w", err)
+		return fmt.Errorf("generate an event id: %w", err)
 	}
 	kind, actor := source.actor()
 	_, err = tx.ExecContext(ctx, `

@@ -12,16 +12,16 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Filter narrows a list; nil leaves it as it is.
+// Filter filters events; nil fields do not filter.
 type Filter struct {
 	Action   *string
 	ActorID  *uuid.UUID // a user or a key
 	TargetID *string
-	From     *time.Time // at it or later
-	To       *time.Time // before it
+	From     *time.Time // inclusive
+	To       *time.Time // exclusive
 }
 
-// sortColumns maps the sortBy of the API to what it sorts by.
+// sortColumns maps sortBy of the API to columns.
 var sortColumns = map[string]string{
 	"createdAt": "created_at",
 	"action":    "action",
@@ -33,13 +33,13 @@ func (l *Log) List(ctx context.Context, orgID uuid.UUID, filter Filter, req page
 	result := page.Page[Event]{Request: req, Items: []Event{}}
 	err := pg.InOrg(ctx, l.DB, orgID, func(tx *sqlx.Tx) error {
 		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*) FROM audit_events`+where, args...); err != nil {
-			return fmt.Errorf("count the events of a list: %w", err)
+			return fmt.Errorf("count the audit events: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items, fmt.Sprintf(`
 			SELECT id, action, target_id, actor_type, actor_id, actor_email, client_address, request_id, details, created_at
 			FROM audit_events%s%s LIMIT %d OFFSET %d`, where, req.OrderBy(sortColumns), req.Limit, req.Offset()), args...)
 		if err != nil {
-			return fmt.Errorf("list the events: %w", err)
+			return fmt.Errorf("list the audit events: %w", err)
 		}
 		return nil
 	})

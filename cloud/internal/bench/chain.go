@@ -79,7 +79,7 @@ type keyring map[[sha256.Size]byte]apikey.Identity
 func (k keyring) Authenticate(_ context.Context, secret string) (apikey.Identity, error) {
 	identity, ok := k[sha256.Sum256([]byte(secret))]
 	if !ok {
-		return apikey.Identity{}, fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")
+		return apikey.Identity{}, fault.New(fault.Unauthenticated, "The organization key is invalid, revoked or expired.")
 	}
 	return identity, nil
 }

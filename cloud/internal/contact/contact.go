@@ -1,5 +1,5 @@
-// Package contact takes messages to the people who run the service, from
-// anybody, five an hour from one address (specification 8.4).
+// Package contact accepts messages to the operators from anybody, five per hour and
+// address (specification 8.4).
 package contact
 
 import (
@@ -19,28 +19,28 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// The limit (specification 8.4).
+// The rate limit (specification 8.4).
 const (
 	Limit  = 5
 	Window = time.Hour
 )
 
-// ipv6Bits is how much of an IPv6 address one subscriber is given, and counts as
-// one address here.
+// ipv6Bits is the prefix length of the IPv6 network of one subscriber, which counts as
+// one address.
 const ipv6Bits = 64
 
-// Message is what somebody wrote.
+// Message is a message of the contact form.
 type Message struct {
 	Name    string
 	Email   string
-	Company string // empty for none
-	Subject string // empty for none
+	Company string // optional
+	Subject string // optional
 	Text    string
-	// ClientAddress is where it came from, as far as it can be trusted.
+	// ClientAddress is the address of the sender, as far as it can be trusted.
 	ClientAddress string
 }
 
-// Receipt is what the sender gets.
+// Receipt is the answer to the sender.
 type Receipt struct {
 	ID        uuid.UUID `db:"id"`
 	CreatedAt time.Time `db:"created_at"`
@@ -51,19 +51,19 @@ type Mailer interface {
 	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
 }
 
-// Service takes messages. Time is the database's clock, so that replicas agree.
+// Service stores messages. All times are the database's, so that replicas agree.
 type Service struct {
 	DB     *sqlx.DB
 	Mailer Mailer
-	To     string // who is told of each message; empty for nobody
+	To     string // recipient of each message; empty for none
 }
 
-// Submit keeps a message and passes it on. The sixth within an hour from one
-// address is a RateLimited fault that says when to come again.
+// Submit stores a message and mails it to the operators. The sixth message from one
+// address within an hour is RateLimited, with the time to retry after.
 func (s *Service) Submit(ctx context.Context, m Message) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Receipt{}, fmt.Errorf("make a message id: %w", err)
+		return Receipt{}, fmt.Errorf("generate a message id: %w", err)
 	}
 	receipt := Receipt{ID: id}
 	err = pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
@@ -76,7 +76,7 @@ func (s *Service) Submit(ctx context.Context, m Message) (Receipt, error) {
 			VALUES ($1, $2, $3, NULLIF($4, ''), NULLIF($5, ''), $6, $7, clock_timestamp()) RETURNING created_at`,
 			id, m.Name, m.Email, m.Company, m.Subject, m.Text, network.String())
 		if err != nil {
-			return fmt.Errorf("keep a message: %w", err)
+			return fmt.Errorf("insert a message: %w", err)
 		}
 		if s.To == "" {
 			return nil
@@ -86,14 +86,14 @@ func (s *Service) Submit(ctx context.Context, m Message) (Receipt, error) {
 	return receipt, err
 }
 
-// checkRate returns nil when the network has sent fewer messages than the limit
-// within the window. All who ask about one network queue for a lock, and the
-// look, being a statement of its own, sees what those before have committed.
+// checkRate returns RateLimited if the network has sent Limit messages within the
+// window. It serializes the requests of a network with a lock, and counts in a
+// separate statement, which sees what the previous requests have committed.
 func checkRate(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('contact ' || $1, 0))`, network.String()); err != nil {
 		return fmt.Errorf("lock a network: %w", err)
 	}
-	var wait float64 // seconds until the last of the messages that fill the window has left it
+	var wait float64 // seconds until the window has a free place
 	err := tx.GetContext(ctx, &wait, `
 		SELECT EXTRACT(epoch FROM created_at - clock_timestamp()) + $3 FROM contact_messages
 		WHERE network = $1 ORDER BY created_at DESC OFFSET $2 LIMIT 1`, network.String(), Limit-1, Window.Seconds())
@@ -103,13 +103,13 @@ func checkRate(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
 	if err != nil {
 		return fmt.Errorf("count the messages of a network: %w", err)
 	}
-	refusal := fault.New(fault.RateLimited, "Five messages an hour are taken from one address. Try again later.")
+	refusal := fault.New(fault.RateLimited, "At most five messages per hour are accepted from one address. Try again later.")
 	refusal.RetryAfter = time.Duration(math.Ceil(wait)) * time.Second
 	return refusal
 }
 
-// limitKey is whom the limit counts: an IPv4 address, or the network of an IPv6
-// one. What is no address shares one place.
+// limitKey returns the network that the limit counts: an IPv4 address or an IPv6
+// network. All invalid addresses share one network.
 func limitKey(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

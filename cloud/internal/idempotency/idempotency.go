@@ -1,11 +1,11 @@
-// Package idempotency makes requests safe to send again: the answer to the first
-// one with a key is kept for a day, if it is a success, and given to every
-// repetition of its request.
+// Package idempotency makes requests safe to retry: the first successful answer to a
+// request with a key is stored for a day and returned for every repetition of the
+// request.
 //
-// A key is claimed while its request runs. Who claimed it and died leaves it
-// claimed for a minute; what that request had done by then stays done, and the
-// next one with the key runs anew. A claim that lapsed can't keep an answer any
-// more.
+// A key is claimed while its request runs. The claim of a process that died expires
+// after a minute; the effects of its request remain, and the next request with the key
+// runs again. An answer can't be stored with an expired claim that another request
+// took over.
 package idempotency
 
 import (
@@ -25,62 +25,60 @@ import (
 )
 
 const (
-	// Lease is how long a claim holds without an answer.
+	// Lease is how long a claim without an answer is valid.
 	Lease = time.Minute
-	// Retention is how long an answer is given again, unless the Store says otherwise.
+	// DefaultRetention is how long an answer is stored by default.
 	DefaultRetention = 24 * time.Hour
 
 	maxAttempts = 4
 )
 
-// Request is what came with a key. Scope says who sent it, and where it acts: a
-// key means nothing in another scope. Fingerprint is the same for the same
-// request.
+// Request identifies a request with a key. Scope identifies the caller and where the
+// request acts; keys of different scopes are unrelated. Fingerprint is equal for equal
+// requests.
 type Request struct {
 	Scope       string
 	Key         string
 	Fingerprint [sha256.Size]byte
 }
 
-// id names the key in its scope; a scope has no NUL.
+// id hashes the scope and the key. A scope contains no NUL.
 func (r Request) id() []byte {
 	sum := sha256.Sum256([]byte(r.Scope + "\x00" + r.Key))
 	return sum[:]
 }
 
-// Answer is an answer to a request.
+// Answer is a stored answer.
 type Answer struct {
 	Status int
 	Header map[string][]string
 	Body   []byte
 }
 
-// Storable reports whether an answer of this status is kept: a success. The next
-// attempt may find otherwise what is refused now, for lack of room, say, or
-// during another change.
+// Storable reports whether an answer with this status is stored. Failures are not: a
+// retry may succeed.
 func Storable(status int) bool { return status < 400 }
 
-// Claim is the right to answer a request.
+// Claim is the right to store the answer of a request.
 type Claim struct {
 	id     []byte
 	holder uuid.UUID
 }
 
-// Sealer encrypts answers for storage. What was sealed with one aad can't be
-// opened with another.
+// Sealer encrypts answers. Open requires the aad that was passed to Seal.
 type Sealer interface {
 	Seal(plain, aad []byte) ([]byte, error)
 	Open(sealed, aad []byte) ([]byte, error)
 }
 
-// Store is the keys of everybody. Time is the database's clock.
+// Store holds the keys and answers. All times are the database's.
 type Store struct {
 	DB        *sqlx.DB
 	Sealer    Sealer
-	Retention time.Duration // how long an answer is given again, longer than a Lease; Retention when 0
+	Retention time.Duration // how long answers are stored; must exceed Lease; 0 is DefaultRetention
 }
 
-// claimSQL takes a key that is new, or whose claim or answer has lapsed.
+// claimSQL claims a key that is new, or whose claim or answer has expired.
 const claimSQL = `
 INSERT INTO idempotency_keys AS k (id, fingerprint, holder, lease_until, expires_at)
 VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4), clock_timestamp() + make_interval(secs => $5))
@@ -88,9 +86,9 @@ ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint, holder = excl
 	lease_until = excluded.lease_until, expires_at = excluded.expires_at, status = NULL, answer = NULL
 WHERE k.expires_at <= clock_timestamp() OR k.status IS NULL AND k.lease_until <= clock_timestamp()`
 
-// Begin claims the key for the request, or returns the answer that it got
-// before. It is a Conflict when the key belongs to another request, and when the
-// same one still runs; the latter says when to come again.
+// Begin claims the key for the request, or returns the stored answer. It returns
+// Conflict if the key was used for another request, or if the same request is still
+// running; the latter includes when to retry.
 func (s *Store) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	claim := &Claim{id: r.id(), holder: uuid.New()}
 	for range maxAttempts {
@@ -112,7 +110,7 @@ func (s *Store) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	return nil, nil, errInProgress(time.Second)
 }
 
-// lookup reads a key that is taken; sql.ErrNoRows when it is not any more.
+// lookup reads a claimed key. It returns sql.ErrNoRows if the key no longer exists.
 func (s *Store) lookup(ctx context.Context, id []byte, r Request) (*Answer, error) {
 	var row struct {
 		Fingerprint []byte  `db:"fingerprint"`
@@ -128,60 +126,60 @@ func (s *Store) lookup(ctx context.Context, id []byte, r Request) (*Answer, erro
 	}
 	switch {
 	case string(row.Fingerprint) != string(r.Fingerprint[:]):
-		return nil, fault.New(fault.Conflict, "The Idempotency-Key was used for another request.")
+		return nil, fault.New(fault.Conflict, "The Idempotency-Key was already used for another request.")
 	case row.Status == nil:
 		return nil, errInProgress(time.Duration(row.Lease * float64(time.Second)))
 	}
 	plain, err := s.Sealer.Open(row.Answer, associatedData(id))
 	if err != nil {
-		return nil, fmt.Errorf("open a kept answer: %w", err)
+		return nil, fmt.Errorf("decrypt a stored answer: %w", err)
 	}
 	var answer Answer
 	if err := json.Unmarshal(plain, &answer); err != nil {
-		return nil, fmt.Errorf("read a kept answer: %w", err)
+		return nil, fmt.Errorf("decode a stored answer: %w", err)
 	}
 	return &answer, nil
 }
 
-// maxRetryAfter is when to ask about a request that runs: most end well before their
-// claim would.
+// maxRetryAfter bounds Retry-After for a running request: most end long before their
+// claim expires.
 const maxRetryAfter = 2 * time.Second
 
 func errInProgress(left time.Duration) error {
-	running := fault.New(fault.Conflict, "The first request with this Idempotency-Key still runs.")
+	running := fault.New(fault.Conflict, "The first request with this Idempotency-Key is still running.")
 	running.RetryAfter = min(max(left, time.Second), maxRetryAfter)
 	return running
 }
 
-// Complete keeps the answer. It is lost, and no error, when the claim has
-// lapsed and somebody else has taken the key.
+// Complete stores the answer. If the claim has expired and another request took it
+// over, the answer is discarded without an error.
 func (s *Store) Complete(ctx context.Context, c *Claim, a Answer) error {
 	plain, err := json.Marshal(a)
 	if err != nil {
-		return fmt.Errorf("write an answer: %w", err)
+		return fmt.Errorf("encode an answer: %w", err)
 	}
 	sealed, err := s.Sealer.Seal(plain, associatedData(c.id))
 	if err != nil {
-		return fmt.Errorf("seal an answer: %w", err)
+		return fmt.Errorf("encrypt an answer: %w", err)
 	}
 	_, err = s.DB.ExecContext(ctx, `
 		UPDATE idempotency_keys SET status = $3, answer = $4 WHERE id = $1 AND holder = $2 AND status IS NULL`,
 		c.id, c.holder, a.Status, sealed)
 	if err != nil {
-		return fmt.Errorf("keep an answer: %w", err)
+		return fmt.Errorf("store an answer: %w", err)
 	}
 	return nil
 }
 
-// Release frees a key whose request got no answer that is kept.
+// Release frees a key whose request has no answer to store.
 func (s *Store) Release(ctx context.Context, c *Claim) error {
 	_, err := s.DB.ExecContext(ctx,
 		`DELETE FROM idempotency_keys WHERE id = $1 AND holder = $2 AND status IS NULL`, c.id, c.holder)
 	if err != nil {
-		return fmt.Errorf("free an idempotency key: %w", err)
+		return fmt.Errorf("release an idempotency key: %w", err)
 	}
 	return nil
 }
 
-// associatedData is where a sealed answer belongs.
+// associatedData returns the aad of an encrypted answer.
 func associatedData(id []byte) []byte { return append([]byte("idempotency:"), id...) }

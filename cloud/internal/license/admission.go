@@ -165,7 +165,7 @@ func (s *Service) rejectedKeys(keys, good []uuid.UUID) map[uuid.UUID]error {
 	}
 	bad := map[uuid.UUID]error{}
 	for _, key := range without(keys, good) {
-		bad[key] = fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")
+		bad[key] = fault.New(fault.Unauthenticated, "The organization key is invalid, revoked or expired.")
 	}
 	return bad
 }

@@ -39,8 +39,6 @@ const HeartbeatInterval = 30 * time.Second
 // closeTimeout bounds how long Close waits for calls in progress.
 const closeTimeout = 15 * time.Second
 
-// maxAttempts bounds how often a call tries again that lost a race for its own
-// session, and maxLookups how often one that saw room and found none.
 const (
 	// maxAttempts bounds the attempts of a call that loses races for its own session.
 	// maxLookups bounds the attempts of a call that sees a free slot but does not get

@@ -1,5 +1,5 @@
-// Package plan holds the plans that can be subscribed to, and the limits that
-// each organization's subscription took over from one (specification 2.7, 8).
+// Package plan holds the available plans, and the limits that each organization's
+// subscription copied from its plan (specification 2.7, 8).
 package plan
 
 import (
@@ -19,28 +19,28 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Free is the slug of the plan that every organization starts on.
+// Free is the slug of the initial plan of every organization.
 const Free = "free"
 
-// Plan is what can be subscribed to.
+// Plan is a plan that organizations can subscribe to.
 type Plan struct {
 	ID         uuid.UUID `db:"id"`
 	Slug       string    `db:"slug"`
 	Name       string    `db:"name"`
-	PriceCents int       `db:"price_cents"` // of one interval, in hundredths of the currency
+	PriceCents int       `db:"price_cents"` // per interval, in hundredths of the currency
 	Currency   string    `db:"currency"`    // ISO 4217, lowercase
 	Interval   string    `db:"interval"`    // month or year
 	AddOns     AddOns    `db:"add_ons"`
 	Limits
 }
 
-// Limits are the four limits of a plan or a subscription; nil means unlimited.
-// The two API limits are shown, not enforced (specification 8).
+// Limits are the limits of a plan or a subscription; nil is unlimited. The two API
+// limits are displayed, not enforced (specification 8).
 type Limits struct {
 	Profiles *int `db:"profile_limit"`
 	Members  *int `db:"member_limit"`
-	APIRpm   *int `db:"api_rpm_limit"` // requests a minute
-	APIRph   *int `db:"api_rph_limit"` // requests an hour
+	APIRpm   *int `db:"api_rpm_limit"` // requests per minute
+	APIRph   *int `db:"api_rph_limit"` // requests per hour
 }
 
 // AddOn raises one limit of a plan.
@@ -52,19 +52,19 @@ type AddOn struct {
 	PriceCents int    `json:"priceCents"`
 }
 
-// AddOns are stored as one JSON array.
+// AddOns are stored as a JSON array.
 type AddOns []AddOn
 
 // Scan implements sql.Scanner.
 func (a *AddOns) Scan(value any) error {
 	text, ok := value.([]byte)
 	if !ok {
-		return fmt.Errorf("add-ons can't be read from a %T", value)
+		return fmt.Errorf("can't scan add-ons from %T", value)
 	}
 	return json.Unmarshal(text, a)
 }
 
-// Value implements driver.Valuer: as text, which the driver sends as it is.
+// Value implements driver.Valuer. It returns text, which the driver sends unchanged.
 func (a AddOns) Value() (driver.Value, error) {
 	text, err := json.Marshal(a)
 	return string(text), err
@@ -78,10 +78,10 @@ type Service struct {
 // New returns a Service.
 func New(db *sqlx.DB) *Service { return &Service{db: db} }
 
-// sortColumns are the columns that plans can be sorted by.
+// sortColumns maps sortBy of the API to columns.
 var sortColumns = map[string]string{"position": "position", "priceCents": "price_cents", "name": "name"}
 
-// List returns one page of the plans.
+// List returns a page of plans.
 func (s *Service) List(ctx context.Context, req page.Request) (page.Page[Plan], error) {
 	result := page.Page[Plan]{Request: req, Items: []Plan{}}
 	if err := s.db.GetContext(ctx, &result.Total, `SELECT count(*) FROM plans`); err != nil {
@@ -97,9 +97,9 @@ func (s *Service) List(ctx context.Context, req page.Request) (page.Page[Plan], 
 	return result, nil
 }
 
-// Subscribe puts an organization that has no subscription yet on a plan. The
-// limits and the price are copied: later changes of the plan don't reach it
-// (specification 8). Nobody is billed. An unknown plan is NotFound.
+// Subscribe subscribes an organization without a subscription to a plan. It copies the
+// limits and the price, so later changes of the plan do not affect the subscription
+// (specification 8). It does not bill. An unknown plan is NotFound.
 func (s *Service) Subscribe(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, planSlug string, now time.Time) error {
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO subscriptions (organization_id, plan_id, price_cents, currency, interval,
@@ -108,7 +108,7 @@ func (s *Service) Subscribe(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, p
 		SELECT $1, id, price_cents, currency, interval, profile_limit, member_limit, api_rpm_limit, api_rph_limit, $3, $3
 		FROM plans WHERE slug = $2`, orgID, planSlug, now)
 	if err != nil {
-		return fmt.Errorf("subscribe an organization: %w", err)
+		return fmt.Errorf("insert a subscription: %w", err)
 	}
 	if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
 		return err
@@ -116,10 +116,10 @@ func (s *Service) Subscribe(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, p
 	return fault.Missing("plan")
 }
 
-// LockProfileLimit returns the organization's effective profile limit, nil when
-// it has none, and keeps others from changing or counting against it until the
-// transaction ends: lock, then count in another statement, then insert. One that
-// was removed while it waited is NotFound.
+// LockProfileLimit returns the organization's effective profile limit, nil if it is
+// unlimited. Until the transaction ends, no other transaction can change the limit or
+// lock it, so the caller can count in the next statement and then insert. An
+// organization that was removed meanwhile is NotFound.
 func (s *Service) LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error) {
 	return lockLimit(ctx, tx, orgID, "profile")
 }
@@ -142,8 +142,8 @@ func lockLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, name string) (
 	return limit, nil
 }
 
-// Limits returns the effective limits of the organization; one without a
-// subscription is NotFound.
+// Limits returns the effective limits of the organization, NotFound without a
+// subscription.
 func (s *Service) Limits(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (Limits, error) {
 	var l Limits
 	err := sqlx.GetContext(ctx, q, &l, `
@@ -159,8 +159,7 @@ func (s *Service) Limits(ctx context.Context, q sqlx.QueryerContext, orgID uuid.
 	return l, nil
 }
 
-// CountFree returns how many of the organizations have a subscription that costs
-// nothing.
+// CountFree returns how many of the organizations have a free subscription.
 func (s *Service) CountFree(ctx context.Context, q sqlx.QueryerContext, orgIDs []uuid.UUID) (int, error) {
 	var n int
 	err := sqlx.GetContext(ctx, q, &n,

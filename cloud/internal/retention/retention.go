@@ -1,7 +1,6 @@
-// Package retention forgets what has been kept long enough. It works on all
-// organizations at once, in small steps that hold up nobody: each takes only
-// rows that nobody else has locked, and a pause follows it. Any number of
-// replicas may do so at the same time; they share the work.
+// Package retention deletes old data of all organizations, in small batches with
+// pauses that do not block others: each batch skips locked rows. Any number of
+// replicas may run it concurrently; they share the work.
 package retention
 
 import (
@@ -16,23 +15,23 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Periods is how long things are kept; 0 keeps them for ever.
+// Periods are the retention periods; 0 keeps data forever.
 type Periods struct {
-	Feed    time.Duration // sessions of the feed, from their end
+	Feed    time.Duration // sessions, from their end
 	Audit   time.Duration // audit events
-	Mail    time.Duration // mails, from when they were sent or given up
+	Mail    time.Duration // mails, from when they were sent or failed
 	Contact time.Duration // messages of the contact form
-	Slots   time.Duration // license events, machines that report no more, and released slots, which tell a late report of a start that its session is over
+	Slots   time.Duration // license events, silent machines, and released slots, which refuse late start reports of ended sessions
 }
 
-// Options tune a Service. Zero values mean the defaults.
+// Options configure a Service; zero values select the defaults.
 type Options struct {
-	Every time.Duration // how often to look; default 1 h
-	Batch int           // rows of one step; default 1000
-	Pause time.Duration // between two steps; default 100 ms
+	Every time.Duration // interval between passes; default 1 h
+	Batch int           // rows per batch; default 1000
+	Pause time.Duration // between batches; default 100 ms
 }
 
-// Service forgets. Its pool must see the rows of all organizations.
+// Service deletes expired data. Its pool must see the rows of all organizations.
 type Service struct {
 	DB      *sqlx.DB
 	Logger  *slog.Logger
@@ -40,7 +39,7 @@ type Service struct {
 	Options Options
 }
 
-// passTimeout bounds one pass; the next one goes on.
+// passTimeout bounds one pass; the next one continues.
 const passTimeout = 15 * time.Minute
 
 func (o Options) withDefaults() Options {
@@ -56,20 +55,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// rule is what is old in one table: the rows whose time, when they came to
-// their end, is longer ago than the period; null is no end. They are found by an
-// indexed column that is never after that time. Where it is the id, that is of
-// version 7 and so in the order of creation: the tables of the hot path need no
-// index of their own for this. A row that is still needed stays.
+// rule selects the expired rows of one table: those whose endColumn is older than the
+// period; null means not ended. They are found by indexColumn, which is never after
+// endColumn. If that is the id, its version 7 order is the order of creation, so
+// tables of the hot path need no additional index. Rows that match keepIf are kept.
 type rule struct {
 	table       string
 	endColumn   string
 	indexColumn string
-	keepIf      string // a condition; may be empty
+	keepIf      string // a condition; optional
 }
 
-// The rules. A row that is still in use is none of them: a session that runs, a
-// slot that is held, a mail that waits.
+// The rules. Rows in use never match: running sessions, held slots, queued mails.
 var (
 	feed    = rule{table: "activity_sessions", endColumn: "ended_at", indexColumn: "started_at"}
 	audit   = rule{table: "audit_events", endColumn: "created_at", indexColumn: "id"}
@@ -79,16 +76,15 @@ var (
 	events  = rule{table: "license_events", endColumn: "at", indexColumn: "id"}
 	answers = rule{table: "idempotency_keys", endColumn: "expires_at", indexColumn: "expires_at"}
 
-	// machines are read whole: an index by their time would be written with every
-	// heartbeat, and there is one row for each.
+	// machines are read completely: an index on the time would be updated with every
+	// heartbeat, and each machine has only one row.
 	machines = rule{table: "license_machines", endColumn: "heartbeat_at", indexColumn: "heartbeat_at", keepIf: `EXISTS (
 		SELECT FROM license_slots s WHERE s.organization_id = license_machines.organization_id
 			AND s.machine_id = license_machines.machine_id AND s.released_at IS NULL)`}
 )
 
-// deleteQuery removes one batch of what is older than the period. The rows are found
-// and locked first, those that somebody else has locked passed over, and then
-// removed by where they are.
+// deleteQuery deletes one batch of rows older than the period. It finds and locks the
+// rows first, skipping locked ones, and deletes them by ctid.
 func (r rule) deleteQuery(period time.Duration, batch int) (query string, args []any) {
 	const before = ` < clock_timestamp() - make_interval(secs => $1)`
 	args, bound := []any{period.Seconds(), batch}, before
@@ -105,10 +101,10 @@ func (r rule) deleteQuery(period time.Duration, batch int) (query string, args [
 			ORDER BY %[3]s LIMIT $2 FOR UPDATE SKIP LOCKED))`, r.table, r.endColumn, r.indexColumn, bound, before, unneeded), args
 }
 
-// Run looks about once in each interval until ctx ends.
+// Run deletes expired data about once per interval until ctx ends.
 func (s *Service) Run(ctx context.Context) {
 	every := s.Options.withDefaults().Every
-	for pause := rand.N(every/60 + 1); ; pause = every/2 + rand.N(every) { // replicas drift apart
+	for pause := rand.N(every/60 + 1); ; pause = every/2 + rand.N(every) { // so that replicas do not run in lockstep
 		select {
 		case <-ctx.Done():
 			return
@@ -118,13 +114,13 @@ func (s *Service) Run(ctx context.Context) {
 		_, err := s.DeleteExpired(pass)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			s.Logger.ErrorContext(ctx, "forget what is old", "error", err)
+			s.Logger.ErrorContext(ctx, "failed to delete expired data", "error", err)
 		}
 	}
 }
 
-// DeleteExpired removes everything that has been kept long enough, and returns how many
-// rows of which table that were. It logs what it removed.
+// DeleteExpired deletes all expired rows and returns their number by table. It logs
+// what it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (map[string]int64, error) {
 	removed := map[string]int64{}
 	var errs []error
@@ -149,7 +145,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (map[string]int64, error) {
 		n, err := s.deleteBatches(ctx, work.rule, work.period)
 		if n > 0 {
 			removed[work.rule.table] = n
-			s.Logger.InfoContext(ctx, "old rows removed",
+			s.Logger.InfoContext(ctx, "expired rows deleted",
 				"table", work.rule.table, "rows", n, "olderThan", work.period, "duration", time.Since(began))
 		}
 		errs = append(errs, err)
@@ -164,11 +160,11 @@ func (s *Service) deleteBatches(ctx context.Context, r rule, period time.Duratio
 		query, args := r.deleteQuery(period, options.Batch)
 		result, err := s.DB.ExecContext(ctx, query, args...)
 		if err != nil {
-			return total, fmt.Errorf("remove old rows of %s: %w", r.table, err)
+			return total, fmt.Errorf("delete expired rows of %s: %w", r.table, err)
 		}
 		n, err := result.RowsAffected()
 		if err != nil {
-			return total, fmt.Errorf("count the old rows of %s: %w", r.table, err)
+			return total, fmt.Errorf("count the deleted rows of %s: %w", r.table, err)
 		}
 		if total += n; n < int64(options.Batch) {
 			return total, nil
@@ -181,7 +177,8 @@ func (s *Service) deleteBatches(ctx context.Context, r rule, period time.Duratio
 	}
 }
 
-// idLowerBound is below every id of version 7 made at that time or later.
+// idLowerBound returns an id below every version 7 id that was generated at that time
+// or later.
 func idLowerBound(at time.Time) uuid.UUID {
 	var id uuid.UUID
 	ms := uint64(max(at.UnixMilli(), 0))

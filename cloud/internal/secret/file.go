@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// LoadOrCreate returns the Box of the key file at path, in the format of Parse.
-// When there is none yet, it makes one with a random key, readable by its owner
-// alone. Callers at the same time get the same key.
+// LoadOrCreate returns the Box of the key file at path, in the format of Parse. If the
+// file does not exist, it creates one with a random key that only the owner can read.
+// Concurrent callers get the same key.
 func LoadOrCreate(path string) (*Box, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,8 +32,8 @@ func LoadOrCreate(path string) (*Box, error) {
 	return box, nil
 }
 
-// createKeyFile writes the key beside path and links it there: the file appears whole,
-// and one that appeared first stays.
+// createKeyFile writes the key to a temporary file and links it to path. The file
+// appears complete, and an existing file is kept.
 func createKeyFile(path string) error {
 	key := make([]byte, KeySize)
 	rand.Read(key)                                           // never fails

@@ -72,7 +72,7 @@ func FuzzParse(f *testing.F) {
 		box, err := Parse(text)
 		if err != nil {
 			for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ':' || r == ' ' }) {
-				if len(part) > 5 && strings.Contains(err.Error(), part) && !strings.Contains("the id of a secret key is a number from 0 to 255 is not base64 is given twice has bytes, not 32", part) {
+				if len(part) > 5 && strings.Contains(err.Error(), part) && !strings.Contains("the id of a secret key must be a number from 0 to 255 is not base64 occurs twice has bytes, not 32", part) {
 					t.Errorf("the error repeats %q: %v", part, err)
 				}
 			}

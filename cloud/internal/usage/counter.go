@@ -8,19 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// shardCount is how many parts the counters are in: a new organization copies
-// one part.
+// shardCount is the number of shards. Adding an organization copies one shard's map.
 const shardCount = 256
 
 // counter counts the requests of one organization.
 type counter struct {
 	pending    atomic.Int64 // not written yet
-	refreshing atomic.Bool  // a request reads the database for those who may use older numbers
+	refreshing atomic.Bool  // a request is reading the database; others use the cached row
 	cached     atomic.Pointer[cachedRow]
 }
 
-// shard is a part of the counters. Its map is never changed, only replaced, so
-// that it is read without a lock.
+// shard is a part of the counters. Its map is replaced, never changed, so that it can
+// be read without a lock.
 type shard struct {
 	mu       sync.Mutex // held to replace the map
 	counters atomic.Pointer[map[uuid.UUID]*counter]
@@ -33,7 +32,8 @@ func (s *shard) all() map[uuid.UUID]*counter {
 	return nil
 }
 
-// counter returns that of the organization, nil where too many are counted.
+// counter returns the counter of the organization, nil if too many organizations are
+// counted.
 func (s *Service) counter(orgID uuid.UUID) *counter {
 	part := &s.shards[orgID[15]] // random in every version of identifiers in use
 	if c := part.all()[orgID]; c != nil {
@@ -60,8 +60,8 @@ func (s *shard) add(orgID uuid.UUID, most int) *counter {
 	return c
 }
 
-// forget removes the counters of these organizations that have nothing to
-// write. A request that is counting one at this moment may be lost.
+// forget removes the counters that have nothing to write. A request that is
+// concurrently counting may be lost.
 func (s *shard) forget(idle map[uuid.UUID]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

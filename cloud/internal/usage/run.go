@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Run writes the counts at the end of each Interval of the clock until ctx ends.
+// Run writes the counts at the end of each Interval until ctx ends.
 func (s *Service) Run(ctx context.Context) {
 	for {
 		now := s.opts.Clock.Now()
@@ -22,24 +22,23 @@ func (s *Service) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		if err := s.write(ctx, next.Add(-time.Nanosecond)); err != nil && ctx.Err() == nil {
-			s.opts.Logger.ErrorContext(ctx, "write the request counts", "error", err)
+			s.opts.Logger.ErrorContext(ctx, "failed to write request counts", "error", err)
 		}
 		if n := s.dropped.Swap(0); n > 0 {
-			s.opts.Logger.WarnContext(ctx, "requests not counted: too many organizations at once", "requests", n)
+			s.opts.Logger.WarnContext(ctx, "too many organizations; requests not counted", "requests", n)
 		}
 	}
 }
 
-// Close writes what has not been written, after Run.
+// Close writes the remaining counts. Call it after Run has returned.
 func (s *Service) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	return s.write(ctx, s.opts.Clock.Now())
 }
 
-// write writes all counts, of the windows that the time is in, and forgets the
-// counters that counted nothing since they were read. What can't be written
-// stays for the next time.
+// write writes all counts to the windows that contain the time, and removes idle
+// counters. Counts that can't be written are kept for the next write.
 func (s *Service) write(ctx context.Context, at time.Time) error {
 	var errs []error
 	var ids []uuid.UUID
@@ -65,7 +64,7 @@ func (s *Service) write(ctx context.Context, at time.Time) error {
 func (s *Service) writeBatch(ctx context.Context, ids []uuid.UUID, at time.Time) error {
 	counters, requests := make(map[uuid.UUID]*counter, len(ids)), make([]int64, len(ids))
 	for i, id := range ids {
-		c := s.shards[id[15]].all()[id] // only forget removes one, and it is not called meanwhile
+		c := s.shards[id[15]].all()[id] // only forget removes counters, and it does not run concurrently
 		counters[id], requests[i] = c, c.pending.Load()
 	}
 	rows, err := s.add(ctx, ids, requests, at)

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	writeTimeout  = 10 * time.Second // bounds one statement
-	maxWriteBatch = 1000             // organizations in one statement
+	writeTimeout  = 10 * time.Second // per statement
+	maxWriteBatch = 1000             // organizations per statement
 )
 
-// row is what the database has of an organization.
+// row is a row of api_usage.
 type row struct {
 	OrgID          uuid.UUID `db:"organization_id"`
 	Minute         time.Time `db:"minute"`
@@ -28,14 +28,14 @@ type row struct {
 	HourRequests   int64     `db:"hour_requests"`
 }
 
-// refreshing is a row and the limits, and when they were read.
+// cachedRow is a row with the limits and the time when they were read.
 type cachedRow struct {
 	at                 time.Time
 	row                row
 	perMinute, perHour *int
 }
 
-// usage is the use at a time, with the requests that are not in the row.
+// usage returns the usage at a time, including the pending requests.
 func (r *cachedRow) usage(now time.Time, pending int64) Usage {
 	window := func(length time.Duration, begun time.Time, requests int64, limit *int) Window {
 		start := now.Truncate(length)
@@ -51,7 +51,7 @@ func (r *cachedRow) usage(now time.Time, pending int64) Usage {
 	}
 }
 
-// load reads the row of the organization and its limits.
+// load reads the row and the limits of the organization.
 func (s *Service) load(ctx context.Context, orgID uuid.UUID) (cachedRow, error) {
 	found := cachedRow{at: s.opts.Clock.Now()}
 	err := pg.InOrg(ctx, s.opts.DB, orgID, func(tx *sqlx.Tx) (err error) {
@@ -65,9 +65,9 @@ func (s *Service) load(ctx context.Context, orgID uuid.UUID) (cachedRow, error) 
 	return found, err
 }
 
-// addSQL adds requests of the minute $3 and the hour $4. What comes late, of a
-// window that is over, is not counted to the next one. Organizations that are
-// gone have no row; all replicas take the rows in one order.
+// addSQL adds requests of the minute $3 and the hour $4. Counts of a past window are
+// not added to the current one. Removed organizations are skipped. All replicas lock
+// the rows in the same order.
 const addSQL = `
 INSERT INTO api_usage AS u (organization_id, minute, minute_requests, hour, hour_requests)
 SELECT t.organization_id, $3, t.requests, $4, t.requests
@@ -82,8 +82,8 @@ ON CONFLICT (organization_id) DO UPDATE SET
 		WHEN excluded.hour = u.hour THEN u.hour_requests + excluded.hour_requests ELSE u.hour_requests END
 RETURNING *`
 
-// add writes the counts of at most maxWriteBatch organizations, of the windows that
-// the time is in, and returns their rows.
+// add writes the counts of at most maxWriteBatch organizations to the windows that
+// contain the time, and returns their rows.
 func (s *Service) add(ctx context.Context, ids []uuid.UUID, requests []int64, at time.Time) ([]row, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

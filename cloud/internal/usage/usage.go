@@ -1,10 +1,10 @@
-// Package usage counts the requests that act on each organization, and tells how
-// many are left of its apiRpmLimit and apiRphLimit. Both limits are for display
-// only: nothing is refused for them (specification 8).
+// Package usage counts the requests of each organization and reports the remaining
+// requests of its apiRpmLimit and apiRphLimit. Both limits are for display only; no
+// request is refused (specification 8).
 //
-// Each replica counts in memory and adds its counts to the database a few times
-// a minute, so the numbers of other replicas are up to Interval old. A window is
-// the minute or the hour of the clock, in UTC.
+// Each replica counts in memory and adds its counts to the database a few times a
+// minute, so the counts of other replicas may be up to Interval old. A window is a
+// minute or an hour of the clock, in UTC.
 package usage
 
 import (
@@ -19,39 +19,38 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// Interval is how often counts are written. It divides a minute, so that what is
-// written belongs to one window.
+// Interval is how often counts are written. It divides a minute, so that each write
+// belongs to one window.
 const Interval = 15 * time.Second
 
-// Limits knows how many requests the subscription of an organization includes.
+// Limits returns the request limits of a subscription.
 type Limits interface {
-	// RequestLimits returns the limits for each minute and each hour; nil is
-	// unlimited.
+	// RequestLimits returns the limits per minute and per hour; nil is unlimited.
 	RequestLimits(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (perMinute, perHour *int, err error)
 }
 
-// Options are what a Service needs; all but MaxOrganizations are required.
+// Options configure a Service. All fields but MaxOrganizations are required.
 type Options struct {
 	DB     *sqlx.DB // sees one organization at a time
 	System *sqlx.DB // sees all organizations
 	Limits Limits
 	Clock  clock.Clock
 	Logger *slog.Logger
-	// MaxOrganizations bounds the organizations that are counted at the same time, about;
-	// default 10,000. Requests of further ones are not counted, until one of the
-	// others has been idle for an Interval.
+	// MaxOrganizations bounds, approximately, the organizations that are counted at the
+	// same time; default 10,000. Requests of further organizations are not counted until
+	// another one was idle for an Interval.
 	MaxOrganizations int
 }
 
-// Service counts the requests of all organizations. It is safe for concurrent
-// use. Close writes what Run has not.
+// Service counts the requests of all organizations. It is safe for concurrent use.
+// Close writes the remaining counts.
 type Service struct {
 	opts    Options
 	shards  [shardCount]shard
-	dropped atomic.Int64 // requests that were not counted since the last write
+	dropped atomic.Int64 // requests since the last write that were not counted
 }
 
-// New returns a Service that has counted nothing.
+// New returns a Service without counts.
 func New(opts Options) *Service {
 	if opts.MaxOrganizations == 0 {
 		opts.MaxOrganizations = 10_000
@@ -59,15 +58,14 @@ func New(opts Options) *Service {
 	return &Service{opts: opts}
 }
 
-// Window is the use of one minute or one hour.
+// Window is the usage of one minute or one hour.
 type Window struct {
 	Limit *int  // nil is unlimited
 	Used  int64 // requests so far
 	Ends  time.Time
 }
 
-// Remaining is how many requests are left of the limit, never below zero; nil
-// without a limit.
+// Remaining returns the remaining requests, at least zero; nil without a limit.
 func (w Window) Remaining() *int64 {
 	if w.Limit == nil {
 		return nil
@@ -76,11 +74,11 @@ func (w Window) Remaining() *int64 {
 	return &left
 }
 
-// Usage is the use of the minute and of the hour that run.
+// Usage is the usage of the current minute and hour.
 type Usage struct{ Minute, Hour Window }
 
-// Count counts a request that acts on the organization. It takes no lock and
-// allocates nothing for an organization that is counted already.
+// Count counts a request of the organization. For an organization that is already
+// counted it takes no lock and does not allocate.
 func (s *Service) Count(orgID uuid.UUID) {
 	if c := s.counter(orgID); c != nil {
 		c.pending.Add(1)
@@ -89,8 +87,8 @@ func (s *Service) Count(orgID uuid.UUID) {
 	s.dropped.Add(1)
 }
 
-// Read returns the use of the organization, as the database has it now and with
-// what this replica has not written yet.
+// Read returns the current usage of the organization from the database, including
+// unwritten counts of this replica.
 func (s *Service) Read(ctx context.Context, orgID uuid.UUID) (Usage, error) {
 	found, err := s.load(ctx, orgID)
 	if err != nil {
@@ -104,7 +102,7 @@ func (s *Service) Read(ctx context.Context, orgID uuid.UUID) (Usage, error) {
 	return found.usage(s.opts.Clock.Now(), pending), nil
 }
 
-// Recent is Read with what the database had at most an Interval ago.
+// Recent is like Read, but the database values may be up to an Interval old.
 func (s *Service) Recent(ctx context.Context, orgID uuid.UUID) (Usage, error) {
 	c := s.counter(orgID)
 	if c == nil {
@@ -114,7 +112,7 @@ func (s *Service) Recent(ctx context.Context, orgID uuid.UUID) (Usage, error) {
 	if last != nil && now.Sub(last.at) < Interval {
 		return last.usage(now, c.pending.Load()), nil
 	}
-	if last != nil && !c.refreshing.CompareAndSwap(false, true) { // somebody else reads it
+	if last != nil && !c.refreshing.CompareAndSwap(false, true) { // another request is reading it
 		return last.usage(now, c.pending.Load()), nil
 	}
 	defer c.refreshing.Store(false)

@@ -1,6 +1,6 @@
-// Package replay is the HTTP side of idempotency: the middleware that claims a
-// request's Idempotency-Key, keeps the answer, and gives it again. The requests
-// of clients that send no key pass it untouched.
+// Package replay is the HTTP part of idempotency: middleware that claims a request's
+// Idempotency-Key, stores the answer, and replays it. Requests without a key are not
+// affected.
 package replay
 
 import (
@@ -31,28 +31,27 @@ const (
 	keyHeader      = "Idempotency-Key"
 	replayedHeader = "Idempotent-Replayed"
 
-	runTimeout   = idempotency.Lease - 10*time.Second // of a request, so that its claim outlives it
+	runTimeout   = idempotency.Lease - 10*time.Second // of a request; shorter than its claim
 	storeTimeout = 5 * time.Second
 )
 
-// Store is where keys and answers are.
+// Store holds keys and answers.
 type Store interface {
 	Begin(ctx context.Context, r idempotency.Request) (*idempotency.Claim, *idempotency.Answer, error)
 	Complete(ctx context.Context, c *idempotency.Claim, a idempotency.Answer) error
 	Release(ctx context.Context, c *idempotency.Claim) error
 }
 
-// Replayer gives first answers again.
+// Replayer replays first answers.
 type Replayer struct {
 	store      Store
 	logger     *slog.Logger
-	operations map[string]bool // by method and Echo pattern; whether it shows a secret once
+	operations map[string]bool // by method and Echo path; true if the answer contains a secret
 }
 
 // New returns a Replayer for the guarded operations that have the parameter
-// Idempotency-Key; on others the header means nothing. A parameter with
-// x-shown-once is that of an operation whose success must not be kept: of it only
-// the Location is.
+// Idempotency-Key; other operations ignore the header. x-shown-once marks an operation
+// whose answer contains a secret: only its Location is stored.
 func New(guard *oapi.Guard, store Store, logger *slog.Logger) *Replayer {
 	r := &Replayer{store: store, logger: logger, operations: map[string]bool{}}
 	for _, operation := range guard.OperationsWithHeader(keyHeader) {
@@ -61,13 +60,13 @@ func New(guard *oapi.Guard, store Store, logger *slog.Logger) *Replayer {
 	return r
 }
 
-// pattern is a path of the document as Echo writes it.
+// pattern converts a path of the document to Echo's syntax.
 func pattern(template string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(template)
 }
 
-// Middleware must come after the guard, which has found out who calls, and has
-// bounded and checked the request.
+// Middleware must follow the guard, which authenticates the caller, limits the
+// request's size and validates it.
 func (r *Replayer) Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		key := c.Request().Header.Get(keyHeader)
@@ -93,7 +92,8 @@ func (r *Replayer) Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// identify says who sent the key with which request, and puts the body back.
+// identify returns the key, its scope and the fingerprint of the request. It restores
+// the body.
 func identify(c echo.Context, key string) (idempotency.Request, error) {
 	r := c.Request()
 	body, err := io.ReadAll(r.Body)
@@ -103,14 +103,14 @@ func identify(c echo.Context, key string) (idempotency.Request, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	sum := sha256.New()
 	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), body} {
-		_ = binary.Write(sum, binary.BigEndian, int64(len(part))) // a hash takes everything
+		_ = binary.Write(sum, binary.BigEndian, int64(len(part))) // a hash does not fail
 		sum.Write(part)
 	}
 	return idempotency.Request{Scope: scope(c), Key: key, Fingerprint: [sha256.Size]byte(sum.Sum(nil))}, nil
 }
 
-// scope is who calls, and in which organization: an answer never leaves it. Of a
-// caller whom nobody has authenticated only the address is known.
+// scope identifies the caller and the organization: an answer is never returned
+// outside of it. An unauthenticated caller is identified by its address.
 func scope(c echo.Context) string {
 	caller := auth.CallerFrom(c.Request().Context())
 	switch {
@@ -123,10 +123,10 @@ func scope(c echo.Context) string {
 	}
 }
 
-// runFirst runs the request and keeps its answer, or of one with a secret only what
-// it made, or frees the key, before the client has the answer: who asks again
-// finds it so. It goes on when the client hangs up, since that is a client who
-// will ask again.
+// runFirst runs the request and stores its answer, only the Location for an answer
+// with a secret, or releases the key. It does so before the client receives the
+// answer, so that a retry finds the result. The request continues if the client
+// disconnects, since such a client will retry.
 func (r *Replayer) runFirst(c echo.Context, next echo.HandlerFunc, claim *idempotency.Claim, once bool) error {
 	request, response := c.Request(), c.Response()
 	client, before := response.Writer, response.Header().Clone()
@@ -134,7 +134,7 @@ func (r *Replayer) runFirst(c echo.Context, next echo.HandlerFunc, claim *idempo
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), runTimeout)
 	defer cancel()
 	settled := false
-	defer func() { // runs on a panic too, which then goes on
+	defer func() { // also runs on a panic, which then continues
 		response.Writer = client
 		c.SetRequest(request)
 		if !settled {
@@ -145,7 +145,7 @@ func (r *Replayer) runFirst(c echo.Context, next echo.HandlerFunc, claim *idempo
 	c.SetRequest(request.WithContext(ctx))
 	err := next(c)
 	if err != nil {
-		c.Error(err) // the answer to it is an answer too
+		c.Error(err) // the error response may be stored, too
 	}
 	settled = true
 	if held.status != 0 && idempotency.Storable(held.status) {
@@ -161,7 +161,7 @@ func (r *Replayer) runFirst(c echo.Context, next echo.HandlerFunc, claim *idempo
 	return err
 }
 
-// addedHeaders is the headers that an answer has got since then; never a cookie.
+// addedHeaders returns the headers that the operation added, without cookies.
 func addedHeaders(before, now http.Header) map[string][]string {
 	fresh := map[string][]string{}
 	for name, values := range now {
@@ -172,31 +172,31 @@ func addedHeaders(before, now http.Header) map[string][]string {
 	return fresh
 }
 
-// errShownOnce refuses to make another key where the first answer has shown one.
+// errShownOnce refuses to create another key if the first answer contained one.
 func errShownOnce(a *idempotency.Answer) error {
 	id := path.Base(http.Header(a.Header).Get(echo.HeaderLocation))
 	return fault.New(fault.Conflict,
-		"The first request with this Idempotency-Key made the key "+id+". Its text was shown once and is not kept: rotate or revoke it if that is lost.",
-		fault.Detail{Field: keyHeader, Code: fault.Custom, Message: "has made a key already", Constraint: map[string]any{"keyId": id}})
+		"The first request with this Idempotency-Key created the key "+id+". Its secret is shown only once. If it is lost, rotate or revoke the key.",
+		fault.Detail{Field: keyHeader, Code: fault.Custom, Message: "has already created a key", Constraint: map[string]any{"keyId": id}})
 }
 
-// replayAnswer gives an answer that was kept.
+// replayAnswer sends a stored answer.
 func replayAnswer(c echo.Context, a *idempotency.Answer) error {
 	header := c.Response().Header()
 	maps.Copy(header, a.Header)
 	header.Set(replayedHeader, "true")
 	c.Response().WriteHeader(a.Status)
-	_, _ = c.Response().Write(a.Body) // a failed write has no one to be told
+	_, _ = c.Response().Write(a.Body) // the client has disconnected
 	return nil
 }
 
-// storeAnswer keeps an answer. When it can't, the client gets it all the same, and the
-// key is free again after its claim.
+// storeAnswer stores an answer. If that fails, the client still gets the answer, and
+// the key is free again after its claim expires.
 func (r *Replayer) storeAnswer(ctx context.Context, claim *idempotency.Claim, a idempotency.Answer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := r.store.Complete(ctx, claim, a); err != nil {
-		r.logger.ErrorContext(ctx, "the answer to an idempotency key is lost", "error", err)
+		r.logger.ErrorContext(ctx, "failed to store idempotent answer", "error", err)
 	}
 }
 
@@ -204,13 +204,13 @@ func (r *Replayer) release(ctx context.Context, claim *idempotency.Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := r.store.Release(ctx, claim); err != nil {
-		r.logger.ErrorContext(ctx, "an idempotency key stays claimed for a while", "error", err)
+		r.logger.ErrorContext(ctx, "failed to release idempotency key", "error", err)
 	}
 }
 
-// recorder holds an answer back.
+// recorder buffers an answer.
 type recorder struct {
-	header http.Header // the client's own
+	header http.Header // of the client's response
 	status int
 	body   bytes.Buffer
 }
@@ -231,11 +231,11 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.body.Write(b)
 }
 
-// flush gives the answer to the client, if there is one.
+// flush sends the answer to the client, if there is one.
 func (r *recorder) flush(client http.ResponseWriter) {
 	if r.status == 0 {
 		return
 	}
 	client.WriteHeader(r.status)
-	_, _ = client.Write(r.body.Bytes()) // a failed write has no one to be told
+	_, _ = client.Write(r.body.Bytes()) // the client has disconnected
 }

@@ -202,7 +202,7 @@ func TestReplay_DoesNotStoreOrRecreateSecrets(t *testing.T) {
 		for _, r := range []reply{second, third} {
 			id := first.header.Get("Location")[len(keys)+1:]
 			if r.status != 409 || r.replayed || strings.Contains(r.body, keyText) ||
-				!strings.Contains(r.body, "made the key "+id) || !strings.Contains(r.body, `"constraint":{"keyId":"`+id+`"}`) {
+				!strings.Contains(r.body, "created the key "+id) || !strings.Contains(r.body, `"constraint":{"keyId":"`+id+`"}`) {
 				t.Errorf("%s again: %d %s", path, r.status, r.body)
 			}
 		}
