@@ -15,9 +15,9 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// serveBaseline answers authorize the same as the chain does, with net/http and
-// encoding/json alone, and writes a log if the tenant's level asks for one. It
-// reads a tenant, and tells its address.
+// serveBaseline answers authorize like the chain does, with net/http and encoding/json
+// only. It writes an access log if the tenant's level asks for one. It reads a tenant
+// and prints its address.
 func serveBaseline(ctx context.Context, in io.Reader, out io.Writer) error {
 	t, listener, err := readTenant(ctx, in, out)
 	if err != nil {
@@ -50,7 +50,7 @@ func serveBaseline(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// logRequests writes a line for each request.
+// logRequests logs each request.
 func logRequests(next http.Handler, level slog.Level) http.Handler {
 	if level > slog.LevelInfo {
 		return next
@@ -66,7 +66,7 @@ func logRequests(next http.Handler, level slog.Level) http.Handler {
 	})
 }
 
-// responseRecorder knows what was answered.
+// responseRecorder records the status and size of a response.
 type responseRecorder struct {
 	http.ResponseWriter
 	status, bytes int

@@ -26,8 +26,8 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// serveChain is the cloud's HTTP side, whose key, profile and license are in
-// memory. It reads a tenant, and tells its address.
+// serveChain is the cloud's HTTP server with keys, profiles and licenses in memory. It
+// reads a tenant and prints its address.
 func serveChain(ctx context.Context, in io.Reader, out io.Writer) error {
 	t, listener, err := readTenant(ctx, in, out)
 	if err != nil {
@@ -59,7 +59,7 @@ func serveChain(ctx context.Context, in io.Reader, out io.Writer) error {
 	return httpd.Serve(ctx, listener, web, options)
 }
 
-// readTenant reads whom to serve, and listens.
+// readTenant reads the tenant to serve, and listens.
 func readTenant(ctx context.Context, in io.Reader, out io.Writer) (t tenant, _ net.Listener, err error) {
 	if err := json.NewDecoder(in).Decode(&t); err != nil {
 		return t, nil, err
@@ -72,7 +72,7 @@ func readTenant(ctx context.Context, in io.Reader, out io.Writer) (t tenant, _ n
 	return t, listener, err
 }
 
-// keyring has keys by their hash.
+// keyring maps the hashes of keys to their identities.
 type keyring map[[sha256.Size]byte]apikey.Identity
 
 // Authenticate implements access.Keys.
@@ -90,14 +90,14 @@ func (k keyring) Recall(secret string) (apikey.Identity, bool) {
 	return identity, ok
 }
 
-// inMemory counts slots and forgets who has them.
+// inMemory counts slots without recording who holds them.
 type inMemory struct {
 	*license.Service // of what isn't measured
 	limit            *int
 	taken            atomic.Int64
 }
 
-// Authorize takes a slot if there is one.
+// Authorize takes a slot if one is free.
 func (m *inMemory) Authorize(_ context.Context, req license.Request) (license.Grant, error) {
 	if taken := int(m.taken.Load()); m.limit != nil && taken >= *m.limit {
 		return license.Grant{Reason: license.ConcurrencyLimit, Current: taken, Limit: m.limit}, nil
@@ -114,7 +114,7 @@ type oneProfile struct {
 	config           profile.Config
 }
 
-// Config returns it.
+// Config returns the configuration of the profile.
 func (p oneProfile) Config(_ context.Context, _, id uuid.UUID) (profile.Config, error) {
 	if id != p.config.ID {
 		return profile.Config{}, fault.Missing("profile")

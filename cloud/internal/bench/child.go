@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is a server in a process of its own.
+// child is a server process.
 type child struct {
 	name    string
 	address string // host:port
@@ -32,7 +32,7 @@ const (
 	stopTimeout  = 20 * time.Second
 )
 
-// start runs a program whose log goes to a file, as a service's does.
+// start runs a program that logs to a file, like a service.
 func (s *testEnv) start(c *child, environment ...string) (*child, error) {
 	c.done, c.log = make(chan struct{}), filepath.Join(s.dir, c.name+".log")
 	log, err := os.Create(c.log)
@@ -42,7 +42,7 @@ func (s *testEnv) start(c *child, environment ...string) (*child, error) {
 	defer log.Close()
 	c.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, environment...)
 	c.cmd.Stderr = log
-	// In a group of its own: a Ctrl-C reaches us first.
+	// a separate process group, so that Ctrl-C reaches this process first
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
@@ -74,8 +74,8 @@ func (s *testEnv) openCloud(ctx context.Context) (*child, error) {
 	return s.cloud, s.cloud.ready(ctx)
 }
 
-// startSelf starts this program as one of its other servers, which tells its address
-// on its first line.
+// startSelf starts this program as one of its other servers, which prints its address
+// on the first line.
 func (s *testEnv) startSelf(ctx context.Context, name string, t tenant) (*child, error) {
 	own, err := os.Executable()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *testEnv) startSelf(ctx context.Context, name string, t tenant) (*child,
 	return c, nil
 }
 
-// ready waits until the server says that it is well.
+// ready waits until the server reports that it is healthy.
 func (c *child) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -131,7 +131,7 @@ func (c *child) ready(ctx context.Context) error {
 	}
 }
 
-// logTail is the end of its log.
+// logTail returns the end of the log.
 func (c *child) logTail() string {
 	log, _ := os.ReadFile(c.log)
 	return string(log[max(0, len(log)-4000):])
@@ -149,8 +149,8 @@ func (c *child) stop() error {
 	}
 }
 
-// cpu is what the process has used of processors, for itself and in the kernel,
-// by Linux's clock of that process.
+// cpu returns the CPU time of the process, user and system, from Linux's per-process
+// clock.
 func (c *child) cpu() (time.Duration, error) {
 	const ofAllThreads = 2
 	var used unix.Timespec
@@ -160,7 +160,7 @@ func (c *child) cpu() (time.Duration, error) {
 	return time.Duration(used.Nano()), nil
 }
 
-// withCPU is a side with what the server spends on each piece of work.
+// withCPU is a side that also measures the server's CPU time per operation.
 func (c *child) withCPU(measure side) side {
 	return func(ctx context.Context) (load, error) {
 		before, err := c.cpu()

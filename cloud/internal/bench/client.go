@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// conn speaks HTTP/1.1 on one kept connection, with as little work as can be:
-// the cores are shared with what is measured.
+// conn is a persistent HTTP/1.1 connection with minimal overhead, because the client
+// shares the cores with the server.
 type conn struct {
 	net  net.Conn
 	in   *bufio.Reader
@@ -24,10 +24,10 @@ type conn struct {
 	keep bool
 }
 
-// connLifetime bounds a connection's life.
+// connLifetime bounds the lifetime of a connection.
 const connLifetime = 20 * time.Minute
 
-// connect opens that many connections; closing the context closes them.
+// connect opens n connections. They are closed when the context ends.
 func connect(ctx context.Context, address string, n int) ([]*conn, func(), error) {
 	var all []*conn
 	closeAll := func() {
@@ -48,7 +48,7 @@ func connect(ctx context.Context, address string, n int) ([]*conn, func(), error
 	return all, func() { stop(); closeAll() }, nil
 }
 
-// do sends a whole request and reads the whole answer.
+// do sends a request and reads the complete response.
 func (c *conn) do(request []byte) (status int, err error) {
 	if _, err := c.net.Write(request); err != nil {
 		return 0, err
@@ -58,7 +58,7 @@ func (c *conn) do(request []byte) (status int, err error) {
 		return 0, err
 	}
 	if len(line) < len("HTTP/1.1 200") {
-		return 0, fmt.Errorf("no answer in HTTP: %q", line)
+		return 0, fmt.Errorf("not an HTTP response: %q", line)
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
 		return 0, err
@@ -82,7 +82,7 @@ func (c *conn) do(request []byte) (status int, err error) {
 	return status, c.read(length)
 }
 
-// read takes in a body; one without a length comes in chunks.
+// read reads a body; without a length it is chunked.
 func (c *conn) read(length int) error {
 	content := io.LimitReader(c.in, int64(length))
 	if length < 0 {
@@ -103,23 +103,23 @@ func (c *conn) read(length int) error {
 	return err
 }
 
-// expect is do for a status that it must be.
+// expect is do with a required status.
 func (c *conn) expect(status int, request []byte) error {
 	got, err := c.do(request)
 	if err == nil && got != status {
-		err = fmt.Errorf("answered %d, not %d", got, status)
+		err = fmt.Errorf("got status %d, want %d", got, status)
 	}
 	return err
 }
 
-// post is the text of a request.
+// post returns the text of a request.
 func post(path, key string, body []byte) []byte {
 	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
 		path, key, len(body))
 	return append([]byte(head), body...)
 }
 
-// requestTemplate asks for slots: one request whose session changes.
+// requestTemplate is an authorize request whose session id is replaced for each use.
 type requestTemplate struct {
 	request []byte
 	session int // where its id begins in the request
@@ -132,7 +132,7 @@ func (t tenant) requestTemplate() requestTemplate {
 	return requestTemplate{request: request, session: bytes.Index(request, []byte(before)) + len(before)}
 }
 
-// next is the request for a session that nobody has asked for yet.
+// next returns the request for a new session.
 func (a requestTemplate) next() []byte {
 	id := newID()
 	encodeID(a.request[a.session:], id)
@@ -149,7 +149,8 @@ func encodeID(to []byte, id uuid.UUID) {
 	to[8], to[13], to[18], to[23] = '-', '-', '-', '-'
 }
 
-// requestSide is the side whose clients ask a server for slots, and get that answer.
+// requestSide is the side whose clients send authorize requests to a server and expect
+// that status.
 func (b *bench) requestSide(ctx context.Context, server *child, t tenant, clients, status int, turn time.Duration) (side, func(), error) {
 	conns, closeAll, err := connect(ctx, server.address, clients)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// testEnv is what everything is measured on: one server, which keeps what it
-// commits, and svc-cloud beside it once somebody asks for it.
+// testEnv is the environment of the measurements: a durable PostgreSQL server and, on
+// demand, svc-cloud.
 type testEnv struct {
 	dir     string
 	server  *embedded.Server
@@ -30,21 +30,20 @@ type testEnv struct {
 	version string // its version
 	database
 	cloud    *child
-	profiles string // the directory to explain things in; "" for not at all
+	profiles string // directory for profiles; "" disables profiling
 }
 
-// database is one of the server's, with the pool that the service has in
-// production.
+// database is a database of the server, with a pool like the service's in production.
 type database struct {
 	dsn          string
 	admin, owner *sqlx.DB
 	pool         *sqlx.DB
 }
 
-const setupTimeout = 10 * time.Minute // for what prepares a measurement
+const setupTimeout = 10 * time.Minute // for the setup of a measurement
 
-// openTestEnv builds svc-cloud and starts PostgreSQL. With a directory for
-// profiles both can be looked into, which costs a little.
+// openTestEnv builds svc-cloud and starts PostgreSQL. A profile directory enables
+// profiling, which costs a little.
 func openTestEnv(ctx context.Context, profiles string) (_ *testEnv, err error) {
 	s := &testEnv{profiles: profiles}
 	if s.dir, err = os.MkdirTemp("", "svc-bench-"); err != nil {
@@ -84,8 +83,8 @@ func openTestEnv(ctx context.Context, profiles string) (_ *testEnv, err error) {
 	return s, s.admin.GetContext(ctx, &s.version, `SELECT split_part(current_setting('server_version'), ' ', 1)`)
 }
 
-// fillWAL gives the server the write-ahead log of one that has worked for a
-// while. A new one stops everybody for 50 ms whenever it makes another file.
+// fillWAL fills the write-ahead log as on a server that has run for a while. A new
+// server stalls for 50 ms whenever it creates a log file.
 func (s *testEnv) fillWAL(ctx context.Context) error {
 	for _, text := range []string{
 		`CREATE TABLE filler AS SELECT repeat(md5(i::text), 60) FROM generate_series(1, 250000) AS i`, `DROP TABLE filler`, `CHECKPOINT`,
@@ -115,7 +114,7 @@ func openDatabase(ctx context.Context, dsn, adminDSN string) (d database, err er
 	return d, nil
 }
 
-// createDatabase makes one more database on the same server.
+// createDatabase creates another database on the same server.
 func (s *testEnv) createDatabase(ctx context.Context, name string) (database, error) {
 	if _, err := s.admin.ExecContext(ctx, "CREATE DATABASE "+pq.QuoteIdentifier(name)+" OWNER svc"); err != nil {
 		return database{}, err
@@ -152,22 +151,22 @@ func (d database) closePools() error {
 	return errors.Join(problems...)
 }
 
-// service is the license accounting as a replica of the cloud runs it, with
-// nobody to tell of sessions. The caller closes it.
+// service returns the license accounting as a replica of the cloud runs it, without an
+// observer. The caller closes it.
 func (d database) service(ctx context.Context, opts license.Options) (*license.Service, error) {
 	return license.New(ctx, d.pool, noObserver{}, slog.New(slog.DiscardHandler), opts)
 }
 
-// noObserver is an observer with nothing to do.
+// noObserver is an observer that does nothing.
 type noObserver struct{}
 
 func (noObserver) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
 func (noObserver) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
 
-// unlimited is an organization's limit.
+// unlimited is the limit of an unlimited organization.
 const unlimited = -1
 
-// organizations makes that many, with that limit each.
+// organizations creates n organizations with that limit.
 func (d database) organizations(ctx context.Context, n, limit int) ([]uuid.UUID, error) {
 	all := make([]uuid.UUID, n)
 	for i := range all {
@@ -187,8 +186,7 @@ func (d database) organization(ctx context.Context, limit int) (uuid.UUID, error
 	return all[0], err
 }
 
-// clear removes all slots, so that a part starts on empty tables, as the first
-// one does.
+// clear deletes all slots, so that each part starts with empty tables.
 func (d database) clear(ctx context.Context) error {
 	_, err := d.owner.ExecContext(ctx, `TRUNCATE license_slots, license_machines, license_events, license_superseded_boots`)
 	if err == nil {
@@ -200,7 +198,7 @@ func (d database) clear(ctx context.Context) error {
 	return d.settle(ctx)
 }
 
-// settle has the planner know the tables, and the disk what was written.
+// settle updates the planner's statistics and writes all changes to disk.
 func (d database) settle(ctx context.Context) error {
 	if _, err := d.owner.ExecContext(ctx, `VACUUM ANALYZE license_slots, license_org, license_machines`); err != nil {
 		return fmt.Errorf("vacuum: %w", err)
@@ -209,7 +207,7 @@ func (d database) settle(ctx context.Context) error {
 	return err
 }
 
-// recount makes the counters right after slots were made by hand.
+// recount corrects the counters after slots were inserted directly.
 func (d database) recount(ctx context.Context) error {
 	_, err := d.pool.ExecContext(ctx, `
 		UPDATE license_org o SET in_use = live FROM (

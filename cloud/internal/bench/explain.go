@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// explained is a side of which a file in the profile's directory tells, for its
-// last turn, what the database did: its statements, and what it waited for.
+// explained writes what the database did during the last measurement of a side into a
+// file of the profile directory: its statements and wait events.
 func (b *bench) explained(name string, measure side) side {
 	return func(ctx context.Context) (load, error) {
 		for _, statement := range []string{`CREATE EXTENSION IF NOT EXISTS pg_stat_statements`, `SELECT pg_stat_statements_reset()`} {
@@ -43,8 +43,8 @@ func (b *bench) explained(name string, measure side) side {
 
 const sampleInterval = 10 * time.Millisecond
 
-// sampleWaits counts what the busy sessions of the database are at, now and then,
-// until ctx is done.
+// sampleWaits samples the wait events of the database's active sessions until ctx
+// ends.
 func (b *bench) sampleWaits(ctx context.Context, seen map[string]int) error {
 	ticker := time.NewTicker(sampleInterval)
 	defer ticker.Stop()
@@ -57,7 +57,7 @@ func (b *bench) sampleWaits(ctx context.Context, seen map[string]int) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("look at pg_stat_activity: %w", err)
+			return fmt.Errorf("read pg_stat_activity: %w", err)
 		}
 		seen["looks"]++
 		for _, event := range events {
@@ -71,7 +71,7 @@ func (b *bench) sampleWaits(ctx context.Context, seen map[string]int) error {
 	}
 }
 
-// formatWaits is the average number of sessions at each, the most first.
+// formatWaits returns the average number of sessions by wait event, highest first.
 func formatWaits(seen map[string]int) string {
 	looks := max(seen["looks"], 1)
 	delete(seen, "looks")
@@ -84,7 +84,8 @@ func formatWaits(seen map[string]int) string {
 	return b.String()
 }
 
-// statements are those that took the most time, and what they wrote to the log.
+// statements returns the statements that took the most time, and the WAL that they
+// wrote.
 func (b *bench) statements(ctx context.Context) (string, error) {
 	var all []struct {
 		Calls int     `db:"calls"`

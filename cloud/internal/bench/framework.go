@@ -9,8 +9,8 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// framework weighs the chain against a server written by hand, both without and
-// with a log of their requests.
+// framework compares the HTTP chain with a minimal baseline server, with and without
+// an access log.
 func (b *bench) framework(ctx context.Context) (rows []benchresult.Row, err error) {
 	t, err := b.tenant(ctx, unlimited)
 	if err != nil {
@@ -21,7 +21,7 @@ func (b *bench) framework(ctx context.Context) (rows []benchresult.Row, err erro
 	for _, start := range []struct {
 		name  string
 		level slog.Level
-	}{{"chain", slog.LevelWarn}, {"byhand", slog.LevelWarn}, {"chain", slog.LevelInfo}, {"byhand", slog.LevelInfo}} {
+	}{{"chain", slog.LevelWarn}, {"baseline", slog.LevelWarn}, {"chain", slog.LevelInfo}, {"baseline", slog.LevelInfo}} {
 		t.LogLevel = start.level
 		server, err := b.startSelf(ctx, start.name, t)
 		if err != nil {

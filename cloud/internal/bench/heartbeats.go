@@ -20,8 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// bareHeartbeatSQL is what a heartbeat costs at the least: the leases, and
-// nothing else.
+// bareHeartbeatSQL is the minimum work of a heartbeat: it only extends the leases.
 const bareHeartbeatSQL = `
 UPDATE license_slots s SET heartbeat_at = clock_timestamp(), lease_until = clock_timestamp() + interval '5 minutes'
 FROM unnest($2::uuid[]) AS l (session_id)
@@ -29,7 +28,7 @@ WHERE s.organization_id = $1 AND s.session_id = l.session_id AND s.released_at I
 
 const bareHeartbeat = "bare statement, lib/pq, same list"
 
-// machine is one whose sessions run, all of one organization.
+// machine is a machine with running sessions of one organization.
 type machine struct {
 	tenant
 	boot     uuid.UUID
@@ -57,7 +56,7 @@ func (d database) machine(ctx context.Context, n int) (*machine, error) {
 	return m, d.recount(ctx)
 }
 
-// beat reports by a call of the service.
+// beat sends a heartbeat by calling the service.
 func (m *machine) beat(ctx context.Context, service *license.Service) error {
 	m.seq++
 	result, err := service.Heartbeat(ctx, license.HeartbeatReport{
@@ -69,11 +68,11 @@ func (m *machine) beat(ctx context.Context, service *license.Service) error {
 	return err
 }
 
-// firstSeq has as many digits as all that follow it.
+// firstSeq has as many digits as all following numbers.
 const firstSeq = 1_000_000_000
 
-// poster returns what reports over HTTP by one request that is made beforehand
-// but for its number.
+// poster returns a function that sends a heartbeat over HTTP. The request is prepared
+// except for its sequence number.
 func (m *machine) poster(c *conn) (func() error, error) {
 	body, err := json.Marshal(cloudapi.HeartbeatRequest{MachineId: "worker-1", BootId: m.boot, Seq: firstSeq, Sessions: m.sessions})
 	if err != nil {
@@ -88,8 +87,8 @@ func (m *machine) poster(c *conn) (func() error, error) {
 	}, nil
 }
 
-// heartbeats weighs heartbeats of one machine against their bare statement with
-// the same number of sessions, by the same driver.
+// heartbeats compares heartbeats of one machine with their bare statement for the same
+// number of sessions and the same driver.
 func (b *bench) heartbeats(ctx context.Context) ([]benchresult.Row, error) {
 	rows, err := b.heartbeatsByService(ctx, 100)
 	if err != nil {
@@ -153,7 +152,7 @@ func (b *bench) heartbeatsOverHTTP(ctx context.Context, n int) (ours, bare float
 	return b.compareWithBareSQL(ctx, n, beat)
 }
 
-// compareWithBareSQL times beats and bare statements for n sessions, one by one in turn,
+// compareWithBareSQL measures heartbeats and bare statements of n sessions alternately
 // and returns the medians in milliseconds.
 func (b *bench) compareWithBareSQL(ctx context.Context, n int, beat func() error) (ours, bare float64, err error) {
 	theirs, err := b.machine(ctx, n)
@@ -189,7 +188,7 @@ func (b *bench) compareWithBareSQL(ctx context.Context, n int, beat func() error
 	return milliseconds(beats[len(beats)/2]), milliseconds(updates[len(updates)/2]), nil
 }
 
-// heapOnly is which part of the rows that beats updated stayed on their page.
+// heapOnly returns the share of heap-only updates of the heartbeats.
 func (b *bench) heapOnly(ctx context.Context, beat func() error) (float64, error) {
 	const beats = 200
 	before, err := b.updates(ctx, 0)
@@ -205,14 +204,14 @@ func (b *bench) heapOnly(ctx context.Context, beat func() error) (float64, error
 	return float64(after.HeapOnly-before.HeapOnly) / float64(after.All-before.All), err
 }
 
-// updates are how many rows of license_slots were updated.
+// updates are the numbers of updated rows of license_slots.
 type updates struct {
 	All      int `db:"n_tup_upd"`
 	HeapOnly int `db:"n_tup_hot_upd"`
 }
 
-// updates waits until as many are counted, and no more come: PostgreSQL counts
-// them a second late.
+// updates waits until at least that many updates are counted and the number is stable:
+// PostgreSQL updates its statistics a second late.
 func (d database) updates(ctx context.Context, least int) (u updates, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

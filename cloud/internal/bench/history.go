@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// history authorizes in a database with many slots, live and ended, against one
-// without any, on the same server.
+// history measures authorize in a database with many live and ended slots, compared
+// with an empty one on the same server.
 func (b *bench) history(ctx context.Context) (_ []benchresult.Row, err error) {
 	long, err := b.createDatabase(ctx, "history")
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *bench) history(ctx context.Context) (_ []benchresult.Row, err error) {
 	}}, nil
 }
 
-// authorizes is the side of one client who takes slots.
+// authorizes is the side of one client that takes slots.
 func (b *bench) authorizes(service *license.Service, org uuid.UUID) side {
 	profile := newID()
 	return func(ctx context.Context) (load, error) {
@@ -72,7 +72,7 @@ func (b *bench) authorizes(service *license.Service, org uuid.UUID) side {
 	}
 }
 
-// fill spreads slots over organizations.
+// fill inserts slots, spread over organizations.
 func (d database) fill(ctx context.Context, orgs []uuid.UUID, live, ended int) error {
 	for _, part := range []struct {
 		text string
@@ -89,13 +89,13 @@ func (d database) fill(ctx context.Context, orgs []uuid.UUID, live, ended int) e
 			'running', gen_random_uuid(), 156, now(), now(), now() + interval '1 hour' FROM generate_series(1, $3::int) AS i`, live},
 	} {
 		if _, err := d.pool.ExecContext(ctx, part.text, pq.Array(orgs), len(orgs), part.n); err != nil {
-			return fmt.Errorf("make %d slots: %w", part.n, err)
+			return fmt.Errorf("insert %d slots: %w", part.n, err)
 		}
 	}
 	return d.recount(ctx)
 }
 
-// drop removes another database.
+// drop drops a database.
 func (b *bench) drop(ctx context.Context, d database, name string) error {
 	err := d.closePools()
 	if ctx.Err() != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// reserver reserves slots and gives them back.
+// reserver reserves and releases slots.
 type reserver struct {
 	service *license.Service
 	profile uuid.UUID
 }
 
-// pair does both once, and adds how long each took to calls.
+// pair reserves and releases a slot, and appends both durations to calls.
 func (p reserver) pair(ctx context.Context, org uuid.UUID, calls *[]time.Duration) error {
 	session, began := newID(), time.Now()
 	grant, err := p.service.Authorize(ctx, license.Request{
@@ -36,8 +36,8 @@ func (p reserver) pair(ctx context.Context, org uuid.UUID, calls *[]time.Duratio
 	return err
 }
 
-// pairs is the side whose clients each do pairs in the organizations that pick
-// tells.
+// pairs is the side whose clients reserve and release slots in the organizations that
+// pick returns.
 func (b *bench) pairs(p reserver, clients int, pick func(client, i int) uuid.UUID) side {
 	next := make([]int, clients)
 	return func(ctx context.Context) (load, error) {
@@ -51,7 +51,7 @@ func (b *bench) pairs(p reserver, clients int, pick func(client, i int) uuid.UUI
 	}
 }
 
-// hot reserves and releases in one organization, with the combiner and without.
+// hot reserves and releases slots in one organization, with and without batching.
 func (b *bench) hot(ctx context.Context) (rows []benchresult.Row, err error) {
 	combined, err := b.service(ctx, license.Options{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// load is what clients got done in a turn.
+// load is the result of one measurement.
 type load struct {
 	perSecond float64
 	p50, p99  time.Duration // of one piece of work
@@ -27,7 +27,7 @@ func cpuMicros(l load) float64 { return l.cpuMicros }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// runClients lets clients do work for a turn, each as fast as it can.
+// runClients lets clients work for the given duration, each as fast as it can.
 func runClients(ctx context.Context, clients int, turn time.Duration, work func(ctx context.Context, client int) error) (load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -74,5 +74,5 @@ func summarize(took []time.Duration, elapsed time.Duration) load {
 	}
 }
 
-// side is one of those that are compared.
+// side is one side of a comparison.
 type side = benchresult.Side[load]

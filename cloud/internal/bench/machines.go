@@ -20,7 +20,7 @@ import (
 const (
 	sessionsPerMachine = 10               // sessions
 	heartbeatInterval  = 30 * time.Second // of each machine
-	targetMachines     = 20_000           // machines that are carried
+	targetMachines     = 20_000           // machines that one cloud must support
 	maxLatency         = 250 * time.Millisecond
 	spread             = 100 // organizations that the machines belong to
 	senders            = 256 // connections that the heartbeats come by
@@ -35,7 +35,8 @@ type machineFleet struct {
 	round   atomic.Int64 // grows: each machine's next heartbeat is later than its last
 }
 
-// machines looks for the most machines whose heartbeats are answered in time.
+// machines measures the maximum number of machines whose heartbeats are answered in
+// time.
 func (b *bench) machines(ctx context.Context) ([]benchresult.Row, error) {
 	cloud, err := b.openCloud(ctx)
 	if err != nil {
@@ -61,9 +62,9 @@ func (b *bench) machines(ctx context.Context) ([]benchresult.Row, error) {
 	}, nil
 }
 
-// search measures the machines that are promised, and then more and more of them
-// until they are too many; or fewer and fewer, when already those are. It returns
-// how the first did, and how many are carried at most.
+// search measures targetMachines first, and then increases the number until it is too
+// high, or decreases it if targetMachines already is. It returns the first measurement
+// and the maximum.
 func (c *machineFleet) search(ctx context.Context) (first load, most int, how string, err error) {
 	const warm, least = 2 * time.Second, 1000
 	long := 20 * time.Second
@@ -105,7 +106,7 @@ func (c *machineFleet) search(ctx context.Context) (first load, most int, how st
 	return first, most, how, nil
 }
 
-// grow makes machines, with sessions that run.
+// grow creates machines with running sessions.
 func (c *machineFleet) grow(ctx context.Context, to int) error {
 	if to <= c.size {
 		return nil
@@ -129,12 +130,12 @@ func (c *machineFleet) grow(ctx context.Context, to int) error {
 	return c.recount(ctx)
 }
 
-// id is what md5(text)::uuid is in PostgreSQL.
+// id returns md5(text)::uuid, like PostgreSQL.
 func id(format string, args ...any) uuid.UUID {
 	return md5.Sum(fmt.Appendf(nil, format, args...)) //nolint:gosec // as above
 }
 
-// heartbeat is the request of a machine.
+// heartbeat returns the heartbeat request of a machine.
 func (c *machineFleet) heartbeat(m int) []byte {
 	body := fmt.Appendf(nil, `{"machineId":"machine-%d","bootId":"%s","seq":%d,"sessions":[`, m, id("boot-%d", m), c.round.Add(1))
 	for k := range sessionsPerMachine {
@@ -148,9 +149,9 @@ func (c *machineFleet) heartbeat(m int) []byte {
 	return post("/v1/license/sessions/heartbeat", c.tenants[m%len(c.tenants)].Key, append(body, ']', '}'))
 }
 
-// sendHeartbeats sends the heartbeats of that time, each when it is due whatever became
-// of those before, and measures from when it was due: a stall counts for all
-// that it holds up.
+// sendHeartbeats sends the heartbeats of that time, each when it is due, regardless of
+// earlier ones, and measures from the due time, so that a stall counts for all
+// heartbeats that it delays.
 func (c *machineFleet) sendHeartbeats(ctx context.Context, n int, long time.Duration) (load, error) {
 	conns, closeAll, err := connect(ctx, c.address, senders)
 	if err != nil {
@@ -179,7 +180,7 @@ func (c *machineFleet) sendHeartbeats(ctx context.Context, n int, long time.Dura
 	return summarize(took, time.Since(due.began)), ctx.Err()
 }
 
-// schedule says when which machine's heartbeat is due.
+// schedule defines when each machine's heartbeat is due.
 type schedule struct {
 	machines    int
 	began       time.Time
@@ -187,14 +188,14 @@ type schedule struct {
 	taken       atomic.Int64
 }
 
-// next is the next heartbeat that nobody sends yet.
+// next returns the next heartbeat that no sender has taken.
 func (s *schedule) next() (machine int, due time.Time, ok bool) {
 	nth := s.taken.Add(1) - 1
 	after := time.Duration(nth) * s.apart
 	return int(nth) % s.machines, s.began.Add(after), after < s.long
 }
 
-// send sends one heartbeat after the other.
+// send sends heartbeats one after the other.
 func (c *machineFleet) send(ctx context.Context, conn *conn, due *schedule) (took []time.Duration, err error) {
 	for ctx.Err() == nil {
 		machine, at, ok := due.next()

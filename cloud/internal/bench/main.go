@@ -1,9 +1,8 @@
-// bench is `make bench-license`: the license accounting beside what it is held
-// against, on one PostgreSQL of its own, in interleaved rounds, as medians.
+// Bench is `make bench-license`: it measures the license accounting and compares it
+// with baselines, on one PostgreSQL, in interleaved rounds. It reports medians.
 //
-// It is also the processes that the cloud's is compared with: started again as
-// `bench chain` it is the cloud's HTTP side without a database, and as `bench
-// byhand` a server written by hand.
+// The same program also runs the servers of the comparison: `bench chain` is the
+// cloud's HTTP side without a database, and `bench baseline` a minimal server.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 	case len(os.Args) > 1 && os.Args[1] == "chain":
 		app.TuneGarbageCollector()
 		err = serveChain(ctx, os.Stdin, os.Stdout)
-	case len(os.Args) > 1 && os.Args[1] == "byhand":
+	case len(os.Args) > 1 && os.Args[1] == "baseline":
 		app.TuneGarbageCollector()
 		err = serveBaseline(ctx, os.Stdin, os.Stdout)
 	default:
@@ -41,7 +40,7 @@ func main() {
 	}
 }
 
-// options are what the flags say.
+// options are the command-line flags.
 type options struct {
 	rounds  int
 	only    []string // of parts; empty for all
@@ -53,11 +52,11 @@ type options struct {
 func parse() options {
 	var o options
 	var only string
-	flag.IntVar(&o.rounds, "rounds", 7, "how often each side of a comparison is measured, turn about")
-	flag.StringVar(&only, "only", "", "measure these parts only, separated by commas: "+strings.Join(names(), ", "))
-	flag.BoolVar(&o.quick, "quick", false, "see in a minute that everything runs; the figures mean little")
-	flag.StringVar(&o.write, "write", "", "also write the table into its section of this file")
-	flag.StringVar(&o.profile, "profile", "", "write into this directory what limits the hot organization: CPU profiles, statements, wait events")
+	flag.IntVar(&o.rounds, "rounds", 7, "number of measurements of each side, alternating")
+	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", "))
+	flag.BoolVar(&o.quick, "quick", false, "check in a minute that everything runs; the figures are not meaningful")
+	flag.StringVar(&o.write, "write", "", "also write the table into its section of this `file`")
+	flag.StringVar(&o.profile, "profile", "", "write CPU profiles, statements and wait events of the hot organization into this `directory`")
 	flag.Parse()
 	o.rounds = max(o.rounds, 1)
 	if only != "" {
@@ -68,15 +67,15 @@ func parse() options {
 
 func (b *bench) parts() benchresult.Parts {
 	return benchresult.Parts{
-		{Name: "hot", What: "one hot organization, with the combiner and without", Measure: b.hot},
+		{Name: "hot", What: "one hot organization, with and without batching", Measure: b.hot},
 		{Name: "http", What: "one hot organization over HTTP, and the same chain without a database", Measure: b.hotOverHTTP},
-		{Name: "uncontended", What: "a single client, and the floor of a durable pair", Measure: b.uncontended},
-		{Name: "many", What: "1,000 organizations, and plain prepared statements", Measure: b.many},
+		{Name: "uncontended", What: "a single client, and the minimum cost of a durable pair", Measure: b.uncontended},
+		{Name: "many", What: "1,000 organizations, compared with plain prepared statements", Measure: b.many},
 		{Name: "refusals", What: "refusals over HTTP", Measure: b.refusals},
 		{Name: "history", What: "authorize with 100,000 live and 1,000,000 ended slots", Measure: b.history},
-		{Name: "heartbeats", What: "heartbeats, and their bare statement", Measure: b.heartbeats},
-		{Name: "framework", What: "framework, validation and key check, and a server written by hand", Measure: b.framework},
-		{Name: "machines", What: "how many machines one cloud carries", Measure: b.machines},
+		{Name: "heartbeats", What: "heartbeats, compared with their bare statement", Measure: b.heartbeats},
+		{Name: "framework", What: "framework, validation and key check, compared with a minimal server", Measure: b.framework},
+		{Name: "machines", What: "the number of machines that one cloud supports", Measure: b.machines},
 	}
 }
 
@@ -86,7 +85,7 @@ func names() []string { return (&bench{}).parts().Names() }
 type bench struct {
 	*testEnv
 	options
-	duration time.Duration // how long a side is measured at a time
+	duration time.Duration // duration of one measurement
 }
 
 func run(ctx context.Context, o options) (err error) {
@@ -97,7 +96,7 @@ func run(ctx context.Context, o options) (err error) {
 	if o.quick {
 		b.rounds, b.duration = min(b.rounds, 2), 200*time.Millisecond
 	}
-	benchresult.Progress("Building svc-cloud, and starting a PostgreSQL")
+	benchresult.Progress("Building svc-cloud and starting PostgreSQL")
 	if b.testEnv, err = openTestEnv(ctx, o.profile); err != nil {
 		return err
 	}
@@ -116,7 +115,7 @@ func run(ctx context.Context, o options) (err error) {
 	return report.Write(o.write)
 }
 
-// withCleanup has each part's traces removed before the next.
+// withCleanup clears the tables after each part.
 func (b *bench) withCleanup(parts benchresult.Parts) benchresult.Parts {
 	for i, part := range parts {
 		parts[i].Measure = func(ctx context.Context) ([]benchresult.Row, error) {
@@ -130,8 +129,8 @@ func (b *bench) withCleanup(parts benchresult.Parts) benchresult.Parts {
 	return parts
 }
 
-// notes say what the table leaves open.
-const notes = `Everything shares the cores: PostgreSQL, the program that is measured, and the one that asks. "Go" calls the license
-package, "HTTP" a svc-cloud of its own; the chain without a database is the same HTTP side with key, profile and license
-in memory. A machine's heartbeat is measured from when it was due.
+// notes explain the table.
+const notes = `PostgreSQL, the measured program and the client share the cores. "Go" calls the license package, "HTTP" a separate
+svc-cloud; the chain without a database is the same HTTP side with keys, profiles and licenses in memory. A machine's
+heartbeat is measured from the time when it was due.
 `

@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// The same pair without a service around it: two prepared statements that check
-// the limit and count.
+// The same pair without the service: two prepared statements that check the limit and
+// count.
 const (
 	plainTakeSQL = `
 WITH counted AS (
@@ -33,7 +33,7 @@ WITH ended AS (
 UPDATE license_org SET in_use = in_use - 1 WHERE organization_id = $1 AND EXISTS (SELECT FROM ended)`
 )
 
-// many has so many organizations that a combiner can only be in the way.
+// many uses so many organizations that batching can't help.
 func (b *bench) many(ctx context.Context) (rows []benchresult.Row, err error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {

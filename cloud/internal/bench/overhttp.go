@@ -8,8 +8,8 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// overHTTP compares svc-cloud with the same chain without a database, both asked
-// for slots by the same clients.
+// overHTTP compares svc-cloud with the same HTTP chain without a database, under the
+// load of the same clients.
 func (b *bench) overHTTP(ctx context.Context, name string, t tenant, clients, status int) (all [][]load, err error) {
 	cloud, err := b.openCloud(ctx)
 	if err != nil {
@@ -35,8 +35,8 @@ func (b *bench) overHTTP(ctx context.Context, name string, t tenant, clients, st
 	return benchresult.Interleave(ctx, b.rounds, b.profiledCloud(name, cloud.withCPU(sides[0])), chain.withCPU(sides[1]))
 }
 
-// hotOverHTTP is one organization without a limit, whose workers ask for slots
-// as fast as they can.
+// hotOverHTTP measures an unlimited organization whose workers authorize launches as
+// fast as possible.
 func (b *bench) hotOverHTTP(ctx context.Context) ([]benchresult.Row, error) {
 	t, err := b.tenant(ctx, unlimited)
 	if err != nil {
@@ -45,7 +45,7 @@ func (b *bench) hotOverHTTP(ctx context.Context) ([]benchresult.Row, error) {
 	return b.compareOverHTTP(ctx, "http-256-clients", "one hot organization, HTTP, 256 clients: ", "granted", t, 256, http.StatusOK, 0.5)
 }
 
-// refusals is an organization whose slots are all taken.
+// refusals measures an organization at its limit.
 func (b *bench) refusals(ctx context.Context) ([]benchresult.Row, error) {
 	t, err := b.tenant(ctx, 10)
 	if err != nil {
@@ -54,7 +54,7 @@ func (b *bench) refusals(ctx context.Context) ([]benchresult.Row, error) {
 	return b.compareOverHTTP(ctx, "refusals", "a full organization, HTTP, 64 clients: ", "refused", t, 64, http.StatusPaymentRequired, 0.8)
 }
 
-// compareOverHTTP is the rows of overHTTP.
+// compareOverHTTP returns the rows of overHTTP.
 func (b *bench) compareOverHTTP(ctx context.Context, name, what, done string, t tenant, clients, status int, least float64) (rows []benchresult.Row, err error) {
 	all, err := b.overHTTP(ctx, name, t, clients, status)
 	if err != nil {

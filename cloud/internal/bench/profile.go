@@ -16,12 +16,15 @@ import (
 // profiler is a file of svc-cloud's main package that writes CPU profiles. It is
 // no part of the program: build lays it over the source.
 //
+// profiler is a file for svc-cloud's main package that writes CPU profiles. It is not
+// part of the program; build adds it as an overlay.
+//
 //go:embed profiler.go.txt
 var profiler []byte
 
 func (s *testEnv) program() string { return filepath.Join(s.dir, "svc-cloud") }
 
-// build builds svc-cloud as it is released, or so that it can be profiled.
+// build builds svc-cloud as it is released, or with the profiler.
 func (s *testEnv) build(ctx context.Context) error {
 	arguments := []string{"build", "-trimpath", "-o", s.program()}
 	if s.profiles != "" {
@@ -39,7 +42,7 @@ func (s *testEnv) build(ctx context.Context) error {
 	return nil
 }
 
-// overlay tells the compiler of one more file.
+// overlay writes the build overlay with the profiler.
 func (s *testEnv) overlay(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/browser-svc/svc/cloud").Output()
 	if err != nil {
@@ -57,11 +60,11 @@ func (s *testEnv) overlay(ctx context.Context) (string, error) {
 	return list, os.WriteFile(list, text, 0o644)
 }
 
-// cloudProfile is where svc-cloud writes its profile.
+// cloudProfile is the path of svc-cloud's profile.
 func (s *testEnv) cloudProfile() string { return filepath.Join(s.profiles, "svc-cloud.pprof") }
 
-// profiled writes a CPU profile of this process during the turns of a side; the
-// last one stays. Without --profile it is the side itself.
+// profiled writes a CPU profile of this process while a side is measured; the last
+// profile is kept. Without --profile it returns the side itself.
 func (b *bench) profiled(name string, measure side) side {
 	if b.profiles == "" {
 		return measure
@@ -102,7 +105,7 @@ func (b *bench) profiledCloud(name string, measure side) side {
 	})
 }
 
-// takeProfile gives svc-cloud's profile its name, once it is whole.
+// takeProfile renames svc-cloud's profile once it is complete.
 func (b *bench) takeProfile(ctx context.Context, to string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -16,21 +16,21 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// tenant is an organization with a key and a profile, as the servers that have
-// no database are told of it.
+// tenant is an organization with a key and a profile, in the form that the servers
+// without a database receive it.
 type tenant struct {
 	Org, KeyID, Profile uuid.UUID
 	Key                 string
 	Limit               *int // of slots; nil is unlimited
 	Taken               int  // of them at the start
 	LogLevel            slog.Level
-	Config              *cloudapi.ProfileConfig `json:",omitempty"` // the profile as the API tells it, for who can't make it
+	Config              *cloudapi.ProfileConfig `json:",omitempty"` // the profile in its API form, for the baseline server
 }
 
-// keyLength is that of an organization's key after its marker.
+// keyLength is the length of an organization key without its prefix.
 const keyLength = 32
 
-// tenant makes one, all of whose slots are taken when it has a limit.
+// tenant creates one. With a limit all of its slots are in use.
 func (d database) tenant(ctx context.Context, limit int) (t tenant, err error) {
 	t = tenant{KeyID: newID(), Profile: newID(), Key: "svc_" + strings.ToLower(rand.Text() + rand.Text())[:keyLength]}
 	if t.Org, err = d.organization(ctx, limit); err != nil {
@@ -68,7 +68,7 @@ func (d database) tenant(ctx context.Context, limit int) (t tenant, err error) {
 	return t, d.recount(ctx)
 }
 
-// fields are what the profile of a tenant is made of: an ordinary one.
+// fields returns the settings of a typical profile.
 func fields() profile.Fields {
 	return profile.Fields{
 		Name: "Checkout in German", BrowserVersion: 156, OS: new("linux"),
@@ -79,12 +79,12 @@ func fields() profile.Fields {
 	}
 }
 
-// stored is the profile as a database would tell it.
+// stored returns the profile as the database would.
 func (t tenant) stored() profile.Config {
 	return profile.Config{Profile: profile.Profile{ID: t.Profile, OrganizationID: t.Org, Fields: fields(), Version: 1}}
 }
 
-// authorize asks a server once for a slot, and returns what it says.
+// authorize sends one authorize request and returns the answer.
 func (t tenant) authorize(ctx context.Context, server *child) (cloudapi.Authorization, error) {
 	conns, closeAll, err := connect(ctx, server.address, 1)
 	if err != nil {
@@ -103,7 +103,8 @@ func (t tenant) authorize(ctx context.Context, server *child) (cloudapi.Authoriz
 	return answer.Data, nil
 }
 
-// requireSameAnswers makes sure that servers give one answer, so that their work is the same.
+// requireSameAnswers fails unless all servers give the same answer, so that their work
+// is comparable.
 func (t tenant) requireSameAnswers(ctx context.Context, servers ...*child) error {
 	var first []byte
 	for _, server := range servers {

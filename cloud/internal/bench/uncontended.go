@@ -16,7 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// The floor of a durable pair: a slot row inserted and deleted, with no check.
+// The minimum cost of a durable pair: insert and delete a slot row, without a check.
 const (
 	floorInsertSQL = `
 INSERT INTO license_slots (id, organization_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
@@ -30,8 +30,8 @@ DELETE FROM license_slots WHERE organization_id = :org::uuid AND session_id = :s
 `
 )
 
-// uncontended is one client of one organization against the floor, as pgbench
-// and as lib/pq reach it.
+// uncontended compares one client of one organization with the minimum cost, through
+// pgbench and through lib/pq.
 func (b *bench) uncontended(ctx context.Context) ([]benchresult.Row, error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {
@@ -67,7 +67,7 @@ func (b *bench) uncontended(ctx context.Context) ([]benchresult.Row, error) {
 	return []benchresult.Row{row, byDriver}, nil
 }
 
-// floorByDriver is the floor through the driver that the cloud uses.
+// floorByDriver measures the minimum cost through the cloud's driver.
 func (b *bench) floorByDriver(ctx context.Context, org uuid.UUID) (_ side, closeAll func(), err error) {
 	insert, err := b.pool.PreparexContext(ctx, floorInsertSQL)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *bench) floorByDriver(ctx context.Context, org uuid.UUID) (_ side, close
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+) `)
 
-// floor is r2: pgbench, one client, prepared statements.
+// floor measures the minimum cost with pgbench: one client, prepared statements.
 func (b *bench) floor(org uuid.UUID) (side, error) {
 	script := filepath.Join(b.dir, "floor.sql")
 	if err := os.WriteFile(script, []byte(floorScript), 0o644); err != nil {

@@ -15,14 +15,15 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// faultyProxy is a way to the database that can be cut just when an answer comes back.
+// faultyProxy is a proxy to the database that can break a connection when an answer
+// arrives.
 type faultyProxy struct {
-	cut  atomic.Pointer[string] // the connection on which the server says this dies, once, and the answer with it
-	pass atomic.Int64           // how often that is said before
-	down atomic.Bool            // afterwards nobody gets through
+	cut  atomic.Pointer[string] // break the connection, once, on which the server sends this text
+	pass atomic.Int64           // number of occurrences to pass before
+	down atomic.Bool            // refuse connections afterwards
 }
 
-// openThroughProxy opens a pool on the house's database that goes by the wire.
+// openThroughProxy opens a pool on the fixture's database through the proxy.
 func (h *fixture) openThroughProxy(w *faultyProxy) *sqlx.DB {
 	h.t.Helper()
 	address, err := url.Parse(h.dsn)
@@ -80,8 +81,8 @@ func (w *faultyProxy) relay(client, server net.Conn) {
 	}
 }
 
-// cutAt loses the answer of the next statement whose end has that tag, but for so
-// many before it.
+// cutAt drops the answer of the next statement with that command tag, after passing
+// that many.
 func (w *faultyProxy) cutAt(tag string, before int64) {
 	w.pass.Store(before)
 	w.cut.Store(&tag)
@@ -90,6 +91,6 @@ func (w *faultyProxy) cutAt(tag string, before int64) {
 func (w *faultyProxy) wasCut(t *testing.T) {
 	t.Helper()
 	if w.cut.Load() != nil {
-		t.Error("no answer was lost")
+		t.Error("no answer was dropped")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// fixture is one organization on a database of its own.
+// fixture is one organization on its own database.
 type fixture struct {
 	t     *testing.T
 	dsn   string
@@ -31,7 +31,7 @@ type fixture struct {
 	seq     atomic.Int64
 }
 
-// newFixture makes an organization with that many slots; a negative limit is none.
+// newFixture creates an organization with that limit; a negative limit is unlimited.
 func newFixture(t *testing.T, limit int) *fixture {
 	t.Helper()
 	h := &fixture{
@@ -47,7 +47,7 @@ func newFixture(t *testing.T, limit int) *fixture {
 	return h
 }
 
-// newOrganization makes an organization with a limit, which is the house's from now on.
+// newOrganization creates an organization that the fixture uses from now on.
 func (h *fixture) newOrganization(limit int) {
 	h.t.Helper()
 	h.org = id()
@@ -55,13 +55,13 @@ func (h *fixture) newOrganization(limit int) {
 	h.setLimit(limit)
 }
 
-// replica is another Service on the pool.
+// replica returns another Service on the pool.
 func (h *fixture) replica(db *sqlx.DB) *license.Service {
 	h.t.Helper()
 	return h.replicaWithBatchDB(db, nil)
 }
 
-// replicaWithBatchDB is a replica with a pool for what is done together.
+// replicaWithBatchDB returns a replica with a separate pool for batches.
 func (h *fixture) replicaWithBatchDB(db, together *sqlx.DB) *license.Service {
 	h.t.Helper()
 	s, err := license.New(h.t.Context(), db, feedObserver{}, slog.New(slog.DiscardHandler),
@@ -70,7 +70,7 @@ func (h *fixture) replicaWithBatchDB(db, together *sqlx.DB) *license.Service {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { s.Close() })
-	h.clock.Advance(time.Millisecond) // its grace is over
+	h.clock.Advance(time.Millisecond) // end the grace period
 	return s
 }
 
@@ -111,35 +111,35 @@ func (h *fixture) inUse() int {
 	return query[int](h, `SELECT in_use FROM license_org WHERE organization_id = $1`, h.org)
 }
 
-// state is that of the session's slot, with the reason when it is released.
+// state returns the state of the session's slot, with the reason if it is released.
 func (h *fixture) state(session uuid.UUID) string {
 	h.t.Helper()
 	return query[string](h, `SELECT concat_ws(' ', state, release_reason) FROM license_slots WHERE organization_id = $1 AND session_id = $2`, h.org, session)
 }
 
-// checkInvariants is the invariant: the counter is the number of live rows, and a row
-// says all of what became of its slot.
+// checkInvariants checks that the counter is the number of live rows, and that rows
+// are consistent.
 func (h *fixture) checkInvariants() {
 	h.t.Helper()
 	live := query[int](h, `SELECT count(*) FROM license_slots WHERE organization_id = $1 AND state <> 'released'`, h.org)
 	if inUse := h.inUse(); inUse != live {
-		h.t.Errorf("the counter says %d, but %d slots are live", inUse, live)
+		h.t.Errorf("the counter is %d, but %d slots are live", inUse, live)
 	}
 	odd := query[int](h, `SELECT count(*) FROM license_slots WHERE NOT (
 		num_nulls(released_at, release_reason, ended_at, end_status, end_reason) IN (0, 5)
 		AND (state = 'released' OR num_nulls(machine_id, boot_id) = 0)
 		AND (state <> 'running' OR num_nulls(profile_id, launch_id, browser_version, started_at) = 0))`)
 	if odd != 0 {
-		h.t.Errorf("%d slots say only half of what became of them", odd)
+		h.t.Errorf("%d slots are inconsistent", odd)
 	}
 	unlike := query[int](h, `SELECT count(*) FROM license_slots s LEFT JOIN feed f USING (session_id)
 		WHERE s.organization_id = $1 AND (s.state = 'running') <> COALESCE(f.running, false)`, h.org)
 	if unlike != 0 {
-		h.t.Errorf("%d sessions run in the feed and not in the license, or the other way round", unlike)
+		h.t.Errorf("%d sessions differ between the feed and the license", unlike)
 	}
 }
 
-// age makes the session's slot older, as if that time had passed for it.
+// age makes the session's slot older, as if that time had passed.
 func (h *fixture) age(session uuid.UUID, by time.Duration) {
 	h.t.Helper()
 	h.exec(`UPDATE license_slots SET reserved_at = reserved_at - $3::interval, started_at = started_at - $3::interval,
@@ -147,20 +147,20 @@ func (h *fixture) age(session uuid.UUID, by time.Duration) {
 		WHERE organization_id = $1 AND session_id = $2`, h.org, session, by.String())
 }
 
-// request asks for a slot for a session of the house's worker and profile.
+// request returns an authorize request of the fixture's worker and profile.
 func (h *fixture) request(session uuid.UUID) license.Request {
 	return license.Request{
 		OrgID: h.org, KeyID: id(), MachineID: h.machine, BootID: h.boot, SessionID: session, ProfileID: &h.profile,
 	}
 }
 
-// authorize reserves a slot and must get one.
+// authorize reserves a slot and fails if it is refused.
 func (h *fixture) authorize() uuid.UUID {
 	h.t.Helper()
 	return h.authorizeAt(h.Service)
 }
 
-// authorizeAt is authorize at one of several replicas.
+// authorizeAt is authorize at a given replica.
 func (h *fixture) authorizeAt(s *license.Service) uuid.UUID {
 	h.t.Helper()
 	session := id()
@@ -171,7 +171,7 @@ func (h *fixture) authorizeAt(s *license.Service) uuid.UUID {
 	return session
 }
 
-// startReport is of a start that comes next on the house's worker.
+// startReport returns the next start report of the fixture's worker.
 func (h *fixture) startReport(session uuid.UUID) license.StartReport {
 	return license.StartReport{
 		OrgID: h.org, ProfileID: h.profile, SessionID: session, MachineID: h.machine, BootID: h.boot, Seq: h.seq.Add(1),
@@ -209,7 +209,7 @@ func (h *fixture) mustEnd(session uuid.UUID) license.Session {
 	return ended
 }
 
-// heartbeat is the next heartbeat of the house's worker.
+// heartbeat returns the next heartbeat of the fixture's worker.
 func (h *fixture) heartbeat(sessions ...uuid.UUID) license.HeartbeatReport {
 	return license.HeartbeatReport{
 		OrgID: h.org, MachineID: h.machine, BootID: h.boot, Seq: h.seq.Add(1), Sessions: sessions,
@@ -234,7 +234,7 @@ func (h *fixture) mustReclaim() license.ReclaimResult {
 	return result
 }
 
-// replicas are three more, each with a small pool of its own.
+// replicas returns three more replicas, each with a small pool.
 func (h *fixture) replicas() []*license.Service {
 	h.t.Helper()
 	all := make([]*license.Service, 3)
@@ -254,8 +254,8 @@ func wantFault(t *testing.T, err error, kind fault.Kind) {
 	}
 }
 
-// feedObserver is an observer that keeps what it hears in a table, so that what is
-// rolled back was never heard.
+// feedObserver records calls in a table, so that calls of rolled back transactions are
+// not recorded.
 type feedObserver struct{}
 
 func (feedObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {

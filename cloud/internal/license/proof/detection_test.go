@@ -9,8 +9,8 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 )
 
-// mutantOperations bounds what is played to catch one mutation. Most are caught
-// by the first hundred.
+// mutantOperations bounds the operations that are run to detect one mutation. Most are
+// detected within the first hundred.
 const mutantOperations = 8000
 
 func TestMutations_AreDetected(t *testing.T) {
@@ -23,10 +23,10 @@ func TestMutations_AreDetected(t *testing.T) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			v, seeds, after := catch(t, dsn, m.ready())
 			if missed := m.unmatched(); len(missed) > 0 {
-				t.Fatalf("the mutation found nothing to change: %q", missed)
+				t.Fatalf("the mutation matched no statement: %q", missed)
 			}
 			if v == nil {
-				t.Fatalf("%d operations did not notice that this rule is gone: %s", after, m.rule)
+				t.Fatalf("%d operations did not detect that this rule is disabled: %s", after, m.rule)
 			}
 			fmt.Fprintf(rows, "%s\t%s\t%s: %s\t%d\n", m.name, m.rule, m.plan.name, v.kind, after)
 			t.Logf("after %d operations: %s, %s", after, v.kind, v.story)
@@ -38,14 +38,14 @@ func TestMutations_AreDetected(t *testing.T) {
 	t.Run("and_nothing_else", func(t *testing.T) { control(t, dsn, played) })
 }
 
-// plan is the scripts that a mutation is looked for with.
+// plan is a series of scripts that detects a mutation.
 type plan struct {
 	name   string
 	script func(seed int) script
-	seeds  int // how many were played
+	seeds  int // number of scripts that were run
 }
 
-// catch plays scripts until one comes out otherwise than the model.
+// catch runs scripts until a result differs from the model.
 func catch(t *testing.T, dsn string, m *mutation) (v *violation, seed, after int) {
 	t.Helper()
 	var counted tally
@@ -60,8 +60,8 @@ func catch(t *testing.T, dsn string, m *mutation) (v *violation, seed, after int
 	return v, seed, max(after, 1)
 }
 
-// control plays the scripts that caught a mutation without one: it is the
-// mutations that are noticed.
+// control runs the same scripts without a mutation, to show that only the mutations
+// are detected.
 func control(t *testing.T, dsn string, played []plan) {
 	t.Helper()
 	most := map[string]plan{}

@@ -22,20 +22,19 @@ type faultyDriver struct {
 
 	mu    sync.Mutex
 	crash *crash
-	down  bool // nothing gets through
+	down  bool // refuse all connections
 }
 
-// crash happens at a statement that is under way.
+// crash happens during a statement.
 type crash struct {
 	at    int       // the number of the statement, COMMIT being one, from 1
-	after bool      // once the database is done with it, instead of before it hears of it
+	after bool      // after the database executed it, instead of before
 	kind  crashKind // callerLeft, connLost or replicaKilled
-	leave func()    // what the caller does who leaves
+	leave func()    // cancels the caller
 	fired bool
 }
 
-// open returns a pool that works as the service does: under row-level security,
-// with its timeouts.
+// open returns a pool like the service's: with row-level security and timeouts.
 func (w *faultyDriver) open(t testing.TB, dsn string) *sqlx.DB {
 	t.Helper()
 	config, err := pq.NewConfig(dsn)
@@ -55,7 +54,7 @@ func (w *faultyDriver) open(t testing.TB, dsn string) *sqlx.DB {
 	return sqlx.NewDb(pool, "postgres")
 }
 
-// arm lets the crash happen in what follows, until disarm, which tells whether it did.
+// arm enables the crash until disarm is called, which reports whether it happened.
 func (w *faultyDriver) arm(c *crash) (disarm func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +67,7 @@ func (w *faultyDriver) arm(c *crash) (disarm func() bool) {
 	}
 }
 
-// now counts a statement and returns the crash that happens at it, if one does.
+// now counts a statement and returns the crash that happens during it, if any.
 func (w *faultyDriver) now() (*crash, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +100,7 @@ func (w *faultyDriver) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{pgConn: inner.(pgConn), driver: w}, nil
 }
 
-// pgConn is what a connection of the driver can do.
+// pgConn is the interface of the driver's connections.
 type pgConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -132,7 +131,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	return c.pgConn.ResetSession(ctx)
 }
 
-// around does a statement, or crashes before or after it.
+// around runs a statement, or crashes before or after it.
 func (c *conn) around(text string, do func() error) error {
 	if c.dead {
 		return io.ErrUnexpectedEOF
@@ -190,7 +189,7 @@ func (c *conn) QueryContext(ctx context.Context, text string, args []driver.Name
 	})
 }
 
-// query reads everything: only then the database is done.
+// query reads all rows; only then has the database finished.
 func (c *conn) query(text string, do func() (driver.Rows, error)) (driver.Rows, error) {
 	var all *bufferedRows
 	err := c.around(text, func() error {
@@ -248,7 +247,7 @@ func (t *tx) Commit() error {
 	})
 }
 
-// pgStmt is what a statement of the driver can do.
+// pgStmt is the interface of the driver's statements.
 type pgStmt interface {
 	driver.Stmt
 	driver.StmtQueryContext

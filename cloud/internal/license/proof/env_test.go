@@ -20,11 +20,11 @@ import (
 
 const replicas = 3
 
-// testEnv is the cloud that a script is played on: replicas of the service on one
-// database, and the organization that the script is about.
+// testEnv is the cloud that a script runs on: replicas of the service on one database,
+// and the organization of the script.
 type testEnv struct {
 	t        testing.TB
-	db       *sqlx.DB // of the test, on no wire
+	db       *sqlx.DB // the test's own pool, without faults
 	tables   *sqlx.Stmt
 	clock    *clock.Fake
 	replicas [replicas]*replica
@@ -32,19 +32,19 @@ type testEnv struct {
 	org      uuid.UUID
 	orgs     int
 
-	otherOrg     uuid.UUID // another organization; nil for none
-	otherOrgRows string    // what it has, and keeps
+	otherOrg     uuid.UUID // another organization; Nil if there is none
+	otherOrgRows string    // its rows, which must not change
 
 	mu      sync.Mutex
 	byName  map[string]uuid.UUID
 	byID    map[uuid.UUID]string
 	boots   []uuid.UUID
 	secrets map[string]string
-	slots   map[session]uuid.UUID // as the workers were told
-	began   time.Time             // when the script stood at second 0
+	slots   map[session]uuid.UUID // as returned to the workers
+	began   time.Time             // time of second 0 of the script
 }
 
-// replica is one process of the cloud.
+// replica is a process of the cloud.
 type replica struct {
 	*license.Service
 	db     *sqlx.DB
@@ -55,7 +55,8 @@ type replica struct {
 	started time.Time
 }
 
-// newTestEnv starts the replicas on the database. A fault is on the wires of all of them.
+// newTestEnv starts the replicas on the database. A fault applies to the drivers of
+// all of them.
 func newTestEnv(t testing.TB, dsn string, fault *mutation) *testEnv {
 	t.Helper()
 	s := &testEnv{t: t, db: dbtest.Open(t, dsn, pg.Options{MaxOpen: 4}), clock: clock.NewFake(time.Now())}
@@ -104,20 +105,20 @@ func (s *testEnv) start(r *replica) {
 	}
 }
 
-// close answers what is under way; a replica that crashed may fail at it.
+// close ends the calls in progress. For a crashed replica it may fail.
 func (r *replica) close() {
 	r.checks.Close()
 	r.Close()
 }
 
-// restart ends the replica, which finishes what it has under way, and starts it again.
+// restart closes the replica and starts it again.
 func (s *testEnv) restart(r *replica) {
 	s.t.Helper()
 	r.close()
 	s.start(r)
 }
 
-// newOrganization founds the organization that the script is about from now on.
+// newOrganization creates the organization that the script uses from now on.
 func (s *testEnv) newOrganization(m *model, keys int) {
 	s.t.Helper()
 	s.orgs++
@@ -147,7 +148,7 @@ func (s *testEnv) newOrganization(m *model, keys int) {
 
 func (s *testEnv) key(i int) string { return fmt.Sprintf("key%d.%d", s.orgs, i) }
 
-// reset forgets the script before.
+// reset clears the state of the previous script.
 func (s *testEnv) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +156,7 @@ func (s *testEnv) reset() {
 	s.boots, s.slots, s.orgs, s.began = nil, map[session]uuid.UUID{}, 0, s.clock.Now()
 }
 
-// id is the id of what has that name.
+// id returns the id with that name.
 func (s *testEnv) id(name string) uuid.UUID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +207,7 @@ func (s *testEnv) boot(b boot) uuid.UUID { return s.boots[b] }
 
 func (s *testEnv) secret(key string) string { return s.secrets[key] }
 
-// recordSlot takes down the slot that an answer named.
+// recordSlot records the slot id of an answer.
 func (s *testEnv) recordSlot(name session, slotID uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,14 +230,14 @@ func (s *testEnv) exec(text string, args ...any) {
 	}
 }
 
-// moment is that second of the script.
+// moment returns the time of that second of the script.
 func (s *testEnv) moment(second int) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Now().Add(time.Duration(second)*time.Second - s.clock.Now().Sub(s.began).Truncate(time.Second))
 }
 
-// shift makes all that the organization has older, which is the same as time passing.
+// shift makes all rows of the organization older, which is equivalent to time passing.
 func (s *testEnv) shift(seconds int) {
 	s.t.Helper()
 	s.clock.Advance(time.Duration(seconds) * time.Second)
@@ -252,10 +253,10 @@ func (s *testEnv) shift(seconds int) {
 		alive_since = alive_since - $2::interval WHERE organization_id = $1`, s.org, fmt.Sprintf("%d seconds", seconds))
 }
 
-// newOtherOrg founds another organization with a copy of all that this one has:
-// session, machine and boot ids are each organization's own. Time does not pass
-// there, and whatever happens here leaves it as it is. The leases of a stale one
-// are over, which is nobody's business but the reaper's.
+// newOtherOrg creates another organization with a copy of all rows: session, machine
+// and boot ids are unique per organization only. Time does not pass for it, and no
+// call may change it. The leases in a stale one have expired; only the reaper may act
+// on them.
 func (s *testEnv) newOtherOrg(stale bool) {
 	s.t.Helper()
 	s.dropOtherOrg()
@@ -276,7 +277,7 @@ func (s *testEnv) newOtherOrg(stale bool) {
 	s.otherOrgRows = s.readTables().OtherOrg
 }
 
-// dropOtherOrg removes the neighbour.
+// dropOtherOrg deletes the other organization.
 func (s *testEnv) dropOtherOrg() {
 	s.t.Helper()
 	if s.otherOrg != uuid.Nil {

@@ -20,16 +20,16 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// limiter grants slots and takes them back: the accounting, or one that is
-// broken on purpose. After Close nothing is under way any more.
+// limiter grants and releases slots: the accounting, or a deliberately broken one.
+// After Close no call is in progress.
 type limiter interface {
 	Authorize(ctx context.Context, req license.Request) (license.Grant, error)
 	End(ctx context.Context, report license.EndReport) (license.Session, error)
 	Close() error
 }
 
-// tenant is an organization of a historian's, and what its clients know of it in
-// this era.
+// tenant is an organization of the recorder, with what its clients know of it in this
+// era.
 type tenant struct {
 	org   uuid.UUID
 	limit int
@@ -37,29 +37,29 @@ type tenant struct {
 	mu       sync.Mutex
 	sessions []uuid.UUID
 	slots    []map[uuid.UUID]int // the ids that each session's slot had, numbered
-	held     []int               // sessions that were granted a slot, and nobody took on himself to end
+	held     []int               // sessions with a slot that no client is ending
 }
 
-// historyRecorder records what clients ask several replicas of a limiter at once, and
-// what they are answered.
+// historyRecorder records the concurrent calls of clients to several replicas of a
+// limiter, and the answers.
 type historyRecorder struct {
 	t       *testing.T
 	db      *sqlx.DB
 	pools   []*sqlx.DB
 	open    func(db *sqlx.DB) limiter
 	clients int
-	leaving int // of a hundred callers of authorize
+	leaving int // percentage of cancelled authorize calls
 	tenants []*tenant
 	began   time.Time
 	profile uuid.UUID
 
 	mu      sync.Mutex
 	history []porcupine.Operation
-	asked   atomic.Int64 // without those that only frame an era
+	asked   atomic.Int64 // without the operations that frame an era
 	unknown atomic.Int64
 }
 
-// newHistoryRecorder makes organizations with 5 to 20 slots on a database of its own.
+// newHistoryRecorder creates organizations with 5 to 20 slots on its own database.
 func newHistoryRecorder(t *testing.T, clients, orgs int, open func(*sqlx.DB) limiter) *historyRecorder {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
@@ -76,8 +76,8 @@ func newHistoryRecorder(t *testing.T, clients, orgs int, open func(*sqlx.DB) lim
 	return h
 }
 
-// era records about n operations between two moments of quiet, at which the
-// database says who holds what: it opens the replicas and closes them.
+// era records about n operations between two idle moments, at which the database state
+// is recorded. It opens and closes the replicas.
 func (h *historyRecorder) era(number, n int) {
 	h.t.Helper()
 	for i, own := range h.tenants {
@@ -106,7 +106,7 @@ func (h *historyRecorder) era(number, n int) {
 	}
 	quiet := h.now()
 	for i := range h.history[first:] {
-		if op := &h.history[first+i]; op.Return == 0 { // its caller left: it happened until now, if at all
+		if op := &h.history[first+i]; op.Return == 0 { // cancelled: it took effect before now, if at all
 			op.Return = quiet
 		}
 	}
@@ -115,7 +115,7 @@ func (h *historyRecorder) era(number, n int) {
 	}
 }
 
-// step does one thing in an organization.
+// step runs one operation in an organization.
 func (h *historyRecorder) step(s limiter, client, era, of int) {
 	own := h.tenants[of]
 	own.mu.Lock()
@@ -125,7 +125,7 @@ func (h *historyRecorder) step(s limiter, client, era, of int) {
 	}
 	dice := rand.IntN(100)
 	switch recent := min(len(own.sessions), 6); {
-	case dice < 6 && recent > 0: // whatever became of it
+	case dice < 6 && recent > 0: // whatever its state
 		q.what, q.session = authorizes, len(own.sessions)-1-rand.IntN(recent)
 	case dice < 12 && recent > 0:
 		q.what, q.session = ends, len(own.sessions)-1-rand.IntN(recent)
@@ -152,7 +152,7 @@ func (own *tenant) newSession() int {
 	return len(own.sessions) - 1
 }
 
-// number is that of a slot among those that its session had.
+// number returns the number of a slot among those of its session.
 func (own *tenant) number(session int, slot uuid.UUID) int {
 	known, ok := own.slots[session][slot]
 	if !ok {
@@ -199,8 +199,8 @@ func (h *historyRecorder) authorize(s limiter, client int, own *tenant, q operat
 	h.record(client, q, a, called, returned)
 }
 
-// end reports the end of a session until the report is acknowledged, as workers
-// do: it happens once, from the first call to the last answer.
+// end reports the end of a session until it is acknowledged, like workers do: it takes
+// effect once, between the first call and the last answer.
 func (h *historyRecorder) end(s limiter, client int, own *tenant, q operationInput) {
 	own.mu.Lock()
 	report := license.EndReport{OrgID: own.org, ProfileID: h.profile, SessionID: own.sessions[q.session], EndReason: q.reason}
@@ -230,7 +230,7 @@ func (h *historyRecorder) end(s limiter, client int, own *tenant, q operationInp
 	h.record(client, q, a, called, returned)
 }
 
-// frame records what an organization really has.
+// frame records the database state of an organization.
 func (h *historyRecorder) frame(era, of int, what action) {
 	h.t.Helper()
 	own := h.tenants[of]
@@ -274,7 +274,7 @@ func (h *historyRecorder) write(client int, q operationInput, a operationOutput,
 	h.history = append(h.history, porcupine.Operation{ClientId: client, Input: q, Output: a, Call: called, Return: returned})
 }
 
-// recorded is how a history of n operations was judged.
+// recorded returns the verdict on a history of n operations.
 func (h *historyRecorder) recorded(n, eraSize int, judgeFor time.Duration) (verdict porcupine.CheckResult, story string) {
 	h.t.Helper()
 	for era := 0; int(h.asked.Load()) < n && !h.t.Failed(); era++ {

@@ -8,23 +8,23 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// partition is what has a sequence of its own: one organization, from one moment of
-// quiet to the next.
+// partition identifies an independent sequence: one organization between two idle
+// moments.
 type partition struct{ era, org int }
 
-// action is what is done to an organization.
+// action is the kind of an operation.
 type action int
 
 const (
-	begins     action = iota // the quiet moment before: what is held
-	settles                  // the quiet moment after: the same question
-	authorizes               // a session asks for a slot
-	undoes                   // the slot of a caller who left is given back
-	ends                     // a session is over
+	begins     action = iota // the idle moment before: the held slots
+	settles                  // the idle moment after: likewise
+	authorizes               // a session requests a slot
+	undoes                   // the slot of a cancelled caller is released
+	ends                     // a session ends
 )
 
-// operationInput is one operation. leaves is set for a caller who does not know the
-// answer: it may have taken effect until the quiet moment.
+// operationInput is one operation. leaves is set for a cancelled caller: the operation
+// may take effect until the idle moment.
 type operationInput struct {
 	part    partition
 	what    action
@@ -46,20 +46,20 @@ type operationOutput struct {
 	live              map[int]int // for begins and settles: the slot of each session that has one
 }
 
-// What a session is, in one byte; from holds on it has the slot of that number.
+// The state of a session, in one byte; from holds on it has the slot with that number.
 const (
 	unknownSession byte = iota
-	cancelledCall       // the same, after its caller left
-	heldUnreported      // it holds a slot of which nobody was told
-	tombstoneIdle       // it ended, and never had a slot
+	cancelledCall       // the same, after its caller was cancelled
+	heldUnreported      // it holds a slot that no caller knows of
+	tombstoneIdle       // it ended without ever having a slot
 	tombstoneCrash
 	endedIdle
 	endedCrash
 	holds
 )
 
-// limiterState is the state of the sequential limiter: how many slots are held, and
-// what each session is.
+// limiterState is the state of the sequential limiter: the number of held slots, and
+// the state of each session.
 type limiterState struct {
 	live int
 	is   string
@@ -72,7 +72,7 @@ func (c limiterState) of(session int) byte {
 	return c.is[session]
 }
 
-// with returns the state in which the session is that.
+// with returns the state with a changed session.
 func (c limiterState) with(session int, is byte) limiterState {
 	var next strings.Builder
 	next.Grow(max(len(c.is), session+1))
@@ -98,17 +98,17 @@ func holdsSlot(is byte) bool   { return is == heldUnreported || is >= holds }
 func hasEnded(is byte) bool    { return is >= tombstoneIdle && is <= endedCrash }
 func holdsNoSlot(is byte) bool { return is <= cancelledCall }
 
-// limiterModel is a limiter that does one thing at a time: a counter, and a set of
-// the sessions that hold a slot.
+// limiterModel is a sequential limiter: a counter, and the set of sessions that hold a
+// slot.
 //
-// A grant says how many are held with it, one by one even within a batch. A
-// refusal is of a moment within its call at which every slot was held. Whoever
-// asks again gets the same slot, and the count of that moment. A session ends
-// once, and the first reason stands. An authorize whose caller left takes a slot
-// or does not; what it took is given back before the next quiet moment, unless
-// the session asked again or ended: untaken is the same as taken and given back
-// at the last moment. At a quiet moment the counter and the rows are exactly
-// the state.
+// A grant returns the number of held slots including its own, one by one even within a
+// batch. A refusal refers to a moment during its call at which every slot was held. A
+// repeated request gets the same slot and the count of its moment. A session ends
+// once; the first reason stands. An authorize of a cancelled caller takes a slot or
+// does not; the slot is released before the next idle moment, unless the session was
+// requested again or ended: not taking a slot is equivalent to taking and releasing it
+// at the last moment. At an idle moment the counter and the rows match the state
+// exactly.
 func limiterModel() porcupine.Model {
 	return porcupine.Model{
 		Partition: partitionHistory,
@@ -184,7 +184,7 @@ func crashBit(reason license.EndReason) int {
 	return 0
 }
 
-// isExactly reports whether the rows and the counter are those of the state.
+// isExactly reports whether rows and counter match the state.
 func (c limiterState) isExactly(a operationOutput) bool {
 	if c.live != a.current || c.live != len(a.live) {
 		return false

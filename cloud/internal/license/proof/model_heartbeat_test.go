@@ -7,9 +7,9 @@ import "slices"
 // hear moves the fence and the leases, findUnknown finds out what was never heard of,
 // and settle releases and takes in again.
 
-// applyHeartbeat: an older heartbeat of the same boot is ignored, and one of a boot that is
-// outdated is heard only when that proves to be alive (recordStaleBoot). The sessions
-// listed, which hold a slot of the machine, are held from now.
+// applyHeartbeat: an older heartbeat of the same boot is ignored. One of an outdated
+// boot counts only if that boot proves to be alive (recordStaleBoot). The leases of
+// the listed sessions that hold a slot of the machine are extended.
 func (m *model) applyHeartbeat(q heartbeat, a *answer) {
 	h, found := m.machines[q.machine]
 	switch {
@@ -24,8 +24,8 @@ func (m *model) applyHeartbeat(q heartbeat, a *answer) {
 	m.hold(q, a)
 }
 
-// recordStaleBoot: two workers that share a machine id are told from a restart: a boot
-// that was replaced, and reports again 10 s later, lives (DESIGN 6).
+// recordStaleBoot: a replaced boot that reports again 10 s later is alive. This
+// distinguishes two workers with one machine id from a restart (DESIGN 6).
 func (m *model) recordStaleBoot(q heartbeat, a *answer) {
 	key := lateKey{q.machine, q.boot}
 	l, found := m.late[key]
@@ -50,7 +50,8 @@ func (m *model) recordStaleBoot(q heartbeat, a *answer) {
 	m.hold(q, a)
 }
 
-// hold: what is listed and live has five minutes more. It is the reporting boot's.
+// hold: listed live sessions get a lease of five minutes and belong to the reporting
+// boot.
 func (m *model) hold(q heartbeat, a *answer) {
 	for _, name := range q.sessions {
 		if s, found := m.slots[name]; found && s.live() && s.machine == q.machine {
@@ -62,7 +63,7 @@ func (m *model) hold(q heartbeat, a *answer) {
 	a.allHeardOf = !slices.ContainsFunc(q.sessions, func(name session) bool { _, found := m.slots[name]; return !found })
 }
 
-// findUnknown: what was never heard of is unknown.
+// findUnknown: sessions without a row are unknown.
 func (m *model) findUnknown(q heartbeat, a *answer) {
 	for _, name := range q.sessions {
 		if _, found := m.slots[name]; !found && m.isLatestReport(q, a) {
@@ -71,10 +72,9 @@ func (m *model) findUnknown(q heartbeat, a *answer) {
 	}
 }
 
-// reconcile: the machine's live sessions that are not listed are released, and those
-// listed that had been given up are taken in again, even above the limit; but
-// what its worker reported as ended stays so. A later heartbeat that came in
-// between does it instead.
+// reconcile: live sessions of the machine that are not listed are released, and listed
+// ones that were released without an end report are adopted, even above the limit. If
+// a later heartbeat was applied in between, that one does it instead.
 func (m *model) reconcile(q heartbeat, a *answer) {
 	a.verdict = "applied"
 	var missing []session
@@ -114,7 +114,8 @@ func (s slot) adopted(b boot, now int) slot {
 	return s
 }
 
-// isLatestReport is the fence: whether the machine, or the late boot, said nothing since.
+// isLatestReport reports whether no later heartbeat of the machine, or of the late
+// boot, was applied.
 func (m *model) isLatestReport(q heartbeat, a *answer) bool {
 	if a.late {
 		l, found := m.late[lateKey{q.machine, q.boot}]
@@ -124,10 +125,10 @@ func (m *model) isLatestReport(q heartbeat, a *answer) bool {
 	return found && h.boot == q.boot && h.seq == q.seq
 }
 
-// hasOmitted: released is what the heartbeat is entitled to release. Of its own boot,
-// what had started when it was taken (the seq); of another boot, what runs, and
-// the reservations too once that boot was replaced; but nothing of another boot
-// while several workers are known to share the machine id.
+// omits reports whether the heartbeat may release the session. Of its own boot:
+// sessions that started before it (seq). Of another boot: running sessions, and
+// reservations if that boot was replaced; but none while several workers share the
+// machine id.
 func (m *model) omits(q heartbeat, a *answer, name session, s slot) bool {
 	switch {
 	case !s.live() || s.machine != q.machine || slices.Contains(q.sessions, name):
@@ -140,7 +141,7 @@ func (m *model) omits(q heartbeat, a *answer, name session, s slot) bool {
 	return s.state == "running" || !a.late && slices.Contains(m.machines[q.machine].past, s.boot)
 }
 
-// shared tells that a late boot of the machine is alive and still heard of.
+// shared reports whether a late boot of the machine is alive and still reports.
 func (m *model) shared(name machine) bool {
 	for key, l := range m.late {
 		if key.machine == name && l.alive && m.now-l.heard < heartbeatTTL {

@@ -12,7 +12,7 @@ const (
 	unreportedTTL  = 6 * 60 * 60
 	heartbeatTTL   = 5 * 60
 	reapGrace      = 90 // after the start of a replica
-	lateProof      = 10 // how much later a replaced boot must report again to be believed
+	lateProof      = 10 // delay after which a replaced boot that reports again is considered alive
 )
 
 // session, machine and profile are names of what has an id in the database.
@@ -29,8 +29,8 @@ type boot int
 func (b boot) v7() bool             { return b%3 != 0 }
 func (b boot) older(than boot) bool { return b.v7() && than.v7() && b < than }
 
-// model is what one organization's license accounting shall be at one moment. It
-// counts nothing: what is in use is the slots that are live (DESIGN 6).
+// model is the expected license accounting of one organization at one moment. It has
+// no counter: the usage is the number of live slots (DESIGN 6).
 type model struct {
 	now      int // seconds; only a script moves it
 	exists   bool
@@ -62,8 +62,8 @@ type slot struct {
 
 func (s slot) live() bool { return s.state != "released" }
 
-// machineState is what a machine said last. past are the boots that were replaced, the
-// latest first.
+// machineState is the last report of a machine. past are the replaced boots, latest
+// first.
 type machineState struct {
 	boot  boot
 	seq   int
@@ -76,7 +76,7 @@ type lateKey struct {
 	boot    boot
 }
 
-// lateBoot is a boot that reported after another one took its machine over.
+// lateBoot is a boot that reported after another boot replaced it.
 type lateBoot struct {
 	seq, since, heard int
 	alive             bool
@@ -97,10 +97,11 @@ func (m *model) used() (n int) {
 	return n
 }
 
-// full is the rule above all (specification 3.2, 8.2): no grant at the limit.
+// full implements the most important rule (specification 3.2, 8.2): no grant at the
+// limit.
 func (m *model) full() bool { return m.limit >= 0 && m.used() >= m.limit }
 
-// usage is what an answer says of the counter, which includes the call's own slot.
+// usage returns the counter of an answer, which includes the call's own slot.
 func (m *model) usage() string { return fmt.Sprintf("%d of %d", m.used(), m.limit) }
 
 func (m *model) profiles() (n int) {
@@ -112,10 +113,9 @@ func (m *model) profiles() (n int) {
 	return n
 }
 
-// A call whose organization is removed meanwhile comes to nothing: "gone".
+// A call whose organization is removed while it runs returns "gone".
 
-// authenticate: a key that was revoked opens nothing from the next call on
-// (specification 5.3).
+// authenticate: a revoked key is invalid from the next call on (specification 5.3).
 func (m *model) authenticate(key string, a *answer) {
 	switch {
 	case !m.exists:
@@ -125,8 +125,8 @@ func (m *model) authenticate(key string, a *answer) {
 	}
 }
 
-// reserve: a slot is reserved if there is room. Asking again for the same session
-// is about the same slot, which is held for the full time from then (DESIGN 6).
+// reserve: a slot is reserved below the limit. A repeated request refers to the same
+// slot, whose lease is renewed (DESIGN 6).
 func (m *model) reserve(q authorize, a *answer) {
 	s, found := m.slots[q.session]
 	switch {
@@ -154,9 +154,9 @@ func (m *model) reserve(q authorize, a *answer) {
 
 func (s slot) acceptsProfile(p profile) bool { return s.profile == "" || s.profile == p }
 
-// findCarriedEnd: an end that travels with an authorize is looked at only where its
-// session holds a slot of the machine that asks; applyCarriedEnd: that is ended before
-// the launch is decided, as by its own report.
+// findCarriedEnd: a carried end applies only if its session holds a slot of the
+// requesting machine. applyCarriedEnd: it is applied before the launch is decided,
+// like an end report.
 func (m *model) findCarriedEnd(q authorize, a *answer) {
 	s, found := m.slots[q.ended.session]
 	a.carried = found && s.live() && s.machine == q.machine
@@ -168,27 +168,27 @@ func (m *model) applyCarriedEnd(q authorize, a *answer) {
 	}
 }
 
-// undo: the reservation of a caller who left is taken back, unless its session
-// was asked for again (DESIGN 6: cancelled callers never leak a slot).
+// undo: the reservation of a cancelled caller is removed, unless its session was
+// requested again (DESIGN 6: cancelled callers never leak a slot).
 func (m *model) undo(q authorize, a *answer) {
 	if s, found := m.slots[q.session]; a.made && found && s.state == "reserved" && s.untouched {
 		delete(m.slots, q.session)
 	}
 }
 
-// reclaimForLaunch: an organization without a slot, or a profile for a spec, is searched
-// for lapsed slots before a launch is refused (DESIGN 6); by a replica in its grace for reservations only, since the
-// workers could not report. It tells whether there were any.
+// reclaimForLaunch: before a launch is refused, the organization's expired slots are
+// reclaimed (DESIGN 6); by a replica in its grace period only reservations, because
+// workers could not report. It reports whether there were any.
 func (m *model) reclaimForLaunch(launch step, grace bool) bool {
 	var dry answer
 	launch(m.clone(), &dry)
 	return slices.Contains([]string{"concurrency_limit", "profile_limit", "no slot"}, dry.verdict) && m.expire(!grace) > 0
 }
 
-// start: the session runs. It consumes its reservation, one that has expired too;
-// the same start again is the same session; what has ended stays so; without a
-// reservation a slot is taken like by authorize (specification 3.2; DESIGN 6). A
-// worker's clock moves it neither before the reservation nor into the future.
+// start: the session runs. It consumes its reservation, also an expired one; a
+// repeated start is the same session; an ended session stays ended; without a
+// reservation a slot is taken as by authorize (specification 3.2; DESIGN 6). The start
+// time is clamped to the time between the reservation and now.
 func (m *model) start(q start, a *answer) {
 	s, found := m.slots[q.session]
 	switch {
@@ -220,8 +220,8 @@ func (m *model) start(q start, a *answer) {
 	}
 }
 
-// register: the start of a new boot replaces the machine's, so that a late
-// heartbeat of the boot before releases nothing of the new one.
+// register: the start of a new boot replaces the machine's boot, so that a late
+// heartbeat of the old boot releases nothing of the new one.
 func (m *model) register(name machine, b boot) {
 	h, found := m.machines[name]
 	if !found || h.boot != b && !m.outdated(h, b) {
@@ -229,8 +229,8 @@ func (m *model) register(name machine, b boot) {
 	}
 }
 
-// outdated: a boot that was replaced, or is older than the machine's, is not
-// listened to while the machine's is heard of (DESIGN 6).
+// outdated: a boot that was replaced, or is older than the machine's boot, is ignored
+// while the machine's boot reports (DESIGN 6).
 func (m *model) outdated(h machineState, b boot) bool {
 	return m.now-h.heard < heartbeatTTL && (slices.Contains(h.past, b) || b.older(h.boot))
 }
@@ -243,8 +243,8 @@ func (h machineState) replacedBy(b boot, found bool) []boot {
 	return slices.Concat([]boot{h.boot}, past)
 }
 
-// end: the slot is free, once; the first report stands. A session never heard of
-// is remembered, so that its start can't come after (specification 3.2; DESIGN 6).
+// end: the slot is released once; the first report stands. An unknown session gets a
+// tombstone, so that its start can't follow (specification 3.2; DESIGN 6).
 func (m *model) end(q end, a *answer) {
 	s, found := m.slots[q.session]
 	switch {
@@ -268,8 +268,8 @@ func (s slot) released(why, status, reason string) slot {
 	return s
 }
 
-// expire is the one stale rule, of the flag, the reaper and the reclaim: a lease
-// that is over (specification 3.2). Nobody saw how the session ended.
+// expire is the rule of staleness for the flag, the reaper and the reclaim: the lease
+// has expired (specification 3.2). The end of the session was not reported.
 func (m *model) expire(sessions bool) (n int) {
 	for name, s := range m.slots {
 		if s.live() && s.lease <= m.now && (sessions || s.state == "reserved") {
@@ -280,8 +280,8 @@ func (m *model) expire(sessions bool) (n int) {
 	return n
 }
 
-// shift lets time pass. remove is the end of the organization: nothing of it is
-// left (DESIGN 5). A new limit ends nothing; it only refuses (DESIGN 6).
+// shift lets time pass. remove removes the organization with all of its data (DESIGN
+// 5). A new limit ends no session; it only refuses (DESIGN 6).
 func (m *model) shift(seconds int) { m.now += seconds }
 func (m *model) remove()           { *m = model{now: m.now, limit: m.limit, most: m.most} }
 func (m *model) setLimit(to int)   { m.limit = to }

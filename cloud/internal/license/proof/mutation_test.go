@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// mutation takes one rule away without a change of the program: by what happens
-// on the way to the database. nil changes nothing.
+// mutation disables one rule without a change of the program, by changing what the
+// database executes. nil changes nothing.
 type mutation struct {
 	name    string
 	rule    string // with its source
 	changes []change
-	forgets string // a statement that is followed by one that undoes what it did
-	by      string // the one
-	void    string // a statement that is answered, and rolled back
-	commits bool   // are answered, and rolled back
-	late    string // a statement that takes its time
+	forgets string // a statement that is followed by one that undoes it
+	by      string // the statement that undoes it
+	void    string // a statement that is answered but rolled back
+	commits bool   // commits are answered but rolled back
+	late    string // a statement that is delayed
 	plan    plan
 
-	matched []atomic.Int64 // how often each change was made; the last is for what is none
+	matched []atomic.Int64 // how often each change matched; the last counts forgets and void
 }
 
-// change replaces text in the statements that have a mark.
+// change replaces text in the statements that contain mark.
 type change struct{ mark, old, new string }
 
 func (m *mutation) ready() *mutation {
@@ -32,7 +32,7 @@ func (m *mutation) ready() *mutation {
 	return m
 }
 
-// unmatched are the changes that found nothing to change.
+// unmatched returns the changes that matched no statement.
 func (m *mutation) unmatched() (all []string) {
 	for i, c := range m.changes {
 		if m.matched[i].Load() == 0 {
@@ -59,7 +59,7 @@ func (m *mutation) change(text string) string {
 	return text
 }
 
-// around does a statement. inTx tells that it is part of a transaction.
+// around runs a statement. inTx reports whether it is part of a transaction.
 func (m *mutation) around(c pgConn, text string, inTx bool, do func() error) error {
 	if m == nil {
 		return do()

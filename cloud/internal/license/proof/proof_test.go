@@ -14,7 +14,7 @@ import (
 
 const (
 	operationsByDefault = 5000 // about 20 s on two busy cores
-	players             = 3    // play side by side, each on a database of its own
+	players             = 3    // run in parallel, each on its own database
 )
 
 func TestModel_MatchesAccounting(t *testing.T) {
@@ -45,7 +45,7 @@ func TestModel_MatchesAccounting(t *testing.T) {
 	}
 }
 
-// playRandomly plays random scripts until that many operations are played.
+// playRandomly runs random scripts until that many operations have run.
 func playRandomly(t *testing.T, counted *tally, target int) {
 	counted.found = map[string]int{}
 	p := &scriptRunner{testEnv: newTestEnv(t, dbtest.NewDSN(t), nil), tally: counted}
@@ -66,7 +66,7 @@ func playRandomly(t *testing.T, counted *tally, target int) {
 	}
 }
 
-// tally counts what was played, and what was found.
+// tally counts the operations and the violations.
 type tally struct {
 	scripts, operations, atOnce, abandoned    int
 	grants, refusals, heartbeats, crashes     int

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// maxScriptTime bounds how long a script may take: what the database's clock goes on by
-// itself must not add up to a step of a script's, which is 5 s.
+// maxScriptTime bounds the duration of a script: the progress of the database's own
+// clock must stay below the smallest time step of a script, 5 s.
 const maxScriptTime = 4 * time.Second
 
-// steps that time takes, about the leases.
+// timeSteps are the steps in which time passes, around the lease durations.
 var timeSteps = []int{30, 5, 10, 60, 115, 120, 240, 295, 300, 600, unreportedTTL - 300, unreportedTTL}
 
-// scriptRunner plays scripts on a stage and compares what comes out with the model.
+// scriptRunner runs scripts and compares the results with the model.
 type scriptRunner struct {
 	*testEnv
 	m       *model
@@ -39,7 +39,7 @@ type workerSession struct {
 	spec    bool
 }
 
-// play returns how it came out otherwise than the model; nil is as it should.
+// play runs a script and returns the first difference from the model, or nil.
 func (p *scriptRunner) play(what script) *violation {
 	p.reset()
 	p.m = &model{limit: what.limit, most: what.most}
@@ -62,7 +62,7 @@ func (p *scriptRunner) play(what script) *violation {
 	return p.finish(time.Since(began) <= maxScriptTime)
 }
 
-// finish waits for all leases to lapse, and removes the organization.
+// finish lets all leases expire and removes the organization.
 func (p *scriptRunner) finish(judged bool) *violation {
 	p.dropOtherOrg()
 	if p.m.exists {
@@ -82,7 +82,7 @@ func (p *scriptRunner) finish(judged bool) *violation {
 	return nil
 }
 
-// do plays one operation.
+// do runs one operation.
 func (p *scriptRunner) do(o operation) *violation {
 	p.tally.operations++
 	p.clock.Advance(time.Microsecond) // so that the search for lapsed slots is not put off
@@ -120,18 +120,18 @@ func (p *scriptRunner) do(o operation) *violation {
 	return p.together([]*call{{message: q, replica: p.replicas[o.replica]}}, o)
 }
 
-// setName is one message on its way.
+// call is a message in progress.
 type call struct {
 	message
 	replica *replica
 	grace   bool // of the replica
 	fate    crashKind
-	last    bool // it was made when all others were over
+	last    bool // sent after all others had ended
 	got     answer
 }
 
-// concurrentCalls makes the calls at once, and finds an order of their steps which
-// explains what they were told and what the tables are then.
+// together runs the calls concurrently, and searches for an order of their steps that
+// explains the answers and the tables.
 func (p *scriptRunner) together(all []*call, o operation) *violation {
 	if len(all) == 0 {
 		return nil
@@ -165,7 +165,7 @@ func (p *scriptRunner) together(all []*call, o operation) *violation {
 	return p.violation(all, found, seen)
 }
 
-// send makes the calls, one of which may crash, and reports whether it did.
+// send runs the calls, one of which may crash, and reports whether it did.
 func (p *scriptRunner) send(ctx context.Context, all []*call, o operation) (crashed bool) {
 	disarm := func() bool { return false }
 	contexts := make([]context.Context, len(all))
@@ -197,12 +197,12 @@ func (p *scriptRunner) send(ctx context.Context, all []*call, o operation) (cras
 	return true
 }
 
-// violation tells what is not as it should be.
+// violation describes a difference from the model.
 type violation struct {
 	kind  string // another's, over-grant, leaked slot, wrongful release, grant lost or other
 	story string
 	at    int
-	hung  bool // a call did not come back in time
+	hung  bool // a call did not return in time
 }
 
 func (p *scriptRunner) violation(all []*call, found tableRows, seen string) *violation {
@@ -237,7 +237,7 @@ func (p *scriptRunner) violation(all []*call, found tableRows, seen string) *vio
 	return &violation{kind: p.classify(all, expected, found), story: story.String(), hung: hung}
 }
 
-// classify names what the accounting must never do, if that is what it did.
+// classify names the violated rule.
 func (p *scriptRunner) classify(all []*call, expected *model, found tableRows) string {
 	if found.OtherOrg != p.otherOrgRows {
 		return "another's"

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kind of operation.
+// kind is the kind of an operation.
 type kind int
 
 const (
@@ -35,7 +35,7 @@ func (k kind) String() string {
 		"restart", "revoke", "remove", "neighbour", "stale neighbour", "burst"}[k]
 }
 
-// deviation is what is wrong with a message.
+// deviation is how a message differs from a correct one.
 type deviation int
 
 const (
@@ -47,20 +47,20 @@ const (
 	heldBack // it is sent later
 )
 
-// crashKind is what becomes of a caller.
+// crashKind is how a call is interrupted.
 type crashKind int
 
 const (
 	noCrash       crashKind = iota
-	callerLeft              // it goes away
+	callerLeft              // the caller is cancelled
 	connLost                // the connection to the database breaks, once
 	replicaKilled           // the replica is killed
 )
 
 func (f crashKind) String() string { return [...]string{"", "left", "cut", "died"}[f] }
 
-// operation is one step of a script. It is plain numbers, which are given a
-// meaning when it is played: so any script can be played, and a part of it too.
+// operation is one step of a script. It consists of plain numbers that get their
+// meaning when it runs, so that every script, and every part of one, is valid.
 type operation struct {
 	kind      kind
 	session   int
@@ -75,7 +75,7 @@ type operation struct {
 	burst     []operation
 }
 
-// GoString writes what is not zero, so that a script can be copied into a test.
+// GoString omits zero fields, so that a script can be copied into a test.
 func (o operation) GoString() string {
 	var fields []string
 	add := func(name string, value any, is bool) {
@@ -97,17 +97,17 @@ func (o operation) GoString() string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// sessionsAtOnce is how many sessions a script handles at a time.
+// sessionsAtOnce is the number of sessions of a script.
 const sessionsAtOnce = 7
 
-// script is what is played on a new organization.
+// script is a series of operations on a new organization.
 type script struct {
 	limit int
 	most  int // profiles by spec
 	ops   []operation
 }
 
-// GoString is that of its operations, one a line.
+// GoString writes one operation per line.
 func (s script) GoString() string {
 	text := fmt.Sprintf("script{limit: %d, most: %d, ops: []operation{\n", s.limit, s.most)
 	for _, o := range s.ops {
@@ -116,12 +116,12 @@ func (s script) GoString() string {
 	return text + "}}"
 }
 
-// drawFrom draws an element of a list, in which some may stand more than once.
+// drawFrom draws an element of a list, which may contain duplicates.
 func drawFrom[T any](t *rapid.T, label string, list ...T) T {
 	return list[rapid.IntRange(0, len(list)-1).Draw(t, label)]
 }
 
-// weights are kinds of operations as often as they are drawn.
+// weights are the relative frequencies of operations.
 type weights map[kind]int
 
 func (w weights) list() []kind {
@@ -188,7 +188,7 @@ func scripts() *rapid.Generator[script] {
 	}))
 }
 
-// scriptsOf are scripts of a few sessions, one call at a time and without a crash.
+// scriptsOf generates scripts with few sessions, sequential calls and without crashes.
 func scriptsOf(w weights, sessions int) *rapid.Generator[script] {
 	kinds := w.list()
 	return ofOperations(rapid.Custom(func(t *rapid.T) operation { return draw(t, kinds, sessions) }))

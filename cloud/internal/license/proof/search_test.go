@@ -2,16 +2,16 @@ package proof_test
 
 import "slices"
 
-// search looks for an order of the steps of calls that were under way at once
-// in which the model gives each its answer, and comes to be what the tables
-// are. So the accounting is linearizable in the steps of the model.
+// search looks for an order of the steps of concurrent calls in which the model gives
+// the same answers and ends in the same state as the tables. If one exists, the calls
+// are linearizable in the steps of the model.
 type search struct {
 	calls  []*call
 	want   string // the tables, as formatModel formats them
-	counts bool   // compare the counts that were told too
+	counts bool   // also compare the returned counts
 }
 
-// branch is how far the calls have come, in one order.
+// branch is the progress of all calls in one order.
 type branch struct {
 	m       *model
 	at      []int // steps taken
@@ -47,7 +47,7 @@ func (s *search) from(b branch) *model {
 	return nil
 }
 
-// with is the branch after a step of one call, which changed the model.
+// with returns the branch after a step of one call, which changed the model.
 func (b branch) with(i int, m *model, a answer, over bool) branch {
 	next := branch{m, append([]int(nil), b.at...), append([]answer(nil), b.answers...), append([]bool(nil), b.over...)}
 	next.at[i]++
@@ -58,10 +58,10 @@ func (b branch) with(i int, m *model, a answer, over bool) branch {
 	return next
 }
 
-// next are the ways in which a call may go on.
+// next returns the possible next steps of a call.
 func (s *search) next(i int, b branch) []branch {
 	c, steps := s.calls[i], s.calls[i].steps()
-	if b.at[i] == len(steps) { // what was reserved for a caller who left is given back
+	if b.at[i] == len(steps) { // the reservation of a cancelled caller is undone
 		after, a := b.m.clone(), b.answers[i]
 		after.undo(c.message.(authorize), &a)
 		return []branch{b.with(i, after, a, true)}
@@ -92,10 +92,11 @@ func launches(q message) bool {
 	return false
 }
 
-// cutShort tells that the call may have ended anywhere: it told only an error.
+// cutShort reports whether the call may have ended after any step: only its error is
+// known.
 func (c *call) cutShort() bool { return c.fate != noCrash && c.got.verdict == "error" }
 
-// take takes the step.
+// take applies the step.
 func (s *search) take(i int, b branch, m *model, step step) (all []branch) {
 	c, a := s.calls[i], b.answers[i]
 	a.accepted, a.unknown = slices.Clip(a.accepted), slices.Clip(a.unknown)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// formatModel of a model and of the database are the same when these agree.
+// formatModel formats a model. The database matches if its rows are formatted equally.
 func formatModel(m *model) string {
 	var all []string
 	if m.exists {
@@ -47,7 +47,7 @@ func formatLateBoot(key lateKey, l lateBoot, since, ago int) string {
 	return fmt.Sprintf("%s: late boot %d, seq %d, since %d s, heard %d s ago, alive %t", key.machine, key.boot, l.seq, since, ago, l.alive)
 }
 
-// tablesSQL is what the database says, in the lines of a model.
+// tablesSQL reads the tables in the form of a model.
 const tablesSQL = `
 SELECT json_build_object(
 	'orgs', (SELECT json_agg(o) FROM (SELECT in_use, COALESCE(max_slots, -1) AS max_slots,
@@ -72,7 +72,7 @@ SELECT json_build_object(
 		UNION ALL SELECT m::text FROM license_machines m WHERE organization_id = $2
 		UNION ALL SELECT l::text FROM license_superseded_boots l WHERE organization_id = $2) n))`
 
-// lookup reads the organization's tables, and its neighbour's.
+// readTables reads the rows of the organization and of the other organization.
 func (s *testEnv) readTables() tableRows {
 	s.t.Helper()
 	var text []byte
@@ -86,7 +86,7 @@ func (s *testEnv) readTables() tableRows {
 	return found
 }
 
-// tableRows is what the tables of one organization hold.
+// tableRows are the rows of one organization.
 type tableRows struct {
 	Orgs []struct {
 		InUse int `json:"in_use"`
@@ -125,10 +125,10 @@ type tableRows struct {
 	Keys []uuid.UUID
 	Feed int
 
-	OtherOrg string // whatever the other organization has
+	OtherOrg string // all rows of the other organization
 }
 
-// formatModel are those that a model of these rows has.
+// lines formats the rows like formatModel.
 func (r tableRows) lines(s *testEnv) string {
 	var all []string
 	for _, o := range r.Orgs {
@@ -167,7 +167,7 @@ func (r tableRows) lines(s *testEnv) string {
 
 func (s *testEnv) bootOf(id uuid.UUID) boot { return boot(slices.Index(s.boots, id)) }
 
-// live are the sessions that hold a slot.
+// live returns the sessions that hold a slot.
 func (r tableRows) live(s *testEnv) map[session]bool {
 	live := map[session]bool{}
 	for _, row := range r.Slots {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// message gives an operation its meaning: what workers would say now. It is nil
-// for one that says nothing.
+// message converts an operation into the message that a worker would send now; nil if
+// there is none.
 func (p *scriptRunner) message(o operation) message {
 	switch o.kind {
 	case aRepeat:
@@ -45,7 +45,7 @@ func (p *scriptRunner) message(o operation) message {
 	return q
 }
 
-// report is what a worker says of its sessions.
+// report returns a worker's message about its sessions.
 func (p *scriptRunner) report(o operation) message {
 	w := p.session(o)
 	if o.kind == aHeartbeat {
@@ -88,8 +88,8 @@ func (p *scriptRunner) endOf(o operation, of session, by profile) end {
 	return end{key: p.keyFor(o), session: of, profile: by, status: how[0], reason: how[1]}
 }
 
-// carried is the end that travels with an authorize: of the first session that is
-// listed, mostly one of its machine; nil for none.
+// carried returns the end that an authorize carries: that of the first listed session,
+// mostly one of its machine; nil for none.
 func (p *scriptRunner) carried(o operation, q authorize) *end {
 	for i, each := range p.current {
 		if each == nil || o.listed>>i&1 == 0 || each.name == q.session {
@@ -104,8 +104,8 @@ func (p *scriptRunner) carried(o operation, q authorize) *end {
 	return nil
 }
 
-// beat is a heartbeat of a machine: of the sessions that are its own and listed,
-// and for some of others, too.
+// beat returns a heartbeat of a machine with its listed sessions, sometimes with those
+// of others.
 func (p *scriptRunner) beat(o operation, w *workerSession) message {
 	run := p.bootOn(w.machine, 0)
 	if o.deviation == otherBoot || o.deviation == otherProfile {
@@ -126,7 +126,7 @@ func (p *scriptRunner) beat(o operation, w *workerSession) message {
 
 func machineOf(i int) machine { return machine(fmt.Sprintf("worker-%d", i%2)) }
 
-// bootOn is the machine's boot, or an earlier one.
+// bootOn returns the machine's boot, or an earlier one.
 func (p *scriptRunner) bootOn(name machine, back int) boot {
 	if len(p.boots[name]) == 0 {
 		p.boots[name] = append(p.boots[name], p.newBoot())
@@ -135,8 +135,8 @@ func (p *scriptRunner) bootOn(name machine, back int) boot {
 	return all[max(0, len(all)-1-back%3)]
 }
 
-// session is the one that the operation is about. When it is over there may be a
-// new one in its place.
+// session returns the session of the operation. An ended session may be replaced by a
+// new one.
 func (p *scriptRunner) session(o operation) *workerSession {
 	w := p.current[o.session]
 	if w != nil && o.fresh && o.kind == anAuthorize {
@@ -169,7 +169,7 @@ func (p *scriptRunner) keyFor(o operation) string {
 	return p.key(0)
 }
 
-// race makes all calls at once.
+// race runs all calls concurrently.
 func (p *scriptRunner) race(contexts []context.Context, all []*call) {
 	var group sync.WaitGroup
 	off := make(chan struct{})
@@ -183,7 +183,7 @@ func (p *scriptRunner) race(contexts []context.Context, all []*call) {
 	group.Wait()
 }
 
-// awaitIdle waits until the database has noticed that whoever crashed is gone.
+// awaitIdle waits until the database has noticed that crashed clients are gone.
 func (s *testEnv) awaitIdle() {
 	s.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -197,7 +197,7 @@ func (s *testEnv) awaitIdle() {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatal("the database is still at it")
+			s.t.Fatal("timeout waiting for idle connections")
 		}
 	}
 }
