@@ -14,11 +14,24 @@ run: ## Run everything here: PostgreSQL, the cloud, a worker, and a first browse
 needed := go postgres chromium display chromedriver node haproxy nginx caddy tinyproxy microsocks
 
 .PHONY: test
-test: ## Run every test, with real PostgreSQL, Chromium and clients
+test: ## Run all tests, with real PostgreSQL, Chromium and clients, at a few repetitions each
 	@scripts/need $(needed)
 	@scripts/npm-install
 	@scripts/browsers
-	@scripts/test -count=1 -timeout 25m ./...
+	@scripts/test -count=1 -timeout 25m
+
+.PHONY: test-fast
+test-fast: ## Run the tests that need neither a database nor a browser
+	@scripts/need go
+	@scripts/test --fast -count=1
+
+.PHONY: proof
+proof: export SVC_TEST_DEPTH := full
+proof: ## Run all tests with all repetitions and combinations (the license model, the client matrix, the kills)
+	@scripts/need $(needed)
+	@scripts/npm-install
+	@scripts/browsers
+	@scripts/test -count=1 -timeout 90m
 
 # FUZZ are patterns of package/Name, such as 'ticket|access'; all targets when empty.
 .PHONY: fuzz
@@ -41,7 +54,7 @@ soak-worker: export SOAK_AT_ONCE ?= 50
 soak-worker: export SOAK_SEQUENCE ?= 500
 soak-worker: ## Kill browsers, displays and workers in every phase; open many sessions (half an hour)
 	@scripts/need go postgres chromium display
-	go test -count=1 -v -timeout 3h -run '^TestSoak_' ./scripts/e2e
+	SVC_TEST_DEPTH=full go test -count=1 -v -timeout 3h -run '^TestSoak_' ./scripts/e2e
 
 # SOAK_MINUTES of a time that passes sixty times as fast as ours.
 .PHONY: soak-license
@@ -72,9 +85,9 @@ check: ## Prove the generated code fresh, lint the documents and the code
 	@scripts/npm-install
 	@scripts/check
 
-# CONTRACT_STAGES are the only ones to run, separated by commas; all when empty.
+# CONTRACT_STAGES are the only stages to run, separated by commas; all when empty.
 .PHONY: contract
-contract: CONTRACT_EXAMPLES ?= 300
+contract: CONTRACT_EXAMPLES ?= 40
 contract: ## Prove the documents: linters, examples, made-up requests, SDKs, every answer seen; tells of each stage
 	@scripts/need $(needed)
 	@scripts/npm-install
@@ -83,8 +96,8 @@ contract: ## Prove the documents: linters, examples, made-up requests, SDKs, eve
 
 .PHONY: contract-deep
 contract-deep: export CONTRACT_SEED ?= $(shell date +%Y%m%d)
-contract-deep: ## The same with a thousand made-up requests an operation, other ones each day
-	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=1000
+contract-deep: ## Run make contract with 300 random requests per operation, different ones each day
+	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=300
 
 .PHONY: generate
 generate: ## Make gen/, db/schema.sql and the tables of CONFIGURATION.md from their sources
