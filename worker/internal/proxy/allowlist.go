@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Allowlist lists what browsers may reach of this machine's own addresses. The
+// Allowlist is the list of this machine's own addresses that browsers may reach. The
 // zero value allows nothing.
 type Allowlist struct{ entries []allowEntry }
 
-// allowEntry is one entry: a network, or a name.
+// allowEntry is a network or a name.
 type allowEntry struct {
-	network netip.Prefix // not valid for a name
+	network netip.Prefix // invalid if the entry is a name
 	name    string
 	port    uint16 // 0 for all ports
 }
 
-// ParseAllowlist reads a comma-separated list of addresses, networks and names,
-// each for one port (127.0.0.1:3000, [::1]:3000, 127.0.0.0/8:3000, app.test:80)
-// or, without one, for all. A name allows the addresses that it leads to, only
-// where it is asked for by that name; localhost stands for 127.0.0.1 and ::1.
+// ParseAllowlist parses a comma-separated list of addresses, networks and names,
+// each with a port (127.0.0.1:3000, [::1]:3000, 127.0.0.0/8:3000, app.test:80) or,
+// without a port, for all ports. A name allows the addresses it resolves to, but
+// only for requests by that name. localhost stands for 127.0.0.1 and ::1.
 func ParseAllowlist(list string) (Allowlist, error) {
 	var a Allowlist
 	for entry := range strings.SplitSeq(list, ",") {
@@ -32,7 +32,7 @@ func ParseAllowlist(list string) (Allowlist, error) {
 		}
 		parsed, ok := parseAllowEntry(entry)
 		if !ok {
-			return Allowlist{}, fmt.Errorf("%q is neither an address nor a network nor a name, with or without a port", entry)
+			return Allowlist{}, fmt.Errorf("%q is not an address, network or name with an optional port", entry)
 		}
 		a.entries = append(a.entries, parsed...)
 	}
@@ -40,11 +40,11 @@ func ParseAllowlist(list string) (Allowlist, error) {
 }
 
 func parseAllowEntry(entry string) (parsed []allowEntry, ok bool) {
-	whole := entry
+	unbracketed := entry
 	if strings.HasPrefix(entry, "[") && strings.HasSuffix(entry, "]") {
-		whole = entry[1 : len(entry)-1]
+		unbracketed = entry[1 : len(entry)-1]
 	}
-	if parsed, ok = parseAllowHost(whole, 0); ok {
+	if parsed, ok = parseAllowHost(unbracketed, 0); ok {
 		return parsed, true
 	}
 	at := strings.LastIndexByte(entry, ':')
@@ -82,11 +82,11 @@ func parseAllowHost(host string, port uint16) (parsed []allowEntry, ok bool) {
 	return parsed, true
 }
 
-// matches reports whether a port of one of this machine's addresses may be
-// reached by somebody who asks for it as host, a normalizeHost.
+// allows reports whether a client that asks for host, a normalized host, may reach a
+// port of one of this machine's addresses.
 func (a Allowlist) allows(host string, at netip.Addr, port uint16) bool {
 	switch at = at.Unmap(); at {
-	case netip.IPv4Unspecified(): // where a connection to it leads
+	case netip.IPv4Unspecified(): // a connection to 0.0.0.0 reaches 127.0.0.1
 		at = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	case netip.IPv6Unspecified():
 		at = netip.IPv6Loopback()

@@ -11,18 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ports of workers are announced to the other workers of the machine by names
-// of Unix sockets in the abstract namespace. Like a port of the loopback, such a
-// name is seen by every user of the network namespace and of no other, and the
-// kernel takes it back when its process ends, however it ends. Whoever else binds
-// such a name denies browsers a port and can open none: names hold a random part.
+// Workers announce ports to other workers on the same machine with Unix sockets in the
+// abstract namespace. Every user of the network namespace sees these names, and the
+// kernel removes them when the process ends. A foreign process that binds such a name
+// can only deny browsers a port, never allow one. Names contain a random part.
 const (
-	launchPortPrefix = "@svc-worker/launch-port/" // slots browsers and Forwarders
-	apiPortPrefix    = "@svc-worker/api-port/"    // slots workers themselves
+	launchPortPrefix = "@svc-worker/launch-port/" // of browsers and Forwarders
+	apiPortPrefix    = "@svc-worker/api-port/"    // of the workers' APIs
 )
 
-// announce makes a port known until the returned function is called, which is
-// to be called once.
+// announce announces a port until withdraw is called. Call withdraw once.
 func announce(kind string, port uint16) (withdraw func(), err error) {
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -36,8 +34,8 @@ func announce(kind string, port uint16) (withdraw func(), err error) {
 	return func() { _ = unix.Close(socket) }, nil
 }
 
-// isAnnounced reports whether a worker of this machine has announced the port as
-// one of these kinds. Where that can't be told, each port counts as announced.
+// isAnnounced reports whether a worker of this machine has announced the port as one
+// of the kinds. It returns true if that cannot be determined.
 func isAnnounced(port uint16, kinds ...string) bool {
 	table, err := os.Open("/proc/net/unix")
 	if err != nil {

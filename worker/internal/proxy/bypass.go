@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// bypass says which destinations do not go through the upstream, in Chromium's
-// syntax: hosts (x.test, *.x.test, .x.test, 127.0.0.1, [::1]) with or without a
-// port, networks (10.0.0.0/8), each after a scheme or not, <local> for names
-// without a dot, and <-loopback>, without which this machine and link-local
-// addresses are in. The last rule that has something to say decides.
+// bypass lists the destinations that do not use the upstream, in Chromium's syntax:
+// hosts (x.test, *.x.test, .x.test, 127.0.0.1, [::1]) with an optional port,
+// networks (10.0.0.0/8), each with an optional scheme, <local> for names without a
+// dot, and <-loopback>. Without <-loopback>, loopback and link-local addresses
+// bypass the upstream. The last matching rule decides.
 type bypass []bypassRule
 
-// bypassRule is one entry; what is empty does not matter.
+// bypassRule is one entry. Empty fields match everything.
 type bypassRule struct {
 	loopback, local bool // <-loopback>, <local>
 	scheme          string
-	host            string // a pattern, where * is any text
+	host            string // a pattern; * matches any text
 	network         netip.Prefix
 	port            uint16
 }
 
-// parseBypass leaves out what it does not understand, as Chromium does.
+// parseBypass ignores invalid entries, as Chromium does.
 func parseBypass(list string) bypass {
 	var rules bypass
 	for entry := range strings.FieldsFuncSeq(strings.ToLower(list), func(r rune) bool { return r == ',' || r == ';' }) {
@@ -65,9 +65,9 @@ func parseBypassRule(entry string) (bypassRule, bool) {
 	return rule, rule.host != "" && !strings.ContainsAny(rule.host, "/<>")
 }
 
-// matches reports whether a destination leads straight out. plain tells http
-// from what goes through a tunnel, which can be https, wss or ws: a rule for one
-// of them is taken for all.
+// matches reports whether a destination is reached directly. plain is true for http
+// requests. A tunnel can carry https, wss or ws, so a rule for one of these schemes
+// applies to all of them.
 func (b bypass) matches(plain bool, host string, port uint16) bool {
 	host = normalizeHost(host)
 	address, err := netip.ParseAddr(host)
@@ -104,7 +104,7 @@ func (r bypassRule) matches(plain bool, host string, address netip.Addr, port ui
 	return matchesPattern(r.host, host)
 }
 
-// matchesPattern reports whether a host is what a pattern says.
+// matchesPattern reports whether a host matches a pattern.
 func matchesPattern(pattern, host string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

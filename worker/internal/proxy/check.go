@@ -9,18 +9,18 @@ import (
 
 const (
 	checkTimeout = 5 * time.Second
-	// checkTarget exists nowhere (RFC 6761, 6.4): whatever a proxy answers,
-	// it has read the credentials and visits nobody.
+	// checkTarget does not exist (RFC 6761, 6.4): the proxy checks the credentials but
+	// connects to no host.
 	checkTarget = "preflight.invalid:443"
 )
 
-// Check asks whether an upstream is there and takes the credentials; it takes
-// five seconds at most. Its errors are ErrDenied, ErrCredentials or
-// ErrUnreachable (silence and failures of TLS too), context.Canceled when ctx
-// was, or that its description is not usable; none carries the credentials. A
-// proxy that looks at credentials only after a destination was found passes.
-func Check(ctx context.Context, to Upstream, wall *EgressPolicy) error {
-	open := newConnSet(wall)
+// Check checks that an upstream is reachable and accepts the credentials, in at most
+// five seconds. Errors: ErrDenied, ErrCredentials, ErrUnreachable (including
+// timeouts and TLS failures), context.Canceled if ctx was canceled, or an invalid
+// upstream. Errors never contain the credentials. A proxy that checks credentials
+// only after it has found the destination passes.
+func Check(ctx context.Context, to Upstream, policy *EgressPolicy) error {
+	open := newConnSet(policy)
 	defer open.close()
 	up, err := newUpstream(to, open)
 	if err != nil {
@@ -42,11 +42,11 @@ func Check(ctx context.Context, to Upstream, wall *EgressPolicy) error {
 }
 
 func (u *upstream) check(ctx context.Context) error {
-	greet := func(c duplex) (duplex, error) { return u.requestTunnel(c, checkTarget, "") }
+	handshake := func(c duplex) (duplex, error) { return u.requestTunnel(c, checkTarget, "") }
 	if u.url.Scheme == "socks5" {
-		greet = func(c duplex) (duplex, error) { return c, u.authenticateSOCKS(c) }
+		handshake = func(c duplex) (duplex, error) { return c, u.authenticateSOCKS(c) }
 	}
-	c, err := u.open(ctx, greet)
+	c, err := u.open(ctx, handshake)
 	if err == nil {
 		return c.Close()
 	}

@@ -142,7 +142,7 @@ func TestChromium_ShowsDenialsAndFailures(t *testing.T) {
 		"0x7f000001" + debug, "debug.test" + debug, "127.0.0.1" + fmt.Sprint(":", b.DebugPort), hostOf(t, f.Address())} {
 		if failed := navigate(t, b, page, "http://"+host+"/json/version"); failed != "" {
 			t.Errorf("http://%s: %s", host, failed)
-		} else if text := evaluate(t, b, page, `document.body.innerText`); !strings.Contains(text, "is denied: the policy of this worker") {
+		} else if text := evaluate(t, b, page, `document.body.innerText`); !strings.Contains(text, "is denied by the egress policy of this worker") {
 			t.Errorf("http://%s shows %.100q", host, text)
 		}
 		socket := fmt.Sprintf(`new Promise(done => { const s = new WebSocket("ws://%s%s"); s.onopen = () => done("open"); s.onerror = () => done("failed") })`, host, victim.WebSocketPath)

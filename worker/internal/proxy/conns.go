@@ -9,21 +9,21 @@ import (
 	"syscall"
 )
 
-// peer says whom a connection is with.
+// peer is the kind of the remote end of a connection.
 type peer int
 
 const (
 	browser     peer = iota // a client of the Forwarder
 	proxy                   // an upstream; its bytes are counted
-	destination             // reached straight
+	destination             // reached directly
 )
 
-// connSet knows every connection of a Forwarder, so that Close can end them all
+// connSet tracks every connection of a Forwarder, so that close can end all of them
 // and wait for their owners.
 type connSet struct {
 	policy   *EgressPolicy
 	resolver *net.Resolver // nil: the system's
-	lookups  lookupCache   // what it was asked for proxies on this machine
+	lookups  lookupCache   // names resolved for proxies on this machine
 	in, out  atomic.Int64  // bytes from and to upstreams
 
 	clients, outbound semaphore
@@ -34,18 +34,18 @@ type connSet struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[*conn]struct{}
-	owners sync.WaitGroup // one per open, and per dial under way
+	owners sync.WaitGroup // one for each open connection and each dial in progress
 }
 
-func newConnSet(wall *EgressPolicy) *connSet {
-	s := &connSet{policy: wall, clients: make(semaphore, maxClients), outbound: make(semaphore, maxOutbound), open: make(map[*conn]struct{})}
+func newConnSet(policy *EgressPolicy) *connSet {
+	s := &connSet{policy: policy, clients: make(semaphore, maxClients), outbound: make(semaphore, maxOutbound), open: make(map[*conn]struct{})}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// dial connects to host:port, unless the wall denies what its name leads to:
-// that is an ErrDenied. It ends with close too, since a transport keeps dialing
-// for a request that was given up.
+// dial connects to host:port. It returns ErrDenied if the policy denies the resolved
+// address. close also ends the dial, because a transport continues dialing for a
+// canceled request.
 func (s *connSet) dial(ctx context.Context, address string, with peer) (*conn, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -80,24 +80,23 @@ func (s *connSet) dial(ctx context.Context, address string, with peer) (*conn, e
 	return s.add(raw, with, s.outbound)
 }
 
-// add registers a TCP connection, which has its place, until its owner closes
-// it; net.ErrClosed, and the connection closed, when all are to end.
-func (s *connSet) add(raw net.Conn, with peer, of semaphore) (*conn, error) {
+// add registers a TCP connection, which holds a slot, until its owner closes it.
+// After close it closes the connection and returns net.ErrClosed.
+func (s *connSet) add(raw net.Conn, with peer, slots semaphore) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		raw.Close()
-		of.release()
+		slots.release()
 		return nil, net.ErrClosed
 	}
-	c := &conn{Conn: raw, set: s, peer: with, slots: of}
+	c := &conn{Conn: raw, set: s, peer: with, slots: slots}
 	s.open[c] = struct{}{}
 	s.owners.Add(1)
 	return c, nil
 }
 
-// close breaks every connection under its owner and waits until all owners
-// have let go.
+// close closes every connection and waits until all owners have released theirs.
 func (s *connSet) close() {
 	s.stop()
 	s.mu.Lock()
@@ -109,12 +108,12 @@ func (s *connSet) close() {
 	s.owners.Wait()
 }
 
-// closeClients breaks the connections from peers that do not pass.
-func (s *connSet) closeClients(pass func(net.Conn) bool) {
+// closeClients closes the client connections for which keep returns false.
+func (s *connSet) closeClients(keep func(net.Conn) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
-		if c.peer == browser && !pass(c.Conn) {
+		if c.peer == browser && !keep(c.Conn) {
 			c.Conn.Close()
 		}
 	}
@@ -156,7 +155,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite tells the peer that nothing more will come.
+// CloseWrite shuts down the writing side.
 func (c *conn) CloseWrite() error {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		return tcp.CloseWrite()
@@ -171,29 +170,29 @@ func (c *conn) Close() error {
 	return err
 }
 
-// Bounds of one Forwarder: a browser opens hundreds of connections for each of
-// its contexts, of which its client may have any number.
+// Limits of one Forwarder. A browser opens hundreds of connections for each browser
+// context, and its client can create any number of contexts.
 const (
-	maxClients  = 1024                   // the kernel's queue holds back who comes after
-	maxIdle     = 128                    // slots each way out, to be used again
-	maxOutbound = maxClients + 2*maxIdle // for two ways; dials that were given up are among them
+	maxClients  = 1024                   // further clients wait in the kernel's accept queue
+	maxIdle     = 128                    // idle connections of each outbound
+	maxOutbound = maxClients + 2*maxIdle // for two outbounds; includes abandoned dials
 )
 
-// MaxDescriptors is how many a Forwarder takes at most: a tunnel's two sockets, and
-// a pipe for each of its directions.
+// MaxDescriptors is the highest number of file descriptors of a Forwarder: the two
+// sockets of a tunnel and a pipe for each of its directions.
 const MaxDescriptors = 6*maxClients + 2*maxIdle
 
-// semaphore bound how many connections there are at once.
+// semaphore limits concurrent connections.
 type semaphore chan struct{}
 
-// acquire waits for one.
-func (p semaphore) acquire(ctx context.Context) error {
+// acquire waits for a slot.
+func (s semaphore) acquire(ctx context.Context) error {
 	select {
-	case p <- struct{}{}:
+	case s <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (p semaphore) release() { <-p }
+func (s semaphore) release() { <-s }

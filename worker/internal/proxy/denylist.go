@@ -11,16 +11,15 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 )
 
-// DefaultDenylist is what no browser has business with: link-local networks, and
-// the hosts at which clouds tell a machine its secrets.
+// DefaultDenylist denies link-local networks and the metadata services of cloud
+// providers.
 const DefaultDenylist = "169.254.0.0/16,fe80::/10," +
 	"fd00:ec2::/32,fd20:ce::254,fd00:42::42," + // metadata over IPv6
 	"100.100.100.200,192.0.0.192,168.63.129.16," + // metadata elsewhere than 169.254.169.254
 	"metadata,metadata.google.internal,metadata.goog,metadata.tencentyun.com,instance-data,instance-data.ec2.internal"
 
-// Denylist says which hosts are denied: by what they are called, and, where this
-// machine connects to them itself, by the address that a name leads to. The zero
-// Denylist denies nothing.
+// Denylist is a list of denied hosts. They are denied by name and, if this machine
+// connects to them itself, by the resolved address. The zero value denies nothing.
 type Denylist struct {
 	networks []netip.Prefix
 	names    []string // without a dot at the end
@@ -28,9 +27,9 @@ type Denylist struct {
 
 var namePattern = lazy.Regexp(`^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$`)
 
-// ParseDenylist reads a comma-separated list of networks (10.0.0.0/8, fe80::/10),
-// addresses and names. A name stands for all names below it too. The empty list
-// denies nothing.
+// ParseDenylist parses a comma-separated list of networks (10.0.0.0/8, fe80::/10),
+// addresses and names. A name includes all its subdomains. The empty list denies
+// nothing.
 func ParseDenylist(list string) (Denylist, error) {
 	var p Denylist
 	for entry := range strings.SplitSeq(list, ",") {
@@ -44,13 +43,13 @@ func ParseDenylist(list string) (Denylist, error) {
 		} else if name := strings.TrimSuffix(entry, "."); namePattern().MatchString(name) && len(parseLooseIPv4(name)) == 0 {
 			p.names = append(p.names, name)
 		} else {
-			return Denylist{}, fmt.Errorf("%q is neither a network nor an address nor a name", entry)
+			return Denylist{}, fmt.Errorf("%q is not a network, address or name", entry)
 		}
 	}
 	return p, nil
 }
 
-// normalizePrefix makes a network of IPv4-mapped addresses one of IPv4.
+// normalizePrefix converts a network of IPv4-mapped addresses to IPv4.
 func normalizePrefix(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -58,9 +57,9 @@ func normalizePrefix(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// Denies reports whether a host is denied: a name or an address in any of the
-// spellings that programs accept, in brackets or not. What browsers never write
-// (other than ASCII, escapes) can't be judged and is denied, unless nothing is.
+// Denies reports whether a host is denied: a name, or an address in any notation
+// that programs accept, with or without brackets. Hosts that browsers never send
+// (non-ASCII, escapes) are denied, unless the list is empty.
 func (p Denylist) Denies(host string) bool {
 	if len(p.networks) == 0 && len(p.names) == 0 {
 		return false
@@ -81,7 +80,7 @@ func (p Denylist) deniesAddress(a netip.Addr) bool {
 	return slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// Where IPv6 holds an IPv4 address: the network, and the byte it begins at.
+// embeddings are the IPv6 networks that contain an IPv4 address, and its offset in bytes.
 var embeddings = []struct {
 	network netip.Prefix
 	at      int
@@ -91,7 +90,7 @@ var embeddings = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2},      // 6to4
 }
 
-// withEmbeddedIPv4 is an address, and the IPv4 address in it.
+// withEmbeddedIPv4 returns an address and the IPv4 addresses embedded in it.
 func withEmbeddedIPv4(a netip.Addr) []netip.Addr {
 	found := []netip.Addr{a}
 	if a.Is4() {
@@ -106,9 +105,9 @@ func withEmbeddedIPv4(a netip.Addr) []netip.Addr {
 	return found
 }
 
-// parseLooseIPv4 reads one to four numbers as programs do: the last one fills the rest
-// of the address, 0x is hexadecimal, and 0 is octal, or not. It returns no
-// address for anything else.
+// parseLooseIPv4 parses one to four numbers as programs do: the last number fills
+// the rest of the address, 0x is hexadecimal, and a leading 0 may or may not mean
+// octal. It returns no address for anything else.
 func parseLooseIPv4(host string) []netip.Addr {
 	var found []netip.Addr
 	for _, octal := range []bool{true, false} {

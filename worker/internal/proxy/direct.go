@@ -8,15 +8,13 @@ import (
 	"time"
 )
 
-// directTimeout bounds how long a destination may take to be found and to
-// accept a connection.
+// directTimeout bounds name resolution and the connection to a destination.
 const directTimeout = 30 * time.Second
 
-// direct is the way out that no proxy is on.
+// direct is the outbound without a proxy.
 type direct struct{ conns *connSet }
 
-// connect implements outlet. The names of this machine are never asked of
-// anybody.
+// connect implements outbound. Names of this machine are never sent to a resolver.
 func (s direct) connect(ctx context.Context, target, _ string) (duplex, error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
@@ -41,12 +39,12 @@ func (s direct) connect(ctx context.Context, target, _ string) (duplex, error) {
 func (s direct) dial(ctx context.Context, address string) (duplex, error) {
 	c, err := s.conns.dial(ctx, address, destination)
 	if err != nil {
-		return nil, err // never a *conn that is nil
+		return nil, err // avoids a non-nil interface with a nil *conn
 	}
 	return c, nil
 }
 
-// denies implements outlet: a destination is judged when it is dialed.
+// denies implements outbound. Destinations are checked when they are dialed.
 func (direct) denies(context.Context, string, uint16) bool { return false }
 
 // transport implements outlet.

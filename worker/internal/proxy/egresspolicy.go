@@ -12,125 +12,123 @@ import (
 	"time"
 )
 
-// Rules say what a EgressPolicy denies.
+// Rules configures an EgressPolicy.
 type Rules struct {
 	Denylist Denylist
-	// DeniedEndpoints are host:port each, denied by name and at every address that the name
-	// leads to. One on this machine is denied at all addresses of the machine.
+	// DeniedEndpoints (host:port) are denied by name and at every address that the name
+	// resolves to. One on this machine is denied at all addresses of the machine.
 	DeniedEndpoints []string
-	// AllowLocal opens this machine's own addresses, which are denied otherwise.
+	// AllowLocal allows this machine's own addresses, which are denied otherwise.
 	AllowLocal bool
-	// Allowlist is what of them may be reached nevertheless.
+	// Allowlist allows some of this machine's addresses.
 	Allowlist Allowlist
 }
 
-// EgressPolicy stands around all browsers of a worker. It denies what its Rules do and,
-// whatever they say, the ports on this machine's loopback that belong to launches,
-// of this worker or of another: pages have no business with the debug ports of
-// browsers, nor with Forwarders. It is safe for concurrent use.
+// EgressPolicy decides which destinations the browsers of a worker may reach. It
+// applies its Rules and always denies the loopback ports of launches, of this worker
+// and of others on the machine: pages must not reach debug ports or Forwarders. It
+// is safe for concurrent use.
 type EgressPolicy struct {
 	rules     Rules
 	endpoints []*endpoint
 	local     localAddresses
 
 	mu          sync.RWMutex
-	deniedPorts map[uint16]int // how often each is hidden
+	deniedPorts map[uint16]int // reference counts
 }
 
-// NewEgressPolicy returns a EgressPolicy. It fails when a place is none.
+// NewEgressPolicy returns an EgressPolicy. It fails if an endpoint is invalid.
 func NewEgressPolicy(rules Rules) (*EgressPolicy, error) {
-	w := &EgressPolicy{rules: rules, deniedPorts: make(map[uint16]int)}
+	p := &EgressPolicy{rules: rules, deniedPorts: make(map[uint16]int)}
 	for _, address := range rules.DeniedEndpoints {
 		host, port, err := splitTarget(address)
 		if err != nil {
-			return nil, fmt.Errorf("a place to deny: %w", err)
+			return nil, fmt.Errorf("denied endpoint: %w", err)
 		}
-		w.endpoints = append(w.endpoints, &endpoint{name: normalizeHost(host), port: port})
+		p.endpoints = append(p.endpoints, &endpoint{name: normalizeHost(host), port: port})
 	}
-	return w, nil
+	return p, nil
 }
 
-// DenyPort denies a port of this machine's loopback, here and to the browsers of the
-// machine's other workers, until the returned function is called, which is to be
-// called once.
-func (w *EgressPolicy) DenyPort(port int) (reveal func(), err error) {
+// DenyPort denies a port of this machine's loopback, to the browsers of all workers
+// of the machine, until allow is called. Call allow once.
+func (p *EgressPolicy) DenyPort(port int) (allow func(), err error) {
 	withdraw, err := announce(launchPortPrefix, uint16(port))
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.deniedPorts[uint16(port)]++
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deniedPorts[uint16(port)]++
 	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.deniedPorts[uint16(port)]--; w.deniedPorts[uint16(port)] == 0 {
-			delete(w.deniedPorts, uint16(port))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.deniedPorts[uint16(port)]--; p.deniedPorts[uint16(port)] == 0 {
+			delete(p.deniedPorts, uint16(port))
 		}
 		withdraw()
 	}, nil
 }
 
-// AnnounceAPIPort tells the other workers of this machine at which port this one
-// serves its API, until the returned function is called, which is to be called
-// once. Their browsers are denied it, unless their Rules open this machine.
+// AnnounceAPIPort announces the API port of this worker to the other workers of the
+// machine until withdraw is called. Call withdraw once. Their browsers are denied
+// the port, unless their Rules set AllowLocal.
 func (*EgressPolicy) AnnounceAPIPort(port int) (withdraw func(), err error) {
 	return announce(apiPortPrefix, uint16(port))
 }
 
-// denies judges a destination by what it is called. Where a name leads to is
-// seen when it is connected to, or is an upstream's to know.
-func (w *EgressPolicy) denies(host string, port uint16) bool {
-	if w.rules.Denylist.Denies(host) {
+// denies checks a destination by its host. Resolved addresses are checked when they
+// are dialed, or by the upstream.
+func (p *EgressPolicy) denies(host string, port uint16) bool {
+	if p.rules.Denylist.Denies(host) {
 		return true
 	}
 	host = normalizeHost(host)
-	if slices.ContainsFunc(w.endpoints, func(p *endpoint) bool { return p.port == port && p.name == host }) {
+	if slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.port == port && e.name == host }) {
 		return true
 	}
 	addresses := literalAddresses(host)
-	allowed := func(a netip.Addr) bool { return !w.deniesEndpoint(host, a, port) }
-	if isLocalhost(host) { // each of its addresses is judged again when it is connected to
+	allowed := func(a netip.Addr) bool { return !p.deniesEndpoint(host, a, port) }
+	if isLocalhost(host) { // each address is checked again when it is dialed
 		return !slices.ContainsFunc(addresses, allowed)
 	}
 	return slices.ContainsFunc(addresses, func(a netip.Addr) bool { return !allowed(a) })
 }
 
-// deniesAddress judges what is about to be connected to for somebody who asked
-// for host.
-func (w *EgressPolicy) deniesAddress(host string, to netip.AddrPort) bool {
-	return w.rules.Denylist.Denies(to.Addr().String()) || w.deniesEndpoint(normalizeHost(host), to.Addr(), to.Port())
+// deniesAddress checks an address that is about to be dialed for host.
+func (p *EgressPolicy) deniesAddress(host string, to netip.AddrPort) bool {
+	return p.rules.Denylist.Denies(to.Addr().String()) || p.deniesEndpoint(normalizeHost(host), to.Addr(), to.Port())
 }
 
-func (w *EgressPolicy) deniesEndpoint(host string, a netip.Addr, port uint16) bool {
+func (p *EgressPolicy) deniesEndpoint(host string, a netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(withEmbeddedIPv4(a.WithZone("")), func(a netip.Addr) bool {
 		switch {
-		case slices.ContainsFunc(w.endpoints, func(p *endpoint) bool { return p.port == port && p.matches(a, &w.local) }):
+		case slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.port == port && e.matches(a, &p.local) }):
 			return true
-		case !w.local.contains(a):
+		case !p.local.contains(a):
 			return false
-		case (a.IsLoopback() || a.IsUnspecified()) && w.deniesPort(port):
+		case (a.IsLoopback() || a.IsUnspecified()) && p.deniesPort(port):
 			return true
-		case w.rules.AllowLocal:
+		case p.rules.AllowLocal:
 			return isAnnounced(port, launchPortPrefix)
 		default:
-			return !w.rules.Allowlist.allows(host, a, port) || isAnnounced(port, launchPortPrefix, apiPortPrefix)
+			return !p.rules.Allowlist.allows(host, a, port) || isAnnounced(port, launchPortPrefix, apiPortPrefix)
 		}
 	})
 }
 
-func (w *EgressPolicy) deniesPort(port uint16) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.deniedPorts[port] > 0
+func (p *EgressPolicy) deniesPort(port uint16) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.deniedPorts[port] > 0
 }
 
 const (
-	endpointTTL   = time.Minute     // how long it is believed where a place is
-	lookupTimeout = 2 * time.Second // to find out; what was known before holds on
+	endpointTTL   = time.Minute     // how long resolved addresses are cached
+	lookupTimeout = 2 * time.Second // for resolving; on failure the cached addresses are kept
 )
 
-// endpoint is a host and a port that browsers are kept from.
+// endpoint is a denied host and port.
 type endpoint struct {
 	name     string
 	port     uint16
@@ -141,48 +139,48 @@ type endpoint struct {
 	addresses  []netip.Addr
 }
 
-func (p *endpoint) matches(a netip.Addr, own *localAddresses) bool {
-	known := p.resolve()
-	return slices.Contains(known, a) || slices.ContainsFunc(known, own.contains) && own.contains(a)
+func (e *endpoint) matches(a netip.Addr, local *localAddresses) bool {
+	known := e.resolve()
+	return slices.Contains(known, a) || slices.ContainsFunc(known, local.contains) && local.contains(a)
 }
 
-func (p *endpoint) resolve() []netip.Addr {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.resolvedAt.IsZero() && time.Since(p.resolvedAt) < endpointTTL {
-		return p.addresses
+func (e *endpoint) resolve() []netip.Addr {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.resolvedAt.IsZero() && time.Since(e.resolvedAt) < endpointTTL {
+		return e.addresses
 	}
-	found := literalAddresses(p.name)
+	found := literalAddresses(e.name)
 	if len(found) == 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 		defer cancel()
-		found = lookupHost(ctx, p.resolver, p.name)
+		found = lookupHost(ctx, e.resolver, e.name)
 	}
-	if p.resolvedAt = time.Now(); len(found) > 0 {
-		p.addresses = nil
+	if e.resolvedAt = time.Now(); len(found) > 0 {
+		e.addresses = nil
 		for _, a := range found {
-			p.addresses = append(p.addresses, a.Unmap().WithZone(""))
+			e.addresses = append(e.addresses, a.Unmap().WithZone(""))
 		}
 	}
-	return p.addresses
+	return e.addresses
 }
 
-// lookupHost finds the addresses of a name; a nil resolver is the system's.
-func lookupHost(ctx context.Context, by *net.Resolver, name string) []netip.Addr {
-	if by == nil {
-		by = net.DefaultResolver
+// lookupHost resolves a name; a nil resolver means the system resolver.
+func lookupHost(ctx context.Context, resolver *net.Resolver, name string) []netip.Addr {
+	if resolver == nil {
+		resolver = net.DefaultResolver
 	}
-	found, _ := by.LookupNetIP(ctx, "ip", name)
+	found, _ := resolver.LookupNetIP(ctx, "ip", name)
 	return found
 }
 
-// normalizeHost is a host in lower case, without brackets and the dot at its end.
+// normalizeHost returns a host in lower case, without brackets and trailing dots.
 func normalizeHost(host string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(host), "["), "]"), ".")
 }
 
-// literalAddresses are those that a host (a normalizeHost) is by itself: an address in
-// any spelling, or localhost. Of other names there are none.
+// literalAddresses returns the addresses that a normalized host denotes without
+// resolution: an address in any notation, or localhost. Other names have none.
 func literalAddresses(host string) []netip.Addr {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a.WithZone("")}
@@ -193,13 +191,13 @@ func literalAddresses(host string) []netip.Addr {
 	return parseLooseIPv4(host)
 }
 
-// isLocalhost reports whether a normalizeHost means this machine wherever it is
-// said (RFC 6761, 6.3).
+// isLocalhost reports whether a normalized host always denotes this machine (RFC
+// 6761, 6.3).
 func isLocalhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// splitTarget takes host:port apart.
+// splitTarget splits host:port.
 func splitTarget(address string) (host string, port uint16, err error) {
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {

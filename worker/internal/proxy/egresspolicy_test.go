@@ -44,7 +44,7 @@ func assertDenied(t *testing.T, f *proxy.Forwarder, target string) {
 		if answer.StatusCode != http.StatusForbidden || f.Denied() != before+1 {
 			t.Errorf("%s %s: %s, %d counted", method, line, answer.Status, f.Denied()-before)
 		}
-		if want := target + " is denied: the policy of this worker (DENIED_HOSTS, ALLOWED_HOSTS) keeps browsers from it.\n"; string(text) != want {
+		if want := target + " is denied by the egress policy of this worker (DENIED_HOSTS, ALLOWED_HOSTS).\n"; string(text) != want {
 			t.Errorf("%s %s: %q, want %q", method, line, text, want)
 		}
 	}

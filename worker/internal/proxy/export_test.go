@@ -9,12 +9,12 @@ import (
 func StartWithLimits(wall *EgressPolicy, clients, outward int, log *slog.Logger) (*Forwarder, error) {
 	open := newConnSet(wall)
 	open.clients, open.outbound = make(semaphore, clients), make(semaphore, outward)
-	return startWithUpstream(open, log)
+	return startWithConns(open, log)
 }
 
 // StartWithResolver is Start with a resolver of its own.
 func StartWithResolver(wall *EgressPolicy, resolver *net.Resolver, log *slog.Logger) (*Forwarder, error) {
 	open := newConnSet(wall)
 	open.resolver = resolver
-	return startWithUpstream(open, log)
+	return startWithConns(open, log)
 }

@@ -1,10 +1,10 @@
-// Package proxy is the browsers' only way out. Each is given the address of a
-// Forwarder of its own, a plain HTTP proxy on loopback, which leads straight out
-// or to an upstream proxy, and passes on nothing that a EgressPolicy denies.
+// Package proxy is the egress of browsers. Each browser gets its own Forwarder, a
+// plain HTTP proxy on loopback, which connects directly or through an upstream proxy
+// and applies an EgressPolicy.
 //
-// The credentials of an upstream are the Forwarder's: Chromium takes none on its
-// command line, and none belong there. What an upstream does not carry fails;
-// it is never tried without.
+// The Forwarder holds the upstream's credentials: Chromium accepts none on its
+// command line, and other processes could read them there. A request that the
+// upstream cannot serve fails; it is never sent directly instead.
 package proxy
 
 import (
@@ -21,47 +21,47 @@ import (
 
 const (
 	dialTimeout    = 15 * time.Second // to the upstream proxy, its TLS handshake included
-	connectTimeout = 45 * time.Second // slots a tunnel, with the proxy's own way to the destination
-	headerTimeout  = time.Minute      // for a request's header; browsers connect ahead of need
-	keepAlive      = 5 * time.Minute  // slots a connection without a request
+	connectTimeout = 45 * time.Second // of a tunnel, including the proxy's own connection
+	headerTimeout  = time.Minute      // for a request's header; browsers preconnect
+	keepAlive      = 5 * time.Minute  // of an idle connection
 )
 
-// Forwarder is an HTTP proxy on loopback, without credentials, for the life of
-// one launch. It is safe for concurrent use.
+// Forwarder is an HTTP proxy on loopback, without credentials, for one launch. It is
+// safe for concurrent use.
 type Forwarder struct {
 	log            *slog.Logger
 	policy         *EgressPolicy
-	releasePort    func() // its own port, once that is given up
+	releasePort    func() // allows its port again
 	server         *http.Server
 	listener       *listener
-	movedListener  atomic.Pointer[listener] // slots MoveTo; nil before
+	movedListener  atomic.Pointer[listener] // set by MoveTo
 	conns          *connSet
 	direct         *route
 	routing        atomic.Pointer[routing]
 	serving        sync.WaitGroup
-	upstreamWarned sync.Once // slots an upstream that failed
+	upstreamWarned sync.Once // of a failed upstream
 	denied         denials
 	buffers        buffers
 }
 
-// Start begins to forward, straight out until SetUpstream says otherwise. It fails when
-// no port is free. Close must follow.
-func Start(wall *EgressPolicy, log *slog.Logger) (*Forwarder, error) {
-	return startWithUpstream(newConnSet(wall), log)
+// Start starts a Forwarder with direct egress. It fails if no port is free. The
+// caller must call Close.
+func Start(policy *EgressPolicy, log *slog.Logger) (*Forwarder, error) {
+	return startWithConns(newConnSet(policy), log)
 }
 
-func startWithUpstream(open *connSet, log *slog.Logger) (*Forwarder, error) {
+func startWithConns(open *connSet, log *slog.Logger) (*Forwarder, error) {
 	l, err := listen(open, log)
 	if err != nil {
 		return nil, fmt.Errorf("forward proxy: %w", err)
 	}
 	f := &Forwarder{log: log, policy: open.policy, listener: l, conns: open}
-	reveal, err := f.policy.DenyPort(l.port())
+	release, err := f.policy.DenyPort(l.port())
 	if err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("forward proxy: %w", err)
 	}
-	f.releasePort = sync.OnceFunc(reveal)
+	f.releasePort = sync.OnceFunc(release)
 	f.direct = f.newRoute(direct{open})
 	f.routing.Store(&routing{})
 	f.server = &http.Server{
@@ -84,42 +84,39 @@ func (f *Forwarder) serve(l *listener) {
 	})
 }
 
-// MoveTo has the Forwarder listen there from now on, and no longer at its Address:
-// that is where the listener is in a network that only its launch is in. Whoever
-// is there may use it, so that a Restrict changes nothing. Close closes it.
+// MoveTo serves this listener from now on instead of the Forwarder's address: the
+// listener is in a network namespace that only its launch can use. Restrict has no
+// effect afterwards. Close closes the listener.
 func (f *Forwarder) MoveTo(to net.Listener) {
 	l := newListener(to, f.conns, f.log)
 	f.movedListener.Store(l)
 	_ = f.listener.Close()
-	f.releasePort() // whoever listens at its Address now is somebody else
+	f.releasePort() // another process may listen there now
 	f.serve(l)
 }
 
-// Address is what the browser is given: http://127.0.0.1:port.
+// Address returns the address for the browser: http://127.0.0.1:port.
 func (f *Forwarder) Address() string { return "http://" + f.listener.Addr().String() }
 
-// Counts returns how many bytes came from upstream proxies and went to them so
-// far: all that their connections carried, handshakes included. What they sent
-// to a connection that nobody read any more is not in, nor is what went straight
-// out.
+// Counts returns the bytes received from and sent to upstream proxies so far,
+// including handshakes. Unread bytes and direct traffic are not counted.
 func (f *Forwarder) Counts() (in, out int64) {
 	return f.conns.in.Load(), f.conns.out.Load()
 }
 
-// Restrict lets only processes of this user connect from now on, and ends the
-// connections that others have. Without it any local process may use the
-// Forwarder. A peer whose user can't be told is refused. It tells launches apart
-// only where each has a user of its own: all browsers of a worker that is not
-// root share the worker's, and each could use the others' Forwarders if it knew
-// their ports.
+// Restrict accepts only processes of this user from now on and closes the
+// connections of others. Without it, any local process can use the Forwarder. A peer
+// whose user is unknown is refused. Launches are separated from each other only if
+// each has its own user: the browsers of a worker without root share the worker's
+// user, and could use each other's Forwarders.
 func (f *Forwarder) Restrict(uid int) {
 	if f.movedListener.Load() == nil {
 		f.listener.restrict(uid)
 	}
 }
 
-// Close ends the listener and every connection, tunnels included, and waits
-// until all of them are done. Closing again is no error.
+// Close closes the listener and every connection, including tunnels, and waits until
+// all are done. It can be called again.
 func (f *Forwarder) Close() {
 	_ = f.listener.Close()
 	if l := f.movedListener.Load(); l != nil {
@@ -130,12 +127,12 @@ func (f *Forwarder) Close() {
 	f.releasePort()
 }
 
-// ServeHTTP takes the two forms of request that a proxy gets: CONNECT, and any
-// other method with an absolute http URL.
+// ServeHTTP serves both kinds of proxy requests: CONNECT, and any other method with
+// an absolute http URL.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	tunnel := r.Method == http.MethodConnect
 	if !tunnel && (r.URL.Scheme != "http" || r.URL.Host == "") {
-		http.Error(w, "This is a proxy; it has no pages.", http.StatusBadRequest)
+		http.Error(w, "This is a proxy. Send a CONNECT request or an absolute http URL.", http.StatusBadRequest)
 		return
 	}
 	target := r.Host
@@ -144,16 +141,16 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	host, port, err := splitTarget(target)
 	if err != nil {
-		http.Error(w, "The destination is not of the form host:port.", http.StatusBadRequest)
+		http.Error(w, "The destination must have the form host:port.", http.StatusBadRequest)
 		return
 	}
-	by := f.routeTo(!tunnel, host, port)
+	via := f.routeTo(!tunnel, host, port)
 	switch {
-	case f.policy.denies(host, port), by.denies(r.Context(), host, port):
+	case f.policy.denies(host, port), via.denies(r.Context(), host, port):
 		f.deny(w, r.Host)
 	case tunnel:
-		f.tunnel(w, r, by)
+		f.tunnel(w, r, via)
 	default:
-		f.forwardPlain(w, r, by)
+		f.forwardPlain(w, r, via)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 const anyUser = -1
 
-// listener accepts local peers only and, once restricted, those of one user; and
-// as many at once as there are places.
+// listener accepts only local peers, after restrict only those of one user, and
+// limits their number.
 type listener struct {
 	net.Listener
 	ctx   context.Context // ends with Close
@@ -55,7 +55,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Checked when registered: a restriction set meanwhile finds it.
+		// Checked after the registration, so that a concurrent restrict finds it.
 		if l.allowsPeer(raw) {
 			return c, nil
 		}
@@ -84,7 +84,7 @@ func (l *listener) allowsPeer(c net.Conn) bool {
 	}
 	uid, err := peeruser.Of(c)
 	if err != nil || uid != allowed {
-		l.log.Warn("forward proxy refused a local peer of another user", "uid", uid, "error", err)
+		l.log.Warn("refused local peer of another user", "uid", uid, "error", err)
 		return false
 	}
 	return true

@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// localAddressesTTL is how long it is believed which addresses this machine has.
+// localAddressesTTL is how long the list of local addresses is cached.
 const localAddressesTTL = time.Second
 
-// localAddresses knows the addresses of this machine. The zero value is ready.
+// localAddresses caches the addresses of this machine. The zero value is ready to
+// use.
 type localAddresses struct {
 	mu     sync.Mutex
 	readAt time.Time
 	found  []netip.Addr
 }
 
-// contains reports whether an address is this machine's.
+// contains reports whether an address belongs to this machine.
 func (m *localAddresses) contains(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return a.IsLoopback() || a.IsUnspecified() || slices.Contains(m.list(), a)

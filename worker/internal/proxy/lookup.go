@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	lookupTTL  = 10 * time.Second // how long an answer is believed
+	lookupTTL  = 10 * time.Second // how long an answer is cached
 	maxLookups = 1000
 )
 
-// denies implements outlet. What a proxy on this machine connects to, it connects
-// to from this machine: names are looked up here first, and those that lead to
-// what is denied are denied. What this machine can't look up is left to the proxy.
+// denies implements outbound. A proxy on this machine connects from this machine, so
+// names are resolved here first and denied if they resolve to a denied address.
+// Names that this machine cannot resolve are left to the proxy.
 func (u *upstream) denies(ctx context.Context, host string, port uint16) bool {
-	wall := u.conns.policy
-	if !slices.ContainsFunc(u.endpoint.resolve(), wall.local.contains) {
+	policy := u.conns.policy
+	if !slices.ContainsFunc(u.endpoint.resolve(), policy.local.contains) {
 		return false
 	}
-	denied := func(a netip.Addr) bool { return wall.deniesAddress(host, netip.AddrPortFrom(a, port)) }
+	denied := func(a netip.Addr) bool { return policy.deniesAddress(host, netip.AddrPortFrom(a, port)) }
 	name := normalizeHost(host)
 	if own := literalAddresses(name); len(own) > 0 {
 		return slices.ContainsFunc(own, denied)
@@ -33,7 +33,7 @@ func (u *upstream) denies(ctx context.Context, host string, port uint16) bool {
 	}), denied)
 }
 
-// lookupCache are where names led to a moment ago. The zero value is ready.
+// lookupCache caches resolved names. The zero value is ready to use.
 type lookupCache struct {
 	mu      sync.Mutex
 	entries map[string]cachedLookup

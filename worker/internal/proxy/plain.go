@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// forwardingHeaders are left as the browser sent them: it is the client here,
-// and ReverseProxy takes them for those of a proxy in front.
+// forwardingHeaders are passed on as the browser sent them. ReverseProxy would
+// otherwise treat them as headers of a proxy in front of it.
 var forwardingHeaders = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
-// newReverseProxy handles requests for http URLs. ReverseProxy takes the hop-by-hop
-// headers off in both directions.
+// newReverseProxy handles requests for http URLs. ReverseProxy removes hop-by-hop
+// headers in both directions.
 func (f *Forwarder) newReverseProxy(out outbound) *httputil.ReverseProxy {
 	transport := out.transport()
 	return &httputil.ReverseProxy{
@@ -41,14 +41,14 @@ func (f *Forwarder) newReverseProxy(out outbound) *httputil.ReverseProxy {
 			f.failPlain(w, r, out, err)
 		},
 		Transport:     transport,
-		FlushInterval: -1, // events and long polls pass as they come
+		FlushInterval: -1, // do not delay events and long polls
 		BufferPool:    &f.buffers,
 		ErrorLog:      slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
 	}
 }
 
-// preserveTarget asks for exactly what the browser did: package url would escape
-// some of it that browsers leave as it is.
+// preserveTarget sends the browser's exact request target: net/url would escape
+// characters that browsers do not escape.
 func preserveTarget(r *httputil.ProxyRequest, ofProxy bool) {
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	_, target, _ := strings.Cut(r.In.RequestURI, "://")
@@ -58,24 +58,24 @@ func preserveTarget(r *httputil.ProxyRequest, ofProxy bool) {
 	}
 	path, _, _ := strings.Cut(target[at:], "?")
 	if ofProxy {
-		r.Out.URL.Opaque = (&url.URL{Host: r.In.URL.Host}).String() + path // //host, escaped where it must be
-	} else if !strings.HasPrefix(path, "//") { // which Opaque would take for a host
+		r.Out.URL.Opaque = (&url.URL{Host: r.In.URL.Host}).String() + path // //host, escaped as necessary
+	} else if !strings.HasPrefix(path, "//") { // Opaque would treat it as a host
 		r.Out.URL.Opaque = path
 	}
 }
 
-// roundTrip carries one request and its answer, which may begin before the
-// request has ended: without full duplex the server then takes the rest of the
-// body away from the transport, which breaks the answer off.
-func (f *Forwarder) forwardPlain(w http.ResponseWriter, r *http.Request, by *route) {
+// forwardPlain forwards one request and its answer. The answer may begin before the
+// request has ended: without full duplex the server would drain the request body,
+// and the transport would abort the answer.
+func (f *Forwarder) forwardPlain(w http.ResponseWriter, r *http.Request, via *route) {
 	if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 		f.fail(w, r.Host, err)
 		return
 	}
-	by.reverseProxy.ServeHTTP(w, r)
+	via.reverseProxy.ServeHTTP(w, r)
 }
 
-// buffers are those that answers are copied with.
+// buffers is the buffer pool for copying answers.
 type buffers struct{ pool sync.Pool }
 
 // Get implements httputil.BufferPool.
@@ -91,7 +91,7 @@ func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 
 func newTransport() *http.Transport {
 	return &http.Transport{
-		DisableCompression:     true, // the browser's own Accept-Encoding counts
+		DisableCompression:     true, // keep the browser's Accept-Encoding
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    32,
 		IdleConnTimeout:        90 * time.Second,

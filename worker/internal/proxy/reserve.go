@@ -6,11 +6,10 @@ import (
 	"syscall"
 )
 
-// ReservePort hides a free port of this machine's loopback before anybody listens
-// there, until the returned function is called, which is to be called once. Until
-// then the kernel gives the port to nobody who asks for any; a program that is
-// told of it can take it.
-func (w *EgressPolicy) ReservePort() (port int, release func(), err error) {
+// ReservePort denies a free port of this machine's loopback before a program listens
+// there, until release is called. Call release once. Until then the kernel assigns
+// the port to no other program, but a program that knows the port can bind it.
+func (p *EgressPolicy) ReservePort() (port int, release func(), err error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, nil, fmt.Errorf("reserve a port: %w", os.NewSyscallError("socket", err))
@@ -19,19 +18,19 @@ func (w *EgressPolicy) ReservePort() (port int, release func(), err error) {
 		_ = syscall.Close(socket)
 		return 0, nil, fmt.Errorf("reserve a port: %w", err)
 	}
-	reveal, err := w.DenyPort(port)
+	allow, err := p.DenyPort(port)
 	if err != nil {
 		_ = syscall.Close(socket)
 		return 0, nil, fmt.Errorf("reserve a port: %w", err)
 	}
 	return port, func() {
-		reveal()
+		allow()
 		_ = syscall.Close(socket)
 	}, nil
 }
 
-// bindFreePort binds a socket as servers do who may take a port from one another, as
-// long as only one of them listens.
+// bindFreePort binds a socket with SO_REUSEADDR, so that another program can bind
+// the port while the socket does not listen.
 func bindFreePort(socket int) (port int, err error) {
 	if err := syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
 		return 0, os.NewSyscallError("setsockopt", err)

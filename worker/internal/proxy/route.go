@@ -6,19 +6,19 @@ import (
 	"net/http/httputil"
 )
 
-// outbound is a way out: straight, or through an upstream.
+// outbound connects to destinations, directly or through an upstream.
 type outbound interface {
-	// connect opens a tunnel to target (host:port). ctx bounds the opening, not
-	// the tunnel.
+	// connect opens a tunnel to target (host:port). ctx bounds the opening, not the
+	// tunnel.
 	connect(ctx context.Context, target, userAgent string) (duplex, error)
-	// denies reports whether a destination that the EgressPolicy does not deny by its name
-	// is denied on this way.
+	// denies reports whether this outbound denies a destination that the policy does
+	// not deny by name.
 	denies(ctx context.Context, host string, port uint16) bool
 	transport() *http.Transport // for http URLs
 	authorization() string      // value of Proxy-Authorization for them; empty for none
 }
 
-// route is an outlet with what carries http URLs through it.
+// route is an outbound with the reverse proxy for http URLs.
 type route struct {
 	outbound
 	reverseProxy *httputil.ReverseProxy
@@ -26,23 +26,21 @@ type route struct {
 
 func (f *Forwarder) newRoute(out outbound) *route { return &route{out, f.newReverseProxy(out)} }
 
-// closeIdle lets go of what nobody uses any more; what is in use goes on.
+// closeIdle closes idle connections. Requests in progress continue.
 func (r *route) closeIdle() {
 	r.reverseProxy.Transport.(*http.Transport).CloseIdleConnections()
 }
 
-// routing is where a Forwarder leads at a time.
+// routing is the current configuration of a Forwarder.
 type routing struct {
-	upstream *route // nil: everything leads straight out
+	upstream *route // nil: everything is direct
 	bypass   bypass
 }
 
-// SetUpstream leads through an upstream from now on, or straight out when it is nil. A
-// tunnel that is open stays where it is, and so does a request under way;
-// whatever is asked for next, over whichever connection, takes the new way. The
-// upstream is not contacted before. It fails, and nothing changes, when the
-// upstream's description is not usable or, with ErrDenied, its address denied;
-// no error carries the credentials.
+// SetUpstream sets the upstream for new requests; nil means direct. Open tunnels and
+// requests in progress keep their route. The upstream is not contacted. If the
+// upstream is invalid or, with ErrDenied, its address is denied, nothing changes.
+// Errors never contain the credentials.
 func (f *Forwarder) SetUpstream(to *Upstream) error {
 	next := &routing{}
 	if to != nil {
@@ -52,17 +50,17 @@ func (f *Forwarder) SetUpstream(to *Upstream) error {
 		}
 		next = &routing{upstream: f.newRoute(up), bypass: parseBypass(to.Bypass)}
 	}
-	if last := f.routing.Swap(next); last.upstream != nil {
-		last.upstream.closeIdle()
+	if previous := f.routing.Swap(next); previous.upstream != nil {
+		previous.upstream.closeIdle()
 	}
 	return nil
 }
 
-// routeTo is the way to a destination.
+// routeTo returns the route to a destination.
 func (f *Forwarder) routeTo(plain bool, host string, port uint16) *route {
-	now := f.routing.Load()
-	if now.upstream == nil || now.bypass.matches(plain, host, port) {
+	current := f.routing.Load()
+	if current.upstream == nil || current.bypass.matches(plain, host, port) {
 		return f.direct
 	}
-	return now.upstream
+	return current.upstream
 }

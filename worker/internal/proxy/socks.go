@@ -24,8 +24,8 @@ const (
 var socksReplies = [...]string{1: "general failure", "not allowed by its rules", "network unreachable", "host unreachable",
 	"connection refused", "TTL expired", "command not supported", "address type not supported"}
 
-// connectSOCKS makes the connection one to target (host:port). A name is passed
-// on unresolved.
+// connectSOCKS requests a connection to target (host:port). Names are resolved by
+// the proxy.
 func (u *upstream) connectSOCKS(c io.ReadWriter, target string) error {
 	destination, err := socksAddress(target)
 	if err != nil {
@@ -59,7 +59,7 @@ func (u *upstream) connectSOCKS(c io.ReadWriter, target string) error {
 	if !known {
 		return fmt.Errorf("SOCKS: address type %d in the answer", answer[3])
 	}
-	if _, err := io.CopyN(io.Discard, c, rest+2); err != nil { // peer the port; nobody asks where it is bound
+	if _, err := io.CopyN(io.Discard, c, rest+2); err != nil { // the bound address and port are not needed
 		return fmt.Errorf("SOCKS: %w", err)
 	}
 	return nil
@@ -80,9 +80,9 @@ func (u *upstream) authenticateSOCKS(c io.ReadWriter) error {
 	case answer[1] == methodNoAuth:
 		return nil
 	case answer[1] == methodNoneAcceptable:
-		return fmt.Errorf("%w: it wants another way of authentication", ErrCredentials)
+		return fmt.Errorf("%w: the proxy requires another authentication method", ErrCredentials)
 	case answer[1] != methodPassword || u.username == "":
-		return fmt.Errorf("it chose method %d, which was not offered", answer[1])
+		return fmt.Errorf("the proxy chose method %d, which was not offered", answer[1])
 	}
 	login := append([]byte{passwordVersion, byte(len(u.username))}, u.username...)
 	login = append(append(login, byte(len(u.password))), u.password...)
@@ -95,7 +95,7 @@ func (u *upstream) authenticateSOCKS(c io.ReadWriter) error {
 	return nil
 }
 
-// roundTrip sends a message and reads an answer of two bytes.
+// roundTrip sends a message and reads a two-byte answer.
 func roundTrip(c io.ReadWriter, message []byte) (answer [2]byte, err error) {
 	if _, err = c.Write(message); err != nil {
 		return answer, err
@@ -104,7 +104,7 @@ func roundTrip(c io.ReadWriter, message []byte) (answer [2]byte, err error) {
 	return answer, err
 }
 
-// socksAddress is target as type, address and port.
+// socksAddress encodes target as type, address and port.
 func socksAddress(target string) ([]byte, error) {
 	host, service, err := net.SplitHostPort(target)
 	if err != nil {
@@ -117,7 +117,7 @@ func socksAddress(target string) ([]byte, error) {
 	var out []byte
 	if ip, err := netip.ParseAddr(host); err != nil {
 		if len(host) > 255 {
-			return nil, fmt.Errorf("a host name of %d bytes", len(host))
+			return nil, fmt.Errorf("the host name has %d bytes; the maximum is 255", len(host))
 		}
 		out = append([]byte{addressName, byte(len(host))}, host...)
 	} else if ip = ip.Unmap(); ip.Is4() {

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	idleLimit       = time.Hour       // slots a tunnel that carries nothing; a dead peer is found by TCP's keep-alive
-	halfClosedLimit = 2 * time.Minute // the same once one side has said that it is done
+	idleLimit       = time.Hour       // of an idle tunnel; TCP keep-alive detects a dead peer
+	halfClosedLimit = 2 * time.Minute // the same after one side has closed
 )
 
 // tunnel serves CONNECT.
-func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, by *route) {
-	server, err := by.connect(r.Context(), r.Host, r.UserAgent())
+func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, via *route) {
+	server, err := via.connect(r.Context(), r.Host, r.UserAgent())
 	if err != nil {
 		f.fail(w, r.Host, err)
 		return
@@ -43,8 +43,8 @@ func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, by *route) {
 	relay(&bufferedConn{duplex: client, reader: buffered.Reader}, server)
 }
 
-// relay carries bytes both ways until both sides are done, one of them fails,
-// or nothing passes for too long.
+// relay copies bytes in both directions until both sides are done, one fails, or the
+// tunnel is idle for too long.
 func relay(client, server duplex) {
 	abort := func() {
 		past := time.Unix(1, 0)
@@ -66,7 +66,7 @@ func relay(client, server duplex) {
 	other.Wait()
 }
 
-// copyData copies until the end of from, which is no error.
+// copyData copies until the end of from, which is not an error.
 func copyData(to io.Writer, from io.Reader, idle *idleTimer) error {
 	buf := make([]byte, 32<<10)
 	for {
@@ -86,15 +86,15 @@ func copyData(to io.Writer, from io.Reader, idle *idleTimer) error {
 	}
 }
 
-// idleTimer calls a function when it was not touched for a while.
+// idleTimer calls a function if it is not reset for a while.
 type idleTimer struct {
 	mu      sync.Mutex
 	timeout time.Duration
 	timer   *time.Timer
 }
 
-func newIdleTimer(after time.Duration, bark func()) *idleTimer {
-	return &idleTimer{timeout: after, timer: time.AfterFunc(after, bark)}
+func newIdleTimer(after time.Duration, onIdle func()) *idleTimer {
+	return &idleTimer{timeout: after, timer: time.AfterFunc(after, onIdle)}
 }
 
 func (w *idleTimer) reset() {

@@ -17,42 +17,42 @@ import (
 	"time"
 )
 
-// Upstream is the proxy that a Forwarder leads to.
+// Upstream is an upstream proxy.
 type Upstream struct {
 	Server             string         // scheme://host[:port]; http, https or socks5; by default port 80, 443 or 1080
 	Username, Password string         // Basic for http and https, RFC 1929 for socks5; both empty: none
-	RootCAs            *x509.CertPool // that an https proxy's certificate is verified with; the system's when nil
-	Bypass             string         // what leads straight out, in Chromium's syntax
+	RootCAs            *x509.CertPool // for the certificate of an https proxy; nil: the system's
+	Bypass             string         // destinations reached directly, in Chromium's syntax
 }
 
-// What can be wrong with an upstream; for errors.Is.
+// Errors of an upstream, for errors.Is.
 var (
-	ErrCredentials = errors.New("the credentials are refused") // or wanted, where there are none
-	ErrUnreachable = errors.New("unreachable")                 // or silent, or no proxy of that kind
-	ErrDenied      = errors.New("the policy denies its address")
+	ErrCredentials = errors.New("the proxy refuses the credentials") // or requires credentials
+	ErrUnreachable = errors.New("unreachable")                       // or no answer, or not a proxy of that kind
+	ErrDenied      = errors.New("the egress policy denies the proxy's address")
 )
 
 var defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080"}
 
-// refusedError is a proxy's answer to CONNECT other than success.
+// refusedError is a proxy's answer to CONNECT that is not a success.
 type refusedError struct{ answer string }
 
-func (e *refusedError) Error() string { return "no tunnel: " + e.answer }
+func (e *refusedError) Error() string { return "tunnel refused: " + e.answer }
 
-// duplex is a connection whose directions end one by one.
+// duplex is a connection whose directions can be closed separately.
 type duplex interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// upstream opens connections to, and through, the proxy.
+// upstream opens connections to and through the proxy.
 type upstream struct {
 	url                *url.URL // scheme and host:port, nothing else
 	tls                *tls.Config
 	basic              string // value of Proxy-Authorization, or empty
 	username, password string
 	conns              *connSet
-	endpoint           *endpoint // where it is
+	endpoint           *endpoint // the proxy's address
 }
 
 func newUpstream(to Upstream, open *connSet) (*upstream, error) {
@@ -62,7 +62,7 @@ func newUpstream(to Upstream, open *connSet) (*upstream, error) {
 	}
 	host, port, err := splitTarget(address.Host)
 	if err != nil {
-		return nil, errors.New("the server's port is none")
+		return nil, errors.New("the server's port is invalid")
 	}
 	if open.policy.denies(host, port) {
 		return nil, ErrDenied
@@ -74,10 +74,10 @@ func newUpstream(to Upstream, open *connSet) (*upstream, error) {
 	case anonymous:
 	case address.Scheme == "socks5":
 		if to.Username == "" || len(to.Username) > 255 || len(to.Password) > 255 {
-			return nil, errors.New("a socks5 proxy takes a username of 1 to 255 bytes and a password of up to 255")
+			return nil, errors.New("a socks5 proxy requires a username of 1 to 255 bytes and a password of at most 255 bytes")
 		}
 	case strings.Contains(to.Username, ":"):
-		return nil, errors.New("the username of an http proxy holds no colon")
+		return nil, errors.New("the username of an http proxy must not contain a colon")
 	default:
 		u.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(to.Username+":"+to.Password))
 	}
@@ -87,18 +87,18 @@ func newUpstream(to Upstream, open *connSet) (*upstream, error) {
 	return u, nil
 }
 
-// parseServer repeats nothing of what it refuses: it may hold a password.
+// parseServer never repeats the server in errors, because it may contain a password.
 func parseServer(server string) (*url.URL, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Hostname() == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("the server is not of the form scheme://host:port")
+		return nil, errors.New("the server must have the form scheme://host:port")
 	}
 	if u.User != nil {
-		return nil, errors.New("credentials do not belong into the server's URL")
+		return nil, errors.New("the server's URL must not contain credentials")
 	}
 	port, known := defaultPorts[u.Scheme]
 	if !known {
-		return nil, fmt.Errorf("the scheme %q is none of http, https and socks5", u.Scheme)
+		return nil, fmt.Errorf("the scheme %q must be http, https or socks5", u.Scheme)
 	}
 	if u.Port() != "" {
 		port = u.Port()
@@ -125,17 +125,17 @@ func (u *upstream) dial(ctx context.Context) (duplex, error) {
 	return secure, nil
 }
 
-// dialContext is dial in the form that http.Transport calls.
+// dialContext is dial with the signature of http.Transport.
 func (u *upstream) dialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	return u.dial(ctx)
 }
 
-// connectContext is connect in the form that http.Transport calls.
+// connectContext is connect with the signature of http.Transport.
 func (u *upstream) connectContext(ctx context.Context, _, target string) (net.Conn, error) {
 	return u.connect(ctx, target, "")
 }
 
-// connect implements outlet; the proxy resolves the target's name.
+// connect implements outbound. The proxy resolves the target's name.
 func (u *upstream) connect(ctx context.Context, target, userAgent string) (duplex, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -147,8 +147,8 @@ func (u *upstream) connect(ctx context.Context, target, userAgent string) (duple
 	})
 }
 
-// transport implements outlet. It speaks to the proxy where that understands
-// HTTP, and through it to the destination where it speaks SOCKS.
+// transport implements outbound. It talks HTTP to an HTTP proxy. Through a SOCKS
+// proxy it talks to the destination.
 func (u *upstream) transport() *http.Transport {
 	t := newTransport()
 	if u.url.Scheme == "socks5" {
@@ -164,14 +164,14 @@ func (u *upstream) transport() *http.Transport {
 // authorization implements outlet.
 func (u *upstream) authorization() string { return u.basic }
 
-// startForwarder dials the proxy and greets it, both bounded by ctx.
-func (u *upstream) open(ctx context.Context, greet func(duplex) (duplex, error)) (duplex, error) {
+// open dials the proxy and performs the handshake, both bounded by ctx.
+func (u *upstream) open(ctx context.Context, handshake func(duplex) (duplex, error)) (duplex, error) {
 	c, err := u.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	interrupt := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	tunnel, err := greet(c)
+	tunnel, err := handshake(c)
 	if !interrupt() {
 		err = ctx.Err()
 	}
@@ -182,7 +182,7 @@ func (u *upstream) open(ctx context.Context, greet func(duplex) (duplex, error))
 	return tunnel, nil
 }
 
-// requestTunnel speaks CONNECT (RFC 9110, 9.3.6).
+// requestTunnel sends CONNECT (RFC 9110, 9.3.6).
 func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, error) {
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {userAgent}}}
 	if u.basic != "" {
@@ -191,7 +191,7 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	if err := request.Write(c); err != nil {
 		return nil, err
 	}
-	limit := &io.LimitedReader{R: c, N: 64 << 10} // slots the answer's header
+	limit := &io.LimitedReader{R: c, N: 64 << 10} // limits the answer's header
 	reader := bufio.NewReader(limit)
 	answer, err := http.ReadResponse(reader, request) //nolint:bodyclose // a tunnel's answer has no body
 	if err != nil {
@@ -199,7 +199,7 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	}
 	limit.N = math.MaxInt64
 	switch {
-	case answer.StatusCode == http.StatusProxyAuthRequired, answer.StatusCode == http.StatusUnauthorized: // tinyproxy says 401
+	case answer.StatusCode == http.StatusProxyAuthRequired, answer.StatusCode == http.StatusUnauthorized: // tinyproxy answers 401
 		return nil, ErrCredentials
 	case answer.StatusCode/100 != 2:
 		return nil, &refusedError{fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
@@ -207,16 +207,16 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	return &bufferedConn{duplex: c, reader: reader}, nil
 }
 
-// sanitizeAnswerError leaves out what the proxy said, which may be what it was told.
+// sanitizeAnswerError removes the proxy's answer, which may repeat the credentials.
 func sanitizeAnswerError(err error) error {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	return errors.New("its answer is not HTTP")
+	return errors.New("the answer is not HTTP")
 }
 
-// bufferedConn is a connection of which the first bytes are read already.
+// bufferedConn is a connection whose first bytes are already buffered.
 type bufferedConn struct {
 	duplex
 	reader *bufio.Reader
