@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
@@ -37,15 +38,19 @@ func TestConfigure_MatchesColdLaunch(t *testing.T) {
 		name     string
 		headless bool
 		set      func(*browser.Spec)
+		fullOnly bool // combines what the other cases have
 	}{
-		{"plain", true, func(*browser.Spec) {}},
-		{"elsewhere", true, func(s *browser.Spec) { s.TimezoneID = zone }},
-		{"plain-window", false, func(*browser.Spec) {}},
-		{"usual", true, usual},
-		{"desktop", true, desktop},
-		{"desktop-window", false, desktop},
-		{"handset", true, handset},
+		{"plain", true, func(*browser.Spec) {}, true},
+		{"elsewhere", true, func(s *browser.Spec) { s.TimezoneID = zone }, true},
+		{"plain-window", false, func(*browser.Spec) {}, true},
+		{"usual", true, usual, false},
+		{"desktop", true, desktop, true},
+		{"desktop-window", false, desktop, false},
+		{"handset", true, handset, false},
 	} {
+		if test.fullOnly && !testenv.Full() {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			spec := r.spec(test.name)
 			spec.Headless = test.headless

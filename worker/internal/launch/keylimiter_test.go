@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -75,7 +76,7 @@ func TestLaunch_UndecidedKeysTakeNoRoom(t *testing.T) {
 	r, cloud := newKeyCheckingFixture(t, func(o *launch.Options) { o.Admission = admitAtMost(2) })
 	stop := launchConcurrently(t, r, 12, "192.0.2.1")
 	defer stop()
-	for i := range 20 {
+	for i := range testenv.Depth(6, 20) {
 		request := byProfile()
 		if i%2 == 0 {
 			request = withOrganizationKey("svc_good", "192.0.2.1") // from where the flood comes

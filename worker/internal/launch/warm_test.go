@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -142,7 +143,7 @@ func TestWarm_ConcurrentLaunchesGetDistinctBrowsers(t *testing.T) {
 // TestWarm_KilledBrowserIsNotClaimed kills them at any moment before a launch.
 func TestWarm_KilledBrowserIsNotClaimed(t *testing.T) {
 	w := newWarmFixture(t, 1)
-	for i := range claimRounds(10) {
+	for i := range claimRounds(testenv.Depth(3, 10)) {
 		w.awaitReady(t, 1)
 		killed := w.browsers()
 		if len(killed) != 1 {

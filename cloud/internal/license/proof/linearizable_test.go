@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // newAccountingLimiter opens a replica of ours.
@@ -35,7 +36,7 @@ func (noObserver) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) erro
 // clients of three replicas may have seen nothing that a limiter which does one
 // thing at a time would not show them.
 func TestLinearizability_AuthorizeAndEnd(t *testing.T) {
-	n := 10_000
+	n := testenv.Depth(3000, 20_000)
 	if text := os.Getenv("LINEARIZABLE_OPERATIONS"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {

@@ -10,15 +10,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 const (
-	operationsByDefault = 5000 // about 20 s on two busy cores
-	players             = 3    // run in parallel, each on its own database
+	players = 3 // run in parallel, each on its own database
 )
 
 func TestModel_MatchesAccounting(t *testing.T) {
-	target := operationsByDefault
+	target := testenv.Depth(2000, 20_000)
 	if text := os.Getenv("MODEL_OPERATIONS"); text != "" {
 		var err error
 		if target, err = strconv.Atoi(text); err != nil {
