@@ -87,7 +87,7 @@ check: ## Prove the generated code fresh, lint the documents and the code
 
 # CONTRACT_STAGES are the only stages to run, separated by commas; all when empty.
 .PHONY: contract
-contract: CONTRACT_EXAMPLES ?= 40
+contract: CONTRACT_EXAMPLES ?= 60
 contract: ## Prove the documents: linters, examples, made-up requests, SDKs, every answer seen; tells of each stage
 	@scripts/need $(needed)
 	@scripts/npm-install
