@@ -26,7 +26,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-// browserFinder tells the routes of one browser of it.
+// browserFinder finds running browsers for the routes below /browsers/{launchId}.
 type browserFinder struct{ launches *launch.Service }
 
 // Find implements access.Finder.
@@ -51,12 +51,12 @@ func (f browserFinder) Find(launchID string) (access.Browser, bool) {
 	return seen, true
 }
 
-// streamer shows a browser to a viewer: its display, or pictures of its pages
-// where it has none.
+// streamer streams a browser to a viewer: its display, or a screencast of its
+// pages if the browser is headless.
 type streamer struct{}
 
-// Stream implements view.Streamer. Who only watches is held to that twice: by
-// the password that the display's server knows them by, and by what is passed on.
+// Stream implements view.Streamer. Without control, input is blocked twice: by
+// the display server, which gets the view-only password, and by the filter.
 func (streamer) Stream(ctx context.Context, viewer net.Conn, browser access.Browser, control bool) error {
 	access, password := rfb.Watch, ""
 	if browser.Display != nil {
@@ -81,7 +81,8 @@ func (streamer) Stream(ctx context.Context, viewer net.Conn, browser access.Brow
 	return rfb.Serve(ctx, viewer, up, access, browser.Activity.Touch)
 }
 
-// cloudContract tells the REST surface how the cloud's contract fits.
+// cloudContract returns a function that reads the cloud's contract version for
+// the REST API.
 func cloudContract(client *cloud.Client) func() rest.CloudContract {
 	return func() rest.CloudContract {
 		of := client.Contract()
@@ -89,7 +90,7 @@ func cloudContract(client *cloud.Client) func() rest.CloudContract {
 	}
 }
 
-// egressProvider are the browsers' ways out of this worker.
+// egressProvider gives each browser its network egress.
 type egressProvider struct {
 	policy *proxy.EgressPolicy
 	log    *slog.Logger
@@ -113,7 +114,7 @@ func upstream(of launch.Proxy) proxy.Upstream {
 	return proxy.Upstream{Server: of.Server, Username: of.Username, Password: of.Password, Bypass: of.Bypass}
 }
 
-// egress is a Forwarder with the errors that a launch tells apart.
+// egress is a forwarder whose errors are those of package launch.
 type egress struct{ *proxy.Forwarder }
 
 // SetUpstream implements launch.Way.
@@ -136,8 +137,8 @@ func launchProxyError(err error) error {
 	return err
 }
 
-// denylistLauncher is a launcher whose browsers' debug ports no page reaches, from before
-// they are open.
+// denylistLauncher reserves the debug port of each browser in the egress policy
+// before the browser opens it, so that no page can reach it.
 type denylistLauncher struct {
 	launch.Launcher
 	policy *proxy.EgressPolicy
@@ -162,7 +163,7 @@ func (h denylistLauncher) Launch(ctx context.Context, spec browser.Spec) (*brows
 	return b, nil
 }
 
-// egressPolicy is what DENIED_HOSTS and ALLOWED_HOSTS say.
+// egressPolicy returns the policy of DENIED_HOSTS and ALLOWED_HOSTS.
 func (c Config) egressPolicy() (*proxy.EgressPolicy, error) {
 	rules := proxy.Rules{AllowLocal: true}
 	var list []string
@@ -185,7 +186,7 @@ func (c Config) egressPolicy() (*proxy.EgressPolicy, error) {
 	return proxy.NewEgressPolicy(rules)
 }
 
-// debugPortUsers are the numbers of those whom DEBUG_PORT_USERS names.
+// debugPortUsers returns the user ids of DEBUG_PORT_USERS.
 func (c Config) debugPortUsers() (uids []int, err error) {
 	for _, name := range c.DebugPortUsers {
 		if name = strings.TrimSpace(name); name == "" {
@@ -204,7 +205,7 @@ func (c Config) debugPortUsers() (uids []int, err error) {
 	return uids, nil
 }
 
-// cloudAddress is the cloud's host:port.
+// cloudAddress returns the cloud's host:port.
 func (c Config) cloudAddress() string {
 	u, err := url.Parse(c.CloudURL)
 	if err != nil {
@@ -214,7 +215,8 @@ func (c Config) cloudAddress() string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 }
 
-// launchParser reads a launch that came by another way than as a body.
+// launchParser returns a function that validates and converts a launch request
+// that was not sent as an HTTP body.
 func launchParser(guard *oapi.Guard) func(body []byte) (launch.Request, error) {
 	return func(body []byte) (launch.Request, error) {
 		checked, err := guard.CheckBody("launchProfile", body)
@@ -223,7 +225,7 @@ func launchParser(guard *oapi.Guard) func(body []byte) (launch.Request, error) {
 		}
 		var request workerapi.LaunchProfileRequest
 		if err := json.Unmarshal(checked, &request); err != nil {
-			return launch.Request{}, fmt.Errorf("decode a launch: %w", err)
+			return launch.Request{}, fmt.Errorf("decode launch request: %w", err)
 		}
 		return rest.LaunchRequest(request)
 	}

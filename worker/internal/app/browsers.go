@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/install"
 )
 
-// browsersCommand cares for the browser builds of this machine. What it finds
-// goes to out, how far it has come to progress.
+// browsersCommand manages the browser builds of this machine. Results go to out,
+// progress and warnings to progress.
 func browsersCommand(out, progress io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "browsers", Summary: "Install, list and remove browser builds",
@@ -25,11 +25,11 @@ func browsersCommand(out, progress io.Writer) program.Command[Config] {
 	}
 }
 
-// browsersDirs are the directories that hold builds; builds are installed into
-// the first. Without BROWSERS_DIR there is one, in dataDir.
+// browsersDirs returns the directories that hold builds. Builds are installed
+// into the first. Without BROWSERS_DIR it is dataDir/browsers.
 func (c Config) browsersDirs(dataDir string) []string {
 	var all []string
-	for _, dir := range splitDirs(c.BrowsersDir) {
+	for _, dir := range filepath.SplitList(c.BrowsersDir) {
 		if dir != "" {
 			all = append(all, dir)
 		}
@@ -40,12 +40,12 @@ func (c Config) browsersDirs(dataDir string) []string {
 	return all
 }
 
-// browsersDir is where builds are installed.
+// browsersDir returns the directory that builds are installed into.
 func (c Config) browsersDir() (string, error) { return filepath.Abs(c.browsersDirs(c.DataDir)[0]) }
 
 func (c Config) catalog() (*install.Catalog, error) {
 	if c.OrganizationKey == "" {
-		return nil, errors.New("SVC_KEY is not set: the catalog opens to an organization key only")
+		return nil, errors.New("SVC_KEY is not set: the catalog needs an organization key")
 	}
 	return install.NewCatalog(c.CloudURL, c.OrganizationKey)
 }
@@ -54,10 +54,10 @@ func installBrowser(out, progress io.Writer) program.Command[Config] {
 	var version string
 	return program.Command[Config]{
 		Name: "install", Summary: "Install a browser build from the cloud's catalog",
-		Detail: "It goes to the first directory of BROWSERS_DIR, or to DATA_DIR/browsers. A worker that runs finds it there.\n" +
-			"It is launched once, without a window, before it is listed. Needs SVC_KEY. A download that breaks off is taken\n" +
-			"up again, also by the next run.",
-		Args: []program.Arg{{Name: "VERSION", Doc: "A major version, for its newest build, or a full one", Value: &version}},
+		Detail: "Installs into the first directory of BROWSERS_DIR, or into DATA_DIR/browsers. A running worker finds the build\n" +
+			"there. The build is launched once, headless, before it is listed. Requires SVC_KEY. An interrupted download is\n" +
+			"resumed, by the next run too.",
+		Args: []program.Arg{{Name: "VERSION", Doc: "A major version, for its newest build, or a full version", Value: &version}},
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			catalog, err := config.catalog()
 			if err != nil {
@@ -80,7 +80,7 @@ func installBrowser(out, progress io.Writer) program.Command[Config] {
 			}
 			verb := "Installed"
 			if !fresh {
-				verb = "There already is"
+				verb = "Already installed:"
 			}
 			_, err = fmt.Fprintf(out, "%s %s in %s\n", verb, r.Version, filepath.Join(dir, r.Version))
 			return err
@@ -111,7 +111,7 @@ func listBrowsers(out, progress io.Writer) program.Command[Config] {
 				return err
 			}
 			if err := listCatalog(ctx, config, builds, out); err != nil {
-				_, _ = fmt.Fprintf(progress, "What the catalog offers cannot be told: %v\n", err)
+				_, _ = fmt.Fprintf(progress, "Failed to list the catalog: %v\n", err)
 			}
 			return nil
 		},
@@ -141,9 +141,9 @@ func removeBrowser(out io.Writer) program.Command[Config] {
 	var version string
 	return program.Command[Config]{
 		Name: "remove", Summary: "Remove an installed browser build",
-		Detail: "Only what was installed here is removed, never the system's. It is refused while a browser of that build\n" +
-			"runs on this machine. A browser in another container can't be seen from here: make sure that there is none.",
-		Args: []program.Arg{{Name: "VERSION", Doc: "The full version, or the major where only one build of it is installed", Value: &version}},
+		Detail: "Removes only builds that were installed with this command, never the system's. Fails while a browser of the build\n" +
+			"runs on this machine. Browsers in other containers are not detected: make sure that none uses the build.",
+		Args: []program.Arg{{Name: "VERSION", Doc: "The full version, or the major version if only one build of it is installed", Value: &version}},
 		Run: func(ctx context.Context, config Config, _ *slog.Logger) error {
 			dir, err := config.browsersDir()
 			if err != nil {
@@ -166,8 +166,8 @@ func yesNo(is bool) string {
 	return "no"
 }
 
-// canary tries builds by a launcher of its own, beside that of a worker that
-// runs.
+// canary launches a build with its own launcher, independent of a running
+// worker.
 type canary struct {
 	logger         *slog.Logger
 	allowNoSandbox bool

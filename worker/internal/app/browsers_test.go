@@ -103,7 +103,7 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 			t.Errorf("install did not say %q:\n%s", step, errs)
 		}
 	}
-	if status, out, _ = browsers(environ, "install", build.Version); status != 0 || !strings.HasPrefix(out, "There already is "+build.Version) {
+	if status, out, _ = browsers(environ, "install", build.Version); status != 0 || !strings.HasPrefix(out, "Already installed: "+build.Version) {
 		t.Errorf("install again: %d %q", status, out)
 	}
 
@@ -180,7 +180,7 @@ func TestBrowsersCommand_Errors(t *testing.T) {
 		t.Errorf("list without a key: %d %q %q", status, out, errs)
 	}
 	environ["SVC_KEY"] = cloudtest.Key
-	if status, out, errs := browsers(environ, "list"); status != 0 || !strings.Contains(out, "INSTALLED") || !strings.Contains(errs, "cannot be told") {
+	if status, out, errs := browsers(environ, "list"); status != 0 || !strings.Contains(out, "INSTALLED") || !strings.Contains(errs, "Failed to list the catalog") {
 		t.Errorf("list without a cloud: %d %q %q", status, out, errs)
 	}
 	if status, out, _ := browsers(environ, "install", "--help"); status != 0 || !strings.Contains(out, "Usage: svc-worker browsers install VERSION") {

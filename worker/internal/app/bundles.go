@@ -7,7 +7,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// bundles are those of this worker, for launches.
+// bundles adapts the worker's bundles to package launch.
 type bundles struct{ *bundle.Set }
 
 // Match implements launch.Bundles.
@@ -41,8 +41,8 @@ func toCriteria(c launch.Criteria, version int) bundle.Criteria {
 	}
 }
 
-// toLaunchBundle is a bundle as a browser of that major version presents it. Nothing
-// lies below a bundle, so what it leaves empty is as good as not set.
+// toLaunchBundle converts a bundle for a browser of that major version. Bundles
+// are the lowest layer of settings, so an empty value means unset.
 func toLaunchBundle(found bundle.Bundle, version int) launch.Bundle {
 	shown := found.For(version)
 	return launch.Bundle{

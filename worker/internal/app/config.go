@@ -15,73 +15,73 @@ import (
 
 // Config is the worker's configuration.
 type Config struct {
-	Host             string         `env:"HOST" doc:"The address to listen on; all addresses when unset."`
-	Port             int            `env:"PORT" envDefault:"3000" doc:"The port to listen on. The container image sets 38923."`
-	PublicURL        string         `env:"PUBLIC_URL" doc:"Where clients reach this worker, the base of every URL that it hands out; http://localhost:PORT when unset."`
-	WorkerID         string         `env:"WORKER_ID" doc:"The name of this machine, in the cloud and behind a load balancer: when set, URLs get /w/WORKER_ID. A lasting one is made when unset."`
-	OrganizationKey  string         `env:"SVC_KEY" secret:"true" doc:"The organization key. Without one only launches over /launch are taken, with the key of whoever asks."`
-	AllowNoKey       bool           `env:"ALLOW_NO_KEY" envDefault:"false" doc:"Be ready without SVC_KEY: for a worker that is there for launches over /launch alone, with its callers' keys."`
-	WorkerKey        string         `env:"API_KEY" secret:"true" doc:"The worker key, which opens this worker's API; SVC_KEY when unset. With neither, one is made at each start and printed once."`
-	CloudURL         string         `env:"SVC_CLOUD_URL" envDefault:"http://localhost:8080" doc:"Where the cloud API is."`
-	DataDir          string         `env:"DATA_DIR" envDefault:".svc/worker" doc:"Where launches, kept browser data and waiting reports live. Every user must be able to pass through the directories above it when the worker runs as root."`
-	ChromiumPath     string         `env:"CHROMIUM_PATH" doc:"The Chromium to launch; the system's when unset."`
-	BrowsersDir      string         `env:"BROWSERS_DIR" doc:"A directory with more browser builds, one in each directory below it; browsers in DATA_DIR when unset. svc-worker browsers install puts them there."`
-	BundlesDir       string         `env:"BUNDLES_DIR" doc:"A directory with more bundles, a JSON file each."`
-	MaxSessions      int            `env:"MAX_SESSIONS" envDefault:"0" doc:"The most browsers at once; 0 for no limit."`
-	MaxConnections   int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"The most client connections at once, sockets of clients that drive or watch a browser included; more wait to be accepted. 0 for no limit."`
-	MaxMemory        float64        `env:"MAX_MEMORY_PERCENT" envDefault:"90" doc:"From which use of memory on no launch is taken, in percent; 0 for any."`
-	MaxCPU           float64        `env:"MAX_CPU_PERCENT" envDefault:"0" doc:"From which use of the processors on no launch is taken, in percent, over some seconds; 0 for any."`
-	MinFreeDisk      int64          `env:"MIN_FREE_DISK_MB" envDefault:"200" doc:"Below how much free space in DATA_DIR no launch is taken, in megabytes; 0 for any."`
-	WarmPool         int            `env:"WARM_POOL" envDefault:"2" doc:"The most browsers that are kept ready for launches that need no more than a running browser can be given: those start in milliseconds. They are started one at a time between launches, by what was launched lately, and end after an hour without launches; 0 to keep none."`
-	WarmPoolMemory   int64          `env:"WARM_POOL_MEMORY_MB" envDefault:"0" doc:"The most memory that browsers kept ready take, in megabytes, some 200 each; 0 for what the machine can spare: none is started from 10 points below MAX_MEMORY_PERCENT on, and they end from 5 below on."`
-	ProfileVersions  int            `env:"PROFILE_VERSIONS" envDefault:"3" doc:"How many versions of its browser data are kept of each profile that persists."`
-	ProfileData      int64          `env:"PROFILE_DATA_MB" envDefault:"1024" doc:"The most that a profile's browser data may be to be kept, in megabytes, caches not counted. Of what is larger the last version that was not is kept."`
-	ShutdownDelay    time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests, launches too, are served after a SIGTERM, while /readyz tells load balancers to send no more. Then DRAIN_TIMEOUT begins. The container image sets 5s."`
-	DrainTimeout     time.Duration  `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long a SIGTERM lets running browsers go on before they are ended. No launch is taken meanwhile. The container image sets 25s."`
-	Unresponsive     time.Duration  `env:"UNRESPONSIVE_TIMEOUT" envDefault:"60s" doc:"How long a browser may leave the worker's questions unanswered before it is ended, as unresponsive. A page that is busy, or paused by a debugger, is no reason. 0 to wait for ever."`
-	DeniedHosts      string         `env:"DENIED_HOSTS" envDefault:"default" doc:"What browsers must not reach: networks and host names, separated by commas. default stands for this host's own addresses, the loopback among them, but for ALLOWED_HOSTS; link-local addresses; the metadata services of clouds; this worker and the cloud API, wherever its name leads. The debug ports of browsers, those of this host's other workers included, are never reached."`
-	AllowedHosts     string         `env:"ALLOWED_HOSTS" doc:"What of this host's own addresses browsers may reach nevertheless, as destinations and as proxies: addresses, networks and host names, each with a port or for all ports, separated by commas, such as 127.0.0.1:3000,localhost:8081,[::1]:8080. It opens nothing else that DENIED_HOSTS denies, neither a worker's port nor the cloud API. Nothing when unset."`
-	DebugPortUsers   []string       `env:"DEBUG_PORT_USERS" doc:"The users of this host, by name or number, who may connect to the debug ports of browsers besides root and the worker's own, separated by commas."`
-	ResumeSeconds    int            `env:"RESUME_SECONDS" envDefault:"30" doc:"How long a CDP connection that asked for it outlives a socket that was cut off, in seconds; 0 to keep none."`
-	ResumeBuffer     int            `env:"RESUME_BUFFER_MB" envDefault:"32" doc:"What is kept of a browser's messages for all of its such connections, in megabytes: as much as clients may miss. No message may be bigger."`
-	LaunchDisk       int64          `env:"LAUNCH_DISK_MB" envDefault:"1024" doc:"The most that the files of a launch take, and its shared memory as much, in megabytes; 0 for no limit. They are in memory, where launches have files of their own."`
-	LaunchMemory     int64          `env:"LAUNCH_MEMORY_MB" envDefault:"0" doc:"The most memory that a launch takes, its files included, in megabytes; 0 for no limit. A browser that wants more ends."`
-	LaunchPIDs       int            `env:"LAUNCH_PIDS" envDefault:"4096" doc:"The most processes and threads of a launch; 0 for no limit. A tab takes some 20."`
-	RequireIsolation bool           `env:"REQUIRE_ISOLATION" envDefault:"false" doc:"Refuse to start where this host denies a piece of the isolation of launches; it is left out and reported otherwise."`
-	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch even where this host denies Chromium its sandbox, unless REQUIRE_ISOLATION is set. Whoever drives such a browser can read what it can."`
-	TraceCollector   string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"The OpenTelemetry collector that traces of launches go to, by OTLP over HTTP, such as http://localhost:4318; none when unset."`
-	TrustedProxies   []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For is believed, separated by commas."`
+	Host             string         `env:"HOST" doc:"Address to listen on. Default: all addresses."`
+	Port             int            `env:"PORT" envDefault:"3000" doc:"Port to listen on. The container image sets 38923."`
+	PublicURL        string         `env:"PUBLIC_URL" doc:"URL at which clients reach this worker; base of all URLs that it returns. Default: http://localhost:PORT."`
+	WorkerID         string         `env:"WORKER_ID" doc:"Name of this machine in the cloud and behind a load balancer. If set, URLs start with /w/WORKER_ID. Default: a generated id, which is kept in DATA_DIR."`
+	OrganizationKey  string         `env:"SVC_KEY" secret:"true" doc:"Organization key. Without it the worker accepts only launches over /launch, with the caller's key."`
+	AllowNoKey       bool           `env:"ALLOW_NO_KEY" envDefault:"false" doc:"Report ready without SVC_KEY. For workers that serve only launches over /launch, with the callers' keys."`
+	WorkerKey        string         `env:"API_KEY" secret:"true" doc:"Worker key, required by the worker API. Default: SVC_KEY. Without either, a key is generated at each start and printed once."`
+	CloudURL         string         `env:"SVC_CLOUD_URL" envDefault:"http://localhost:8080" doc:"URL of the cloud API."`
+	DataDir          string         `env:"DATA_DIR" envDefault:".svc/worker" doc:"Directory for launches, saved browser data and pending reports. If the worker runs as root, every user must have search permission on its parent directories."`
+	ChromiumPath     string         `env:"CHROMIUM_PATH" doc:"Path of the Chromium to launch. Default: the system's Chromium."`
+	BrowsersDir      string         `env:"BROWSERS_DIR" doc:"Directory with more browser builds, one per subdirectory; svc-worker browsers install puts builds there. Default: DATA_DIR/browsers."`
+	BundlesDir       string         `env:"BUNDLES_DIR" doc:"Directory with more bundles, one JSON file each."`
+	MaxSessions      int            `env:"MAX_SESSIONS" envDefault:"0" doc:"Maximum number of browsers at once. 0: no limit."`
+	MaxConnections   int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once, including WebSockets that drive or view a browser. Further connections wait to be accepted. 0: no limit."`
+	MaxMemory        float64        `env:"MAX_MEMORY_PERCENT" envDefault:"90" doc:"Reject launches at or above this memory usage, in percent. 0: no limit."`
+	MaxCPU           float64        `env:"MAX_CPU_PERCENT" envDefault:"0" doc:"Reject launches at or above this CPU usage, in percent, averaged over about ten seconds. 0: no limit."`
+	MinFreeDisk      int64          `env:"MIN_FREE_DISK_MB" envDefault:"200" doc:"Reject launches below this free space in DATA_DIR, in megabytes. 0: no limit."`
+	WarmPool         int            `env:"WARM_POOL" envDefault:"2" doc:"Maximum number of warm browsers. A launch whose settings can be applied to a running browser takes a warm one and starts in milliseconds. Warm browsers are started one at a time between launches, matching recent launches, and stopped after an hour without launches. 0: no warm browsers."`
+	WarmPoolMemory   int64          `env:"WARM_POOL_MEMORY_MB" envDefault:"0" doc:"Maximum memory of all warm browsers, in megabytes (about 200 each). 0: what the machine can spare: the worker starts none from 10 points below MAX_MEMORY_PERCENT and stops them from 5 points below."`
+	ProfileVersions  int            `env:"PROFILE_VERSIONS" envDefault:"3" doc:"Number of versions of browser data kept for each persistent profile."`
+	ProfileData      int64          `env:"PROFILE_DATA_MB" envDefault:"1024" doc:"Maximum size of a profile's browser data, in megabytes, without caches. Larger data is not saved; the last smaller version is kept."`
+	ShutdownDelay    time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests, including launches, are served after SIGTERM while /readyz reports not ready. Then DRAIN_TIMEOUT starts. The container image sets 5s."`
+	DrainTimeout     time.Duration  `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long running browsers may continue after SIGTERM before they are stopped. Launches are rejected meanwhile. The container image sets 25s."`
+	Unresponsive     time.Duration  `env:"UNRESPONSIVE_TIMEOUT" envDefault:"60s" doc:"Stop a browser that does not answer the worker for this long. Busy pages and pages paused by a debugger do not count as unresponsive. 0: never."`
+	DeniedHosts      string         `env:"DENIED_HOSTS" envDefault:"default" doc:"Networks and host names that browsers must not reach, separated by commas. default stands for the addresses of this host, including loopback, except ALLOWED_HOSTS; link-local addresses; cloud metadata services; this worker and the cloud API under any name. Debug ports of browsers, including those of other workers on this host, are always denied."`
+	AllowedHosts     string         `env:"ALLOWED_HOSTS" doc:"Addresses of this host that browsers may reach, as destinations and as proxies: addresses, networks and host names, with a port or for all ports, separated by commas, such as 127.0.0.1:3000,localhost:8081,[::1]:8080. Does not allow anything else in DENIED_HOSTS, the port of a worker or the cloud API. Default: none."`
+	DebugPortUsers   []string       `env:"DEBUG_PORT_USERS" doc:"Users of this host, by name or id, who may connect to the debug ports of browsers in addition to root and the worker's user, separated by commas."`
+	ResumeSeconds    int            `env:"RESUME_SECONDS" envDefault:"30" doc:"How long a resumable CDP connection is kept after its socket was cut off, in seconds. 0: not kept."`
+	ResumeBuffer     int            `env:"RESUME_BUFFER_MB" envDefault:"32" doc:"Maximum size of the messages that are kept for all resumable connections of a browser, in megabytes. Also the maximum size of one message."`
+	LaunchDisk       int64          `env:"LAUNCH_DISK_MB" envDefault:"1024" doc:"Maximum size of the files of a launch, and of its shared memory, in megabytes each. 0: no limit. If launches have private files, the files are in memory."`
+	LaunchMemory     int64          `env:"LAUNCH_MEMORY_MB" envDefault:"0" doc:"Maximum memory of a launch, including its files, in megabytes. A browser that exceeds it is killed. 0: no limit."`
+	LaunchPIDs       int            `env:"LAUNCH_PIDS" envDefault:"4096" doc:"Maximum number of processes and threads of a launch. A tab needs about 20. 0: no limit."`
+	RequireIsolation bool           `env:"REQUIRE_ISOLATION" envDefault:"false" doc:"Refuse to start if this host does not allow full isolation of launches. Otherwise the missing features are reported and left out."`
+	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch browsers even if this host does not allow Chromium's sandbox, unless REQUIRE_ISOLATION is set. Clients of such a browser can read everything that the browser process can."`
+	TraceCollector   string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of the OpenTelemetry collector for launch traces (OTLP over HTTP), such as http://localhost:4318. Default: no traces."`
+	TrustedProxies   []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
 	Logging          program.Logging
 }
 
 var workerID = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// Validate checks what one variable's type can't.
+// Validate checks the values and returns all problems at once.
 func (c Config) Validate() error {
 	var problems []error
 	if c.Port < 1 || c.Port > 65535 {
 		problems = append(problems, errors.New("PORT must be from 1 to 65535"))
 	}
 	if c.MaxSessions < 0 || c.MaxConnections < 0 || c.MaxMemory < 0 || c.MaxMemory > 100 || c.MaxCPU < 0 || c.MaxCPU > 100 || c.MinFreeDisk < 0 || c.DrainTimeout < 0 || c.ShutdownDelay < 0 {
-		problems = append(problems, errors.New("MAX_SESSIONS, MAX_CONNECTIONS, MIN_FREE_DISK_MB, DRAIN_TIMEOUT and SHUTDOWN_DELAY must not be negative, MAX_MEMORY_PERCENT and MAX_CPU_PERCENT from 0 to 100"))
+		problems = append(problems, errors.New("MAX_SESSIONS, MAX_CONNECTIONS, MIN_FREE_DISK_MB, DRAIN_TIMEOUT and SHUTDOWN_DELAY must not be negative; MAX_MEMORY_PERCENT and MAX_CPU_PERCENT must be from 0 to 100"))
 	}
 	if c.Unresponsive != 0 && c.Unresponsive < time.Second {
 		problems = append(problems, errors.New("UNRESPONSIVE_TIMEOUT must be 0 or at least 1s"))
 	}
 	if c.ProfileVersions < 1 || c.ProfileVersions > 1000 || c.ProfileData < 1 || c.ProfileData > 1<<20 {
-		problems = append(problems, errors.New("PROFILE_VERSIONS must be from 1 to 1000, PROFILE_DATA_MB from 1 to 1048576"))
+		problems = append(problems, errors.New("PROFILE_VERSIONS must be from 1 to 1000, and PROFILE_DATA_MB from 1 to 1048576"))
 	}
 	if c.LaunchDisk < 0 || c.LaunchMemory < 0 || c.LaunchPIDs < 0 {
 		problems = append(problems, errors.New("LAUNCH_DISK_MB, LAUNCH_MEMORY_MB and LAUNCH_PIDS must not be negative"))
 	}
 	if c.WarmPool < 0 || c.WarmPool > 100 || c.WarmPoolMemory < 0 {
-		problems = append(problems, errors.New("WARM_POOL must be from 0 to 100, WARM_POOL_MEMORY_MB not negative"))
+		problems = append(problems, errors.New("WARM_POOL must be from 0 to 100, and WARM_POOL_MEMORY_MB must not be negative"))
 	}
 	if c.WorkerID != "" && !workerID().MatchString(c.WorkerID) {
-		problems = append(problems, errors.New("WORKER_ID must be letters, digits, dots, dashes and underscores, at most 128"))
+		problems = append(problems, errors.New("WORKER_ID must have at most 128 letters, digits, dots, dashes and underscores, and start with a letter or digit"))
 	}
 	if c.ResumeSeconds < 0 || c.ResumeSeconds > 3600 || c.ResumeBuffer < 1 || c.ResumeBuffer > 1024 {
-		problems = append(problems, errors.New("RESUME_SECONDS must be from 0 to 3600, RESUME_BUFFER_MB from 1 to 1024"))
+		problems = append(problems, errors.New("RESUME_SECONDS must be from 0 to 3600, and RESUME_BUFFER_MB from 1 to 1024"))
 	}
 	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL, "OTEL_EXPORTER_OTLP_ENDPOINT": c.TraceCollector} {
 		if address == "" {
@@ -89,7 +89,7 @@ func (c Config) Validate() error {
 		}
 		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
 			u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			problems = append(problems, fmt.Errorf("%s must be an http or https URL without user, query and fragment", name))
+			problems = append(problems, fmt.Errorf("%s must be an http or https URL without user, query or fragment", name))
 		}
 	}
 	return errors.Join(problems...)
@@ -99,7 +99,7 @@ func (c Config) resume() resume.Options {
 	return resume.Options{ResumeTimeout: time.Duration(c.ResumeSeconds) * time.Second, Buffer: c.ResumeBuffer << 20}
 }
 
-// publicURL is the base of the URLs that the worker hands out.
+// publicURL returns the base of the URLs that the worker returns.
 func (c Config) publicURL() (*url.URL, error) {
 	address := c.PublicURL
 	if address == "" {

@@ -91,7 +91,7 @@ func TestContract_WorkerStartsWithAnyVersion(t *testing.T) {
 		fit    workerapi.CloudContractFit
 		logged string
 	}{
-		"away":          {func(c *cloudtest.Cloud) { c.Down(true) }, workerapi.CloudContractFitUnheard, `level=WARN msg="the cloud's contract could not be checked at boot"`},
+		"away":          {func(c *cloudtest.Cloud) { c.Down(true) }, workerapi.CloudContractFitUnheard, `level=WARN msg="failed to check the contract version of the cloud at startup"`},
 		"another major": {func(c *cloudtest.Cloud) { c.SetContractVersion("2.0.0") }, workerapi.CloudContractFitIncompatible, `level=ERROR msg="the cloud keeps another major version of the contract`},
 		"without a word": {func(c *cloudtest.Cloud) { c.SetContractVersion("") }, workerapi.CloudContractFitUnknown,
 			`level=WARN msg="the cloud does not say which version of the contract it keeps`},

@@ -7,18 +7,18 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fleet"
 )
 
-// host is this machine: what it is, how it does, and what it may carry.
+// host describes this machine: its facts, its load and its capacity.
 type host struct {
 	*fleet.Sampler
 	fleet.Admission
 	facts fleet.Facts
 }
 
-// openHost begins to sample the machine. Close must follow.
+// openHost starts sampling the machine. The caller must call Close.
 func openHost(config Config, dir string, options fleet.Options) (*host, error) {
 	facts, err := fleet.Host()
 	if err != nil {
-		return nil, fmt.Errorf("read what this machine is: %w", err)
+		return nil, fmt.Errorf("read the facts of this machine: %w", err)
 	}
 	options.Disk = filepath.Clean(dir)
 	sampler, err := fleet.Start(options)
@@ -37,8 +37,8 @@ func (h *host) Facts() fleet.Facts { return h.facts }
 // Last implements rest.Host.
 func (h *host) Last() fleet.Sample { return h.Sampler.Last() }
 
-// oomKills counts what the kernel killed for want of memory; what can't be
-// told counts as nothing.
+// oomKills returns the kernel's count of out-of-memory kills, 0 if it is not
+// available.
 func oomKills() uint64 {
 	kills, _ := fleet.OutOfMemoryKills()
 	return kills

@@ -1,99 +1,194 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/fleet"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/launchsock"
+	"github.com/browser-svc/svc/worker/internal/profiledata"
+	"github.com/browser-svc/svc/worker/internal/proxy"
+	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/rest"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/tracing"
+	"github.com/browser-svc/svc/worker/internal/view"
 )
 
-// loadMachine is who this worker is: the configured name, or one that was made
-// at the first start and is kept in dir; and a new boot.
-func loadMachine(dir, name string, logger *slog.Logger) (cloud.Machine, error) {
-	boot, err := uuid.NewV7()
-	if err != nil {
-		return cloud.Machine{}, fmt.Errorf("make a boot id: %w", err)
+// worker holds the parts of a running worker.
+type worker struct {
+	config Config
+	logger *slog.Logger
+	dir    string // DATA_DIR, absolute
+
+	machine  cloud.Machine
+	address  access.Address
+	policy   *proxy.EgressPolicy
+	builds   *browser.Finder
+	presets  *bundle.Set
+	profiles *profiledata.Store
+	sessions *session.Store
+
+	host       *host
+	launcher   *browser.Launcher
+	launches   *launch.Service
+	warmPool   *launch.WarmPool
+	tickets    *ticket.Tickets
+	cloud      *cloud.Client
+	reports    *report.Reporter
+	traces     *tracing.Tracing
+	readiness  *httpd.Readiness
+	unannounce func() // withdraws the announcement of the API port
+
+	web     *echo.Echo
+	options httpd.Options
+	relay   *devtools.Service
+	viewer  *view.Service
+	sockets *launchsock.Service
+}
+
+// assemble creates the parts of a worker and connects them. The caller must call
+// close.
+func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worker, err error) {
+	w := &worker{config: config, logger: logger, sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{})}
+	if err := w.readConfig(); err != nil {
+		return nil, err
 	}
-	if name != "" {
-		return cloud.Machine{ID: name, BootID: boot}, nil
+	// The launcher comes first: it locks DATA_DIR against other workers.
+	if w.launcher, err = openLauncher(ctx, config, w.dir, logger); err != nil {
+		return nil, err
 	}
-	file := filepath.Join(dir, "machine-id")
-	text, err := os.ReadFile(file)
-	switch {
-	case err == nil && workerID().Match(text):
-		return cloud.Machine{ID: string(text), BootID: boot}, nil
-	case err == nil:
-		logger.Error("THIS MACHINE'S NAME CAN'T BE READ: it gets a new one, and the cloud counts what ran under the old one until its leases lapse",
-			"file", file, "setAsideAs", file+corruptSuffix)
-		if err := os.Rename(file, file+corruptSuffix); err != nil {
-			return cloud.Machine{}, fmt.Errorf("set the machine's name aside: %w", err)
+	defer func() {
+		if err != nil {
+			w.closeParts()
+			err = errors.Join(err, w.launcher.Close())
 		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return cloud.Machine{}, fmt.Errorf("read the machine's name: %w", err)
+	}()
+	if w.unannounce, err = w.policy.AnnounceAPIPort(config.Port); err != nil {
+		return nil, err
 	}
-	made := uuid.NewString()
-	if err := writeMachineID(file, made); err != nil {
-		return cloud.Machine{}, fmt.Errorf("keep the machine's name: %w", err)
+	if err := w.openReporting(ctx); err != nil {
+		return nil, err
 	}
-	return cloud.Machine{ID: made, BootID: boot}, nil
+	if w.host, err = openHost(config, w.dir, fleet.Options{Logger: logger}); err != nil {
+		return nil, err
+	}
+	if w.profiles, err = config.openProfiles(logger); err != nil {
+		return nil, err
+	}
+	w.openLaunches()
+	w.cloud.OnFailure(w.reports.RequestHeartbeat)
+	w.readiness = w.newReadiness(config, logger)
+	return w, w.route(config, w.restServer(), logger)
 }
 
-// corruptSuffix marks a machine's name that can't be read, for the operator.
-const corruptSuffix = ".corrupt"
-
-// writeMachineID writes the machine's name, whole or not at all, to stay when the
-// machine loses its power.
-func writeMachineID(path, name string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+// readConfig parses the configuration that needs more than a type.
+func (w *worker) readConfig() (err error) {
+	if w.dir, err = filepath.Abs(w.config.DataDir); err != nil {
+		return fmt.Errorf("DATA_DIR: %w", err)
 	}
-	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	public, err := w.config.publicURL()
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(name)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	w.address = access.NewAddress(public)
+	if w.policy, err = w.config.egressPolicy(); err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	if w.presets, err = bundle.Load(w.config.BundlesDir); err != nil {
+		return fmt.Errorf("BUNDLES_DIR: %w", err)
+	}
+	return nil
 }
 
-// workerKey settles the worker key. One that was made is printed, once, for the
-// operator; never logged.
-func workerKey(config Config) access.Key {
-	key, made := access.NewKey(config.WorkerKey, config.OrganizationKey)
-	if made != "" {
-		fmt.Printf("Neither API_KEY nor SVC_KEY is set. The worker key until the next start:\n\n  %s\n\n", made)
+// openReporting creates what identifies the worker to the cloud and reports to
+// the cloud and to the trace collector.
+func (w *worker) openReporting(ctx context.Context) (err error) {
+	if w.machine, err = loadMachine(w.dir, w.config.WorkerID, w.logger); err != nil {
+		return err
 	}
-	return key
+	if w.machine.Predecessors, err = predecessors(w.dir, w.machine.BootID); err != nil {
+		return err
+	}
+	w.traces = tracing.Open(ctx, w.config.TraceCollector, "svc-worker", program.Version, w.logger)
+	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.OrganizationKey, w.machine, w.logger); err != nil {
+		return err
+	}
+	w.reports, err = report.New(w.cloud, w.sessions, filepath.Join(w.dir, "reports"), w.logger)
+	return err
 }
 
-// stripPrefix lets the worker be reached below a path as well, for a load
-// balancer that passes it on.
-func stripPrefix(prefix string) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			address := c.Request().URL
-			if rest, ok := strings.CutPrefix(address.Path, prefix); ok && strings.HasPrefix(rest, "/") {
-				address.Path, address.RawPath = rest, strings.TrimPrefix(address.RawPath, prefix)
-			}
-			return next(c)
-		}
+// openLaunches creates the launch service and its warm pool.
+func (w *worker) openLaunches() {
+	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: w.config.browsersDirs(w.dir), Log: w.logger})
+	starter := launch.WarmStarter{
+		Launcher: denylistLauncher{w.launcher, w.policy}, Egress: egressProvider{w.policy, w.logger}, Builds: w.builds,
+	}
+	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
+	w.launches = launch.New(launch.Options{
+		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
+		Data: profileStore{w.profiles}, Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
+		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(),
+		Key: session.NewOrganizationKey(w.config.OrganizationKey),
+	})
+}
+
+// restServer returns the handlers of the REST API. route adds the links.
+func (w *worker) restServer() *rest.Server {
+	return &rest.Server{
+		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Host: w.host,
+		Readiness: w.readiness, Version: program.Version, WarmPool: w.warmPoolState, Isolation: w.launcher.Isolation,
+		Identity: rest.Identity{
+			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,
+			HasKey: w.config.OrganizationKey != "", LastAnswerAt: w.cloud.LastAnswerAt,
+			License: func() string { return string(w.cloud.License()) }, CloudContract: cloudContract(w.cloud),
+			Reports: w.reports.Counts,
+		},
 	}
 }
 
-func splitDirs(list string) []string {
-	if list == "" {
-		return nil
+// openLauncher starts the launcher and removes what a crashed worker left
+// behind.
+func openLauncher(ctx context.Context, config Config, dir string, logger *slog.Logger) (*browser.Launcher, error) {
+	debugUsers, err := config.debugPortUsers()
+	if err != nil {
+		return nil, err
 	}
-	return filepath.SplitList(list)
+	launcher, err := browser.NewLauncher(browser.Options{
+		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
+		UnresponsiveTimeout: config.Unresponsive,
+		DebugUsers:          debugUsers,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := config.checkIsolation(launcher.Isolation(), logger); err != nil {
+		_ = launcher.Close()
+		return nil, err
+	}
+	swept, err := launcher.Sweep(ctx)
+	if err != nil {
+		_ = launcher.Close()
+		return nil, fmt.Errorf("remove leftovers of an earlier worker: %w", err)
+	}
+	if swept != (browser.SweepReport{}) {
+		logger.WarnContext(ctx, "removed leftovers of an earlier worker",
+			"processes", swept.Processes, "directories", swept.Directories, "displays", swept.Displays)
+	}
+	return launcher, nil
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-// saveTime bounds how long the data of one profile may take to be saved.
+// saveTime is how long saving the data of one profile may take.
 const saveTime = time.Minute
 
-// openProfiles opens the store of the data that profiles keep.
+// openProfiles opens the store of saved profile data.
 func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
 	dataDir, err := filepath.Abs(c.DataDir)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
 	})
 }
 
-// profileStore hands the data of profiles to launches.
+// profileStore gives launches the saved data of profiles.
 type profileStore struct{ store *profiledata.Store }
 
 // Acquire implements launch.Data.
@@ -47,18 +47,18 @@ func (k profileStore) Acquire(ctx context.Context, profileID uuid.UUID) (launch.
 	return claim, nil
 }
 
-// profilesCommand cares for the data that profiles keep on this machine.
+// profilesCommand manages the saved profile data on this machine.
 func profilesCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "profiles", Summary: "List, roll back and remove the browser data that profiles keep on this machine",
+		Name: "profiles", Summary: "List, roll back and remove the saved browser data of profiles on this machine",
 		Commands: []program.Command[Config]{listProfiles(out), listVersions(out), rollbackProfile(out), removeProfile(out)},
 	}
 }
 
 func listProfiles(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "list", Summary: "List the profiles that keep data on this machine",
-		Detail: "CONTENT is what the current version holds, ON DISK what all of them take.",
+		Name: "list", Summary: "List the profiles with saved data on this machine",
+		Detail: "CONTENT is the size of the current version, ON DISK the size of all versions.",
 		Run: func(_ context.Context, config Config, logger *slog.Logger) error {
 			store, err := config.openProfiles(logger)
 			if err != nil {
@@ -89,9 +89,9 @@ func listProfiles(out io.Writer) program.Command[Config] {
 func listVersions(out io.Writer) program.Command[Config] {
 	var id string
 	return program.Command[Config]{
-		Name: "versions", Summary: "List the versions of a profile's data, the current one first",
-		Detail: "Each is read from end to end: STATE says whether it is whole. A version is saved whenever a browser of the\n" +
-			"profile comes to a clean end; PROFILE_VERSIONS are kept.",
+		Name: "versions", Summary: "List the versions of a profile's data, newest first",
+		Detail: "Reads each version completely: STATE shows whether it is intact. A version is saved whenever a browser of the\n" +
+			"profile exits cleanly. The newest PROFILE_VERSIONS versions are kept.",
 		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			store, profileID, err := config.profile(id, logger)
@@ -122,15 +122,15 @@ func rollbackProfile(out io.Writer) program.Command[Config] {
 	var to int
 	return program.Command[Config]{
 		Name: "rollback", Summary: "Make an older version of a profile's data the current one",
-		Detail: "The next launch of the profile begins with it. It gets the next number; the versions that were newer stay until\n" +
-			"later ones push them out, so a second rollback undoes the first. It is refused while a launch has the data.",
+		Detail: "The next launch of the profile starts with this version. It gets the next number. Newer versions are kept until\n" +
+			"later ones replace them, so a second rollback undoes the first. Fails while a launch uses the data.",
 		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&to, "to", 0, "The `VERSION` to go back to; the one before the current when not given")
+			f.IntVar(&to, "to", 0, "The `VERSION` to roll back to (default: the one before the current)")
 		},
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			if to < 0 {
-				return errors.New("--to must be the number of a version")
+				return errors.New("--to must be a version number")
 			}
 			store, profileID, err := config.profile(id, logger)
 			if err != nil {
@@ -140,7 +140,7 @@ func rollbackProfile(out io.Writer) program.Command[Config] {
 			if err != nil {
 				return profileError(profileID, err)
 			}
-			_, err = fmt.Fprintf(out, "Version %d of %s, saved %s, is the current one now, as version %d\n", from.Number, profileID, savedAt(from), now.Number)
+			_, err = fmt.Fprintf(out, "Version %d of %s, saved %s, is now the current version, number %d\n", from.Number, profileID, savedAt(from), now.Number)
 			return err
 		},
 	}
@@ -149,9 +149,9 @@ func rollbackProfile(out io.Writer) program.Command[Config] {
 func removeProfile(out io.Writer) program.Command[Config] {
 	var id string
 	return program.Command[Config]{
-		Name: "remove", Summary: "Remove everything that a profile keeps on this machine",
-		Detail: "The profile itself, which is the cloud's, stays; its next launch here begins with nothing. The data of a profile\n" +
-			"that is gone from the cloud stays until it is removed so. It is refused while a launch has the data.",
+		Name: "remove", Summary: "Remove all saved data of a profile on this machine",
+		Detail: "The profile itself stays in the cloud. Its next launch on this machine starts without data. The data of profiles\n" +
+			"that were deleted in the cloud stays here until it is removed with this command. Fails while a launch uses the data.",
 		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
 		Run: func(_ context.Context, config Config, logger *slog.Logger) error {
 			store, profileID, err := config.profile(id, logger)
@@ -161,7 +161,7 @@ func removeProfile(out io.Writer) program.Command[Config] {
 			if err := store.Remove(profileID); err != nil {
 				return profileError(profileID, err)
 			}
-			_, err = fmt.Fprintf(out, "Removed what %s kept\n", profileID)
+			_, err = fmt.Fprintf(out, "Removed the data of %s\n", profileID)
 			return err
 		},
 	}
@@ -170,19 +170,19 @@ func removeProfile(out io.Writer) program.Command[Config] {
 func (c Config) profile(id string, logger *slog.Logger) (*profiledata.Store, uuid.UUID, error) {
 	profileID, err := uuid.Parse(id)
 	if err != nil {
-		return nil, profileID, fmt.Errorf("%q is not the id of a profile", id)
+		return nil, profileID, fmt.Errorf("%q is not a profile id", id)
 	}
 	store, err := c.openProfiles(logger)
 	return store, profileID, err
 }
 
-// profileError says what the operator can do about it.
+// profileError adds what the operator can do.
 func profileError(id uuid.UUID, err error) error {
 	switch {
 	case errors.Is(err, profiledata.ErrInUse):
-		return fmt.Errorf("the data of %s is in use: end the browser that runs with it first", id)
+		return fmt.Errorf("the data of %s is in use: end the browser that uses it first", id)
 	case errors.Is(err, profiledata.ErrNotFound):
-		return fmt.Errorf("%s keeps no data on this machine", id)
+		return fmt.Errorf("%s has no data on this machine", id)
 	}
 	return err
 }

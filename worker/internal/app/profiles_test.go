@@ -92,14 +92,14 @@ func TestProfilesCommand_RollsBack(t *testing.T) {
 	if status != 0 || len(lines) != 4 || !strings.HasPrefix(lines[1], "3 20") || !strings.HasPrefix(lines[3], "1 20") || !strings.Contains(lines[3], "Z 3 B 1 ") || !strings.HasSuffix(lines[3], " good") {
 		t.Errorf("versions: %d\n%s", status, out)
 	}
-	if status, out, errs := d.profiles("rollback", id); status != 0 || !strings.HasPrefix(out, "Version 2 of "+id+", saved 20") || !strings.HasSuffix(out, "is the current one now, as version 4") {
+	if status, out, errs := d.profiles("rollback", id); status != 0 || !strings.HasPrefix(out, "Version 2 of "+id+", saved 20") || !strings.HasSuffix(out, "is now the current version, number 4") {
 		t.Errorf("rollback: %d %q %q", status, out, errs)
 	}
 	if status, out, errs := d.profiles("rollback", id, "--to", "1"); status != 0 || !strings.HasSuffix(out, "as version 5") {
 		t.Errorf("rollback: %d %q %q", status, out, errs)
 	}
 	d.launch(t, "one", "seventeen")
-	if status, out, errs := d.profiles("remove", id); status != 0 || out != "Removed what "+id+" kept" {
+	if status, out, errs := d.profiles("remove", id); status != 0 || out != "Removed the data of "+id {
 		t.Errorf("remove: %d %q %q", status, out, errs)
 	}
 	d.launch(t, "", "again")
@@ -139,12 +139,12 @@ func TestProfilesCommand_Errors(t *testing.T) {
 	defer held.Release()
 	id, other := d.id.String(), uuid.NewString()
 	for line, want := range map[string]string{
-		"rollback " + id:                  "the data of " + id + " is in use: end the browser that runs with it first",
+		"rollback " + id:                  "the data of " + id + " is in use: end the browser that uses it first",
 		"remove " + id:                    "is in use",
-		"versions " + other:               other + " keeps no data on this machine",
-		"rollback " + other:               "keeps no data",
-		"remove " + other:                 "keeps no data",
-		"remove ../" + id:                 `"../` + id + `" is not the id of a profile`,
+		"versions " + other:               other + " has no data on this machine",
+		"rollback " + other:               "has no data",
+		"remove " + other:                 "has no data",
+		"remove ../" + id:                 `"../` + id + `" is not a profile id`,
 		"rollback " + id + " --to newest": "invalid value",
 		"rollback " + id + " --to -1":     "must be the number of a version",
 		"versions":                        "ID is missing",

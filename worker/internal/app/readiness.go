@@ -9,8 +9,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// newReadiness is whether this worker would take a launch. Its checks ask nobody
-// and measure nothing.
+// newReadiness reports whether this worker would accept a launch. The checks only
+// read state: they make no calls and take no measurements.
 func (w *worker) newReadiness(config Config, logger *slog.Logger) *httpd.Readiness {
 	return httpd.NewReadiness(logger,
 		func(context.Context) []httpd.Reason { return drainingReasons(w.launches.Draining()) },
@@ -25,12 +25,12 @@ func drainingReasons(is bool) []httpd.Reason {
 		return nil
 	}
 	return []httpd.Reason{{
-		Check: httpd.Draining, Code: httpd.Draining, Message: "This worker is draining. DELETE /fleet/drain puts it back into service, unless it is shutting down.",
+		Check: httpd.Draining, Code: httpd.Draining, Message: "This worker is draining. DELETE /fleet/drain resumes service unless the worker is shutting down.",
 	}}
 }
 
-// isolationReasons are of a worker that must isolate launches and can't any
-// more: it does not start where it never could.
+// isolationReasons returns why a worker with REQUIRE_ISOLATION can no longer
+// isolate launches. Such a worker does not start if isolation is incomplete.
 func (c Config) isolationReasons(report sandbox.Report) []httpd.Reason {
 	missing := report.Missing()
 	if !c.RequireIsolation || len(missing) == 0 {
@@ -38,32 +38,33 @@ func (c Config) isolationReasons(report sandbox.Report) []httpd.Reason {
 	}
 	return []httpd.Reason{{
 		Check: "isolation", Code: "isolation",
-		Message: "REQUIRE_ISOLATION is set, but this host denies launches " + missing[0].Name + ". GET /fleet/status tells why.",
+		Message: "REQUIRE_ISOLATION is set, but this host does not allow " + missing[0].Name + ". GET /fleet/status shows the reason.",
 	}}
 }
 
-// licenseReasons are what the cloud, or the lack of a key, has against a launch.
+// licenseReasons returns why the cloud would not allow a launch with the worker's
+// own key.
 func (c Config) licenseReasons(state cloud.LicenseState) []httpd.Reason {
 	reason := httpd.Reason{Check: "license"}
 	switch state {
 	case cloud.LicenseUnreachable:
-		reason.Code, reason.Message = "cloud_unreachable", "The cloud (SVC_CLOUD_URL) cannot be reached or does not answer properly."
+		reason.Code, reason.Message = "cloud_unreachable", "The cloud (SVC_CLOUD_URL) is unreachable or returns invalid answers."
 	case cloud.LicenseKeyRefused:
 		reason.Code, reason.Message = "key_refused", "The cloud refuses this worker's organization key (SVC_KEY). The operator must replace it."
 	case cloud.LicenseIncompatible:
-		reason.Code, reason.Message = "cloud_incompatible", "The cloud keeps another major version of the contract than this worker. Update one of them."
+		reason.Code, reason.Message = "cloud_incompatible", "The cloud implements another major version of the contract than this worker. Update one of them."
 	case cloud.LicenseNoKey:
 		if c.AllowNoKey {
 			return nil
 		}
-		reason.Code, reason.Message = "no_key", "This worker has no organization key (SVC_KEY). Set one, or ALLOW_NO_KEY where only launches over /launch are meant."
+		reason.Code, reason.Message = "no_key", "This worker has no organization key (SVC_KEY). Set one, or set ALLOW_NO_KEY if the worker serves launches over /launch only."
 	default:
 		return nil
 	}
 	return []httpd.Reason{reason}
 }
 
-// reasons are the limits of this machine that are reached.
+// reasons returns the limits of this machine that are reached.
 func (h *host) reasons(running, launching int) []httpd.Reason {
 	var found []httpd.Reason
 	for _, limit := range h.ReachedLimits(running, launching) {

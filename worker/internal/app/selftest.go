@@ -17,8 +17,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/selftest"
 )
 
-// selftestCommand tries the worker out on this machine. What it finds goes to
-// out, how far it has come to progress.
+// selftestCommand tests the worker on this machine. The report goes to out,
+// progress to progress.
 func selftestCommand(out, progress io.Writer) program.Command[Config] {
 	var (
 		seconds, rounds, browser int
@@ -26,21 +26,21 @@ func selftestCommand(out, progress io.Writer) program.Command[Config] {
 		asJSON                   bool
 	)
 	return program.Command[Config]{
-		Name: "selftest", Summary: "Try out whether browsers work on this machine, and whether anything is left of them",
-		Detail: "It runs a worker of its own, with the settings of the environment, before a cloud in memory: neither the cloud\n" +
-			"nor a key is needed, and a worker that runs here is left alone. It launches, drives, kills and cuts off browsers in\n" +
-			"every way, several at once; then it kills the worker itself, and looks for what is left: processes, ports,\n" +
-			"descriptors, directories, displays, mounts, slots. It exits with 1 when something is left or went wrong.",
+		Name: "selftest", Summary: "Test that browsers work on this machine and leak no resources",
+		Detail: "Runs a separate worker with the settings of the environment against an in-memory cloud. It needs neither the\n" +
+			"cloud nor a key and does not affect a running worker. It launches, drives, kills and disconnects browsers in all\n" +
+			"scenarios, several at once. Then it kills the worker and checks for leaked processes, ports, file descriptors,\n" +
+			"directories, displays, mounts and slots. Exits with 1 if a check fails.",
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&seconds, "seconds", 60, "For how many `SECONDS` browsers are launched")
-			f.IntVar(&rounds, "rounds", 0, "Go every way `N` times instead, however long that takes")
-			f.IntVar(&browser, "browser", 0, "The major `VERSION` of the browser; the newest when not given")
-			f.Uint64Var(&seed, "seed", 0, "Choose as an earlier run of this `SEED` did")
+			f.IntVar(&seconds, "seconds", 60, "Launch browsers for this many `SECONDS`")
+			f.IntVar(&rounds, "rounds", 0, "Run every scenario `N` times instead, without a time limit")
+			f.IntVar(&browser, "browser", 0, "Major `VERSION` of the browser (default: newest)")
+			f.Uint64Var(&seed, "seed", 0, "Repeat the random choices of an earlier run with this `SEED`")
 			f.BoolVar(&asJSON, "json", false, "Report in JSON")
 		},
 		Run: func(ctx context.Context, config Config, _ *slog.Logger) error {
 			if seconds < 1 || rounds < 0 {
-				return errors.New("--seconds must be above 0, --rounds must not be below")
+				return errors.New("--seconds must be positive, and --rounds must not be negative")
 			}
 			executable, err := os.Executable()
 			if err != nil {
@@ -63,7 +63,8 @@ func selftestCommand(out, progress io.Writer) program.Command[Config] {
 	}
 }
 
-// writeSelftestReport writes a report; its error is for the exit status.
+// writeSelftestReport writes a report. It returns an error if a check failed,
+// which sets the exit status.
 func writeSelftestReport(out io.Writer, report *selftest.Report, asJSON bool) error {
 	write := report.Write
 	if asJSON {

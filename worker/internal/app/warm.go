@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// newWarmPool returns the pool of browsers that are kept ready. It keeps none until
-// startWarmPool.
+// newWarmPool returns the pool of warm browsers. It starts none before
+// startWarmPool runs the warm pool until stop is called.
 func (w *worker) newWarmPool(config Config, spares launch.WarmStarter, logger *slog.Logger) *launch.WarmPool {
 	return warm.New(warm.Options[launch.WarmKind, *launch.WarmBrowser]{
 		Size: config.WarmPool, Memory: config.WarmPoolMemory << 20,
@@ -19,7 +19,7 @@ func (w *worker) newWarmPool(config Config, spares launch.WarmStarter, logger *s
 	})
 }
 
-// warmPoolLoad is how busy this machine is.
+// warmPoolLoad returns how busy this machine is.
 func (w *worker) warmPoolLoad() warm.Load {
 	running, launching := w.launches.Counts()
 	sample, limits := w.host.Last(), w.host.Admission
@@ -44,7 +44,7 @@ func (w *worker) startWarmPool(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// warmPoolState is what is kept ready, and how launches got their browsers.
+// warmPoolState returns the warm browsers and the counts of warm and cold launches.
 func (w *worker) warmPoolState() rest.WarmPoolState {
 	stats, starts := w.warmPool.Stats(), w.launches.Starts()
 	state := rest.WarmPoolState{

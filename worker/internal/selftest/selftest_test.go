@@ -188,7 +188,7 @@ func TestRun_FindsLeaks(t *testing.T) {
 	if report.Passed || report.OK() {
 		t.Error("it passed")
 	}
-	if log, err := os.ReadFile(report.Log); err != nil || !bytes.Contains(log, []byte("the worker is ready")) {
+	if log, err := os.ReadFile(report.Log); err != nil || !bytes.Contains(log, []byte("worker ready")) {
 		t.Errorf("the worker's log is not kept: %v", err)
 	}
 	_ = os.Remove(report.Log)

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/report"
+)
+
+// startReporting checks the contract version of the cloud, then delivers reports
+// and heartbeats until stop is called. An unreachable cloud does not prevent the
+// worker from starting.
+func (w *worker) startReporting(ctx context.Context, logger *slog.Logger) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := w.cloud.CheckContract(ctx); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "failed to check the contract version of the cloud at startup", "error", err)
+		}
+		if w.config.OrganizationKey != "" {
+			var reclaiming sync.WaitGroup
+			defer reclaiming.Wait()
+			reclaiming.Go(func() { report.ReclaimStale(ctx, w.cloud, logger) })
+		}
+		w.reports.Run(ctx, func(id uuid.UUID) { w.launches.KillUnlicensed(id) })
+	}()
+	return func() { cancel(); <-done }
+}
+
+// drainPollInterval is how often a draining worker checks for running sessions.
+const drainPollInterval = 100 * time.Millisecond
+
+// drain refuses new launches and waits until all sessions have ended or timeout
+// has passed.
+func (w *worker) drain(timeout time.Duration, logger *slog.Logger) {
+	w.launches.Retire()
+	running, launching := w.launches.Counts()
+	if timeout <= 0 || running+launching == 0 {
+		return
+	}
+	logger.Info("draining: waiting for running sessions to end", "sessions", running, "timeout", timeout)
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for running+launching > 0 {
+		select {
+		case <-timer.C:
+			logger.Warn("drain timeout reached: stopping the remaining sessions", "sessions", running)
+			return
+		case <-time.After(drainPollInterval):
+			running, launching = w.launches.Counts()
+		}
+	}
+}
+
+// Timeouts of the steps of a shutdown.
+const (
+	endTimeout    = 25 * time.Second
+	flushTimeout  = 5 * time.Second
+	tracesTimeout = 5 * time.Second
+)
+
+// cancel ends the browsers and tells the cloud, each for a bounded time.
+func (w *worker) shutdown(logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	if err := w.launches.Shutdown(ctx); err != nil {
+		logger.Error("failed to stop browsers at shutdown", "error", err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	w.reports.Flush(ctx)
+	ctx, cancel = context.WithTimeout(context.Background(), tracesTimeout)
+	defer cancel()
+	if err := w.traces.Close(ctx); err != nil {
+		logger.Warn("failed to deliver traces at shutdown", "error", err)
+	}
+}
+
+func (w *worker) close(logger *slog.Logger) {
+	w.closeParts()
+	if err := w.launcher.Close(); err != nil {
+		logger.Error("failed to close the browser launcher", "error", err)
+	}
+	logger.Info("worker stopped")
+}
+
+// closeParts closes the parts that exist, except the launcher.
+func (w *worker) closeParts() {
+	if w.sockets != nil {
+		w.sockets.Close()
+	}
+	if w.viewer != nil {
+		_ = w.viewer.Close()
+	}
+	if w.relay != nil {
+		_ = w.relay.Close()
+	}
+	if w.host != nil {
+		w.host.Close()
+	}
+	if w.unannounce != nil {
+		w.unannounce()
+	}
+}

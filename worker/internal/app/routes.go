@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/launchsock"
+	"github.com/browser-svc/svc/worker/internal/rest"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/tracing"
+	"github.com/browser-svc/svc/worker/internal/view"
+)
+
+// maxHeaderBytes fits the longest env query of /launch with every character
+// escaped, plus the other headers.
+const maxHeaderBytes = 1 << 20
+
+// route creates the web server and registers all routes.
+func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) error {
+	document, err := oapi.Parse(workerapi.Document)
+	if err != nil {
+		return err
+	}
+	key := workerKey(config)
+	guard, err := oapi.NewGuard(document, oapi.Options{
+		Authenticators: map[string]oapi.Authenticator{"workerKey": key.Authenticate},
+	})
+	if err != nil {
+		return err
+	}
+	w.options = httpd.Options{
+		Logger: logger, Document: document, Name: "svc-worker", Version: program.Version, TrustedProxies: config.TrustedProxies,
+		MaxHeaderBytes: maxHeaderBytes, MaxConnections: config.MaxConnections,
+	}
+	w.web = httpd.New(w.options)
+	if config.WorkerID != "" {
+		w.web.Pre(stripPrefix("/w/" + config.WorkerID))
+	}
+	w.web.Use(tracing.Middleware, guard.Middleware())
+	links := access.Links{Address: w.address, Tokens: w.tickets}
+	server.Links, server.ContractVersion = links, document.ContractVersion()
+	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
+	w.relay = devtools.New(devtools.Options{Links: links, Tickets: w.tickets, End: w.killLaunch, Resume: config.resume()})
+	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
+	gates := access.New(access.Options{
+		Browsers: browserFinder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
+	})
+	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
+	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
+	w.sockets = launchsock.New(launchsock.Options{
+		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,
+	})
+	w.sockets.Register(w.web)
+	return nil
+}
+
+// killLaunch ends a launch at the request of a client that controls it.
+func (w *worker) killLaunch(ctx context.Context, launchID string) error {
+	id, err := uuid.Parse(launchID)
+	if err != nil {
+		return fmt.Errorf("launch id: %w", err)
+	}
+	_, err = w.launches.KillLaunch(ctx, id, session.ByRequest)
+	return err
+}
+
+// workerKey returns the worker key. A generated key is printed once for the
+// operator. It is never logged.
+func workerKey(config Config) access.Key {
+	key, made := access.NewKey(config.WorkerKey, config.OrganizationKey)
+	if made != "" {
+		fmt.Printf("Neither API_KEY nor SVC_KEY is set. Generated worker key, valid until the next start:\n\n  %s\n\n", made)
+	}
+	return key
+}
+
+// stripPrefix makes the worker reachable below a path prefix too, for load
+// balancers that keep the prefix.
+func stripPrefix(prefix string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			address := c.Request().URL
+			if rest, ok := strings.CutPrefix(address.Path, prefix); ok && strings.HasPrefix(rest, "/") {
+				address.Path, address.RawPath = rest, strings.TrimPrefix(address.RawPath, prefix)
+			}
+			return next(c)
+		}
+	}
+}
