@@ -95,7 +95,7 @@ func TestProfilesCommand_RollsBack(t *testing.T) {
 	if status, out, errs := d.profiles("rollback", id); status != 0 || !strings.HasPrefix(out, "Version 2 of "+id+", saved 20") || !strings.HasSuffix(out, "is now the current version, number 4") {
 		t.Errorf("rollback: %d %q %q", status, out, errs)
 	}
-	if status, out, errs := d.profiles("rollback", id, "--to", "1"); status != 0 || !strings.HasSuffix(out, "as version 5") {
+	if status, out, errs := d.profiles("rollback", id, "--to", "1"); status != 0 || !strings.HasSuffix(out, "now the current version, number 5") {
 		t.Errorf("rollback: %d %q %q", status, out, errs)
 	}
 	d.launch(t, "one", "seventeen")
