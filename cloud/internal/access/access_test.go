@@ -30,7 +30,7 @@ var (
 	second = uuid.MustParse("019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e04")
 )
 
-// sessions knows the one token "good".
+// sessions accepts the token "good".
 type sessions struct{}
 
 func (sessions) Authenticate(_ context.Context, token string) (auth.Caller, error) {
@@ -40,7 +40,7 @@ func (sessions) Authenticate(_ context.Context, token string) (auth.Caller, erro
 	return auth.Caller{UserID: userID, Session: token, ActiveOrgID: home}, nil
 }
 
-// keys knows the one key "good".
+// keys accepts the key "good".
 type keys struct{}
 
 func (keys) Authenticate(_ context.Context, secret string) (apikey.Identity, error) {
@@ -50,10 +50,10 @@ func (keys) Authenticate(_ context.Context, secret string) (apikey.Identity, err
 	return apikey.Identity{KeyID: keyID, OrgID: home}, nil
 }
 
-// Recall knows no key from before.
+// Recall knows no key.
 func (keys) Recall(string) (apikey.Identity, bool) { return apikey.Identity{}, false }
 
-// memberships are the roles of the one user, by organization.
+// memberships are the user's roles by organization.
 type memberships map[uuid.UUID]string
 
 func (m memberships) Role(_ context.Context, orgID, id uuid.UUID) (string, error) {
@@ -90,7 +90,7 @@ func TestAuthenticators(t *testing.T) {
 	for _, test := range []struct {
 		name, scheme, method string
 		headers              map[string]string
-		want                 any // the caller, or which error
+		want                 any // the caller, or the expected error
 	}{
 		{"cookie", "dashboardSession", "GET", map[string]string{"Cookie": "a=b; svc_session=good"}, user},
 		{"no cookie", "dashboardSession", "GET", nil, absent},
@@ -153,7 +153,7 @@ func TestAuthorize(t *testing.T) {
 		roles  []string
 		params map[string]string
 		active uuid.UUID
-		want   any // the role there, or the kind of the refusal
+		want   any // the role, or the kind of the refusal
 	}{
 		{"no roles asked", nil, nil, home, unsettled},
 		{"active", all, nil, home, auth.Member},
@@ -195,8 +195,8 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// TestAuthorize_ReportsActiveOrganization: the refusal names it, and the
-// document lets some operations name any organization of the user.
+// The refusal names the active organization. Some operations accept any organization
+// of the user.
 func TestAuthorize_ReportsActiveOrganization(t *testing.T) {
 	g := newAuthorizer(t, memberships{home: "owner", second: "owner"})
 	op := oapi.Operation{Roles: []string{"owner"}, Params: map[string]string{"organizationId": home.String()}}
@@ -246,7 +246,7 @@ func TestAuthorize_KeyActsForItsOrganizationOnly(t *testing.T) {
 	}
 }
 
-// requests counts, and has ten requests a minute.
+// requests counts requests, with a limit of ten per minute.
 type requests struct {
 	counted map[uuid.UUID]int
 	limit   *int
@@ -259,8 +259,7 @@ func (r *requests) Recent(context.Context, uuid.UUID) (usage.Usage, error) {
 	return usage.Usage{Minute: usage.Window{Limit: r.limit, Used: 4, Ends: time.Unix(1795256160, 0)}}, r.err
 }
 
-// TestAuthorize_CountsRequestsThatActOnAnOrganization: those that are refused,
-// and those that act on none, are not counted.
+// Refused requests, and those that act on no organization, are not counted.
 func TestAuthorize_CountsRequestsThatActOnAnOrganization(t *testing.T) {
 	member := auth.Caller{UserID: userID, ActiveOrgID: home}
 	for _, test := range []struct {
@@ -326,7 +325,7 @@ func TestAuthorize_FailsWithoutDatabase(t *testing.T) {
 	ctx := auth.WithCaller(t.Context(), auth.Caller{UserID: userID, ActiveOrgID: home})
 	_, err := newAuthorizer(t, memberships{home: "broken"}).Authorize(ctx, oapi.Operation{Roles: []string{"owner"}})
 	if err == nil || fault.From(err).Kind != fault.Internal {
-		t.Errorf("error %v, want an internal one", err)
+		t.Errorf("error %v, want an internal error", err)
 	}
 }
 
@@ -353,7 +352,7 @@ func TestRequireSameOrigin_RefusesCrossSiteRequests(t *testing.T) {
 	}
 }
 
-// recalled knows the key "known" from before; good tells whether it still is.
+// recalled knows the key "known" from before; good is whether it is still valid.
 type recalled struct{ good bool }
 
 func (k recalled) Authenticate(context.Context, string) (apikey.Identity, error) {
@@ -367,13 +366,12 @@ func (recalled) Recall(secret string) (apikey.Identity, bool) {
 	return apikey.Identity{KeyID: keyID, OrgID: home}, secret == "known"
 }
 
-// TestAuthorize_DefersCachedKeyCheckForLaunchOnly: only a launch goes on with a key
-// that nobody has checked, and not when its answer may be an old one.
+// Only a launch proceeds with an unchecked key, and only without an Idempotency-Key.
 func TestAuthorize_DefersCachedKeyCheckForLaunchOnly(t *testing.T) {
 	for _, test := range []struct {
 		operation, repeat string
 		good              bool
-		want              any // the caller, or which error
+		want              any // the caller, or the expected error
 	}{
 		{"authorizeLaunch", "", false, auth.Caller{KeyID: keyID, OrgID: home, Unchecked: "known"}},
 		{"authorizeLaunch", "again", false, fault.Unauthenticated},

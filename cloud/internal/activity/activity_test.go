@@ -234,7 +234,7 @@ func TestList_PagesAndSorts(t *testing.T) {
 func TestListAfter_MatchesPages(t *testing.T) {
 	f := newFixture(t)
 	var all []uuid.UUID
-	for i := range 23 { // some start in the same instant
+	for i := range 23 { // some have the same start time
 		s := f.start(noon.Add(time.Duration(i/3) * time.Millisecond))
 		f.started(s)
 		all = append(all, s.SessionID)
@@ -281,7 +281,7 @@ func TestListAfter_MatchesPages(t *testing.T) {
 	}
 	for _, c := range []struct{ cursor, by string }{
 		{"", "startedAt"}, {"bm8", "startedAt"}, {"%", "startedAt"}, {cursorAfter(Session{}), "endedAt"},
-		{"gAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "startedAt"}, {"f_________8AAAAAAAAAAAAAAAAAAAAA", "startedAt"}, // long before and after what a database has
+		{"gAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "startedAt"}, {"f_________8AAAAAAAAAAAAAAAAAAAAA", "startedAt"}, // outside the range of the database
 	} {
 		_, err := f.feed.ListAfter(t.Context(), f.org, Filter{}, page.Request{Page: 1, Limit: 4, SortBy: c.by}, c.cursor)
 		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Validation || e.Details[0].Field != "cursor" {

@@ -20,9 +20,9 @@ const (
 	many = 1_000_000
 )
 
-// BenchmarkFeed reads the first page, the last one and one in the middle by
-// cursor, of a million ended sessions and of a thousand in the same table, and
-// reports the medians of both and their ratio. With -v it shows the plans.
+// BenchmarkFeed reads the first page, the last page and one in the middle by cursor,
+// with a million and with a thousand ended sessions in the same table. It reports the
+// medians and their ratio. With -v it logs the plans.
 func BenchmarkFeed(b *testing.B) {
 	dsn := dbtest.NewDSN(b)
 	all := dbtest.Open(b, dsn, pg.Options{Role: pg.AllRole, Statement: 10 * time.Minute})

@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// FuzzCursor: a cursor brings back where it was made; any other text stands at a
-// place that the database has, and is the only text for it, or is refused.
+// FuzzCursor: a cursor is parsed to its position. Any other text is refused, or is the
+// only text for a position that the database can represent.
 func FuzzCursor(f *testing.F) {
 	at := Session{StartedAt: time.Date(2026, 1, 31, 12, 0, 0, 5000, time.UTC), ID: uuid.MustParse("0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f")}
 	for _, text := range []string{
@@ -30,9 +30,9 @@ func FuzzCursor(f *testing.F) {
 		case err != nil && (!fault.Is(err, fault.Validation) || fault.From(err).Details[0].Field != "cursor"):
 			t.Errorf("%q: %v", text, err)
 		case err == nil && !byTheStart:
-			t.Errorf("%q goes with another order", text)
+			t.Errorf("%q is accepted for another order", text)
 		case err == nil && (cursorAfter(got) != text || got.StartedAt.Year() < 0 || got.StartedAt.Year() > 9999):
-			t.Errorf("%q stands at %v, whose cursor is %q", text, got.StartedAt, cursorAfter(got))
+			t.Errorf("%q is parsed to %v, whose cursor is %q", text, got.StartedAt, cursorAfter(got))
 		}
 		made := Session{StartedAt: time.Unix(second, 123_456_000).UTC(), ID: uuid.NewSHA1(uuid.Nil, []byte(text))}
 		if made.StartedAt.Year() < 1 || made.StartedAt.Year() > 9999 {

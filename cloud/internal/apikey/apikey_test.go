@@ -34,7 +34,7 @@ type fixture struct {
 	log    *testenv.Log
 }
 
-// journal keeps what was recorded, "action target details".
+// journal records audit events as "action target details".
 type journal struct {
 	mu      sync.Mutex
 	entries []string
@@ -118,7 +118,7 @@ func TestCreate_ReturnsSecretOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(row, secret) || strings.Contains(row, secret[8:32]) {
-		t.Errorf("the key is in clear in %s", row)
+		t.Errorf("the key is stored in plain text in %s", row)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestRecordUse_WritesOncePerMinute(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	f.RecordUse([]uuid.UUID{k.ID, uuid.New()})
 	if got := use(); !got.Equal(start.Add(2 * time.Minute)) {
-		t.Errorf("after a use told: %v, want %v", got, start.Add(2*time.Minute))
+		t.Errorf("after a recorded use: %v, want %v", got, start.Add(2*time.Minute))
 	}
 }
 
@@ -275,7 +275,7 @@ func TestAuthenticate_DoesNotWaitForUseWrites(t *testing.T) {
 	}
 	tx := f.db.MustBegin()
 	defer tx.Rollback()
-	tx.MustExec(`LOCK TABLE api_keys IN SHARE MODE`) // keys can be read, and not written
+	tx.MustExec(`LOCK TABLE api_keys IN SHARE MODE`) // keys can be read but not written
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	for _, secret := range secrets {
@@ -305,7 +305,7 @@ func TestAuthenticate_IgnoresFailedUseWrites(t *testing.T) {
 		f.WaitUses()
 	}
 	if n := strings.Count(f.log.String(), "write the last use of keys"); n != 1 {
-		t.Errorf("told %d times, want once a minute: %s", n, f.log.String())
+		t.Errorf("logged %d times, want once per minute: %s", n, f.log.String())
 	}
 }
 

@@ -1,4 +1,4 @@
 package apikey
 
-// WaitUses waits until every use so far is written.
+// WaitUses waits until all recorded uses are written.
 func (a *Authenticator) WaitUses() { a.uses.writes.Wait() }

@@ -45,10 +45,10 @@ func TestCreate_RefusesAtLimit(t *testing.T) {
 	_, _, err := f.Rotate(t.Context(), f.orgID, f.userID, first.ID, new(time.Hour))
 	wantFull(t, err, 5)
 	if got := f.list(t, "createdAt")[0]; got.ExpiresAt != nil {
-		t.Error("the refused rotation lets the old key expire")
+		t.Error("the refused rotation expired the old key")
 	}
 	if _, _, err := f.Rotate(t.Context(), f.orgID, f.userID, first.ID, new(time.Duration(0))); err != nil {
-		t.Errorf("the old one expires at once: %v", err)
+		t.Errorf("old key expires at once: %v", err)
 	}
 	_, err = f.Update(t.Context(), f.orgID, first.ID, apikey.Change{NeverExpires: true})
 	wantFull(t, err, 5)

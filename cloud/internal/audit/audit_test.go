@@ -23,15 +23,15 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 type sourceKey struct{}
 
-// withSource returns a context whose changes come from there.
+// withSource returns a context with this source.
 func withSource(ctx context.Context, s audit.Source) context.Context {
 	return context.WithValue(ctx, sourceKey{}, s)
 }
 
-// fixture is a Log as the service has it, under row-level security.
+// fixture is a Log with row-level security, as in the service.
 type fixture struct {
 	t     *testing.T
-	owner *sqlx.DB // sees everything
+	owner *sqlx.DB // sees all rows
 	clock *clock.Fake
 	log   *audit.Log
 	org   uuid.UUID
@@ -50,7 +50,7 @@ func newFixture(t *testing.T) *fixture {
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-// record records an event of the organization; the clock then goes on.
+// record records an event of the organization and advances the clock.
 func (f *fixture) record(ctx context.Context, org uuid.UUID, action, target string, details map[string]any) error {
 	defer f.clock.Advance(time.Minute)
 	return pg.InOrg(f.t.Context(), f.log.DB, org, func(tx *sqlx.Tx) error {
@@ -130,7 +130,7 @@ func TestRecord_RollsBackWithChange(t *testing.T) {
 		return undone
 	})
 	if n := f.list(audit.Filter{}, newest).Total; n != 0 || !errors.Is(err, undone) {
-		t.Errorf("%d events of what was rolled back, %v", n, err)
+		t.Errorf("%d events of a rolled back change, %v", n, err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestRecord_RefusesInvalidDetails(t *testing.T) {
 		"an empty action": {"", "x", nil},
 	} {
 		if err := f.record(t.Context(), f.org, e.action, e.target, e.details); err == nil {
-			t.Errorf("%s: it was recorded", name)
+			t.Errorf("%s: the event was recorded", name)
 		}
 	}
 }

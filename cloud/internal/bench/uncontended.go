@@ -115,7 +115,7 @@ func (b *bench) floor(org uuid.UUID) (side, error) {
 			return load{}, fmt.Errorf("pgbench: %w\n%s", err, out)
 		}
 		if match == nil {
-			return load{}, fmt.Errorf("pgbench did not tell its rate:\n%s", out)
+			return load{}, fmt.Errorf("no rate in the output of pgbench:\n%s", out)
 		}
 		perSecond, err := strconv.ParseFloat(string(match[1]), 64)
 		return load{perSecond: perSecond}, err

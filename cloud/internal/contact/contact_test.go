@@ -31,7 +31,7 @@ func message(address string) contact.Message {
 	return contact.Message{Name: "Ada", Email: "ada@example.com", Text: "Hello", ClientAddress: address}
 }
 
-// submit sends a message and returns what it was refused with.
+// submit sends a message and returns the refusal, if any.
 func submit(t *testing.T, s *contact.Service, address string) *fault.Error {
 	t.Helper()
 	receipt, err := s.Submit(t.Context(), message(address))
@@ -64,7 +64,7 @@ func TestSubmit_RefusesSixthMessageWithinHour(t *testing.T) {
 	}
 	refusal := submit(t, s, "203.0.113.7") // the first was 50 minutes ago
 	if refusal == nil || refusal.RetryAfter < 9*time.Minute || refusal.RetryAfter > 10*time.Minute {
-		t.Fatalf("the sixth: %+v; want to come again in ten minutes", refusal)
+		t.Fatalf("sixth message: %+v; want a retry after ten minutes", refusal)
 	}
 	if submit(t, s, "203.0.113.8") != nil {
 		t.Error("another address was refused")
@@ -74,10 +74,10 @@ func TestSubmit_RefusesSixthMessageWithinHour(t *testing.T) {
 		t.Errorf("an hour after the first: %v", refusal)
 	}
 	if submit(t, s, "203.0.113.7") == nil {
-		t.Error("a sixth within the hour was taken: refused ones must neither count nor be forgotten")
+		t.Error("a sixth message within the hour was accepted")
 	}
 	if n := countMessages(t, s); n != 7 {
-		t.Errorf("%d messages are kept, want 7", n)
+		t.Errorf("%d messages are stored, want 7", n)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestSubmit_LimitIsExactInParallel(t *testing.T) {
 		close(start)
 		all.Wait()
 		if taken.Load() != contact.Limit || refused.Load() != parallel-contact.Limit {
-			t.Errorf("round %d: %d taken and %d refused of %d; want %d", round, taken.Load(), refused.Load(), parallel, contact.Limit)
+			t.Errorf("round %d: %d accepted and %d refused of %d; want %d", round, taken.Load(), refused.Load(), parallel, contact.Limit)
 		}
 	}
 }
@@ -145,7 +145,8 @@ func TestSubmit_CountsByNetwork(t *testing.T) {
 	}
 }
 
-// newOutbox returns the real one on the service's database, and what waits in it.
+// newOutbox returns the actual outbox on the service's database, and a function that
+// returns its mails.
 func newOutbox(t *testing.T, db *sqlx.DB) (*mail.Outbox, func() []string) {
 	t.Helper()
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
@@ -178,11 +179,11 @@ func TestSubmit_SendsMail(t *testing.T) {
 		submit(t, s, "203.0.113.7")
 	}
 	if n := len(waiting()); n != contact.Limit {
-		t.Errorf("%d mails for %d messages that were taken", n, contact.Limit)
+		t.Errorf("%d mails for %d accepted messages", n, contact.Limit)
 	}
 }
 
-// capturingMailer is a Mailer that keeps the text.
+// capturingMailer is a Mailer that captures the text.
 type capturingMailer struct{ text *string }
 
 func (r capturingMailer) Send(_ context.Context, _ *sqlx.Tx, _, _, text string) error {
@@ -214,6 +215,6 @@ func (failingMailer) Send(context.Context, *sqlx.Tx, string, string, string) err
 func TestSubmit_RollsBackWhenMailFails(t *testing.T) {
 	s := newService(t, "team@svc.example", failingMailer{})
 	if _, err := s.Submit(t.Context(), message("203.0.113.7")); !errors.Is(err, errBroken) || countMessages(t, s) != 0 {
-		t.Errorf("%v, and %d messages are kept", err, countMessages(t, s))
+		t.Errorf("%v, and %d messages are stored", err, countMessages(t, s))
 	}
 }

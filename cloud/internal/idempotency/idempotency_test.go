@@ -38,7 +38,7 @@ func answer(body string) idempotency.Answer {
 	return idempotency.Answer{Status: 201, Header: map[string][]string{"Location": {"/v1/x"}}, Body: []byte(body)}
 }
 
-// mustClaim claims a key and must get it.
+// mustClaim claims a key or fails the test.
 func mustClaim(t *testing.T, s *idempotency.Store, r idempotency.Request) *idempotency.Claim {
 	t.Helper()
 	got, kept, err := s.Begin(t.Context(), r)
@@ -48,7 +48,7 @@ func mustClaim(t *testing.T, s *idempotency.Store, r idempotency.Request) *idemp
 	return got
 }
 
-// mustBeRefused must not get the key; it returns the conflict.
+// mustBeRefused fails unless the key is refused, and returns the conflict.
 func mustBeRefused(t *testing.T, s *idempotency.Store, r idempotency.Request) *fault.Error {
 	t.Helper()
 	got, kept, err := s.Begin(t.Context(), r)
@@ -58,7 +58,7 @@ func mustBeRefused(t *testing.T, s *idempotency.Store, r idempotency.Request) *f
 	return fault.From(err)
 }
 
-// mustBeReplayed must get an answer.
+// mustBeReplayed fails unless there is an answer.
 func mustBeReplayed(t *testing.T, s *idempotency.Store, r idempotency.Request) idempotency.Answer {
 	t.Helper()
 	got, kept, err := s.Begin(t.Context(), r)
@@ -75,7 +75,7 @@ func mustComplete(t *testing.T, s *idempotency.Store, c *idempotency.Claim, a id
 	}
 }
 
-// age lets time pass for every key.
+// age makes all keys older.
 func age(s *idempotency.Store, by time.Duration) {
 	s.DB.MustExec(`UPDATE idempotency_keys SET lease_until = lease_until - make_interval(secs => $1),
 		expires_at = expires_at - make_interval(secs => $1)`, by.Seconds())
@@ -95,7 +95,7 @@ func TestBegin_OtherRequestWithSameKeyIsConflict(t *testing.T) {
 	s := newStore(t)
 	c := mustClaim(t, s, first)
 	if conflict := mustBeRefused(t, s, request("user ada", "k", "other")); conflict.RetryAfter != 0 {
-		t.Errorf("it is told to come again: %+v", conflict)
+		t.Errorf("unexpected retry: %+v", conflict)
 	}
 	mustComplete(t, s, c, answer("one"))
 	mustBeRefused(t, s, request("user ada", "k", "other"))
@@ -105,7 +105,7 @@ func TestBegin_RunningRequestIsConflictWithRetryAfter(t *testing.T) {
 	s := newStore(t)
 	c := mustClaim(t, s, first)
 	if conflict := mustBeRefused(t, s, first); conflict.RetryAfter < time.Second || conflict.RetryAfter > 5*time.Second {
-		t.Errorf("come again after %v", conflict.RetryAfter)
+		t.Errorf("retry after %v", conflict.RetryAfter)
 	}
 	if err := s.Release(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestBegin_TakesOverExpiredClaim(t *testing.T) {
 	mustBeRefused(t, s, first)
 	age(s, 5*time.Second)
 	alive := mustClaim(t, s, first)
-	mustComplete(t, s, dead, answer("late")) // it was only slow
+	mustComplete(t, s, dead, answer("late")) // it was slow, not dead
 	if err := s.Release(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestBegin_TakesOverExpiredClaim(t *testing.T) {
 	mustComplete(t, s, alive, answer("second"))
 	mustComplete(t, s, dead, answer("later still"))
 	if got := string(mustBeReplayed(t, s, first).Body); got != "second" {
-		t.Errorf("the answer is %q, want that of the claim that held", got)
+		t.Errorf("the answer is %q, want that of the valid claim", got)
 	}
 }
 
@@ -195,21 +195,21 @@ func TestStore_EncryptsKeysAndAnswers(t *testing.T) {
 	s := newStore(t)
 	r := request("user zoltan", "my-own-key", "body")
 	mustComplete(t, s, mustClaim(t, s, r), answer("svc_k3fdmz5w2v6x4y7a3b5c7d2e4f6gq7ta"))
-	var dump string // hexadecimal, mostly: none of the words may be by chance
+	var dump string // mostly hexadecimal, so the words can't occur by chance
 	err := s.DB.Get(&dump, `SELECT string_agg(k::text || encode(id, 'escape') || encode(answer, 'escape'), '') FROM idempotency_keys k`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, word := range []string{"svc_k3fd", "my-own-key", "zoltan", "/v1/x"} {
 		if strings.Contains(dump, word) {
-			t.Errorf("%q can be read in the database", word)
+			t.Errorf("the database contains %q in plain text", word)
 		}
 	}
-	// An answer opens only under its own key.
+	// An answer can be decrypted only with its own key.
 	mustComplete(t, s, mustClaim(t, s, first), answer("one"))
 	s.DB.MustExec(`UPDATE idempotency_keys k SET answer = o.answer FROM idempotency_keys o WHERE o.id <> k.id`)
 	if _, kept, err := s.Begin(t.Context(), first); err == nil {
-		t.Errorf("the answer to another key was given: %v", kept)
+		t.Errorf("got the answer of another key: %v", kept)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestStorable(t *testing.T) {
 	for status, want := range map[int]bool{200: true, 201: true, 302: true, 400: false, 402: false, 403: false, 404: false,
 		409: false, 429: false, 499: false, 500: false, 502: false, 503: false} {
 		if idempotency.Storable(status) != want {
-			t.Errorf("an answer of %d: kept %v, want %v", status, !want, want)
+			t.Errorf("status %d: storable %v, want %v", status, !want, want)
 		}
 	}
 }

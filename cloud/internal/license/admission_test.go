@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// keyRecorder is a license.Keys.
+// keyRecorder implements license.Keys.
 type keyRecorder struct {
 	mu    sync.Mutex
 	times map[uuid.UUID]int
@@ -39,8 +39,7 @@ func (h *fixture) key() uuid.UUID {
 	return key
 }
 
-// profileStub is the profiles that are there, each with what it is launched with; it
-// is a license.Profiles.
+// profileStub implements license.Profiles with fixed launch configurations.
 type profileStub struct {
 	configs map[uuid.UUID]string
 	asked   int
@@ -60,7 +59,7 @@ func (p *profileStub) Prepare(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (
 	return all, nil
 }
 
-// serviceWithChecks is a Service of the house whose launches need more than a slot.
+// serviceWithChecks returns a Service that checks keys and profiles.
 func (h *fixture) serviceWithChecks(keys license.Keys, profiles license.Profiles) *license.Service {
 	h.t.Helper()
 	s, err := license.New(h.t.Context(), h.db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{
@@ -73,8 +72,8 @@ func (h *fixture) serviceWithChecks(keys license.Keys, profiles license.Profiles
 	return s
 }
 
-// TestAuthorize_RefusesInvalidKeys mixes launches of good keys, of bad ones and of one
-// that was checked before, so that they share batches.
+// TestAuthorize_RefusesInvalidKeys mixes launches with valid, invalid and already
+// validated keys, so that they share batches.
 func TestAuthorize_RefusesInvalidKeys(t *testing.T) {
 	const limit, each = 30, 25
 	h := newFixture(t, limit)
@@ -95,7 +94,7 @@ func TestAuthorize_RefusesInvalidKeys(t *testing.T) {
 				defer mu.Unlock()
 				switch {
 				case key == bad && !fault.Is(err, fault.Unauthenticated):
-					t.Errorf("a bad key got %+v, %v", grant, err)
+					t.Errorf("invalid key: got %+v, %v", grant, err)
 				case key != bad && err != nil:
 					t.Error(err)
 				case grant.Allowed:
@@ -109,7 +108,7 @@ func TestAuthorize_RefusesInvalidKeys(t *testing.T) {
 		t.Errorf("granted %v, counted %d, want %d", granted, h.inUse(), limit)
 	}
 	if n := query[int](h, `SELECT count(*) FROM license_slots WHERE key_id = $1`, bad); n != 0 {
-		t.Errorf("the bad key has %d slots", n)
+		t.Errorf("the invalid key has %d slots", n)
 	}
 	if used.times[good] == 0 || len(used.times) != 1 {
 		t.Errorf("recorded the use of %v, want only %s", used.times, good)
@@ -127,22 +126,21 @@ func TestAuthorize_InvalidKeyAtLimitIsUnauthenticated(t *testing.T) {
 		req := h.request(id())
 		req.KeyID, req.Unchecked = h.key(), true
 		if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
-			t.Fatalf("with a good key got %+v, %v", grant, err)
+			t.Fatalf("valid key: got %+v, %v", grant, err)
 		}
 		h.exec(spoil, req.KeyID)
 		for _, spec := range []bool{false, true} {
 			if spec {
-				req.NewProfile = preparedProfiles(h, nil)
+				req.NewProfile = newProfileFunc(h, nil)
 			}
 			if grant, err := s.Authorize(t.Context(), req); !fault.Is(err, fault.Unauthenticated) {
-				t.Errorf("with a key that is %s got %+v, %v", why, grant, err)
+				t.Errorf("%s key: got %+v, %v", why, grant, err)
 			}
 		}
 	}
 }
 
-// TestAuthorize_InvalidKeyOfRemovedOrganizationIsUnauthenticated tells who shows it no more than
-// any other bad key.
+// The removal must not be distinguishable from any other invalid key.
 func TestAuthorize_InvalidKeyOfRemovedOrganizationIsUnauthenticated(t *testing.T) {
 	h := newFixture(t, 0)
 	s := h.serviceWithChecks(nil, nil)
@@ -156,7 +154,7 @@ func TestAuthorize_InvalidKeyOfRemovedOrganizationIsUnauthenticated(t *testing.T
 		t.Errorf("got %+v, %v", grant, err)
 	}
 	if grant, err := s.Authorize(t.Context(), checked); !fault.Is(err, fault.NotFound) {
-		t.Errorf("with a key that was checked before got %+v, %v", grant, err)
+		t.Errorf("validated key: got %+v, %v", grant, err)
 	}
 	h.newOrganization(0)
 }
@@ -172,12 +170,12 @@ func TestAuthorize_FailsWhenKeyCheckFails(t *testing.T) {
 	}
 	req.Unchecked = false
 	if grant, err := s.Authorize(t.Context(), req); err != nil || !grant.Allowed {
-		t.Errorf("a key that was checked before: got %+v, %v", grant, err)
+		t.Errorf("validated key: got %+v, %v", grant, err)
 	}
 }
 
-// TestAuthorize_ReturnsProfileConfig mixes launches of profiles that are
-// there, of ones that are not, and of none, so that they share batches.
+// TestAuthorize_ReturnsProfileConfig mixes launches of existing, of missing and
+// without profiles, so that they share batches.
 func TestAuthorize_ReturnsProfileConfig(t *testing.T) {
 	const each = 25
 	h := newFixture(t, -1)
@@ -228,6 +226,6 @@ func TestAuthorize_MissingProfileTakesNoSlot(t *testing.T) {
 	}
 	asked := profiles.asked
 	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed || profiles.asked != asked {
-		t.Errorf("in a full organization: got %+v, %v, asked %d times", grant, err, profiles.asked-asked)
+		t.Errorf("at the limit: got %+v, %v, %d calls of Prepare", grant, err, profiles.asked-asked)
 	}
 }

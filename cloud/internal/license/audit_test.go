@@ -31,10 +31,10 @@ func TestAudit_LogsRecordsAndRepairs(t *testing.T) {
 		}
 		got := h.events(license.EventFilter{Kind: new(license.CounterRepaired)})[0]
 		if *got.Previous != wrong || *got.Current != 2 || *got.Limit != 10 {
-			t.Errorf("told of %+v", got)
+			t.Errorf("recorded %+v", got)
 		}
 		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), h.org.String()) {
-			t.Errorf("the log says %q", log.String())
+			t.Errorf("unexpected log %q", log.String())
 		}
 	}
 	if n, err := s.Audit(t.Context()); n != 0 || err != nil || s.Totals().Repaired != 2 {
@@ -42,7 +42,7 @@ func TestAudit_LogsRecordsAndRepairs(t *testing.T) {
 	}
 }
 
-// Slots that come and go while the counter is being repaired are counted once.
+// Slots that change during the repair are counted once.
 func TestAudit_RepairDuringTrafficIsExact(t *testing.T) {
 	h := newFixture(t, -1)
 	for range 5 {

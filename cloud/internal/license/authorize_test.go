@@ -111,7 +111,7 @@ func TestAuthorize_RepeatReturnsSameSlot(t *testing.T) {
 				t.Errorf("got %+v, %v; first %+v", second, err, first)
 			}
 			if released := h.mustReclaim().Released; released != 0 {
-				t.Error("the repeated answer promised a slot that had lapsed")
+				t.Error("the repeated answer granted an expired slot")
 			}
 		})
 	}
@@ -166,8 +166,8 @@ func TestAuthorize_EndedOrForeignSessionIsConflict(t *testing.T) {
 	}
 }
 
-// The slot of a session that asks again may be about to be ended, by somebody who
-// waits for the counter: whoever holds that must not wait for the slot.
+// Another transaction may hold the slot of a repeated request and wait for the
+// counter. The holder of the counter must not wait for the slot.
 func TestAuthorize_BatchDoesNotWaitForLockedSlot(t *testing.T) {
 	h := newFixture(t, 10)
 	session := h.authorize()
@@ -180,7 +180,7 @@ func TestAuthorize_BatchDoesNotWaitForLockedSlot(t *testing.T) {
 	h.awaitBlocked(1)
 	group.Go(func() {
 		if grant, err := h.Authorize(t.Context(), h.request(session)); err != nil || !grant.Allowed {
-			t.Errorf("the one that asks again got %+v, %v", grant, err)
+			t.Errorf("the repeated request got %+v, %v", grant, err)
 		}
 	})
 	eventually(t, func() bool { return h.WaitingForGrants(h.org) == 1 })
@@ -209,17 +209,17 @@ func TestAuthorize_ReclaimsOncePerSecondBeforeRefusing(t *testing.T) {
 	second := h.authorize() // in the place of the first
 	h.age(second, 3*time.Minute)
 	if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
-		t.Errorf("it looked twice within a second: %+v, %v", grant, err)
+		t.Errorf("searched twice within a second: %+v, %v", grant, err)
 	}
 	h.clock.Advance(time.Second)
 	h.authorize()
 	if got := h.state(second); got != "released lapsed" {
-		t.Errorf("the lapsed reservation is %s", got)
+		t.Errorf("the expired reservation is %s", got)
 	}
 }
 
-// preparedProfiles makes ephemeral profiles, as rows of a table.
-func preparedProfiles(h *fixture, full error) func(context.Context, *sqlx.Tx) (uuid.UUID, error) {
+// newProfileFunc returns a function that inserts an ephemeral profile.
+func newProfileFunc(h *fixture, full error) func(context.Context, *sqlx.Tx) (uuid.UUID, error) {
 	h.exec(`CREATE TABLE IF NOT EXISTS made (id uuid PRIMARY KEY)`)
 	return func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
 		profile := id()
@@ -231,14 +231,14 @@ func preparedProfiles(h *fixture, full error) func(context.Context, *sqlx.Tx) (u
 func TestAuthorize_CreatesProfileWithSlotOrNotAtAll(t *testing.T) {
 	h := newFixture(t, 1)
 	req := h.request(id())
-	req.ProfileID, req.NewProfile = nil, preparedProfiles(h, nil)
+	req.ProfileID, req.NewProfile = nil, newProfileFunc(h, nil)
 	first, err := h.Authorize(t.Context(), req)
 	if err != nil || !first.Allowed || first.ProfileID == nil {
 		t.Fatalf("got %+v, %v", first, err)
 	}
 	second, err := h.Authorize(t.Context(), req)
 	if err != nil || second.SlotID != first.SlotID || *second.ProfileID != *first.ProfileID {
-		t.Errorf("asked again: %+v, %v", second, err)
+		t.Errorf("repeated request: %+v, %v", second, err)
 	}
 	other := h.request(id())
 	other.ProfileID, other.NewProfile = nil, req.NewProfile
@@ -246,7 +246,7 @@ func TestAuthorize_CreatesProfileWithSlotOrNotAtAll(t *testing.T) {
 		t.Errorf("full: %+v, %v", grant, err)
 	}
 	if n := query[int](h, `SELECT count(*) FROM made`); n != 1 {
-		t.Errorf("%d profiles were made, want 1", n)
+		t.Errorf("%d profiles were created, want 1", n)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestAuthorize_RollsBackProfileWhenLastSlotIsTaken(t *testing.T) {
 			VALUES ($1, $2, $3, 'worker-2', $4, 'reserved', now(), now() + interval '1 minute')`, id(), h.org, id(), id())
 	})
 	req := h.request(id())
-	req.ProfileID, req.NewProfile = nil, preparedProfiles(h, nil)
+	req.ProfileID, req.NewProfile = nil, newProfileFunc(h, nil)
 	answer := make(chan license.Grant, 1)
 	go func() {
 		grant, err := h.Authorize(t.Context(), req)
@@ -281,7 +281,7 @@ func TestAuthorize_RefusesSpecAtProfileLimit(t *testing.T) {
 	h := newFixture(t, 5)
 	h.authorize()
 	req := h.request(id())
-	req.ProfileID, req.NewProfile = nil, preparedProfiles(h, license.ProfileLimitError{Current: 5, Limit: 5})
+	req.ProfileID, req.NewProfile = nil, newProfileFunc(h, license.ProfileLimitError{Current: 5, Limit: 5})
 	grant, err := h.Authorize(t.Context(), req)
 	five := 5
 	want := license.Grant{Reason: license.ProfileLimit, Current: 1, Limit: &five, ProfileCount: &five}

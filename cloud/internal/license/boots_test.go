@@ -30,7 +30,7 @@ func TestHeartbeat_OfOldBootIsIgnored(t *testing.T) {
 			arrange: func(h *fixture, _ license.HeartbeatReport) { h.start() },
 			first:   func(h *fixture) uuid.UUID { return h.start() },
 		},
-		"never heard of, but older": {
+		"unknown, but older": {
 			boot:    id,
 			arrange: func(*fixture, license.HeartbeatReport) {},
 			first:   func(h *fixture) uuid.UUID { s := h.start(); h.mustHeartbeat(h.heartbeat(s)); return s },
@@ -57,8 +57,8 @@ func TestHeartbeat_OfOldBootIsIgnored(t *testing.T) {
 	}
 }
 
-// reservationsOfOldBoots are live sessions of another boot than the house's: what its next
-// heartbeat releases.
+// reservationsOfOldBoots returns the live sessions of other boots, which the fixture's
+// next heartbeat releases.
 func (h *fixture) reservationsOfOldBoots() []uuid.UUID {
 	h.t.Helper()
 	var sessions []uuid.UUID
@@ -82,8 +82,8 @@ func TestHeartbeat_OfOldBootKeepsReservationOfNewBoot(t *testing.T) {
 	}
 }
 
-// A host whose clock went back has a new boot that looks older. It is listened
-// to when the other has been silent for as long as a session may be.
+// If a host's clock was set back, its new boot looks older. It replaces the other boot
+// once that was silent for the whole lease.
 func TestHeartbeat_OlderLookingBootReplacesSilentBoot(t *testing.T) {
 	h := newFixture(t, 5)
 	older := h.boot
@@ -91,11 +91,11 @@ func TestHeartbeat_OlderLookingBootReplacesSilentBoot(t *testing.T) {
 	h.mustHeartbeat(h.heartbeat())
 	h.boot = older
 	if h.mustHeartbeat(h.heartbeat()).Applied {
-		t.Error("an older boot was listened to at once")
+		t.Error("an older boot was accepted at once")
 	}
 	h.exec(`UPDATE license_machines SET heartbeat_at = heartbeat_at - interval '5 minutes'`)
 	if !h.mustHeartbeat(h.heartbeat()).Applied {
-		t.Error("it is never listened to")
+		t.Error("the older boot is never accepted")
 	}
 }
 

@@ -73,7 +73,7 @@ func TestEnd_BatchOfFailedLaunchesIsOneStatement(t *testing.T) {
 	wrong := h.endReport(sessions[3])
 	wrong.ProfileID = id()
 	if _, err := h.End(t.Context(), wrong); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the end of another profile's session, while its own waits: %v", err)
+		t.Errorf("end of another profile's session during its own end: %v", err)
 	}
 	release()
 	group.Wait()
@@ -87,8 +87,8 @@ func TestEnd_BatchOfFailedLaunchesIsOneStatement(t *testing.T) {
 	}
 }
 
-// An authorize takes the counter before the slot, the end of a reservation after
-// it: of one session at once, one of the two has to give way.
+// An authorize locks the counter before the slot, the end of a reservation after it.
+// If both concern the same session, one of them fails and is retried.
 func TestEnd_OfFailedLaunchYieldsToAuthorize(t *testing.T) {
 	h := newFixture(t, 1)
 	session := h.authorize()
@@ -109,7 +109,7 @@ func TestEnd_OfFailedLaunchYieldsToAuthorize(t *testing.T) {
 	}
 }
 
-// The profile that was made for a launch goes with it.
+// The profile that was created for a launch is deleted with it.
 func TestEnd_OfFailedLaunchWithOwnProfileIsObserved(t *testing.T) {
 	h := newFixture(t, 1)
 	req := h.request(id())
@@ -124,8 +124,8 @@ func TestEnd_OfFailedLaunchWithOwnProfileIsObserved(t *testing.T) {
 	}
 }
 
-// Launches and the ends of failed ones wait for the counter here, where they are
-// one batch when its turn comes, and not in the database.
+// Launches and ends of failed launches wait for the counter in the process, where they
+// form a batch, not in the database.
 func TestGrantsAndCancellationsAreSerialized(t *testing.T) {
 	h := newFixture(t, 10)
 	session := h.authorize()

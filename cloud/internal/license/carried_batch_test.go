@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestCarriedEnds_KeepsEndsOfOwnMachine: authorizes of several machines that
-// come together are looked up together, and may name the same session.
+// TestCarriedEnds_KeepsEndsOfOwnMachine: requests of several machines in one batch may
+// name the same session.
 func TestCarriedEnds_KeepsEndsOfOwnMachine(t *testing.T) {
 	session := uuid.New()
 	holds := map[slotHolder]bool{{session, "worker-1"}: true}

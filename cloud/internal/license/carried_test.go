@@ -12,7 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// requestWithEnds is an authorize of a new session that carries the ends of others.
+// requestWithEnds returns an authorize request of a new session that carries the ends
+// of others.
 func (h *fixture) requestWithEnds(ended ...uuid.UUID) license.Request {
 	req := h.request(id())
 	for _, session := range ended {

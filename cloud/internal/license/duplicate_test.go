@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// duplicateWorkers are two workers under one machine id, each with a session, of which the
-// second one came later: the first one's session was released.
+// duplicateWorkers are two workers with one machine id and one session each. The
+// second worker came later, which released the first one's session.
 type duplicateWorkers struct {
 	*fixture
 	boots    [2]uuid.UUID
@@ -49,13 +49,13 @@ func (w *duplicateWorkers) heartbeatOf(i int, sessions ...uuid.UUID) license.Hea
 	return license.HeartbeatReport{OrgID: w.org, MachineID: w.machine, BootID: w.boots[i], Seq: w.seqs[i], Sessions: sessions}
 }
 
-// advance makes what late boots said older.
+// advance makes the reports of late boots older.
 func (w *duplicateWorkers) advance(interval string) {
 	w.t.Helper()
 	w.exec(`UPDATE license_superseded_boots SET since = since - $1::interval, heartbeat_at = heartbeat_at - $1::interval`, interval)
 }
 
-// newProvenDuplicates are twins of which the first one has proved to be alive.
+// newProvenDuplicates returns workers of which the first is proven alive.
 func newProvenDuplicates(t *testing.T) *duplicateWorkers {
 	t.Helper()
 	w := newDuplicateWorkers(t)
@@ -74,7 +74,7 @@ func (h *fixture) duplicates() []license.DuplicateMachine {
 	return overview.Duplicates
 }
 
-// kinds are those of the organization's events, the earliest first.
+// kinds returns the kinds of the organization's events, earliest first.
 func (h *fixture) kinds() []license.EventKind {
 	h.t.Helper()
 	found, err := h.Events(h.t.Context(), h.org, license.EventFilter{}, page.Request{Page: 1, Limit: 100, SortBy: "at"})
@@ -99,8 +99,7 @@ func TestDuplicates_RestartIsNoDuplicate(t *testing.T) {
 	}
 }
 
-// However many heartbeats of the boot before were under way, they come in
-// together, or repeat one another.
+// Delayed heartbeats of the previous boot arrive close together or repeat one another.
 func TestDuplicates_DelayedHeartbeatsOfOldBootAreNoDuplicate(t *testing.T) {
 	w := newDuplicateWorkers(t)
 	first, second := w.heartbeatOf(0, w.sessions[0]), w.heartbeatOf(0, w.sessions[0])
@@ -135,7 +134,7 @@ func TestDuplicates_EachWorkerKeepsItsSessions(t *testing.T) {
 	if w.state(reservation) != "reserved" || w.inUse() != 4 {
 		t.Errorf("the reservation is %s, %d counted", w.state(reservation), w.inUse())
 	}
-	// Each still speaks for its own.
+	// Each worker still speaks for its own sessions.
 	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, fresh)), license.HeartbeatResult{Applied: true, Accepted: ids(fresh), Released: ids(w.sessions[0])})
 	assertResult(t, w.mustHeartbeat(w.heartbeatOf(1)), license.HeartbeatResult{Applied: true, Released: ids(w.sessions[1])})
 	got := w.duplicates()
@@ -148,7 +147,7 @@ func TestDuplicates_EachWorkerKeepsItsSessions(t *testing.T) {
 	}
 }
 
-// A third boot, the first worker's restart, takes the machine over.
+// A third boot, the first worker's restart, replaces the second worker's boot.
 func TestDuplicates_RestartOfOneWorkerKeepsOther(t *testing.T) {
 	w := newProvenDuplicates(t)
 	w.boots[0], w.seqs[0] = id(), 0
@@ -182,7 +181,7 @@ func TestDuplicates_EndWhenOneWorkerIsGone(t *testing.T) {
 				t.Errorf("flagged: %+v", got)
 			}
 			if n, err := w.DeleteStaleBoots(t.Context()); n != 1 || err != nil {
-				t.Errorf("%d boots forgotten, %v", n, err)
+				t.Errorf("%d boots deleted, %v", n, err)
 			}
 			if kinds := w.kinds(); kinds[len(kinds)-1] != license.MachineAlone {
 				t.Errorf("the last event is %s", kinds[len(kinds)-1])

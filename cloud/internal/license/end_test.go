@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// feedEntry is what the feed has of a session.
+// feedEntry is the feed's row of a session.
 type feedEntry struct {
 	Running bool    `db:"running"`
 	Ran     bool    `db:"ran"`
@@ -112,7 +112,7 @@ func TestEnd_OfExpiredSessionRecordsReasonWithoutCounting(t *testing.T) {
 	h.age(session, 7*time.Hour)
 	h.mustReclaim()
 	if got := h.feedEntry(session); got.Running || *got.Status != "exited" || *got.Reason != "unknown" {
-		t.Errorf("after the lapse: %+v", got)
+		t.Errorf("after the expiry: %+v", got)
 	}
 	ending := h.endReport(session)
 	ending.EndReason = license.MaxDuration
@@ -127,8 +127,7 @@ func TestEnd_OfExpiredSessionRecordsReasonWithoutCounting(t *testing.T) {
 	}
 }
 
-// An authorize that is still under way when its end comes: the end waits for
-// it, and then releases the slot.
+// The end of a session waits for its authorize and then releases the slot.
 func TestEnd_WaitsForAuthorizeInProgress(t *testing.T) {
 	h := newFixture(t, 1)
 	session := id()

@@ -76,7 +76,7 @@ func TestEvents_RecordsStartWithoutSlot(t *testing.T) {
 	h := newFixture(t, 0)
 	report := h.startReport(id())
 	if _, err := h.Start(t.Context(), report); err == nil {
-		t.Fatal("it started")
+		t.Fatal("the start succeeded")
 	}
 	h.Close()
 	got := h.events(license.EventFilter{SessionID: &report.SessionID})
@@ -185,7 +185,7 @@ func TestEvents_RetriesFailedRefusalWrites(t *testing.T) {
 			s.RecordRefusal(req, refusalAtLimit(1))
 			refused++
 		}
-		return strings.Contains(log.String(), "write refusals as events")
+		return strings.Contains(log.String(), "failed to write refusal events")
 	})
 	unlock()
 	eventually(t, func() bool {
@@ -224,7 +224,7 @@ func TestEvents_OrdinaryHeartbeatRecordsNothing(t *testing.T) {
 	}
 	h.mustEnd(session)
 	if got := h.kinds(); len(got) != 0 {
-		t.Errorf("told of %v", got)
+		t.Errorf("recorded %v", got)
 	}
 }
 

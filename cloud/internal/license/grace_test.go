@@ -12,7 +12,7 @@ import (
 
 const gracePeriod = time.Minute
 
-// errorLog counts the errors that are logged.
+// errorLog counts logged errors.
 type errorLog struct{ atomic.Int64 }
 
 // Write implements io.Writer.
@@ -21,7 +21,7 @@ func (f *errorLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// serviceInGrace is a replica that has just started.
+// serviceInGrace returns a replica that has just started.
 func (h *fixture) serviceInGrace(log *errorLog) *license.Service {
 	h.t.Helper()
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))
@@ -34,7 +34,7 @@ func (h *fixture) serviceInGrace(log *errorLog) *license.Service {
 	return s
 }
 
-// awaitReap runs the reaper of a replica until the test is over.
+// awaitReap runs the reaper of a replica until the test ends.
 func (h *fixture) awaitReap(s *license.Service) {
 	ctx, stop := context.WithCancel(h.t.Context())
 	done := make(chan struct{})
@@ -63,7 +63,7 @@ func TestReaper_StartsAfterGracePeriod(t *testing.T) {
 	h.awaitReap(h.serviceInGrace(&errorLog{}))
 	h.endGrace()
 	if state := h.state(session); state != "running" {
-		t.Errorf("%s in the grace", state)
+		t.Errorf("%s in the grace period", state)
 	}
 	h.clock.Advance(gracePeriod)
 	eventually(t, func() bool { return h.state(session) == "released lapsed" })
@@ -85,7 +85,7 @@ func TestReaper_GracePeriodRestartsAfterDatabaseOutage(t *testing.T) {
 	h.exec(`ALTER TABLE away RENAME TO license_slots`)
 	h.endGrace()
 	if a, b := h.state(session), h.state(gone); a != "running" || b != "running" {
-		t.Errorf("%s and %s before a worker had the time to report", a, b)
+		t.Errorf("%s and %s before a worker could report", a, b)
 	}
 	h.mustHeartbeat(h.heartbeat(session, gone))
 	h.age(gone, 6*time.Minute)
@@ -106,7 +106,7 @@ func TestAuthorize_ReclaimsOnlyReservationsInGracePeriod(t *testing.T) {
 	h.authorizeAt(s)
 	h.clock.Advance(2 * time.Second)
 	if grant, err := s.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
-		t.Errorf("got %+v, %v for the slot of a session that may be reported yet", grant, err)
+		t.Errorf("got %+v, %v for the slot of a session that may still be reported", grant, err)
 	}
 	if got, state := h.mustHeartbeat(h.heartbeat(session)), h.state(reservation); len(got.Accepted) != 1 || h.inUse() != 2 || state != "released lapsed" {
 		t.Errorf("%+v; %d counted; the reservation is %s", got, h.inUse(), state)
@@ -115,7 +115,7 @@ func TestAuthorize_ReclaimsOnlyReservationsInGracePeriod(t *testing.T) {
 	h.clock.Advance(gracePeriod)
 	h.authorizeAt(s)
 	if state := h.state(session); state != "released lapsed" {
-		t.Errorf("%s after the grace", state)
+		t.Errorf("%s after the grace period", state)
 	}
 }
 

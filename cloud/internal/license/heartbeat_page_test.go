@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// fleet is one organization with n running sessions on one machine.
+// fleet is an organization with n running sessions on one machine.
 type fleet struct {
 	org, boot uuid.UUID
 	sessions  []uuid.UUID
@@ -42,7 +42,7 @@ func newFleet(t *testing.T, db *sqlx.DB, n int) *fleet {
 	return f
 }
 
-// TestHeartbeat_UpdatesAreHeapOnly holds the share of heap-only updates.
+// TestHeartbeat_UpdatesAreHeapOnly checks the share of heap-only updates.
 func TestHeartbeat_UpdatesAreHeapOnly(t *testing.T) {
 	for _, n := range []int{100, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestHeartbeat_UpdatesAreHeapOnly(t *testing.T) {
 	}
 }
 
-// updateCounts are how many rows of license_slots were updated.
+// updateCounts are the numbers of updated rows of license_slots.
 type updateCounts struct {
 	All      int `db:"n_tup_upd"`
 	HeapOnly int `db:"n_tup_hot_upd"`

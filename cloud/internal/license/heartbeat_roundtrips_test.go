@@ -18,8 +18,8 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 )
 
-// roundTripCounter counts the messages that are sent to the server, each of which is
-// answered before the next.
+// roundTripCounter counts the messages to the server, each of which is answered before
+// the next.
 type roundTripCounter struct {
 	net.Dialer
 	n atomic.Int64
@@ -102,8 +102,8 @@ func TestHeartbeat_OfReplacedBootRetriesAfterDeadlock(t *testing.T) {
 	})
 }
 
-// causeDeadlock has somebody lock two sessions in the other order than the heartbeat
-// that changes them, until it is the heartbeat that PostgreSQL ends.
+// causeDeadlock locks two sessions in another order than the heartbeat that changes
+// them, until PostgreSQL aborts the heartbeat.
 func (h *fixture) causeDeadlock(a, b uuid.UUID, heartbeat func()) {
 	h.t.Helper()
 	const lock = `SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`
@@ -130,5 +130,5 @@ func (h *fixture) causeDeadlock(a, b uuid.UUID, heartbeat func()) {
 			a, b = b, a
 		}
 	}
-	h.t.Error("the heartbeat was never the one that is ended")
+	h.t.Error("the heartbeat was never the aborted transaction")
 }

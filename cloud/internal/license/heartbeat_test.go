@@ -13,7 +13,8 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// assertResult compares without regard to order or to nil against empty.
+// assertResult compares results, ignoring order and the difference between nil and
+// empty.
 func assertResult(t *testing.T, got, want license.HeartbeatResult) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(license.HeartbeatResult{}, "Next"),
@@ -54,7 +55,7 @@ func TestHeartbeat_IgnoresOtherMachines(t *testing.T) {
 	}
 }
 
-// The worker took its heartbeat, then started a session; the start arrived
+// The worker took its heartbeat and then started a session, but the start arrived
 // first.
 func TestHeartbeat_KeepsSessionStartedAfterIt(t *testing.T) {
 	h := newFixture(t, 5)
@@ -68,7 +69,7 @@ func TestHeartbeat_KeepsSessionStartedAfterIt(t *testing.T) {
 	assertResult(t, h.mustHeartbeat(h.heartbeat(old)), license.HeartbeatResult{Applied: true, Accepted: ids(old), Released: ids(fresh)})
 }
 
-// The start was stamped before the heartbeat, which lists it and came first.
+// The start was stamped before the heartbeat, which lists it and arrived first.
 func TestHeartbeat_BeforeStartKeepsReservation(t *testing.T) {
 	h := newFixture(t, 5)
 	session := h.authorize()
@@ -132,7 +133,7 @@ func TestHeartbeat_AdoptsExpiredSessionAboveLimit(t *testing.T) {
 	}
 }
 
-// A heartbeat that the worker repeats while its first copy is under way.
+// The worker repeats a heartbeat whose first copy is still in progress.
 func TestHeartbeat_ConcurrentCopiesAdoptOnce(t *testing.T) {
 	h := newFixture(t, 5)
 	session := h.start()
@@ -172,7 +173,7 @@ func TestHeartbeat_AdoptsExpiredReservation(t *testing.T) {
 func TestHeartbeat_DoesNotCountStaleSessionTwice(t *testing.T) {
 	h := newFixture(t, 5)
 	session := h.start()
-	h.age(session, 7*time.Hour) // lapsed, and not reclaimed yet
+	h.age(session, 7*time.Hour) // expired, but not reclaimed yet
 	assertResult(t, h.mustHeartbeat(h.heartbeat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
 	if h.inUse() != 1 {
 		t.Errorf("%d counted, want 1", h.inUse())

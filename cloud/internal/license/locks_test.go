@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// async runs fn, whose error comes on the channel.
+// async runs fn and sends its error to the channel.
 func async(fn func() error) chan error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
@@ -28,8 +28,8 @@ func (h *fixture) heartbeatAsync(report license.HeartbeatReport) chan license.He
 	return result
 }
 
-// holdLocks runs a transaction that does fn, and leaves it open until the returned
-// function ends it.
+// holdLocks runs fn in a transaction that stays open until the returned function
+// commits it.
 func (h *fixture) holdLocks(fn func(tx *sqlx.Tx)) (commit func()) {
 	h.t.Helper()
 	tx, err := h.db.BeginTxx(context.Background(), nil)
@@ -46,20 +46,20 @@ func (h *fixture) holdLocks(fn func(tx *sqlx.Tx)) (commit func()) {
 	}
 }
 
-// lockSlot holds the session's slot.
+// lockSlot locks the session's slot.
 func (h *fixture) lockSlot(session uuid.UUID) (commit func()) {
 	h.t.Helper()
 	return h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session) })
 }
 
-// lockFeed holds the observer, and with it every start and end just before its
-// transaction changes the counter.
+// lockFeed blocks the observer, and thereby every start and end before it changes the
+// counter.
 func (h *fixture) lockFeed() (commit func()) {
 	h.t.Helper()
 	return h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE feed IN EXCLUSIVE MODE`) })
 }
 
-// lockCounter holds the organization's counter.
+// lockCounter locks the organization's counter.
 func (h *fixture) lockCounter() (commit func()) {
 	h.t.Helper()
 	return h.holdLocks(func(tx *sqlx.Tx) {
@@ -67,13 +67,13 @@ func (h *fixture) lockCounter() (commit func()) {
 	})
 }
 
-// awaitBlocked waits until n statements of the database wait for a lock.
+// awaitBlocked waits until n statements wait for a lock.
 func (h *fixture) awaitBlocked(n int) {
 	h.t.Helper()
 	eventually(h.t, func() bool { return h.countBlocked() >= n })
 }
 
-// awaitEnds returns when n ends wait: for a lock, each alone, or in line.
+// awaitEnds waits until n ends wait, for a lock or in the queue.
 func (h *fixture) awaitEnds(n int) {
 	h.t.Helper()
 	eventually(h.t, func() bool { return h.countBlocked()+h.WaitingForReleases(h.org) == n })
@@ -87,7 +87,7 @@ func eventually(t *testing.T, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !done(); {
 		if time.Now().After(deadline) {
-			t.Fatal("it did not come")
+			t.Fatal("timeout waiting for the condition")
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

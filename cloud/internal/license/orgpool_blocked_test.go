@@ -16,14 +16,14 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// namedCall is one to wait for what somebody holds.
+// namedCall is a call that may wait for a lock.
 type namedCall struct {
 	name string
 	hold func() (release func())
 	wait func(ctx context.Context) error
 }
 
-// allCalls are those that take a connection of s for each caller.
+// allCalls returns the calls that use a connection of s each.
 func (h *fixture) allCalls(s *license.Service) []namedCall {
 	running, listed, reserved := h.start(), h.start(), h.request(h.authorize())
 	holds, omits := h.heartbeat(running, listed), h.heartbeat(listed)
@@ -72,7 +72,7 @@ func (h *fixture) allCalls(s *license.Service) []namedCall {
 	}
 }
 
-// specRequest asks for a slot, and for a profile with it.
+// specRequest returns a request for a slot and a new profile.
 func (h *fixture) specRequest(org uuid.UUID) license.Request {
 	req := h.request(id())
 	req.OrgID, req.ProfileID = org, nil
@@ -80,7 +80,7 @@ func (h *fixture) specRequest(org uuid.UUID) license.Request {
 	return req
 }
 
-// newOtherOrganization is another organization on the house's database.
+// newOtherOrganization creates another organization in the fixture's database.
 func (h *fixture) newOtherOrganization() uuid.UUID {
 	h.t.Helper()
 	org := id()
@@ -149,6 +149,6 @@ func TestBatchDB_NeedsNoOtherConnection(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("it waits for one")
+		t.Error("the call waits for a connection")
 	}
 }

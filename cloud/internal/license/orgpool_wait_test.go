@@ -30,21 +30,21 @@ func TestOrgPool_WaitIsBounded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := quick(ctx, org); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("for whoever left: %v", err)
+			t.Errorf("cancelled caller: %v", err)
 		}
 		if err := quick(t.Context(), uuid.New()); err != nil {
-			t.Errorf("for another organization: %v", err)
+			t.Errorf("another organization: %v", err)
 		}
 		next := make(chan error, 1)
 		go func() { next <- quick(t.Context(), org) }()
 		synctest.Wait()
 		close(over)
 		if err := <-next; err != nil {
-			t.Errorf("for the next one: %v", err)
+			t.Errorf("next caller: %v", err)
 		}
 		synctest.Wait()
 		if len(turns.orgs) != 0 {
-			t.Errorf("%d organizations are remembered, and none is busy", len(turns.orgs))
+			t.Errorf("%d organizations are remembered without calls", len(turns.orgs))
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// countPauses is how many of n machines that report at once are asked to report
+// countPauses returns how many of n machines that report at once are asked to report
 // again after how many seconds.
 func countPauses(p *heartbeatPacer, n int, silence time.Duration) map[int]int {
 	org, seconds := uuid.New(), map[int]int{}
@@ -29,7 +29,7 @@ func TestHeartbeatPacer_SpreadsMachinesOverInterval(t *testing.T) {
 		}
 	}
 	if len(got) < 30 {
-		t.Errorf("they report in %d different seconds", len(got))
+		t.Errorf("machines report in %d different seconds", len(got))
 	}
 }
 
@@ -44,7 +44,7 @@ func TestHeartbeatPacer_SpreadsReturningFleetOverLongerWindow(t *testing.T) {
 		t.Errorf("up to %d s, up to %d in one second", longest, most)
 	}
 	if got := countPauses(p, 100, HeartbeatInterval); len(got) > 32 {
-		t.Errorf("those that were there meanwhile are spread over %d s", len(got))
+		t.Errorf("continuously reporting machines are spread over %d s", len(got))
 	}
 }
 
@@ -73,7 +73,7 @@ func TestHeartbeatPacer_ResetsCountEachInterval(t *testing.T) {
 	fake.Advance(HeartbeatInterval)
 	for second := range countPauses(p, 100, time.Hour) {
 		if second > 45 {
-			t.Errorf("a machine that comes back later reports after %d s", second)
+			t.Errorf("a machine that returns later reports after %d s", second)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// With a long history and few live rows, each statement of the daily traffic
-// finds its rows by an index, also as the generic plan of a prepared statement.
+// With a long history and few live rows, the frequent statements find their rows by an
+// index, also with the generic plan of a prepared statement.
 func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1}) // PREPARE belongs to a connection
 	org := uuid.Must(uuid.NewV7())
@@ -84,15 +84,14 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 			}
 			plan := strings.Join(lines, "\n")
 			if regexp.MustCompile(`Seq Scan on (license_(slots|machines|events)|api_keys)`).MatchString(plan) {
-				t.Errorf("it reads a whole table:\n%s", plan)
+				t.Errorf("full scan:\n%s", plan)
 			}
 		})
 	}
 }
 
-// Statements that were planned for an empty table stay so until somebody
-// analyzes it. Those that a busy organization lives on find each session by the
-// index even then, on the pools that they have.
+// Statements that were planned for an empty table keep their plan until an analyze.
+// The most frequent ones find each session by the index even then, on their pools.
 func TestPlans_HotStatementsOfNewDatabaseReadNoHistory(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1, Role: pg.AllRole, PreferIndexes: true})
 	some := "'" + uuid.Must(uuid.NewV7()).String() + "'"
@@ -121,14 +120,14 @@ func TestPlans_HotStatementsOfNewDatabaseReadNoHistory(t *testing.T) {
 			}
 			plan := strings.Join(lines, "\n")
 			if regexp.MustCompile(`Seq Scan on (license_|api_keys)|using license_slots_(session|live).*\n *Index Cond: \(organization_id = \$1\)\n`).MatchString(plan) {
-				t.Errorf("it reads a whole table or organization:\n%s", plan)
+				t.Errorf("full scan of a table or organization:\n%s", plan)
 			}
 		})
 	}
 }
 
-// A heartbeat and a start touch no index: their new row versions stay on the
-// page (heap-only tuples), which is what keeps them cheap.
+// A heartbeat and a start update no index: their new row versions stay on the page
+// (heap-only tuples), which keeps them cheap.
 func TestPlans_StartsAndHeartbeatsUpdateNoIndex(t *testing.T) {
 	db := dbtest.New(t)
 	var columns []string

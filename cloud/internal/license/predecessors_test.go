@@ -10,15 +10,15 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// secondWorker is a worker that comes to the machine of another one, each with a data
-// directory of its own.
+// secondWorker is a worker that starts on another worker's machine, with its own data
+// directory.
 type secondWorker struct {
 	*duplicateWorkers
 	first []uuid.UUID // what the other one runs
 }
 
-// newSecondWorker has the first worker run as many sessions as the limit allows, and
-// report them. The boots' ids are those.
+// newSecondWorker lets the first worker run and report as many sessions as the limit
+// allows. The arguments are the boot ids.
 func newSecondWorker(t *testing.T, limit int, first, second uuid.UUID) *secondWorker {
 	t.Helper()
 	w := &secondWorker{duplicateWorkers: &duplicateWorkers{fixture: newFixture(t, limit), boots: [2]uuid.UUID{first, second}}}
@@ -29,7 +29,8 @@ func newSecondWorker(t *testing.T, limit int, first, second uuid.UUID) *secondWo
 	return w
 }
 
-// firstHeartbeat is the second worker's heartbeat, which knows those boots to be gone.
+// firstHeartbeat returns the second worker's heartbeat, with the boots that it knows
+// to have ended.
 func (w *secondWorker) firstHeartbeat(gone ...uuid.UUID) license.HeartbeatReport {
 	report := w.heartbeatOf(1)
 	report.Predecessors = license.Predecessors{Known: true, Boots: gone}
@@ -50,8 +51,8 @@ func (w *secondWorker) assertFlagged(boots ...uuid.UUID) {
 	}
 }
 
-// assertFull fails unless the sessions of the first worker count, and neither
-// worker is given a slot above the limit.
+// assertFull fails unless the sessions of the first worker count and neither worker
+// gets a slot above the limit.
 func (w *secondWorker) assertFull() {
 	w.t.Helper()
 	if w.inUse() != len(w.first) {
@@ -119,12 +120,12 @@ func TestHeartbeat_AfterRestartReleasesPredecessorsSessions(t *testing.T) {
 	w.launch(1)
 }
 
-// A worker that lost its data directory can't tell what became of the boot before:
-// that one is believed to be alive for as long as a heartbeat of it may come.
+// A worker that lost its data directory does not know whether the previous boot has
+// ended. That boot is considered alive for as long as its heartbeat may still arrive.
 func TestHeartbeat_OfNewWorkerReleasesSessionsOfSilentBoot(t *testing.T) {
 	for name, report := range map[string]func(w *secondWorker) license.HeartbeatReport{
-		"told again": func(w *secondWorker) license.HeartbeatReport { return w.firstHeartbeat() },
-		"not told":   func(w *secondWorker) license.HeartbeatReport { return w.heartbeatOf(1) },
+		"known again": func(w *secondWorker) license.HeartbeatReport { return w.firstHeartbeat() },
+		"not known":   func(w *secondWorker) license.HeartbeatReport { return w.heartbeatOf(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSecondWorker(t, 2, id(), id())

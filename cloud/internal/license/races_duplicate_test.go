@@ -32,7 +32,7 @@ func TestRace11_TwoWorkersOneMachineID(t *testing.T) {
 		group.Wait()
 		winner := query[uuid.UUID](h, `SELECT boot_id FROM license_machines`)
 		if winner != boots[1] { // the newer one; the older has not proved to be alive
-			t.Errorf("the machine is the boot's that came first")
+			t.Errorf("the machine belongs to the first boot")
 		}
 		result := h.mustHeartbeat(license.HeartbeatReport{OrgID: h.org, MachineID: h.machine, BootID: winner, Seq: 100, Sessions: mine[1]})
 		live := query[int](h, `SELECT count(*) FROM license_slots WHERE released_at IS NULL AND boot_id = $1`, winner)
@@ -73,8 +73,8 @@ func TestRace11_TwoWorkersOneMachineID(t *testing.T) {
 	})
 }
 
-// reportBoth lets one of the twins launch a session, perhaps end another one, and
-// report; nothing of it may be released.
+// reportBoth lets one of the workers launch a session, perhaps end another one, and
+// report. No session may be released.
 func (w *duplicateWorkers) reportBoth(s *license.Service, i int, live map[uuid.UUID]bool, end bool) {
 	w.t.Helper()
 	req := w.request(id())

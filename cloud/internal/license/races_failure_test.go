@@ -17,8 +17,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// The answer of whatever committed is lost, and the caller or the worker asks
-// again: it finds what it did.
+// The answer of a committed call is lost, and the caller or the worker repeats the
+// call.
 func TestRace12_CrashBetweenCommitAndReply(t *testing.T) {
 	through := func(t *testing.T) (*fixture, *faultyProxy, *license.Service) {
 		h, w := newFixture(t, 10), &faultyProxy{}
@@ -56,7 +56,7 @@ func TestRace12_CrashBetweenCommitAndReply(t *testing.T) {
 			t.Errorf("%d slots, %d counted", len(slots), h.inUse())
 		}
 	})
-	t.Run("of a grant, and the replica is gone", func(t *testing.T) {
+	t.Run("of a grant, and the replica has ended", func(t *testing.T) {
 		h, w, s := through(t)
 		w.down.Store(true)
 		w.cutAt("SELECT 1", 0)
@@ -68,7 +68,7 @@ func TestRace12_CrashBetweenCommitAndReply(t *testing.T) {
 		for _, other := range h.replicas() { // the worker asks elsewhere
 			grant, err := other.Authorize(t.Context(), h.request(v.session))
 			if err != nil || !grant.Allowed || grant.Current != 1 || grant.SlotID != query[uuid.UUID](h, `SELECT id FROM license_slots`) {
-				t.Errorf("asked again: %+v, %v", grant, err)
+				t.Errorf("repeated request: %+v, %v", grant, err)
 			}
 		}
 		h.age(v.session, license.ReservationTTL) // or the worker is gone, too
@@ -81,7 +81,7 @@ func TestRace12_CrashBetweenCommitAndReply(t *testing.T) {
 		report := h.startReport(h.authorize())
 		w.cutAt("COMMIT", 0)
 		if _, err := s.Start(t.Context(), report); err == nil {
-			t.Error("the answer came")
+			t.Error("the answer arrived")
 		}
 		w.wasCut(t)
 		got, err := s.Start(t.Context(), report)
@@ -107,13 +107,13 @@ func TestRace12_CrashBetweenCommitAndReply(t *testing.T) {
 		beat := h.heartbeat(kept)
 		w.cutAt("COMMIT", 0)
 		if _, err := s.Heartbeat(t.Context(), beat); err == nil {
-			t.Error("the answer came")
+			t.Error("the answer arrived")
 		}
 		w.wasCut(t)
 		for range 2 {
 			result, err := s.Heartbeat(t.Context(), beat)
 			if err != nil || !result.Applied || len(result.Released) != 0 {
-				t.Errorf("asked again: %+v, %v", result, err)
+				t.Errorf("repeated request: %+v, %v", result, err)
 			}
 		}
 		if h.state(omitted) != "released omitted" || h.state(kept) != "running" || h.inUse() != 1 || h.feedEntry(omitted).Ends != 1 {
@@ -122,15 +122,15 @@ func TestRace12_CrashBetweenCommitAndReply(t *testing.T) {
 	})
 }
 
-// noAudit is an audit log that keeps nothing.
+// noAudit is an audit log that stores nothing.
 type noAudit struct{}
 
 func (noAudit) Record(context.Context, *sqlx.Tx, uuid.UUID, string, string, map[string]any) error {
 	return nil
 }
 
-// A request is admitted or refused by its key once, at the door: what was let in
-// gets its slot, and nothing that comes after the revocation does.
+// A request is accepted or refused by its key once. Accepted requests get their slot;
+// requests after the revocation are refused.
 func TestRace13_KeyRevokedInFlight(t *testing.T) {
 	h := newFixture(t, -1)
 	user := id()
@@ -198,7 +198,7 @@ func TestRace13_KeyRevokedInFlight(t *testing.T) {
 	revoked.Store(true)
 	group.Wait()
 	if err := <-admitted; err != nil {
-		t.Errorf("what was admitted: %v", err)
+		t.Errorf("accepted requests: %v", err)
 	}
 	of := func(key uuid.UUID) int {
 		return query[int](h, `SELECT count(*) FROM license_slots WHERE key_id = $1 AND released_at IS NULL`, key)
@@ -206,7 +206,7 @@ func TestRace13_KeyRevokedInFlight(t *testing.T) {
 	if want := 1 + int(granted.Load()); of(key) != want || of(other) != 12 || h.inUse() != want+12 {
 		t.Errorf("%d slots of the key, want %d; %d of the other; %d counted", of(key), want, of(other), h.inUse())
 	}
-	h.exec(`UPDATE license_slots SET lease_until = now() WHERE key_id = $1`, key) // nobody can speak for them
+	h.exec(`UPDATE license_slots SET lease_until = now() WHERE key_id = $1`, key) // no worker can report them
 	if h.mustReclaim(); of(key) != 0 || h.inUse() != 12 {
 		t.Errorf("%d slots are left of the key, %d counted", of(key), h.inUse())
 	}

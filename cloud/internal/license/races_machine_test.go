@@ -13,7 +13,7 @@ import (
 )
 
 func TestRace07_HeartbeatDuringStart(t *testing.T) {
-	// inFlight is a start that is about to commit, of a session that comes
+	// inFlight is a start that is about to commit, of a session that is launched
 	// between two heartbeats of its machine.
 	inFlight := func(t *testing.T) (h *fixture, old, fresh uuid.UUID, before, after license.HeartbeatReport, finish func()) {
 		h = newFixture(t, 5)
@@ -123,8 +123,8 @@ func testLaunchesDuringHeartbeats(t *testing.T) {
 	}
 }
 
-// The old boot's last heartbeats, the new one's first start and then its
-// heartbeats come in together, in any order.
+// The old boot's last heartbeats, the new one's first start and its heartbeats arrive
+// concurrently, in any order.
 func TestRace08_ReorderedHeartbeatsAndOldBootAfterNewOne(t *testing.T) {
 	h := newFixture(t, -1)
 	replicas := h.replicas()
@@ -161,8 +161,8 @@ func TestRace08_ReorderedHeartbeatsAndOldBootAfterNewOne(t *testing.T) {
 	}
 }
 
-// sendInRandomOrder sends heartbeats of one machine, and does something besides, so
-// that all wait for the machine; and lets them go. The last one comes first.
+// sendInRandomOrder sends heartbeats of one machine, and runs besides, so that all
+// wait for the machine's lock, and then releases it. The last heartbeat is sent first.
 func sendInRandomOrder(h *fixture, replicas []*license.Service, reports []license.HeartbeatReport, besides func() error) []license.HeartbeatResult {
 	h.t.Helper()
 	unlock := h.holdLocks(func(tx *sqlx.Tx) {
@@ -250,8 +250,8 @@ func TestRace09_HeartbeatAgainstReaperAtLeaseEnd(t *testing.T) {
 				assertResult(t, h.mustHeartbeat(h.heartbeat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
 			})
 			group.Wait()
-			// A reaper that was quicker is made good by the heartbeat; a session that
-			// it took after the refresh is made good by the next one.
+			// The heartbeat restores what the reaper released before it. A session that was
+			// released after the refresh is restored by the next heartbeat.
 			assertResult(t, h.mustHeartbeat(h.heartbeat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
 			if h.inUse() != 2 {
 				t.Fatalf("%d counted, want 2", h.inUse())

@@ -21,7 +21,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// remove is how an organization is deleted, but for its commit.
+// remove deletes the organization, without a commit.
 func (h *fixture) remove(tx *sqlx.Tx) error {
 	_, err := tx.Exec(`SELECT FROM organizations WHERE id = $1 FOR NO KEY UPDATE`, h.org)
 	if err == nil {
@@ -33,7 +33,7 @@ func (h *fixture) remove(tx *sqlx.Tx) error {
 	return err
 }
 
-// calls are everything that workers and replicas do with an organization.
+// calls returns all calls that workers and replicas make for an organization.
 func (h *fixture) calls(s *license.Service, running, reserved uuid.UUID) map[string]func() error {
 	authorize := func(change func(*license.Request)) func() error {
 		return func() error { return (<-h.authorizeAsync(h.t.Context(), s, change)).err }
@@ -50,7 +50,7 @@ func (h *fixture) calls(s *license.Service, running, reserved uuid.UUID) map[str
 	}
 	stranger := h.heartbeat(running)
 	stranger.MachineID, stranger.BootID = "worker-2", id()
-	made := preparedProfiles(h, nil)
+	made := newProfileFunc(h, nil)
 	return map[string]func() error{
 		"authorize":                  authorize(nil),
 		"authorize again":            authorize(func(req *license.Request) { req.SessionID = reserved }),
@@ -60,7 +60,7 @@ func (h *fixture) calls(s *license.Service, running, reserved uuid.UUID) map[str
 		"heartbeat":                  beat(h.heartbeat(running)),
 		"heartbeat of a new machine": beat(stranger),
 		"end":                        end(running),
-		"end of a stranger":          end(id()),
+		"end of an unknown session":  end(id()),
 		"reclaim":                    func() error { _, err := s.Reclaim(h.t.Context(), h.org); return err },
 	}
 }
@@ -68,9 +68,9 @@ func (h *fixture) calls(s *license.Service, running, reserved uuid.UUID) map[str
 // copies is how often callAllConcurrently makes each call.
 const copies = 4
 
-// callAllConcurrently makes each call at each replica, several times at once, and returns
-// how to wait for how many of them failed; those must have done so because the
-// organization is gone.
+// callAllConcurrently makes each call several times at each replica. The returned
+// function waits for the calls and returns how many failed, which they may do only
+// because the organization was removed.
 func (h *fixture) callAllConcurrently(replicas []*license.Service, running, reserved uuid.UUID) (wait func() int) {
 	h.t.Helper()
 	var failed atomic.Int64
@@ -106,7 +106,7 @@ func TestRace14_OrganizationRemovedWithLiveSlots(t *testing.T) {
 			h.awaitBlocked(9)
 			commit()
 			if wait() == 0 {
-				t.Error("nothing failed")
+				t.Error("no call failed")
 			}
 		},
 		"a deletion that waits for calls": func(h *fixture, replicas []*license.Service, running, reserved uuid.UUID) {
@@ -177,12 +177,12 @@ func (h *fixture) rows(org uuid.UUID) map[string]int {
 	return counts
 }
 
-// assertRemoved fails when anything is left of the house's organization.
+// assertRemoved fails if rows of the fixture's organization remain.
 func (h *fixture) assertRemoved() {
 	h.t.Helper()
 	for table, n := range h.rows(h.org) {
 		if n != 0 {
-			h.t.Errorf("%d rows are left in %s", n, table)
+			h.t.Errorf("%d rows remain in %s", n, table)
 		}
 	}
 }
@@ -210,12 +210,12 @@ func TestRace14_RefusalsOfRemovedOrganizationDoNotBlockOthers(t *testing.T) {
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Error(err)
 	}
-	if strings.Contains(log.String(), "not kept") || strings.Count(log.String(), "write refusals") > 1 {
+	if strings.Contains(log.String(), "dropped") || strings.Count(log.String(), "failed to write refusal") > 1 {
 		t.Errorf("the log says %s", log.String())
 	}
 }
 
-// The reaper lists organizations first: one of them may go before its turn.
+// The reaper lists organizations first; one of them may be removed before its turn.
 func TestRace14_ReaperSkipsRemovedOrganization(t *testing.T) {
 	h := newFixture(t, 5)
 	h.age(h.authorize(), 3*time.Minute)
@@ -229,8 +229,8 @@ func TestRace14_ReaperSkipsRemovedOrganization(t *testing.T) {
 	}
 }
 
-// A slot that comes while its organization goes, and that nobody ends any more,
-// does not stay behind.
+// A slot that is inserted during the removal of its organization, and that is never
+// ended, is deleted too.
 func TestRace14_RemovesSlotInsertedConcurrently(t *testing.T) {
 	h := newFixture(t, 5)
 	home := h.org

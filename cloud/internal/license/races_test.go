@@ -14,11 +14,10 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// The races of the accounting, by number: here those for a slot; the others are
-// those of the end of a session (races_end_test.go), of a machine
-// (races_machine_test.go), of two under one name (races_twins_test.go), of an
-// answer or a key that is gone (races_gone_test.go), and of an organization
-// (races_removal_test.go).
+// The races of the accounting, by number. Here are those for a slot; the others concern
+// ends (races_end_test.go), heartbeats (races_machine_test.go), duplicate workers
+// (races_duplicate_test.go), lost answers and revoked keys (races_failure_test.go), and
+// removed organizations (races_removal_test.go).
 
 func TestRace01_ParallelAuthorizesAtLastSlotOverThreeReplicas(t *testing.T) {
 	const limit, asking = 5, 128
@@ -107,7 +106,7 @@ func TestRace03_StartWithExpiredReservation(t *testing.T) {
 			h.t.Errorf("%s, %d counted, heard %+v", h.state(session), h.inUse(), got)
 		}
 	}
-	t.Run("a reclaim under way takes it first", func(t *testing.T) {
+	t.Run("a reclaim in progress takes it first", func(t *testing.T) {
 		h, session, report := expired(t)
 		unlock := h.lockCounter()
 		reclaimed := async(func() error { _, err := h.Reclaim(t.Context(), h.org); return err })
@@ -123,7 +122,7 @@ func TestRace03_StartWithExpiredReservation(t *testing.T) {
 			t.Error("the reclaim did not come first")
 		}
 	})
-	t.Run("a start under way keeps it", func(t *testing.T) {
+	t.Run("a start in progress keeps it", func(t *testing.T) {
 		h, session, report := expired(t)
 		unlock := h.lockFeed()
 		started := async(func() error { _, err := h.Start(t.Context(), report); return err })
@@ -137,7 +136,7 @@ func TestRace03_StartWithExpiredReservation(t *testing.T) {
 		}
 		startsOnce(h, session)
 	})
-	t.Run("with somebody else who wants the slot", func(t *testing.T) {
+	t.Run("with another caller that requests the slot", func(t *testing.T) {
 		h, replicas := newFixture(t, 1), []*license.Service(nil)
 		replicas = h.replicas()
 		for range 30 {
@@ -179,7 +178,7 @@ func TestRace04_DuplicateStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t, 5)
 			replicas := h.replicas()
-			h.mustHeartbeat(h.heartbeat()) // a machine that is known holds up nobody
+			h.mustHeartbeat(h.heartbeat()) // a known machine is not locked
 			session, unlock := arrange(h)
 			report := h.startReport(session)
 			slots := make([]uuid.UUID, 9)
@@ -210,8 +209,8 @@ func TestRace04_DuplicateStart(t *testing.T) {
 	}
 }
 
-// A downgrade ends nothing, grants nothing, and lets the next one in exactly
-// when the usage has come below it.
+// A downgrade ends no session and grants no slot. The next launch is granted exactly
+// when the usage is below the limit.
 func TestRace15_DowngradeBelowUsage(t *testing.T) {
 	const before, after = 10, 4
 	h := newFixture(t, before)
@@ -257,14 +256,14 @@ func TestRace15_DowngradeBelowUsage(t *testing.T) {
 	h.endUntilBelow(replicas, after, usage, sessions)
 }
 
-// endUntilBelow ends the sessions while everybody asks for slots, and wants no more
-// of these than the limit has.
+// endUntilBelow ends the sessions while all callers request slots, and allows no more
+// grants than the limit.
 func (h *fixture) endUntilBelow(replicas []*license.Service, limit, usage int, sessions []uuid.UUID) {
 	h.t.Helper()
 	for usage-1 >= limit && len(sessions) > 0 { // not below it yet
 		h.mustEnd(sessions[0])
 		sessions, usage = sessions[1:], usage-1
-		h.clock.Advance(time.Minute) // nobody remembers that it was full
+		h.clock.Advance(time.Minute) // the cache of full organizations has expired
 		v := <-h.authorizeAsync(h.t.Context(), replicas[0], nil)
 		if v.err != nil || v.grant.Allowed || v.grant.Current != usage || *v.grant.Limit != limit {
 			h.t.Errorf("with %d of %d got %+v, %v", usage, limit, v.grant, v.err)

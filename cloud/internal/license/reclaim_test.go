@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// fillSlots makes n running sessions by hand, counted, the later ones started later.
+// fillSlots inserts n running sessions and counts them; later ones started later.
 func (h *fixture) fillSlots(n int) {
 	h.t.Helper()
 	h.exec(`
@@ -107,7 +107,7 @@ func TestAudit_RepairsDriftedCounter(t *testing.T) {
 	h.start()
 	h.authorize()
 	if n, err := h.Audit(t.Context()); n != 0 || err != nil {
-		t.Errorf("found %d differences in good books, %v", n, err)
+		t.Errorf("found %d differences without drift, %v", n, err)
 	}
 	h.exec(`UPDATE license_org SET in_use = 7 WHERE organization_id = $1`, h.org)
 	if n, err := h.Audit(t.Context()); n != 1 || err != nil {
@@ -154,7 +154,7 @@ func TestSessions_SplitsCountAndListsAtMost500(t *testing.T) {
 	}
 	for i, row := range overview.Sessions[1:] {
 		if row.StartedAt.Before(overview.Sessions[i].StartedAt) {
-			t.Fatal("the longest running does not come first")
+			t.Fatal("the longest running session is not first")
 		}
 	}
 }

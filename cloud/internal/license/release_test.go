@@ -19,14 +19,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// authorizeResult is what a caller of Authorize got.
+// authorizeResult is the result of a call of Authorize.
 type authorizeResult struct {
 	session uuid.UUID
 	grant   license.Grant
 	err     error
 }
 
-// authorizeAsync authorizes a session of its own in the background.
+// authorizeAsync authorizes a new session in the background.
 func (h *fixture) authorizeAsync(ctx context.Context, s *license.Service, change func(*license.Request)) chan authorizeResult {
 	req := h.request(id())
 	if change != nil {
@@ -85,7 +85,7 @@ func TestAuthorize_InvalidRequestInBatchFailsAlone(t *testing.T) {
 	}
 }
 
-// failingObserver is a feed that can't stand one session.
+// failingObserver is a feedObserver that fails for one session.
 type failingObserver struct {
 	feedObserver
 	session uuid.UUID
@@ -131,7 +131,7 @@ func TestEnd_ObserverFailureFailsOneEnd(t *testing.T) {
 	}
 }
 
-// One batch with everything that can be said of sessions.
+// One batch contains every kind of end.
 func TestEnd_BatchAnswersEachSeparately(t *testing.T) {
 	h := newFixture(t, 10)
 	first, twice, failed, ended, lapsed, foreign, unheard := h.start(), h.start(), h.authorize(), h.start(), h.start(), h.start(), id()
@@ -191,7 +191,7 @@ func TestAuthorize_ReleasesSlotOfCancelledCaller(t *testing.T) {
 			h := newFixture(t, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			release := h.lockCounter()
-			made := preparedProfiles(h, nil)
+			made := newProfileFunc(h, nil)
 			answer := h.authorizeAsync(ctx, h.Service, func(req *license.Request) {
 				if spec {
 					req.ProfileID, req.NewProfile = nil, made
@@ -207,7 +207,7 @@ func TestAuthorize_ReleasesSlotOfCancelledCaller(t *testing.T) {
 			eventually(t, func() bool { return h.inUse() == 0 })
 			req := h.request(v.session)
 			if grant, err := h.Authorize(t.Context(), req); err != nil || !grant.Allowed {
-				t.Errorf("asked again: %+v, %v", grant, err)
+				t.Errorf("repeated request: %+v, %v", grant, err)
 			}
 		})
 	}
@@ -233,11 +233,11 @@ func TestAuthorize_RepeatKeepsSlotOfCancelledCaller(t *testing.T) {
 	release()
 	v := <-left
 	if !errors.Is(v.err, context.Canceled) || h.WaitingForReleases(h.org) != 1 {
-		t.Fatalf("got %+v, %v; %d to give back", v.grant, v.err, h.WaitingForReleases(h.org))
+		t.Fatalf("got %+v, %v; %d releases queued", v.grant, v.err, h.WaitingForReleases(h.org))
 	}
 	grant, err := other.Authorize(t.Context(), h.request(v.session))
 	if err != nil || !grant.Allowed {
-		t.Fatalf("asked again: %+v, %v", grant, err)
+		t.Fatalf("repeated request: %+v, %v", grant, err)
 	}
 	unlock()
 	if err := <-ended; err != nil {
@@ -245,7 +245,7 @@ func TestAuthorize_RepeatKeepsSlotOfCancelledCaller(t *testing.T) {
 	}
 	h.WaitIdle()
 	if got := h.state(v.session); got != "reserved" || h.inUse() != 1 {
-		t.Errorf("the slot that was promised is %s, %d counted", got, h.inUse())
+		t.Errorf("the granted slot is %s, %d counted", got, h.inUse())
 	}
 }
 

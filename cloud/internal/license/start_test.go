@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// leaseSeconds is how long the session's slot is still held, in whole minutes.
+// leaseSeconds returns the remaining lease of the session's slot.
 func (h *fixture) leaseSeconds(session uuid.UUID) int {
 	h.t.Helper()
 	return query[int](h, `SELECT round(extract(epoch FROM lease_until - now()) / 60) FROM license_slots WHERE session_id = $1`, session)
@@ -95,7 +95,7 @@ func TestStart_WithoutSlotIsRefusedAtLimit(t *testing.T) {
 				t.Error(diff)
 			}
 			if n := query[int](h, `SELECT count(*) FROM feed WHERE session_id = $1 AND starts > 0`, session); n != 0 {
-				t.Error("the feed heard of a start that was refused")
+				t.Error("the observer was called for a refused start")
 			}
 		})
 	}
@@ -114,9 +114,9 @@ func TestStart_WithoutSlotReclaimsExpiredOne(t *testing.T) {
 
 func TestStart_EndedSessionIsConflict(t *testing.T) {
 	for name, finish := range map[string]func(*fixture, uuid.UUID){
-		"ended":                       func(h *fixture, session uuid.UUID) { h.mustEnd(session) },
-		"omitted by a heartbeat":      func(h *fixture, _ uuid.UUID) { h.mustHeartbeat(h.heartbeat()) },
-		"lapsed and ended after that": func(h *fixture, session uuid.UUID) { h.age(session, 7*time.Hour); h.mustReclaim(); h.mustEnd(session) },
+		"ended":                  func(h *fixture, session uuid.UUID) { h.mustEnd(session) },
+		"omitted by a heartbeat": func(h *fixture, _ uuid.UUID) { h.mustHeartbeat(h.heartbeat()) },
+		"expired and then ended": func(h *fixture, session uuid.UUID) { h.age(session, 7*time.Hour); h.mustReclaim(); h.mustEnd(session) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t, 5)

@@ -9,8 +9,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// TestStatements_SlotByIDIsScopedToOrganization runs the statements that find slots
-// by their ids for another organization, on the pool that sees them all.
+// TestStatements_SlotByIDIsScopedToOrganization runs the statements that find slots by
+// id for another organization, on the pool that sees all organizations.
 func TestStatements_SlotByIDIsScopedToOrganization(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AllRole})
 	mine, other, slot := uuid.New(), uuid.New(), uuid.New()

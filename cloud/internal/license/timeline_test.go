@@ -20,7 +20,7 @@ func (h *fixture) timeline(session uuid.UUID) license.Timeline {
 	return found
 }
 
-// formatMoments are what the slot was, the earliest first.
+// formatMoments formats the moments of a slot, earliest first.
 func formatMoments(timeline license.Timeline) string {
 	var all []string
 	for i, m := range timeline.Moments {

@@ -13,14 +13,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// knownProfiles are the profiles there are.
+// knownProfiles are the existing profiles.
 type knownProfiles []uuid.UUID
 
 func (k knownProfiles) Known(_ context.Context, _ uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	return slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return !slices.Contains(k, id) }), nil
 }
 
-// serviceKnowing is a replica that knows which profiles there are.
+// serviceKnowing returns a replica that knows these profiles.
 func (h *fixture) serviceKnowing(profiles ...uuid.UUID) *license.Service {
 	h.t.Helper()
 	s, err := license.New(h.t.Context(), h.db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{KnownProfiles: knownProfiles(profiles)})
@@ -46,7 +46,7 @@ func TestEnd_OfUnknownProfileIsNotFoundAndInsertsNothing(t *testing.T) {
 		wantFault(t, err, fault.NotFound)
 	}
 	if n := h.slots(); n != 0 {
-		t.Errorf("%d rows are left", n)
+		t.Errorf("%d rows remain", n)
 	}
 	ending.ProfileID = h.profile // an end that overtakes its start
 	if _, err := s.End(t.Context(), ending); err != nil {
@@ -56,7 +56,7 @@ func TestEnd_OfUnknownProfileIsNotFoundAndInsertsNothing(t *testing.T) {
 	wantFault(t, err, fault.Conflict)
 }
 
-// TestEnd_OfKnownSessionDoesNotNeedProfile: it may have been deleted since.
+// The profile may have been deleted since.
 func TestEnd_OfKnownSessionDoesNotNeedProfile(t *testing.T) {
 	h := newFixture(t, 5)
 	s := h.serviceKnowing()
@@ -75,8 +75,8 @@ func TestEnd_OfKnownSessionDoesNotNeedProfile(t *testing.T) {
 	}
 }
 
-// TestEnd_AnswersEachOfBatch: known and unknown sessions and profiles that come
-// together each get their own answer.
+// Ends of known and unknown sessions and profiles in one batch each get their own
+// answer.
 func TestEnd_AnswersEachOfBatch(t *testing.T) {
 	h := newFixture(t, 5)
 	s := h.serviceKnowing(h.profile)
@@ -105,8 +105,7 @@ func TestEnd_AnswersEachOfBatch(t *testing.T) {
 	}
 }
 
-// TestEnd_BoundsTombstones: the latest, and slots are
-// none of them.
+// Only the latest tombstones are kept. Slots do not count.
 func TestEnd_BoundsTombstones(t *testing.T) {
 	h := newFixture(t, 5)
 	kept := h.authorize()
@@ -125,7 +124,7 @@ func TestEnd_BoundsTombstones(t *testing.T) {
 		t.Errorf("%d rows, want %d ends and two slots", n, license.MaxTombstones)
 	}
 	if found := query[int](h, `SELECT count(*) FROM license_slots WHERE session_id = $1`, first); found != 0 {
-		t.Error("the oldest is remembered")
+		t.Error("the oldest tombstone was kept")
 	}
 	_, err := h.Start(t.Context(), h.startReport(last))
 	wantFault(t, err, fault.Conflict)

@@ -138,7 +138,7 @@ func TestSubscribe_Refuses(t *testing.T) {
 		t.Errorf("a second subscription: %v, want a violation", err)
 	}
 	if _, err := plan.New(db).Limits(t.Context(), db, organization(t, db)); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the limits of no subscription: %v, want not found", err)
+		t.Errorf("limits without a subscription: %v, want not found", err)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestLockProfileLimit_RemovedOrganizationIsNotFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-locked; !fault.Is(err, fault.NotFound) {
-		t.Errorf("it waited for the removal, and then %v; want not found", err)
+		t.Errorf("after the removal: %v, want not found", err)
 	}
 }
 

@@ -23,8 +23,8 @@ const day = 24 * time.Hour
 
 var periods = Periods{Feed: 400 * day, Audit: 300 * day, Mail: 30 * day, Contact: 200 * day, Slots: 20 * day}
 
-// fixture is a database with one organization, and a Service on it that works as
-// the cloud's does.
+// fixture is a database with one organization and a Service configured as in the
+// cloud.
 type fixture struct {
 	t     *testing.T
 	dsn   string
@@ -56,15 +56,14 @@ func (h *fixture) exec(query string, args ...any) {
 	}
 }
 
-// idOfAge is an id of that age.
+// idOfAge returns a version 7 id of that age.
 func idOfAge(age time.Duration) uuid.UUID {
 	id, old := uuid.Must(uuid.NewV7()), idLowerBound(time.Now().Add(-age))
 	copy(id[:6], old[:6])
 	return id
 }
 
-// The rows of each table; age is how long ago the thing came to its end, and
-// under a negative one it has not.
+// The rows of each table. age is the time since the end; if negative, it has not ended.
 func (h *fixture) session(age time.Duration) {
 	status, ended := "exited", new(time.Now().Add(-age))
 	if age < 0 {
@@ -117,7 +116,7 @@ func (h *fixture) answer(age time.Duration) {
 		[]byte(uuid.NewString()), time.Now().Add(-age))
 }
 
-// countRows is how many rows each table has.
+// countRows returns the number of rows of each table.
 func (h *fixture) countRows() map[string]int64 {
 	h.t.Helper()
 	counts := map[string]int64{}
@@ -166,7 +165,7 @@ func TestDeleteExpired_DeletesOnlyExpiredRows(t *testing.T) {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 	if text := h.log.String(); !strings.Contains(text, "table=license_slots rows=2") {
-		t.Errorf("the log does not tell of it: %s", text)
+		t.Errorf("not logged: %s", text)
 	}
 	h.log.Reset()
 	if again := h.deleteExpired(); len(again) != 0 || h.log.Len() != 0 {
@@ -232,14 +231,14 @@ func TestDeleteExpired_ConcurrentReplicasSkipLockedRows(t *testing.T) {
 	}
 	both.Wait()
 	if n := h.countRows()["audit_events"]; n < 3 || counts[0]+counts[1] != 200-n {
-		t.Errorf("the two removed %v, and %d are left", counts, n)
+		t.Errorf("the two replicas deleted %v, and %d remain", counts, n)
 	}
 	if err := holder.Rollback(); err != nil {
 		t.Fatal(err)
 	}
 	h.deleteExpired()
 	if n := h.countRows()["audit_events"]; n != 0 {
-		t.Errorf("%d rows stay after they were let go", n)
+		t.Errorf("%d rows remain after they were unlocked", n)
 	}
 }
 
@@ -252,7 +251,7 @@ func TestRun_DeletesUntilContextEnds(t *testing.T) {
 	running.Go(func() { h.svc.Run(ctx) })
 	for deadline := time.Now().Add(10 * time.Second); h.countRows()["audit_events"] > 0; {
 		if time.Now().After(deadline) {
-			t.Fatal("it was not forgotten")
+			t.Fatal("the row was not deleted")
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -260,7 +259,7 @@ func TestRun_DeletesUntilContextEnds(t *testing.T) {
 	running.Wait()
 }
 
-// With a long history each step finds its rows by an index.
+// With a long history each batch finds its rows by an index.
 func TestDeleteQuery_UsesIndex(t *testing.T) {
 	h := newFixture(t)
 	const some = `FROM generate_series(1, 20000) AS i`
@@ -279,7 +278,7 @@ func TestDeleteQuery_UsesIndex(t *testing.T) {
 	}
 	h.exec(`ANALYZE`)
 	for _, r := range []rule{feed, audit, mail, contact, slots, answers} {
-		for _, period := range []time.Duration{time.Hour, 13 * day, 400 * day} { // nearly all is old, a little, nothing
+		for _, period := range []time.Duration{time.Hour, 13 * day, 400 * day} { // nearly all rows, a few, none
 			t.Run(fmt.Sprintf("%s after %v", r.table, period), func(t *testing.T) {
 				var lines []string
 				query, args := r.deleteQuery(period, 1000)
@@ -288,7 +287,7 @@ func TestDeleteQuery_UsesIndex(t *testing.T) {
 				}
 				plan := strings.Join(lines, "\n")
 				if regexp.MustCompile(`Seq Scan|Sort`).MatchString(plan) || !strings.Contains(plan, "Tid Scan") {
-					t.Errorf("it reads the whole table:\n%s", plan)
+					t.Errorf("full scan:\n%s", plan)
 				}
 			})
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzOpen: nothing opens but what was sealed, as it was sealed, at its place,
-// and by a box that has the key.
+// FuzzOpen: only an unchanged ciphertext can be decrypted, at its place and by a Box
+// that has the key.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte("password"), []byte("proxy:1"), []byte("proxy:1"), uint16(0), byte(0), []byte(nil))
 	f.Add([]byte("password"), []byte("proxy:1"), []byte("proxy:2"), uint16(0), byte(0), []byte(nil))
@@ -60,8 +60,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzParse: a configured text gives a box that works, or an error that repeats
-// no key.
+// FuzzParse: a configuration yields a working Box, or an error that contains no key.
 func FuzzParse(f *testing.F) {
 	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, KeySize))
 	other := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{9}, KeySize))
@@ -91,7 +90,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("the first key alone: %v", err)
 		}
 		if got, err := first.Open(sealed, nil); err != nil || string(got) != "x" {
-			t.Errorf("it does not seal with the first key: %v", err)
+			t.Errorf("does not encrypt with the first key: %v", err)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestOpen_RequiresSameAssociatedData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(sealed, []byte("hunter2")) {
-		t.Error("the secret is in the ciphertext in clear")
+		t.Error("the ciphertext contains the plain text")
 	}
 	if plain, err := box.Open(sealed, []byte("here")); err != nil || string(plain) != "hunter2" {
 		t.Errorf("Open = %q, %v", plain, err)
@@ -64,15 +64,15 @@ func TestBox_SupportsKeyRotation(t *testing.T) {
 	}
 	fresh, _ := both.Seal([]byte("x"), nil)
 	if fresh[0] != 2 {
-		t.Errorf("sealed with key %d; want 2", fresh[0])
+		t.Errorf("encrypted with key %d; want 2", fresh[0])
 	}
 	if _, err := mustNew(t, key(1)).Open(fresh, nil); !errors.Is(err, ErrDecrypt) {
-		t.Errorf("without the key: %v; want ErrSealed", err)
+		t.Errorf("without the key: %v; want ErrDecrypt", err)
 	}
 }
 
-// TestBox_RotationWorksAcrossReplicas follows the steps of "svc-cloud secrets
-// rotate --help": while replicas restart, those of two steps live side by side.
+// TestBox_RotationWorksAcrossReplicas follows the steps of "svc-cloud secrets rotate
+// --help": while replicas restart, those of two steps run concurrently.
 func TestBox_RotationWorksAcrossReplicas(t *testing.T) {
 	steps := []*Box{mustNew(t, key(1)), mustNew(t, key(1), key(2)), mustNew(t, key(2), key(1))}
 	for i, before := range steps[:len(steps)-1] {
@@ -91,7 +91,7 @@ func TestBox_RotationWorksAcrossReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := steps[0].Open(sealed, nil); err == nil {
-		t.Error("the step between is needless")
+		t.Error("the intermediate step is not needed")
 	}
 }
 
@@ -145,6 +145,6 @@ func TestLoadOrCreate_CreatesKeyFileOnceForOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := LoadOrCreate(path); err == nil {
-		t.Error("a broken key file was taken, or replaced")
+		t.Error("an invalid key file was accepted or replaced")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// fixture is a database with one organization, which replicas count for.
+// fixture is a database with one organization that replicas count for.
 type fixture struct {
 	t     *testing.T
 	dsn   string
@@ -39,14 +39,14 @@ func (f *fixture) organization() uuid.UUID {
 	return id
 }
 
-// limits are those of every organization.
+// limits are the limits of every organization.
 type limits struct{ perMinute, perHour *int }
 
 func (l limits) RequestLimits(context.Context, sqlx.QueryerContext, uuid.UUID) (perMinute, perHour *int, err error) {
 	return l.perMinute, l.perHour, nil
 }
 
-// replica counts with ten requests a minute and no limit for the hour.
+// replica counts with a limit of ten requests per minute and none per hour.
 func (f *fixture) replica(most int) *Service {
 	f.t.Helper()
 	ten := 10
@@ -63,7 +63,7 @@ func (f *fixture) write(s *Service) {
 	}
 }
 
-// want fails unless so many requests are counted for the minute and the hour.
+// want fails unless these requests are counted for the minute and the hour.
 func (f *fixture) want(what string, minute, hour int64, read func(context.Context, uuid.UUID) (Usage, error)) {
 	f.t.Helper()
 	got, err := read(f.t.Context(), f.org)
@@ -143,8 +143,8 @@ func TestRecent_ReadsTheDatabaseOnceInAnInterval(t *testing.T) {
 	f.want("written", 7, 7, one.Recent)
 }
 
-// TestWrite_CountsInWindowOfRequest: what another replica writes for the
-// minute before is not counted to this one.
+// Counts that another replica writes for the previous minute are not added to this
+// one.
 func TestWrite_CountsInWindowOfRequest(t *testing.T) {
 	f := newFixture(t)
 	one, two := f.replica(0), f.replica(0)
@@ -175,7 +175,7 @@ func TestWrite_KeepsCountsOnFailure(t *testing.T) {
 	f.write(s)
 	f.want("written, without the organization that is gone", 3, 3, s.Read)
 	if left := s.shards[gone[15]].all()[gone]; left != nil && left.pending.Load() != 0 {
-		t.Error("the requests of an organization that is gone wait for ever")
+		t.Error("the requests of a removed organization stay pending")
 	}
 }
 
@@ -196,8 +196,7 @@ func TestRun_StopsWithContext(t *testing.T) {
 	s.Run(ctx)
 }
 
-// TestCount_BoundsOrganizations: more of them than MaxOrganizations are not counted, and
-// those that are idle make room.
+// Organizations beyond MaxOrganizations are not counted until idle ones are removed.
 func TestCount_BoundsOrganizations(t *testing.T) {
 	f := newFixture(t)
 	s := f.replica(shardCount) // one in each shard
@@ -209,10 +208,10 @@ func TestCount_BoundsOrganizations(t *testing.T) {
 		t.Errorf("%d organizations, %d requests dropped; want 1 and 1", held, s.dropped.Load())
 	}
 	f.write(s)
-	f.write(s) // nothing came since
+	f.write(s) // no requests since
 	s.Count(other)
 	if s.shards[f.org[15]].all()[other] == nil {
-		t.Error("an idle organization keeps another one out")
+		t.Error("an idle organization blocks another one")
 	}
 }
 
@@ -236,7 +235,7 @@ func TestCount_DoesNotAllocate(t *testing.T) {
 	orgID := uuid.New()
 	s.Count(orgID)
 	if n := testing.AllocsPerRun(1000, func() { s.Count(orgID) }); n != 0 {
-		t.Errorf("%v allocations for each request", n)
+		t.Errorf("%v allocations per request", n)
 	}
 }
 

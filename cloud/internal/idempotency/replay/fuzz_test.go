@@ -15,8 +15,8 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/idempotency"
 )
 
-// FuzzIdentify: requests that differ in anything are never taken for the same,
-// callers that differ never share a key, and the body can be read again.
+// FuzzIdentify: different requests have different fingerprints, different callers
+// never share a key, and the body remains readable.
 func FuzzIdentify(f *testing.F) {
 	f.Add("POST", "/v1/profiles", "", []byte(`{"name":"a"}`), "k", "POST", "/v1/profiles", "", []byte(`{"name":"a"}`), "k", uint8(0))
 	f.Add("POST", "/v1/a", "b", []byte("c"), "k", "POST", "/v1/ab", "", []byte("c"), "k", uint8(1))
@@ -41,7 +41,7 @@ func FuzzIdentify(f *testing.F) {
 	})
 }
 
-// identified is a request as one of four callers sends it.
+// identified returns a request as one of four callers sends it.
 func identified(t *testing.T, method, path, query string, body []byte, key string, who uint8) (idempotency.Request, bool) {
 	t.Helper()
 	target, err := url.ParseRequestURI(path)

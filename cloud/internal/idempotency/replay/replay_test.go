@@ -60,7 +60,7 @@ func TestReplay_WithoutKeyRunsEveryRequest(t *testing.T) {
 	var n int
 	must(t, h.db.Get(&n, `SELECT count(*) FROM idempotency_keys`))
 	if h.count() != 2 || n != 0 {
-		t.Errorf("%d calls, and %d keys are kept", h.count(), n)
+		t.Errorf("%d calls, and %d keys are stored", h.count(), n)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestReplay_UnauthorizedCallerGetsNoAnswer(t *testing.T) {
 		t.Errorf("without a credential: %d", r.status)
 	}
 	if r := h.post(t.Context(), "/v1/billing/portal", "", "Authorization", bearer(ada, uuid.Nil), keyName, "k"); r.status != 403 || r.replayed {
-		t.Errorf("no member any more: %d", r.status)
+		t.Errorf("removed member: %d", r.status)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestReplay_DoesNotStoreOrRecreateSecrets(t *testing.T) {
 		}
 	}
 	if len(h.stored) != 2 {
-		t.Errorf("%d answers are kept", len(h.stored))
+		t.Errorf("%d answers are stored", len(h.stored))
 	}
 }
 

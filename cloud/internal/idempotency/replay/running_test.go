@@ -51,7 +51,7 @@ func await(t *testing.T, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatal("it did not come")
+		t.Fatal("timeout waiting for the channel")
 	}
 }
 
@@ -61,7 +61,7 @@ func TestReplay_DisconnectedClientGetsAnswerOnRetry(t *testing.T) {
 	h.do = func(ctx context.Context, call int) error {
 		if call == 1 {
 			close(entered)
-			<-ctx.Value(originKey{}).(context.Context).Done() // the server knows that the client has left
+			<-ctx.Value(originKey{}).(context.Context).Done() // the server has noticed the disconnect
 			finished <- ctx.Err()
 		}
 		return ctx.Err()
@@ -86,7 +86,7 @@ func TestReplay_DisconnectedClientGetsAnswerOnRetry(t *testing.T) {
 		t.Fatalf("the client got %v", err)
 	}
 	if err := <-finished; err != nil {
-		t.Errorf("the operation was cut off: %v", err)
+		t.Errorf("the operation was cancelled: %v", err)
 	}
 	var again reply
 	for deadline := time.Now().Add(10 * time.Second); !again.replayed && time.Now().Before(deadline); {

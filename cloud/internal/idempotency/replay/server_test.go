@@ -34,12 +34,12 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// server serves a few operations of the cloud's document through the guard and
-// the middleware.
+// testServer serves a few operations of the cloud's document through the guard and the
+// middleware.
 type testServer struct {
 	t      *testing.T
 	db     *sqlx.DB
-	client *http.Client // holds every exchange to the document
+	client *http.Client // checks every exchange against the document
 	url    string
 	log    *bytes.Buffer
 	stored []idempotency.Answer
@@ -52,7 +52,7 @@ func (k recordingStore) Complete(ctx context.Context, c *idempotency.Claim, a id
 	return k.Store.Complete(ctx, c, a)
 }
 
-// recordingStore is a Store that the house looks over the shoulder of.
+// recordingStore is a Store that records the answers.
 type recordingStore struct {
 	*idempotency.Store
 	server *testServer
@@ -91,8 +91,8 @@ func must(t *testing.T, err error) {
 
 type originKey struct{}
 
-// rememberOrigin lets an operation see the context that ends when the client
-// hangs up.
+// rememberOrigin gives an operation access to the context that ends when the client
+// disconnects.
 func rememberOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
@@ -101,8 +101,8 @@ func rememberOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// A token is a user's id, followed by the id of the active organization; a key
-// is its own id.
+// A token consists of a user id and the id of the active organization; a key is its
+// own id.
 func user(r *http.Request) (context.Context, error) {
 	fields := strings.Fields(r.Header.Get("Authorization"))
 	if len(fields) != 3 {
@@ -119,8 +119,8 @@ func worker(r *http.Request) (context.Context, error) {
 	return auth.WithCaller(r.Context(), auth.Caller{KeyID: id, OrgID: uuid.New()}), nil
 }
 
-// authorize settles the organization as the gate does. Nobody is a member of
-// the zero one.
+// authorize sets the organization like access.Authorizer. The zero organization has no
+// members.
 func authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	if len(op.Roles) == 0 {
 		return ctx, nil
@@ -132,7 +132,7 @@ func authorize(ctx context.Context, op oapi.Operation) (context.Context, error) 
 	return auth.WithCaller(ctx, caller), nil
 }
 
-// operations count their calls; do, when set, decides.
+// operations counts calls; do, if set, determines the result.
 type operations struct {
 	cloudapi.StrictServerInterface
 	mu    sync.Mutex
@@ -184,17 +184,17 @@ func (o *operations) ReclaimLicenseSessions(ctx context.Context, _ cloudapi.Recl
 	return cloudapi.ReclaimLicenseSessions200JSONResponse{Success: true, Data: cloudapi.Reclaim{Released: int32(n)}}, err
 }
 
-// OpenBillingPortal answers with the organization.
+// OpenBillingPortal returns the organization.
 func (o *operations) OpenBillingPortal(ctx context.Context, _ cloudapi.OpenBillingPortalRequestObject) (cloudapi.OpenBillingPortalResponseObject, error) {
 	_, err := o.call(ctx)
 	page := "https://pay.example/" + auth.CallerFrom(ctx).OrgID.String()
 	return cloudapi.OpenBillingPortal200JSONResponse{Success: true, Data: cloudapi.BillingPortal{Url: &page}}, err
 }
 
-// keyText is the text of every key that is made.
+// keyText is the secret of every created key.
 const keyText = "svc_k3fdmz5w2v6x4y7a3b5c7d2e4f6gq7ta"
 
-// key makes one, and says where it is.
+// key creates a key and returns its location.
 func (o *operations) key(ctx context.Context) (cloudapi.CreatedApiKeyResponse, string, error) {
 	_, err := o.call(ctx)
 	id := uuid.Must(uuid.NewV7())
@@ -224,7 +224,7 @@ func (o *operations) SignIn(ctx context.Context, _ cloudapi.SignInRequestObject)
 	return nil, errors.Join(err, fault.New(fault.Unauthenticated, "wrong"))
 }
 
-// reply is an answer.
+// reply is a response.
 type reply struct {
 	status   int
 	header   http.Header

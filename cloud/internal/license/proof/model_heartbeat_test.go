@@ -3,9 +3,9 @@ package proof_test
 import "slices"
 
 // The rules of the heartbeat (specification 3.2: worker-authoritative liveness
-// for one machine; DESIGN 6). It takes three steps, between which others may come:
-// hear moves the fence and the leases, findUnknown finds out what was never heard of,
-// and settle releases and takes in again.
+// for one machine; DESIGN 6). It has three steps, which may interleave with others:
+// applyHeartbeat updates the machine and the leases, findUnknown finds unknown sessions,
+// and reconcile releases and adopts.
 
 // applyHeartbeat: an older heartbeat of the same boot is ignored. One of an outdated
 // boot counts only if that boot proves to be alive (recordStaleBoot). The leases of
