@@ -304,7 +304,7 @@ func TestAuthenticate_IgnoresFailedUseWrites(t *testing.T) {
 		}
 		f.WaitUses()
 	}
-	if n := strings.Count(f.log.String(), "write the last use of keys"); n != 1 {
+	if n := strings.Count(f.log.String(), "failed to write last use of keys"); n != 1 {
 		t.Errorf("logged %d times, want once per minute: %s", n, f.log.String())
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// profiler is a file of svc-cloud's main package that writes CPU profiles. It is
-// no part of the program: build lays it over the source.
-//
 // profiler is a file for svc-cloud's main package that writes CPU profiles. It is not
 // part of the program; build adds it as an overlay.
 //
