@@ -67,7 +67,7 @@ func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q)
 // queue holds the calls of a key that wait for the next batch.
 type queue[K comparable, Q, A any] struct {
 	key     K
-	turn    *turn
+	lock    *keyLock
 	waiting []*call[Q, A]
 }
 
@@ -76,8 +76,8 @@ type call[Q, A any] struct {
 	request   Q
 	done      chan struct{}
 	answered  bool
-	abandoned bool  // no caller waits for the answer
-	turn      *turn // of its caller
+	abandoned bool     // no caller waits for the answer
+	lock      *keyLock // of its caller
 	answer    A
 	err       error
 }
@@ -90,23 +90,23 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	own := &call[Q, A]{request: q, done: make(chan struct{}), turn: c.joinTurn(key)}
-	defer c.opts.Scheduler.leave(key, own.turn)
-	l, first, err := c.enqueue(key, own)
+	own := &call[Q, A]{request: q, done: make(chan struct{}), lock: c.joinLock(key)}
+	defer c.opts.Scheduler.leave(key, own.lock)
+	pending, first, err := c.enqueue(key, own)
 	if err != nil {
 		return none, err
 	}
 	if first {
-		c.process(context.WithoutCancel(ctx), l)
+		c.process(context.WithoutCancel(ctx), pending)
 	}
 	select {
 	case <-own.done:
 	case <-ctx.Done():
-		if c.abandon(l, own) {
+		if c.abandon(pending, own) {
 			return none, ctx.Err()
 		}
 	}
-	own.turn.callerResumed()
+	own.lock.callerResumed()
 	if c.opts.OnLost == nil || own.err == nil && ctx.Err() == nil {
 		return own.answer, own.err
 	}
@@ -116,12 +116,12 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 
 // Post runs q without waiting for the answer. A failure is logged.
 func (c *Combiner[K, Q, A]) Post(key K, q Q) {
-	l, first, err := c.enqueue(key, &call[Q, A]{request: q, done: make(chan struct{}), abandoned: true})
+	pending, first, err := c.enqueue(key, &call[Q, A]{request: q, done: make(chan struct{}), abandoned: true})
 	switch {
 	case err != nil:
 		c.opts.Logger.Warn("call dropped at shutdown", "key", key)
 	case first:
-		go c.process(context.Background(), l)
+		go c.process(context.Background(), pending)
 	}
 }
 
@@ -151,108 +151,108 @@ func (c *Combiner[K, Q, A]) Wait() { c.active.Wait() }
 func (c *Combiner[K, Q, A]) Waiting(key K) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.queues[key]; l != nil {
-		return len(l.waiting)
+	if pending := c.queues[key]; pending != nil {
+		return len(pending.waiting)
 	}
 	return 0
 }
 
 // enqueue appends the call to the queue of its key. first is true if no batch is in
 // progress; then the caller must call process.
-func (c *Combiner[K, Q, A]) enqueue(key K, own *call[Q, A]) (l *queue[K, Q, A], first bool, err error) {
+func (c *Combiner[K, Q, A]) enqueue(key K, own *call[Q, A]) (pending *queue[K, Q, A], first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, false, errClosed
 	}
-	l, busy := c.queues[key]
+	pending, busy := c.queues[key]
 	if !busy || c.opts.NoBatching {
-		l = &queue[K, Q, A]{key: key, turn: c.joinTurn(key)}
+		pending = &queue[K, Q, A]{key: key, lock: c.joinLock(key)}
 		c.queues[key] = l
 		c.active.Add(1)
 	}
-	l.waiting = append(l.waiting, own)
-	return l, !busy || c.opts.NoBatching, nil
+	pending.waiting = append(pending.waiting, own)
+	return pending, !busy || c.opts.NoBatching, nil
 }
 
-// joinTurn returns the key's turn. The caller must leave it.
-func (c *Combiner[K, Q, A]) joinTurn(key K) *turn {
+// joinLock returns the key's lock. The caller must leave it.
+func (c *Combiner[K, Q, A]) joinLock(key K) *keyLock {
 	if c.opts.NoBatching {
-		return newTurn()
+		return newKeyLock()
 	}
 	return c.opts.Scheduler.join(key)
 }
 
 // abandon removes the call of a cancelled caller from the queue. It returns false if
 // the call is already answered.
-func (c *Combiner[K, Q, A]) abandon(l *queue[K, Q, A], own *call[Q, A]) bool {
+func (c *Combiner[K, Q, A]) abandon(pending *queue[K, Q, A], own *call[Q, A]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if own.answered {
 		return false
 	}
 	own.abandoned = true
-	if i := slices.Index(l.waiting, own); i >= 0 {
-		l.waiting = slices.Delete(l.waiting, i, i+1)
+	if i := slices.Index(pending.waiting, own); i >= 0 {
+		pending.waiting = slices.Delete(pending.waiting, i, i+1)
 	}
 	return true
 }
 
 // process answers the first call in its caller's goroutine if no other batch of the
 // key runs. Another goroutine answers the remaining calls until the queue is empty.
-func (c *Combiner[K, Q, A]) process(ctx context.Context, l *queue[K, Q, A]) {
-	if l.turn.tryAcquire() {
-		c.runNext(ctx, l)
+func (c *Combiner[K, Q, A]) process(ctx context.Context, pending *queue[K, Q, A]) {
+	if pending.lock.tryAcquire() {
+		c.runNext(ctx, pending)
 	}
-	if !c.nextOrRemove(l) {
+	if !c.nextOrRemove(pending) {
 		return
 	}
 	go func() { //nolint:gosec // not the caller's context: it serves many callers
-		for ok := true; ok; ok = c.nextOrRemove(l) {
-			l.turn.acquire()
-			c.runNext(context.Background(), l)
+		for ok := true; ok; ok = c.nextOrRemove(pending) {
+			pending.lock.acquire()
+			c.runNext(context.Background(), pending)
 		}
 	}()
 }
 
 // runNext answers the next batch of the queue.
-func (c *Combiner[K, Q, A]) runNext(ctx context.Context, l *queue[K, Q, A]) {
-	defer l.turn.release()
-	if c.queueLength(l) < smallBatch {
-		l.turn.waitForCallers()
+func (c *Combiner[K, Q, A]) runNext(ctx context.Context, pending *queue[K, Q, A]) {
+	defer pending.lock.release()
+	if c.queueLength(pending) < smallBatch {
+		pending.lock.waitForCallers()
 	}
-	if batch := c.nextBatch(l); len(batch) > 0 {
-		c.execute(ctx, l.key, batch)
+	if batch := c.nextBatch(pending); len(batch) > 0 {
+		c.execute(ctx, pending.key, batch)
 	}
 }
 
-func (c *Combiner[K, Q, A]) queueLength(l *queue[K, Q, A]) int {
+func (c *Combiner[K, Q, A]) queueLength(pending *queue[K, Q, A]) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(l.waiting)
+	return len(pending.waiting)
 }
 
 // nextBatch removes the next batch from the queue.
-func (c *Combiner[K, Q, A]) nextBatch(l *queue[K, Q, A]) []*call[Q, A] {
+func (c *Combiner[K, Q, A]) nextBatch(pending *queue[K, Q, A]) []*call[Q, A] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(len(l.waiting), MaxBatch)
-	batch := l.waiting[:n:n]
-	l.waiting = l.waiting[n:]
+	n := min(len(pending.waiting), MaxBatch)
+	batch := pending.waiting[:n:n]
+	pending.waiting = pending.waiting[n:]
 	return batch
 }
 
 // nextOrRemove reports whether calls are queued. An empty queue is removed.
-func (c *Combiner[K, Q, A]) nextOrRemove(l *queue[K, Q, A]) bool {
+func (c *Combiner[K, Q, A]) nextOrRemove(pending *queue[K, Q, A]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(l.waiting) > 0 {
+	if len(pending.waiting) > 0 {
 		return true
 	}
-	if c.queues[l.key] == l {
-		delete(c.queues, l.key)
+	if c.queues[pending.key] == pending {
+		delete(c.queues, pending.key)
 	}
-	c.opts.Scheduler.leave(l.key, l.turn)
+	c.opts.Scheduler.leave(pending.key, pending.lock)
 	c.active.Done()
 	return false
 }
@@ -305,7 +305,7 @@ func (c *Combiner[K, Q, A]) deliver(key K, batch []*call[Q, A], answers []A, err
 		if each.abandoned {
 			lost = append(lost, each.request)
 		} else {
-			each.turn.callerAnswered()
+			each.lock.callerAnswered()
 		}
 	}
 	c.mu.Unlock()

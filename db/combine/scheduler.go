@@ -10,11 +10,11 @@ import (
 // wait here instead, and can still accept more calls.
 type Scheduler[K comparable] struct {
 	mu    sync.Mutex
-	turns map[K]*turn // keys with a call in progress
+	locks map[K]*keyLock // keys with a call in progress
 }
 
-// turn serializes the batches of one key.
-type turn struct {
+// keyLock serializes the batches of one key.
+type keyLock struct {
 	users   int           // calls and queues that use it; guarded by Scheduler.mu
 	running chan struct{} // full while a batch runs
 
@@ -23,35 +23,35 @@ type turn struct {
 	allResumed chan struct{} // closed when resuming is 0; nil if no goroutine waits for that
 }
 
-func newTurn() *turn { return &turn{users: 1, running: make(chan struct{}, 1)} }
+func newKeyLock() *keyLock { return &keyLock{users: 1, running: make(chan struct{}, 1)} }
 
 // NewScheduler returns a Scheduler.
-func NewScheduler[K comparable]() *Scheduler[K] { return &Scheduler[K]{turns: map[K]*turn{}} }
+func NewScheduler[K comparable]() *Scheduler[K] { return &Scheduler[K]{locks: map[K]*keyLock{}} }
 
-func (r *Scheduler[K]) join(key K) *turn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if own := r.turns[key]; own != nil {
+func (s *Scheduler[K]) join(key K) *keyLock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own := s.locks[key]; own != nil {
 		own.users++
 		return own
 	}
-	own := newTurn()
-	r.turns[key] = own
+	own := newKeyLock()
+	s.locks[key] = own
 	return own
 }
 
-func (r *Scheduler[K]) leave(key K, own *turn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (s *Scheduler[K]) leave(key K, own *keyLock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if own.users--; own.users == 0 {
-		delete(r.turns, key)
+		delete(s.locks, key)
 	}
 }
 
 // tryAcquire starts a batch unless one is running. It reports whether it did.
-func (r *turn) tryAcquire() bool {
+func (l *keyLock) tryAcquire() bool {
 	select {
-	case r.running <- struct{}{}:
+	case l.running <- struct{}{}:
 		return true
 	default:
 		return false
@@ -59,31 +59,31 @@ func (r *turn) tryAcquire() bool {
 }
 
 // acquire waits until no other batch of the key runs.
-func (r *turn) acquire() { r.running <- struct{}{} }
+func (l *keyLock) acquire() { l.running <- struct{}{} }
 
-func (r *turn) release() { <-r.running }
+func (l *keyLock) release() { <-l.running }
 
 // callerAnswered records that a caller has its answer; callerResumed records that its
 // goroutine has resumed.
-func (r *turn) callerAnswered() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.resuming++
+func (l *keyLock) callerAnswered() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resuming++
 }
 
-func (r *turn) callerResumed() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.resuming--; r.resuming == 0 && r.allResumed != nil {
-		close(r.allResumed)
-		r.allResumed = nil
+func (l *keyLock) callerResumed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resuming--; l.resuming == 0 && l.allResumed != nil {
+		close(l.allResumed)
+		l.allResumed = nil
 	}
 }
 
 // waitForCallers waits until the callers of the previous batch have resumed, since
 // most of them call again at once and can join this batch.
-func (r *turn) waitForCallers() {
-	if none := r.pendingCallers(); none != nil {
+func (l *keyLock) waitForCallers() {
+	if none := l.pendingCallers(); none != nil {
 		<-none
 	}
 	runtime.Gosched()
@@ -91,12 +91,12 @@ func (r *turn) waitForCallers() {
 
 // pendingCallers returns a channel that is closed when all answered callers have
 // resumed, or nil if they have.
-func (r *turn) pendingCallers() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.resuming == 0 {
+func (l *keyLock) pendingCallers() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resuming == 0 {
 		return nil
 	}
-	r.allResumed = make(chan struct{})
-	return r.allResumed
+	l.allResumed = make(chan struct{})
+	return l.allResumed
 }

@@ -40,7 +40,7 @@ func TestScheduler_RunsOneBatchPerKeyAtATime(t *testing.T) {
 	if len(b.batches) != 2 || len(b.batches[1]) != 3 {
 		t.Errorf("batches: %v", b.batches)
 	}
-	if left := len(a.opts.Scheduler.turns); left != 0 {
+	if left := len(a.opts.Scheduler.locks); left != 0 {
 		t.Errorf("the idle scheduler remembers %d keys", left)
 	}
 }
@@ -62,8 +62,8 @@ func TestScheduler_WaitingCallCanBeCancelled(t *testing.T) {
 	release()
 	<-replies
 	b.Wait()
-	if len(b.batches) != 0 || len(a.opts.Scheduler.turns) != 0 {
-		t.Errorf("batches %v, %d keys", b.batches, len(a.opts.Scheduler.turns))
+	if len(b.batches) != 0 || len(a.opts.Scheduler.locks) != 0 {
+		t.Errorf("batches %v, %d keys", b.batches, len(a.opts.Scheduler.locks))
 	}
 }
 

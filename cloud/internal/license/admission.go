@@ -61,17 +61,17 @@ func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []wi
 	for i, each := range batch {
 		sessions[i] = each.request
 	}
-	seen, err := s.lookupBatch(ctx, orgID, sessions, keys)
+	snap, err := s.lookupBatch(ctx, orgID, sessions, keys)
 	if err != nil {
 		return nil, err
 	}
-	if seen.usage != nil {
-		s.fullCache.set(orgID, seen.usage.full())
+	if snap.usage != nil {
+		s.fullCache.set(orgID, snap.usage.full())
 	}
-	bad, all := s.rejectedKeys(keys, seen.keys), make([]result[slotState], len(batch))
+	bad, all := s.rejectedKeys(keys, snap.keys), make([]result[slotState], len(batch))
 	for i, each := range batch {
 		if all[i].err = bad[each.key]; all[i].err == nil {
-			all[i].value, all[i].err = seen.slotState(each.request)
+			all[i].value, all[i].err = snap.slotState(each.request)
 		}
 	}
 	return all, nil
@@ -87,13 +87,13 @@ func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []with
 	if err != nil {
 		return nil, err
 	}
-	wrong := func(each withKey[slotRequest]) error {
+	validate := func(each withKey[slotRequest]) error {
 		if err := bad[each.key]; err != nil {
 			return err
 		}
 		return prepared.forRequest(each.request).Err
 	}
-	all, err := filter(batch, wrong, func(calls []slotRequest) ([]takeResult, error) { return s.takeBatch(ctx, orgID, calls) })
+	all, err := filter(batch, validate, func(calls []slotRequest) ([]takeResult, error) { return s.takeBatch(ctx, orgID, calls) })
 	for i := range all {
 		all[i].value.config = prepared.forRequest(batch[i].request).Config
 	}
@@ -110,12 +110,12 @@ func (p preparedProfiles) forRequest(w slotRequest) Prepared {
 	return p[*w.profileID]
 }
 
-// filter runs the requests for which wrong returns nil, and answers the others with
+// filter runs the requests for which validate returns nil, and answers the others with
 // that error.
-func filter(batch []withKey[slotRequest], wrong func(withKey[slotRequest]) error, do func([]slotRequest) ([]takeResult, error)) ([]result[takeResult], error) {
+func filter(batch []withKey[slotRequest], validate func(withKey[slotRequest]) error, do func([]slotRequest) ([]takeResult, error)) ([]result[takeResult], error) {
 	all, calls := make([]result[takeResult], len(batch)), make([]slotRequest, 0, len(batch))
 	for i, each := range batch {
-		if all[i].err = wrong(each); all[i].err == nil {
+		if all[i].err = validate(each); all[i].err == nil {
 			calls = append(calls, each.request)
 		}
 	}

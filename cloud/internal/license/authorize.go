@@ -110,7 +110,7 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 	if req.NewProfile != nil {
 		reserve = s.reserveWithProfile
 	}
-	for lost, looks := 0, 0; lost < maxAttempts && looks < maxLookups; looks++ {
+	for lost, lookups := 0, 0; lost < maxAttempts && lookups < maxLookups; lookups++ {
 		if !s.fullCache.recentlyFull(req.OrgID) {
 			grant, err := reserve(ctx, req)
 			if isLostRace(err) {
@@ -127,24 +127,24 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 				continue
 			}
 		}
-		seen, err := s.lookup(ctx, req)
+		state, err := s.lookup(ctx, req)
 		if err != nil {
 			return Grant{}, err
 		}
-		if seen.slot != nil {
-			grant, err := s.repeatGrant(ctx, req, seen)
+		if state.slot != nil {
+			grant, err := s.repeatGrant(ctx, req, state)
 			if errors.Is(err, errNotTaken) {
 				lost++
 				continue
 			}
 			return grant, err
 		}
-		if !seen.full() {
+		if !state.full() {
 			continue // a slot was released since then: try again
 		}
 		freed, err := s.reclaimForLaunch(ctx, req.OrgID)
 		if err != nil || !freed {
-			return limitReached(seen.Usage), err
+			return limitReached(state.Usage), err
 		}
 		s.fullCache.set(req.OrgID, false)
 	}
@@ -197,8 +197,8 @@ var errNotTaken = errors.New("no slot was taken")
 // reserveWithProfile creates the profile and takes the slot in one transaction. It
 // returns early if a lookup shows that no slot is free.
 func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, error) {
-	seen, err := s.lookup(ctx, req)
-	if err != nil || seen.slot != nil || seen.full() {
+	state, err := s.lookup(ctx, req)
+	if err != nil || state.slot != nil || state.full() {
 		return Grant{}, err
 	}
 	w, err := req.slotRequest()
@@ -220,11 +220,11 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 	})
 	if full, ok := errors.AsType[ProfileLimitError](err); ok {
 		// The request that took the last profile may be for this session.
-		seen, err := s.lookup(ctx, req)
-		if err != nil || seen.slot != nil {
+		state, err := s.lookup(ctx, req)
+		if err != nil || state.slot != nil {
 			return Grant{}, err
 		}
-		return Grant{Reason: ProfileLimit, Current: seen.Current, Limit: &full.Limit, ProfileCount: &full.Current}, nil
+		return Grant{Reason: ProfileLimit, Current: state.Current, Limit: &full.Limit, ProfileCount: &full.Current}, nil
 	}
 	if errors.Is(err, errNotTaken) {
 		return Grant{}, nil
@@ -241,8 +241,8 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 
 // repeatGrant answers a repeated request and renews its reservation. It returns
 // errNotTaken if the slot has just been released.
-func (s *Service) repeatGrant(ctx context.Context, req Request, seen slotState) (Grant, error) {
-	slot := seen.slot
+func (s *Service) repeatGrant(ctx context.Context, req Request, state slotState) (Grant, error) {
+	slot := state.slot
 	switch {
 	case slot.State == released:
 		return Grant{}, conflict("The session has ended.")
@@ -261,6 +261,6 @@ func (s *Service) repeatGrant(ctx context.Context, req Request, seen slotState) 
 		}
 	}
 	return Grant{
-		Allowed: true, Current: seen.Current, Limit: seen.Limit, SlotID: slot.ID, ProfileID: slot.ProfileID,
+		Allowed: true, Current: state.Current, Limit: state.Limit, SlotID: slot.ID, ProfileID: slot.ProfileID,
 	}, nil
 }

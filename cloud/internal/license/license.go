@@ -162,10 +162,10 @@ func (s *Service) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	carriers := s.carriedEnds.Close(ctx)
-	looks, grants, withdrawals := s.lookups.Close(ctx), s.grants.Close(ctx), s.cancellations.Close(ctx)
+	lookups, grants, cancellations := s.lookups.Close(ctx), s.grants.Close(ctx), s.cancellations.Close(ctx)
 	releases := s.releases.Close(ctx) // last: grants may be undone, and ends may not find a reservation to cancel
 	s.refusals.close()
-	if err := errors.Join(carriers, looks, grants, withdrawals, releases); err != nil {
+	if err := errors.Join(carriers, lookups, grants, cancellations, releases); err != nil {
 		return err // closing a statement would wait for its users
 	}
 	return s.unprepare()

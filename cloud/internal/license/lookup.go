@@ -25,8 +25,8 @@ type slotState struct {
 }
 
 func (s *Service) lookup(ctx context.Context, req Request) (slotState, error) {
-	seen, err := s.lookups.Do(ctx, req.OrgID, withKey[uuid.UUID]{req.SessionID, req.uncheckedKey()})
-	return seen.unwrap(err)
+	found, err := s.lookups.Do(ctx, req.OrgID, withKey[uuid.UUID]{req.SessionID, req.uncheckedKey()})
+	return found.unwrap(err)
 }
 
 // snapshot is the result of lookupBatch.
@@ -59,26 +59,26 @@ func (s *Service) lookupBatch(ctx context.Context, orgID uuid.UUID, sessionIDs, 
 		return snapshot{}, fmt.Errorf("read the license counter: %w", err)
 	}
 	defer found.Close()
-	seen := snapshot{slots: slotsBySession{}}
+	snap := snapshot{slots: slotsBySession{}}
 	for found.Next() {
 		var row slot
 		var inUse, limit *int
 		var id, sessionID *uuid.UUID
 		var state *string
-		err := found.Scan((*uuidList)(&seen.keys), &inUse, &limit, &id, &sessionID, &row.ProfileID, &row.MachineID, &row.BootID, &state)
+		err := found.Scan((*uuidList)(&snap.keys), &inUse, &limit, &id, &sessionID, &row.ProfileID, &row.MachineID, &row.BootID, &state)
 		if err != nil {
 			return snapshot{}, fmt.Errorf("read the license counter: %w", err)
 		}
 		if inUse != nil {
-			seen.usage = &Usage{Current: *inUse, Limit: limit}
+			snap.usage = &Usage{Current: *inUse, Limit: limit}
 		}
 		if id != nil {
 			row.ID, row.State = *id, *state
-			seen.slots[*sessionID] = &row
+			snap.slots[*sessionID] = &row
 		}
 	}
 	if err := found.Err(); err != nil {
 		return snapshot{}, fmt.Errorf("read the license counter: %w", err)
 	}
-	return seen, nil
+	return snap, nil
 }

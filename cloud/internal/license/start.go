@@ -97,7 +97,7 @@ func (s *Service) Start(ctx context.Context, report StartReport) (Session, error
 }
 
 func (s *Service) start(ctx context.Context, report StartReport) (Session, error) {
-	for lost, looks := 0, 0; lost < maxAttempts && looks < maxLookups; looks++ {
+	for lost, lookups := 0, 0; lost < maxAttempts && lookups < maxLookups; lookups++ {
 		var session Session
 		err := s.db.tx(ctx, report.OrgID, func(tx *sqlx.Tx) (err error) {
 			session, err = s.startOnce(ctx, tx, report)
@@ -110,11 +110,11 @@ func (s *Service) start(ctx context.Context, report StartReport) (Session, error
 		if !errors.Is(err, errNotTaken) {
 			return session, err
 		}
-		seen, err := s.lookup(ctx, Request{OrgID: report.OrgID, SessionID: report.SessionID})
+		state, err := s.lookup(ctx, Request{OrgID: report.OrgID, SessionID: report.SessionID})
 		if err != nil {
 			return Session{}, err
 		}
-		if !seen.full() || seen.slot != nil && seen.slot.State != released {
+		if !state.full() || state.slot != nil && state.slot.State != released {
 			continue // a slot was released or the session was authorized since then
 		}
 		if freed, err := s.reclaimForLaunch(ctx, report.OrgID); err != nil {
@@ -123,8 +123,8 @@ func (s *Service) start(ctx context.Context, report StartReport) (Session, error
 			s.recordRefusal(Request{
 				OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
 				SessionID: report.SessionID, ProfileID: &report.ProfileID,
-			}, limitReached(seen.Usage))
-			return Session{}, errNoSlot(seen.Usage)
+			}, limitReached(state.Usage))
+			return Session{}, errNoSlot(state.Usage)
 		}
 	}
 	return Session{}, errContention()

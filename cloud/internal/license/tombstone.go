@@ -110,9 +110,9 @@ func (s *Service) insertTombstones(ctx context.Context, orgID uuid.UUID, ends []
 		return false, fmt.Errorf("delete old tombstones: %w", err)
 	}
 	if len(buried) == 0 { // the organization may have been removed
-		seen, err := s.lookupBatch(ctx, orgID, nil, nil)
+		snap, err := s.lookupBatch(ctx, orgID, nil, nil)
 		if err == nil {
-			err = seen.missing()
+			err = snap.missing()
 		}
 		if err != nil {
 			return false, err

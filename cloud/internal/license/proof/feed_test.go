@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// newProfile makes the profile of a launch by spec, within the plan's limit.
+// newProfile inserts the profile of a launch by spec, within the plan's limit.
 func (s *testEnv) newProfile(ctx context.Context, tx *sqlx.Tx, org, id uuid.UUID) (uuid.UUID, error) {
 	var most, has int
 	if err := tx.GetContext(ctx, &most, `SELECT most FROM ceilings WHERE organization_id = $1 FOR UPDATE`, org); err != nil {
@@ -25,9 +25,8 @@ func (s *testEnv) newProfile(ctx context.Context, tx *sqlx.Tx, org, id uuid.UUID
 	return id, err
 }
 
-// feedObserver keeps what the observer hears in a table, so that what is rolled back was
-// never heard, and removes the profiles of launches that are over, or sets them
-// aside.
+// feedObserver records calls in a table, so that calls of rolled back transactions are
+// not recorded. It deletes the profiles of ended launches, or sets them aside.
 type feedObserver struct{}
 
 func (feedObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
@@ -66,7 +65,7 @@ func (feedObserver) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []lice
 	return nil
 }
 
-// noAudit keeps no audit log.
+// noAudit is an audit log that stores nothing.
 type noAudit struct{}
 
 func (noAudit) Record(context.Context, *sqlx.Tx, uuid.UUID, string, string, map[string]any) error {

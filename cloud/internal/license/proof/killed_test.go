@@ -27,7 +27,7 @@ const (
 	limitThere = 40
 )
 
-// acknowledgedCalls is what clients were told.
+// acknowledgedCalls are the calls that clients got an answer to.
 type acknowledgedCalls struct {
 	mu               sync.Mutex
 	granted, ended   map[uuid.UUID]bool // acknowledged
@@ -35,8 +35,8 @@ type acknowledgedCalls struct {
 	grants, failures int
 }
 
-// A database that is killed keeps what was acknowledged: every grant, every end,
-// and the counter with them (DESIGN 6: synchronous commit stays on).
+// A killed database keeps every acknowledged grant and end, and a matching counter
+// (DESIGN 6: synchronous commit stays on).
 func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // root's server runs as another user
@@ -63,7 +63,7 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 	told.compare(t, server.DSN(), org)
 	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", deaths, told.grants, len(told.ended), told.failures)
 	if told.grants < deaths*20 || len(told.ended) < deaths*10 || told.failures < deaths {
-		t.Error("that was no traffic")
+		t.Error("too few calls")
 	}
 }
 
@@ -89,7 +89,7 @@ func openAt(t *testing.T, dsn string, opts pg.Options) *sqlx.DB {
 	return pool
 }
 
-// traffic goes on until the server, killed in the midst of it, is gone.
+// traffic runs until the server is killed.
 func (l *acknowledgedCalls) traffic(t *testing.T, server *embedded.Server, org uuid.UUID) {
 	t.Helper()
 	var services []*license.Service
@@ -116,8 +116,8 @@ func (l *acknowledgedCalls) traffic(t *testing.T, server *embedded.Server, org u
 	server.Stop(context.Background())
 }
 
-// one client's turn: a slot, taken and given back, or kept every fourth time. It
-// ends with the first failure.
+// one takes a slot, and releases it three times out of four. It returns false after
+// the first failure.
 func (l *acknowledgedCalls) one(t *testing.T, s *license.Service, org uuid.UUID) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -159,7 +159,7 @@ func (l *acknowledgedCalls) failed() bool {
 	return false
 }
 
-// any session that holds a slot, so far as is known; a new one when there is none.
+// any returns a session that holds a slot as far as is known, or a new one.
 func (l *acknowledgedCalls) any() uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +171,7 @@ func (l *acknowledgedCalls) any() uuid.UUID {
 	return uuid.Must(uuid.NewV7())
 }
 
-// compare what the recovered tables say with what was acknowledged.
+// compare compares the tables after recovery with the acknowledged calls.
 func (l *acknowledgedCalls) compare(t *testing.T, dsn string, org uuid.UUID) {
 	t.Helper()
 	pool := openAt(t, dsn, pg.Options{Role: pg.AllRole})

@@ -18,19 +18,19 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// defect is what is wrong with a plain limiter.
+// defect is a bug of a plainLimiter.
 type defect int
 
 const (
-	sound         defect = iota // nothing: so the others are judged for their defect alone
-	unlocked                    // it counts, and then inserts
-	hasty                       // it answers before it commits
-	doubly                      // every end counts, the second of a session too
-	forgetful                   // the slot of a caller who left is not given back
-	approximately               // it says how many were held when it began to look
+	sound         defect = iota // none; shows that the others are rejected for their defect only
+	unlocked                    // counts first, then inserts
+	hasty                       // answers before the commit
+	doubly                      // a repeated end of a session counts twice
+	forgetful                   // the slot of a cancelled caller is not released
+	approximately               // returns an outdated count
 )
 
-// plainLimiter is a limiter as one writes it in an afternoon, on the same tables.
+// plainLimiter is a simple limiter on the same tables.
 type plainLimiter struct {
 	db      *sqlx.DB
 	defect  defect
@@ -39,7 +39,7 @@ type plainLimiter struct {
 
 func (l *plainLimiter) Close() error { l.commits.Wait(); return nil }
 
-// in runs fn in a transaction, whatever becomes of the caller.
+// in runs fn in a transaction that ignores cancellation of the caller.
 func (l *plainLimiter) in(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	if l.defect != hasty {
 		return pg.InTx(context.WithoutCancel(ctx), l.db, fn)

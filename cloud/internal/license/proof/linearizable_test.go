@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// newAccountingLimiter opens a replica of ours.
+// newAccountingLimiter returns a function that opens a replica of the accounting.
 func newAccountingLimiter(t *testing.T) func(*sqlx.DB) limiter {
 	return func(db *sqlx.DB) limiter {
 		s, err := license.New(t.Context(), db, noObserver{}, slog.New(slog.DiscardHandler), license.Options{})
@@ -26,15 +26,15 @@ func newAccountingLimiter(t *testing.T) func(*sqlx.DB) limiter {
 	}
 }
 
-// noObserver is an observer with nothing to do.
+// noObserver is an observer that does nothing.
 type noObserver struct{}
 
 func (noObserver) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
 func (noObserver) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
 
-// TestLinearizability_AuthorizeAndEnd records LINEARIZABLE_OPERATIONS, at which
-// clients of three replicas may have seen nothing that a limiter which does one
-// thing at a time would not show them.
+// TestLinearizability_AuthorizeAndEnd records LINEARIZABLE_OPERATIONS operations of
+// the clients of three replicas. A sequential limiter must be able to produce the same
+// answers.
 func TestLinearizability_AuthorizeAndEnd(t *testing.T) {
 	n := testenv.Depth(3000, 20_000)
 	if text := os.Getenv("LINEARIZABLE_OPERATIONS"); text != "" {

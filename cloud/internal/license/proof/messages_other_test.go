@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// reclaim is asked for by a worker, or done by the reaper.
+// reclaim is requested by a worker or run by the reaper.
 type reclaim struct {
 	key  string
 	reap bool
@@ -51,7 +51,7 @@ func (q reclaim) send(ctx context.Context, s *testEnv, r *replica) answer {
 	return answer{verdict: "done", count: fmt.Sprintf("%d released, %s", got.Released, count(got.Current, got.Limit))}
 }
 
-// limit is a change of plan.
+// limit changes the slot limit.
 type limit struct{ to int }
 
 func (q limit) steps() []step {
@@ -73,7 +73,7 @@ func (q limit) send(ctx context.Context, s *testEnv, r *replica) answer {
 	return done(pg.InTx(ctx, r.db, func(tx *sqlx.Tx) error { return r.SetLimit(ctx, tx, s.org, to) }))
 }
 
-// revoke takes a key away.
+// revoke revokes a key.
 type revoke struct{ key string }
 
 func (q revoke) steps() []step {
@@ -89,7 +89,7 @@ func (q revoke) send(ctx context.Context, s *testEnv, r *replica) answer {
 	return done(r.keys.Revoke(ctx, s.org, s.id(q.key)))
 }
 
-// remove ends the organization, with whatever it holds.
+// remove removes the organization with all of its data.
 type remove struct{}
 
 func (remove) steps() []step {
@@ -106,7 +106,7 @@ func (remove) send(ctx context.Context, s *testEnv, r *replica) answer {
 	}))
 }
 
-// audit finds nothing to repair, ever.
+// audit must never find a difference.
 type audit struct{}
 
 func (audit) steps() []step {
@@ -121,7 +121,7 @@ func (audit) send(ctx context.Context, _ *testEnv, r *replica) answer {
 	return done(err)
 }
 
-// list is what the organization is charged for, and which of it is stale.
+// list returns the overview with the stale flags.
 type list struct{ key string }
 
 func (q list) steps() []step {

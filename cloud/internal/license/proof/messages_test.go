@@ -16,31 +16,31 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// message is one call, which may be made more than once: what it does to the
-// model, in steps that take effect at one moment each, and to the service.
-// Before an authorize and a start the model makes room.
+// message is a call, which may be repeated: its effect on the model, in atomic steps,
+// and on the service. Before an authorize and a start the model reclaims expired
+// slots.
 type message interface {
 	steps() []step
 	send(ctx context.Context, s *testEnv, r *replica) answer
 }
 
-// step is not taken once its call has its verdict.
+// step is skipped once its call has a verdict.
 type step func(m *model, a *answer)
 
-// answer is what a call came to.
+// answer is the result of a call.
 type answer struct {
 	verdict                     string
-	count                       string // of the counter then; compared when nothing else goes on
+	count                       string // the returned count; compared only for sequential calls
 	accepted, released, unknown []session
 
-	made, late, allHeardOf bool // what a model's call remembers between its steps
-	carried                bool // the same: the end that travels is of a session that holds a slot
-	noProfileToo           bool // both limits are reached: either may be told
+	made, late, allHeardOf bool // state of the model between the steps of a call
+	carried                bool // likewise: the carried end concerns a session that holds a slot
+	noProfileToo           bool // both limits are reached: either may be returned
 	err                    error
 }
 
-// is compares with the model's answer, but for the counts, which depend on what
-// else goes on.
+// is compares with the model's answer, except for the counts, which depend on
+// concurrent calls.
 func (a answer) is(b answer) bool {
 	same := a.verdict == b.verdict || b.noProfileToo && a.verdict == "profile_limit" || b.verdict == "gone" && slices.Contains([]string{"not found", "unauthenticated", "error"}, a.verdict)
 	return same && slices.Equal(sorted(a.accepted), sorted(b.accepted)) &&
@@ -67,7 +67,7 @@ func sorted(names []session) []session {
 	return slices.Sorted(slices.Values(names))
 }
 
-// failed is the answer of an error.
+// failed converts an error into an answer.
 func failed(err error) answer {
 	for kind, verdict := range map[fault.Kind]string{
 		fault.Unauthenticated: "unauthenticated", fault.Conflict: "conflict",
@@ -93,8 +93,8 @@ func count(current any, limit *int) string {
 	return fmt.Sprintf("%v of %d", current, *limit)
 }
 
-// by does a worker's step when its key is good. That the key is looked at earlier
-// makes no difference but to an organization that is removed meanwhile.
+// by runs a worker's step if its key is valid. The actual check is earlier, which
+// matters only if the organization is removed meanwhile.
 func by(key string, first step) step {
 	return func(m *model, a *answer) {
 		if m.authenticate(key, a); a.verdict == "" {
@@ -107,10 +107,10 @@ type authorize struct {
 	key     string
 	session session
 	profile profile
-	spec    bool // makes the profile for this launch
+	spec    bool // creates a profile for this launch
 	machine machine
 	boot    boot
-	ended   *end // travels with it
+	ended   *end // carried by the request
 }
 
 func (q authorize) steps() []step {
@@ -166,9 +166,9 @@ type start struct {
 	machine        machine
 	boot           boot
 	seq            int
-	startedAt      int // a moment of the script
+	startedAt      int // second of the script
 	tellsSlot      bool
-	otherSlot      bool // tells one that is not the session's
+	otherSlot      bool // reports a slot that is not the session's
 	unknownProfile bool // of an organization that has no such profile
 }
 
@@ -254,7 +254,7 @@ func (q heartbeat) send(ctx context.Context, s *testEnv, r *replica) answer {
 	}
 	ids := s.ids(q.sessions)
 	if len(ids) > 0 {
-		ids = append(ids, ids[0]) // listed twice is listed once
+		ids = append(ids, ids[0]) // duplicates are ignored
 	}
 	got, err := r.Heartbeat(ctx, license.HeartbeatReport{
 		OrgID: caller.OrgID, MachineID: string(q.machine), BootID: s.boot(q.boot), Seq: int64(q.seq), Sessions: ids,
@@ -275,7 +275,7 @@ func done(err error) answer {
 	return answer{verdict: "done"}
 }
 
-// wrongSQL is an error that says nothing of the service: a mutation that is no SQL.
+// wrongSQL reports whether an error means that a mutation is not valid SQL.
 func wrongSQL(err error) bool {
 	e, ok := errors.AsType[*pq.Error](err)
 	return ok && strings.HasPrefix(string(e.Code), "42")

@@ -13,20 +13,20 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// soakCounts are what a fleet did.
+// soakCounts counts the calls of the fleet.
 type soakCounts struct {
 	launches, refused, left, ends, beats, released, unknown, deaths, restarts atomic.Int64
 }
 
-// String is a line for people.
+// String formats the counts for the log.
 func (c *soakCounts) String() string {
 	return fmt.Sprintf("%d launches, %d refused, %d given up by their callers, %d ends, %d heartbeats that released %d and did not know %d, %d hosts died, %d restarted",
 		c.launches.Load(), c.refused.Load(), c.left.Load(), c.ends.Load(), c.beats.Load(), c.released.Load(), c.unknown.Load(), c.deaths.Load(), c.restarts.Load())
 }
 
-// soakHost is a worker's machine. It launches until it has the sessions it
-// wants, ends each in its time, reports as often as it is asked to, and dies or
-// restarts now and then. All times are the soak's.
+// soakHost is a simulated worker. It launches until it has the desired number of
+// sessions, ends each after its duration, sends heartbeats as requested, and crashes
+// or restarts now and then. All times are simulated.
 type soakHost struct {
 	soak  *soak
 	org   int
@@ -34,20 +34,20 @@ type soakHost struct {
 	wants int
 	cloud *license.Service
 
-	boot     uuid.UUID // nil while it is down
-	back     time.Time // when it will be up again
+	boot     uuid.UUID // Nil while it is down
+	back     time.Time // time of the next boot
 	seq      int64
-	sessions map[uuid.UUID]time.Time // and when each ends
-	report   time.Time               // when to report next
-	launch   time.Time               // when to launch next at the earliest
+	sessions map[uuid.UUID]time.Time // with the end time of each
+	report   time.Time               // time of the next heartbeat
+	launch   time.Time               // earliest time of the next launch
 }
 
 func (h *soakHost) now() time.Time { return h.soak.clock.Now() }
 
-// between is a random time.
+// between returns a random duration.
 func between(least, most time.Duration) time.Duration { return least + rand.N(most-least) }
 
-// work goes on until then.
+// work runs the host until that time.
 func (h *soakHost) work(until time.Time) {
 	for !h.soak.t.Failed() {
 		now := h.now()
@@ -62,7 +62,7 @@ func (h *soakHost) work(until time.Time) {
 	}
 }
 
-// step does what is due, and returns when there is something to do again.
+// step does what is due and returns the time of the next step.
 func (h *soakHost) step(now time.Time) time.Time {
 	if h.boot == uuid.Nil {
 		if now.Before(h.back) {
@@ -102,8 +102,8 @@ func (h *soakHost) comeUp() {
 	}
 }
 
-// goDown restarts the host in order, or lets it die with what it runs. Some come
-// back before their slots have lapsed.
+// goDown restarts the host gracefully, or lets it crash with its sessions. Some boot
+// again before their slots have expired.
 func (h *soakHost) goDown(now time.Time) time.Time {
 	if rand.IntN(2) == 0 {
 		for session := range h.sessions {
@@ -146,7 +146,7 @@ func (h *soakHost) start() {
 		Seq: h.seq, LaunchID: session, BrowserVersion: 156, StartedAt: h.now(),
 	})
 	if err != nil {
-		if !fault.Is(err, fault.PaymentRequired) { // its reservation lapsed, on a machine that is very busy
+		if !fault.Is(err, fault.PaymentRequired) { // the reservation expired because the test machine is very busy
 			h.soak.t.Errorf("start: %v", err)
 		}
 		return
@@ -165,7 +165,7 @@ func (h *soakHost) end(session uuid.UUID, reason license.EndReason) {
 	h.soak.counted.ends.Add(1)
 }
 
-// beat reports what runs.
+// beat sends a heartbeat.
 func (h *soakHost) beat() {
 	h.seq++
 	report := license.HeartbeatReport{OrgID: h.soak.orgs[h.org], MachineID: h.name, BootID: h.boot, Seq: h.seq}

@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// measured is what a soak looks like at one moment at which nobody calls.
+// measured are the resources at an idle moment.
 type measured struct {
 	heap        uint64 // bytes in use after a collection
 	goroutines  int
@@ -34,8 +34,8 @@ SELECT relname AS name, n_live_tup AS rows, n_dead_tup AS dead, autovacuum_count
 	pg_table_size(relid) AS heap, pg_indexes_size(relid) AS indexes
 FROM pg_stat_user_tables WHERE relname LIKE 'license%' ORDER BY relname`
 
-// fillPools opens every connection that a pool may have, so that their number
-// says nothing of the traffic before.
+// fillPools opens all connections of the pools, so that their number does not depend
+// on the traffic.
 func (s *soak) fillPools() {
 	s.t.Helper()
 	for _, pool := range s.pools {
@@ -58,7 +58,7 @@ func (s *soak) fillPools() {
 func (s *soak) measure() measured {
 	s.t.Helper()
 	s.fillPools()
-	time.Sleep(1200 * time.Millisecond) // refusals are written after a second, and statistics told
+	time.Sleep(1200 * time.Millisecond) // refusals and statistics are written after a second
 	var m measured
 	if err := s.admin.Select(&m.tables, tableSizesSQL); err != nil {
 		s.t.Fatal(err)
@@ -73,7 +73,7 @@ func (s *soak) measure() measured {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	m.heap, m.goroutines = memory.HeapAlloc, runtime.NumGoroutine()
-	for range 20 { // the least: reapers and auditors go on
+	for range 20 { // the minimum, because reapers and auditors keep running
 		time.Sleep(10 * time.Millisecond)
 		m.goroutines = min(m.goroutines, runtime.NumGoroutine())
 	}
@@ -91,7 +91,7 @@ func (s *soak) measure() measured {
 
 const megabyte = 1 << 20
 
-// table is both moments side by side.
+// table formats both measurements.
 func table(before, after measured) string {
 	var text strings.Builder
 	row := func(what string, a, b any) { fmt.Fprintf(&text, "| %-34s | %12v | %12v |\n", what, a, b) }
@@ -114,14 +114,14 @@ func table(before, after measured) string {
 	return text.String()
 }
 
-// The bounds of what changes in place, however long the soak.
+// Size limits of the tables that are updated in place, for any duration.
 const (
 	mostHeapGrowth   = 4 * megabyte
 	mostOrgBytes     = 1 * megabyte // ten rows
-	mostMachineBytes = 4 * megabyte // two hundred rows; a server that is too busy prunes late
+	mostMachineBytes = 4 * megabyte // two hundred rows; a busy server prunes late
 )
 
-// judge compares the end of a soak with its start.
+// judge compares the measurement after the soak with that before.
 func (s *soak) judge(before, after measured) {
 	s.t.Helper()
 	if after.heap > before.heap+mostHeapGrowth {

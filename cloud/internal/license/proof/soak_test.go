@@ -23,11 +23,10 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// speedup is how much faster the soak's time passes than ours: a minute in a
-// second.
+// speedup is the ratio of simulated to real time: a simulated minute takes a second.
 const speedup = 60
 
-// fastClock is the time of a soak; its database has the same.
+// fastClock is the simulated clock; the database uses the same time.
 type fastClock struct{ began time.Time }
 
 // Now implements clock.Clock.
@@ -35,12 +34,12 @@ func (c fastClock) Now() time.Time {
 	return c.began.Add(speedup * time.Since(c.began)).UTC().Truncate(time.Microsecond)
 }
 
-// speedUp is how long we wait until that much of the soak's time has passed.
+// speedUp converts a simulated duration to a real one.
 func speedUp(d time.Duration) time.Duration { return d / speedup }
 
-// fastTimeSQL puts other functions before those of PostgreSQL that tell the
-// time, for connections whose search_path begins with hasty. The ids of events
-// keep our time, as those of slots: retention goes by it.
+// fastTimeSQL overrides PostgreSQL's time functions for connections whose search_path
+// begins with hasty. Event ids keep real time, like slot ids, because retention uses
+// them.
 const fastTimeSQL = `
 CREATE SCHEMA hasty;
 GRANT USAGE ON SCHEMA hasty TO PUBLIC;
@@ -53,23 +52,23 @@ CREATE FUNCTION hasty.license_event_id(timestamptz) RETURNS uuid LANGUAGE sql VO
 ALTER TABLE public.license_events ALTER COLUMN id SET DEFAULT hasty.license_event_id(NULL),
 	ALTER COLUMN at SET DEFAULT hasty.clock_timestamp(), ALTER COLUMN last_at SET DEFAULT hasty.clock_timestamp()`
 
-// soak is a cloud of three replicas and a fleet that uses it, in a time of its
-// own, on a server that keeps what it commits.
+// soak is a cloud of three replicas with a simulated fleet, in simulated time, on a
+// durable server.
 type soak struct {
 	t        *testing.T
 	clock    fastClock
-	admin    *sqlx.DB // sees the statistics
+	admin    *sqlx.DB // reads the statistics
 	pools    []*sqlx.DB
 	replicas []*license.Service
 	orgs     []uuid.UUID
 	limits   []int
 	hosts    []*soakHost
-	calm     int // heartbeats of a host from one time that it goes down to the next, about
+	calm     int // average number of heartbeats of a host between restarts
 	counted  soakCounts
 	warnings *warningCollector
 }
 
-// warningCollector count what the service logs as a warning or worse.
+// warningCollector counts the warnings and errors in the service's log.
 type warningCollector struct {
 	slog.Handler
 	mu    sync.Mutex
@@ -96,7 +95,7 @@ func (a *warningCollector) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// newSoak starts the server and the replicas, whose pools are full.
+// newSoak starts the server and the replicas, with full connection pools.
 func newSoak(t *testing.T, hosts, calm int) *soak {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,7 +103,7 @@ func newSoak(t *testing.T, hosts, calm int) *soak {
 		t.Fatal(err)
 	}
 	server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data"), Settings: map[string]string{
-		"autovacuum_naptime": strconv.Itoa(int(speedUp(time.Minute).Seconds())), // its default of a minute, in the soak's time
+		"autovacuum_naptime": strconv.Itoa(int(speedUp(time.Minute).Seconds())), // the default of one minute, in simulated time
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +132,8 @@ func newSoak(t *testing.T, hosts, calm int) *soak {
 	return s
 }
 
-// populate makes ten organizations and their hosts; the odd ones have fewer
-// slots than their hosts would use.
+// populate creates ten organizations and their hosts. Every second organization has
+// fewer slots than its hosts would use.
 func (s *soak) populate(hosts int) {
 	for range 10 {
 		s.orgs, s.limits = append(s.orgs, uuid.Must(uuid.NewV7())), append(s.limits, 0)
@@ -153,8 +152,8 @@ func (s *soak) populate(hosts int) {
 	}
 }
 
-// maintain runs the reaper and the auditor of every replica, and forgets what is
-// older than half an hour, until the returned function is called.
+// maintain runs the reaper and the auditor of every replica and the retention of half
+// an hour, until the returned function is called.
 func (s *soak) maintain() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -167,7 +166,7 @@ func (s *soak) maintain() (stop func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// live lets the fleet do its work for that much of the soak's time.
+// live runs the fleet for that simulated duration.
 func (s *soak) live(d time.Duration) {
 	until := s.clock.Now().Add(d)
 	var group sync.WaitGroup
@@ -215,8 +214,8 @@ func (s *soak) settle() {
 	}
 }
 
-// TestSoak_LeavesNoResources runs for SOAK_MINUTES of a time that passes
-// sixty times as fast as ours.
+// TestSoak_LeavesNoResources runs for SOAK_MINUTES of simulated time, which is sixty
+// times as fast as real time.
 func TestSoak_LeavesNoResources(t *testing.T) {
 	minutes, warmUp, hosts, calm := 2, time.Minute/2, 40, 10
 	if text := os.Getenv("SOAK_MINUTES"); text != "" {
@@ -224,7 +223,7 @@ func TestSoak_LeavesNoResources(t *testing.T) {
 		if minutes, err = strconv.Atoi(text); err != nil {
 			t.Fatalf("SOAK_MINUTES: %v", err)
 		}
-		warmUp, hosts, calm = 10*time.Minute, 200, 240 // which is two hours
+		warmUp, hosts, calm = 10*time.Minute, 200, 240 // two simulated hours
 	}
 	s := newSoak(t, hosts, calm)
 	stop := s.maintain()
