@@ -168,7 +168,7 @@ func (c *Combiner[K, Q, A]) enqueue(key K, own *call[Q, A]) (pending *queue[K, Q
 	pending, busy := c.queues[key]
 	if !busy || c.opts.NoBatching {
 		pending = &queue[K, Q, A]{key: key, lock: c.joinLock(key)}
-		c.queues[key] = l
+		c.queues[key] = pending
 		c.active.Add(1)
 	}
 	pending.waiting = append(pending.waiting, own)
