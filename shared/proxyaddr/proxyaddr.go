@@ -1,5 +1,5 @@
-// Package proxyaddr says whether a proxy can be used as it is described. The
-// cloud asks when a profile is written, the worker when a browser is launched.
+// Package proxyaddr validates proxy settings. The cloud uses it when a profile is
+// written, the worker when a browser is launched.
 package proxyaddr
 
 import (
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Problem is what is wrong with one field: server, username or password.
+// Problem is an error of one field: server, username or password.
 type Problem struct{ Field, Message string }
 
-// Check returns what is wrong with a proxy at scheme://host:port and its
-// credentials, empty ones being none.
+// Check returns the errors of a proxy (scheme://host:port) and its credentials.
+// Empty credentials mean none.
 func Check(server, username, password string) []Problem {
 	var found []Problem
 	u, err := url.Parse(server)
@@ -34,11 +34,11 @@ func Check(server, username, password string) []Problem {
 	return found
 }
 
-// maxSOCKSLength is how many bytes a user name or password may have (RFC 1929, 2).
+// maxSOCKSLength is the maximum length of a user name or password in bytes (RFC
+// 1929, 2).
 const maxSOCKSLength = 255
 
-// ValidHost reports whether an address names a host and, unless it leaves the
-// port to its scheme, a port that exists.
+// ValidHost reports whether a URL has a host and a valid port, or no port.
 func ValidHost(u *url.URL) bool {
 	if u.Port() == "" {
 		return u.Hostname() != "" && !strings.HasSuffix(u.Host, ":")

@@ -1,15 +1,15 @@
 package switches
 
-// refusedGroup is a group of switches refused for one reason, by whole name, or by
-// prefix, suffix or fragment of the name.
+// refusedGroup is a group of switches that are refused for the same reason, by name,
+// prefix, suffix or substring.
 type refusedGroup struct {
 	reason                            string
 	exact, prefix, suffix, containing []string
 }
 
-// refusedGroups holds what would undo the launcher's own arrangements. A switch that
-// falls in by accident costs a caller little; one that slips through costs the
-// machine.
+// refusedGroups are the switches that would override the launcher's settings.
+// Refusing a harmless switch costs a caller little; allowing a dangerous one
+// endangers the machine.
 var refusedGroups = []refusedGroup{{
 	reason: "the worker sets the debugging port",
 	prefix: []string{"remote-"},
@@ -54,8 +54,8 @@ var refusedGroups = []refusedGroup{{
 		"flag-switches-begin", "flag-switches-end", "make-default-browser"},
 }}
 
-// allowed are harmless, though a family would catch them.
+// allowed are harmless switches that a group would refuse.
 var allowed = []string{"disable-extensions"}
 
-// features may not be named in a list of features to enable or disable.
+// features must not appear in a list of features to enable or disable.
 var features = []string{"sandbox", "mojojs", "inprocess", "zygote"}

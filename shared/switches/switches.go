@@ -1,6 +1,6 @@
-// Package switches says which switches of the browser's command line a caller
-// may not set. The cloud refuses them when a profile is written, the worker
-// when a browser is launched; both read this one list.
+// Package switches lists the command line switches of the browser that callers must
+// not set. The cloud checks them when a profile is written, the worker when a
+// browser is launched.
 package switches
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 )
 
-// MaxLength is how many bytes one switch may have.
+// MaxLength is the maximum length of a switch in bytes.
 const MaxLength = 4096
 
 // maxNameShown is how many bytes of a name a reason repeats.
@@ -19,8 +19,8 @@ const maxNameShown = 64
 
 var pattern = lazy.Regexp(`^--[A-Za-z0-9][A-Za-z0-9-]*(=[^\x00-\x1f\x7f]*)?$`)
 
-// Refused reports whether a caller may not set the switch (--name or
-// --name=value), and for people why not.
+// Refused reports whether a caller must not set the switch (--name or --name=value),
+// and why.
 func Refused(arg string) (reason string, refused bool) {
 	if len(arg) > MaxLength {
 		return fmt.Sprintf("must not be longer than %d bytes", MaxLength), true
@@ -38,7 +38,7 @@ func Refused(arg string) (reason string, refused bool) {
 		}
 	}
 	if strings.HasSuffix(name, "-features") && containsAny(value, features) {
-		return "--" + name[:min(len(name), maxNameShown)] + " names a feature that keeps the sandbox whole", true
+		return "--" + name[:min(len(name), maxNameShown)] + " names a feature that the sandbox depends on", true
 	}
 	return "", false
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Address is where clients reach the worker: scheme, host and, behind a load
-// balancer, a path such as /w/<id>. Everything that has to name the worker is
-// built from it, never from what a request says of itself.
+// Address is the public URL of the worker: scheme, host and, behind a load balancer,
+// a path such as /w/<id>. All URLs of the worker are built from it, never from
+// request headers.
 type Address struct{ base url.URL }
 
-// NewAddress returns the address that a configured URL means.
+// NewAddress returns the address for a configured URL.
 func NewAddress(public *url.URL) Address {
 	base := *public
 	base.Path = strings.TrimSuffix(base.Path, "/")
@@ -21,26 +21,24 @@ func NewAddress(public *url.URL) Address {
 	return Address{base}
 }
 
-// String is the address without a slash at its end.
+// String returns the address without a trailing slash.
 func (a Address) String() string { return a.base.String() }
 
-// Secure reports whether clients come by https.
+// Secure reports whether clients use https.
 func (a Address) Secure() bool { return a.base.Scheme == "https" }
 
-// Host is the host that clients connect to, with its port if it is not the
-// scheme's own.
+// Host returns the public host, with its port unless it is the scheme's default.
 func (a Address) Host() string { return a.base.Host }
 
-// Path is a path of the worker's as clients see it.
+// Path returns the public path of one of the worker's paths.
 func (a Address) Path(path string) string { return a.base.Path + path }
 
-// BrowserPath is the path of a launch's routes as clients see it, with a slash
-// at its end.
+// BrowserPath returns the public path of a launch's routes, with a trailing slash.
 func (a Address) BrowserPath(launchID string) string {
 	return a.Path("/browsers/" + launchID + "/")
 }
 
-// Browser is the URL of one of a launch's routes: path is what comes after
+// Browser returns the URL of one of a launch's routes. path is relative to
 // /browsers/<launchId>/.
 func (a Address) Browser(launchID, path string, query url.Values) string {
 	return a.browser(a.base.Scheme, launchID, path, query)
@@ -61,13 +59,14 @@ func (a Address) browser(scheme, launchID, path string, query url.Values) string
 	return u.String()
 }
 
-// IsOrigin reports whether a page of that Origin was served from here.
+// IsOrigin reports whether an Origin header names this worker.
 func (a Address) IsOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Scheme == a.base.Scheme && hostPort(u) == hostPort(&a.base)
 }
 
-// hostPort spells the host out, as browsers leave a scheme's own port away.
+// hostPort returns host:port with an explicit port, because browsers omit the
+// default port.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

@@ -1,7 +1,10 @@
-// Package access decides who may pass to the routes of one browser, those under
-// /browsers/{launchId}/ (specification 4.4, 5.5): whoever holds the launch's
-// control token or the worker key, and for the live view its view ticket.
-// Everybody else is told that there is no such browser.
+// Package access controls access to the routes of one browser, those under
+// /browsers/{launchId}/ (specification 4.4, 5.5). They require the launch's control
+// token or the worker key; the live view also accepts a view ticket. All other
+// requests are answered as if the browser did not exist.
+//
+// It also checks the worker key of the REST API and builds the public URLs of
+// launches.
 package access
 
 import (
@@ -20,32 +23,32 @@ const (
 	ticketQuery = "t"
 )
 
-// ErrUnknownBrowser is the one answer for a browser that doesn't exist, or not for
-// the caller (specification 5.5.4). Handlers return it for a browser that has
-// ended meanwhile; the gate writes it as plain text.
+// ErrUnknownBrowser is the only error for a browser that does not exist or that the
+// caller must not access (specification 5.5.4). Handlers return it for a browser
+// that has ended. The Authorizer writes it as plain text.
 var ErrUnknownBrowser = errors.New("unknown browser")
 
-// Tickets verifies control tokens and view tickets, and knows which of them have
-// opened a page from an address.
+// Tickets verifies control tokens and view tickets, and records which of them have
+// opened a page.
 type Tickets interface {
 	Verify(token, launchID string, use ticket.Use) (ticket.Claims, error)
 	IsSpent(launchID string, c ticket.Claims) bool
-	Spend(launchID string, c ticket.Claims) bool // false when it was spent already
+	Spend(launchID string, c ticket.Claims) bool // false if it was already spent
 }
 
-// Options are what a Authorizer needs.
+// Options configures an Authorizer.
 type Options struct {
 	Browsers  Finder
 	Tickets   Tickets
-	WorkerKey func(key string) bool // whether this is the worker key, in constant time
+	WorkerKey func(key string) bool // compares in constant time
 	Address   Address
-	Check     func(c echo.Context) error // of a request that was let in, against the document; nil for none
+	Check     func(c echo.Context) error // validates an authorized request; optional
 }
 
-// Authorizer stands before the routes of all browsers.
+// Authorizer authorizes requests for the routes of all browsers.
 type Authorizer struct{ Options }
 
-// New returns a Authorizer.
+// New returns an Authorizer.
 func New(options Options) *Authorizer {
 	if options.Check == nil {
 		options.Check = func(echo.Context) error { return nil }
@@ -53,21 +56,20 @@ func New(options Options) *Authorizer {
 	return &Authorizer{options}
 }
 
-// AuthorizedRequest is a request that was let in.
+// AuthorizedRequest describes how a request was authorized.
 type AuthorizedRequest struct {
 	Browser
-	Use    ticket.Use    // View when a view ticket opened it, otherwise Control
-	Token  string        // that opened it; empty for the worker key
+	Use    ticket.Use    // View for a view ticket, otherwise Control
+	Token  string        // the token used; empty for the worker key
 	Claims ticket.Claims // of Token
 }
 
-// handler lets a request through to a browser that runs, when it carries what
-// opens the routes of one path.
-func (g *Authorizer) handler(routes []Route) echo.HandlerFunc {
+// handler returns the handler for the routes of one path.
+func (a *Authorizer) handler(routes []Route) echo.HandlerFunc {
 	kind := routes[0].Kind
 	return func(c echo.Context) error {
 		setSecurityHeaders(c.Response().Header())
-		err := g.serve(c, routes)
+		err := a.serve(c, routes)
 		if !errors.Is(err, ErrUnknownBrowser) {
 			return err
 		}
@@ -79,60 +81,59 @@ func (g *Authorizer) handler(routes []Route) echo.HandlerFunc {
 	}
 }
 
-func (g *Authorizer) serve(c echo.Context, routes []Route) error {
+func (a *Authorizer) serve(c echo.Context, routes []Route) error {
 	r, id, route := c.Request(), c.Param("launchId"), routes[0]
-	// All are always looked at: how long a refusal takes doesn't tell which
-	// of them failed.
-	link := g.parseLink(r, id, route.Kind)
-	visit, allowed := g.authorize(r, id, route, link == nil)
-	browser, found := g.Browsers.Find(id)
+	// All checks always run, so that the duration of a refusal does not reveal which
+	// one failed.
+	link := a.parseLink(r, id, route.Kind)
+	visit, allowed := a.authorize(r, id, route, link == nil)
+	browser, found := a.Browsers.Find(id)
 	switch {
 	case !found, browser.HasEnded():
 		return ErrUnknownBrowser
-	case !allowed && !g.hasUnspentToken(id, link):
-		return g.reject(c, link)
+	case !allowed && !a.hasUnspentToken(id, link):
+		return a.reject(c, link)
 	}
 	handle, err := handlerFor(routes, r.Method)
 	if err != nil {
 		return err
 	}
 	if link != nil {
-		return g.redeem(c, id, link, allowed)
+		return a.redeem(c, id, link, allowed)
 	}
-	if err := g.Check(c); err != nil {
+	if err := a.Check(c); err != nil {
 		return err
 	}
 	visit.Browser = browser
 	return handle(c, visit)
 }
 
-// authorize tries the request's credentials one after the other: a cookie that
-// has expired doesn't stand in the way of a fresh link. Control is tried before
-// view: with both, a client may do more. Tokens in the address count if query
-// says so.
-func (g *Authorizer) authorize(r *http.Request, id string, route Route, query bool) (AuthorizedRequest, bool) {
-	cookies := g.trustsCookies(r, route)
+// authorize tries the request's credentials in order, so that an expired cookie does
+// not block a new link. Control is tried before view, because it permits more.
+// Tokens in the URL count only if query is true.
+func (a *Authorizer) authorize(r *http.Request, id string, route Route, query bool) (AuthorizedRequest, bool) {
+	cookies := a.trustsCookies(r, route)
 	for _, token := range tokensOf(r, id, ticket.Control, cookies, query, r.Header.Get(tokenHeader)) {
-		if claims, ok := g.verify(token, id, ticket.Control); ok {
+		if claims, ok := a.verify(token, id, ticket.Control); ok {
 			return AuthorizedRequest{Use: ticket.Control, Token: token, Claims: claims}, true
 		}
 	}
-	if key := r.Header.Get(keyHeader); key != "" && g.WorkerKey(key) {
+	if key := r.Header.Get(keyHeader); key != "" && a.WorkerKey(key) {
 		return AuthorizedRequest{Use: ticket.Control}, true
 	}
 	if !route.Kind.isView() {
 		return AuthorizedRequest{}, false
 	}
 	for _, token := range tokensOf(r, id, ticket.View, cookies, query) {
-		if claims, ok := g.verify(token, id, ticket.View); ok {
+		if claims, ok := a.verify(token, id, ticket.View); ok {
 			return AuthorizedRequest{Use: ticket.View, Token: token, Claims: claims}, true
 		}
 	}
 	return AuthorizedRequest{}, false
 }
 
-// tokensOf are the tokens for a use that come with a request: more, those of its
-// cookies and the one in its address, if they count.
+// tokensOf returns the tokens of a request for a use: more, those of its cookies,
+// and the one in its URL.
 func tokensOf(r *http.Request, id string, use ticket.Use, cookies, query bool, more ...string) []string {
 	if cookies {
 		for _, cookie := range r.CookiesNamed(ticket.CookieName(id, use)) {
@@ -145,15 +146,15 @@ func tokensOf(r *http.Request, id string, use ticket.Use, cookies, query bool, m
 	return more
 }
 
-func (g *Authorizer) verify(token, id string, use ticket.Use) (ticket.Claims, bool) {
+func (a *Authorizer) verify(token, id string, use ticket.Use) (ticket.Claims, bool) {
 	if token == "" {
 		return ticket.Claims{}, false
 	}
-	claims, err := g.Tickets.Verify(token, id, use)
+	claims, err := a.Tickets.Verify(token, id, use)
 	return claims, err == nil
 }
 
-// setSecurityHeaders sets what every answer here has in common, refusals included.
+// setSecurityHeaders sets the headers of every answer, including refusals.
 func setSecurityHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")

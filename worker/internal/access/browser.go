@@ -8,32 +8,32 @@ import (
 	"github.com/browser-svc/svc/worker/internal/activity"
 )
 
-// Browser is one that runs, as its routes see it.
+// Browser is a running browser, for its routes.
 type Browser struct {
 	LaunchID       string
 	SessionID      string
-	Name           string // for people, such as the profile's
+	Name           string // display name, such as that of the profile
 	BrowserVersion int
 	Headless       bool
 	StartedAt      time.Time
 	DebugPort      int                                     // of its DevTools server, on 127.0.0.1
-	Dial           func(context.Context) (net.Conn, error) // connects to that server without a detour; nil: by its port
-	DebugPath      string                                  // of the browser's own socket there: /devtools/browser/<guid>
-	DevTools       bool                                    // whether that server brings the DevTools front end
-	Display        *Display                                // nil when it runs without a window
-	Activity       *activity.Meter                         // told of everything that clients do
+	Dial           func(context.Context) (net.Conn, error) // connects to the DevTools server directly; nil: by its port
+	DebugPath      string                                  // of the browser's WebSocket: /devtools/browser/<guid>
+	DevTools       bool                                    // the build includes the DevTools front end
+	Display        *Display                                // nil for a headless browser
+	Activity       *activity.Meter                         // records client activity
 	Done           <-chan struct{}                         // closed when the browser has ended
-	OnLeaving      func()                                  // is told that it closed its own socket, and so may be ending; nil: nobody asks
+	OnLeaving      func()                                  // called when the browser closed its socket and may be ending; optional
 }
 
-// Display is where a headful browser's desktop is streamed from.
+// Display is the desktop of a headful browser.
 type Display struct {
 	Socket       string // of its VNC server
-	Password     string // that lets input through
-	ViewPassword string // that only watches
+	Password     string // allows input
+	ViewPassword string // view only
 }
 
-// HasEnded reports whether the browser runs no more.
+// HasEnded reports whether the browser has ended.
 func (b Browser) HasEnded() bool {
 	select {
 	case <-b.Done:
@@ -43,7 +43,7 @@ func (b Browser) HasEnded() bool {
 	}
 }
 
-// Finder knows the browsers that run on this machine.
+// Finder finds running browsers.
 type Finder interface {
 	Find(launchID string) (Browser, bool)
 }

@@ -18,9 +18,9 @@ type Key struct {
 	hash [sha256.Size]byte
 }
 
-// NewKey returns the worker's key: apiKey, or svcKey when that is empty, or one
-// made now when both are. Only a made one is also returned in clear, to be
-// printed once; it changes with every start.
+// NewKey returns the worker key: apiKey, else svcKey, else a generated key. Only a
+// generated key is also returned in clear text, to be printed once; it changes with
+// every start.
 func NewKey(apiKey, svcKey string) (key Key, generated string) {
 	secret := apiKey
 	if secret == "" {
@@ -35,22 +35,20 @@ func NewKey(apiKey, svcKey string) (key Key, generated string) {
 	return Key{hash: sha256.Sum256([]byte(secret))}, generated
 }
 
-// Matches reports whether the secret is this key, in a time that does not
-// depend on where they differ.
+// Matches reports whether the secret is this key, in constant time.
 func (k Key) Matches(secret string) bool {
 	given := sha256.Sum256([]byte(secret))
 	return subtle.ConstantTimeCompare(given[:], k.hash[:]) == 1
 }
 
-// Authenticate checks the X-API-Key header of a request for the worker's REST
-// surface.
+// Authenticate checks the X-API-Key header of a REST request.
 func (k Key) Authenticate(r *http.Request) (context.Context, error) {
 	secret := r.Header.Get("X-API-Key")
 	if secret == "" {
 		return nil, oapi.ErrNoCredential
 	}
 	if !k.Matches(secret) {
-		return nil, fault.New(fault.Unauthenticated, "The worker key is wrong.")
+		return nil, fault.New(fault.Unauthenticated, "The worker key is invalid.")
 	}
 	return r.Context(), nil
 }

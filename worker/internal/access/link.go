@@ -12,11 +12,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// link is the address of a page with tokens in it, each of which opens a page
-// once (specification 4.4).
+// link is the URL of a page with tokens. Each token opens a page once (specification
+// 4.4).
 type link struct {
-	cleanURL string        // the address without its tokens
-	tokens   []linkedToken // those that are valid, spent or not
+	cleanURL string        // the URL without tokens
+	tokens   []linkedToken // the valid tokens, including spent ones
 }
 
 type linkedToken struct {
@@ -25,9 +25,9 @@ type linkedToken struct {
 	claims ticket.Claims
 }
 
-// parseLink is nil unless the request is for a page and its address has a token's
-// place, whatever is in there.
-func (g *Authorizer) parseLink(r *http.Request, id string, kind Kind) *link {
+// parseLink returns nil unless the request is for a page and its URL has a token
+// parameter, valid or not.
+func (a *Authorizer) parseLink(r *http.Request, id string, kind Kind) *link {
 	query := r.URL.Query()
 	if !kind.isPage() || !query.Has(tokenQuery) && (kind != ViewPage || !query.Has(ticketQuery)) {
 		return nil
@@ -38,35 +38,35 @@ func (g *Authorizer) parseLink(r *http.Request, id string, kind Kind) *link {
 			continue
 		}
 		token := query.Get(queryName(use))
-		if claims, ok := g.verify(token, id, use); ok {
+		if claims, ok := a.verify(token, id, use); ok {
 			l.tokens = append(l.tokens, linkedToken{use, token, claims})
 		}
 	}
 	return l
 }
 
-func (g *Authorizer) hasUnspentToken(id string, l *link) bool {
-	return l != nil && slices.ContainsFunc(l.tokens, func(t linkedToken) bool { return !g.Tickets.IsSpent(id, t.claims) })
+func (a *Authorizer) hasUnspentToken(id string, l *link) bool {
+	return l != nil && slices.ContainsFunc(l.tokens, func(t linkedToken) bool { return !a.Tickets.IsSpent(id, t.claims) })
 }
 
-// redeem takes the tokens out of the address, where histories and screenshots
-// would keep them, and puts them into cookies that only this launch's routes
-// see. A request that opens no page, such as a preview by HEAD or one in advance,
-// gets no cookie and spends no token.
-func (g *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool) error {
+// redeem moves the tokens from the URL, where browser histories and screenshots
+// would keep them, into cookies that only this launch's routes receive. A request
+// that opens no page, such as a HEAD or prefetch request, gets no cookie and spends
+// no token.
+func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool) error {
 	if isNavigation(c.Request()) {
 		for _, t := range l.tokens {
-			if !g.Tickets.Spend(id, t.claims) {
+			if !a.Tickets.Spend(id, t.claims) {
 				continue
 			}
 			allowed = true
 			c.SetCookie(&http.Cookie{ //nolint:gosec // Secure where clients come by https
-				Name: ticket.CookieName(id, t.use), Value: t.token, Path: g.Address.BrowserPath(id),
-				HttpOnly: true, Secure: g.Address.Secure(), SameSite: http.SameSiteStrictMode,
+				Name: ticket.CookieName(id, t.use), Value: t.token, Path: a.Address.BrowserPath(id),
+				HttpOnly: true, Secure: a.Address.Secure(), SameSite: http.SameSiteStrictMode,
 			})
 		}
-		if !allowed { // another request was faster
-			return g.reject(c, l)
+		if !allowed { // a concurrent request spent it
+			return a.reject(c, l)
 		}
 		if isCrossSite(c.Request()) {
 			return refreshToCleanURL(c, l)
@@ -76,25 +76,25 @@ func (g *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool) er
 	return c.NoContent(http.StatusSeeOther)
 }
 
-// reject answers as if there were no such browser. A browser that follows a link
-// of another site a second time has the cookie, but doesn't send it with that
-// request: it is sent to the clean address, where the cookie decides.
-func (g *Authorizer) reject(c echo.Context, l *link) error {
+// reject answers as if the browser did not exist. A browser that follows a
+// cross-site link a second time has the cookie but does not send it with that
+// request: it is sent to the clean URL, where the cookie decides.
+func (a *Authorizer) reject(c echo.Context, l *link) error {
 	if l != nil && len(l.tokens) > 0 && isNavigation(c.Request()) && isCrossSite(c.Request()) {
 		return refreshToCleanURL(c, l)
 	}
 	return ErrUnknownBrowser
 }
 
-// refreshToCleanURL leads to the clean address by a page: browsers keep, and send, a Strict
-// cookie then, unlike for a redirect that another site's link began.
+// refreshToCleanURL redirects by a page: unlike for a redirect of a cross-site link,
+// browsers then store and send SameSite=Strict cookies.
 func refreshToCleanURL(c echo.Context, l *link) error {
 	c.Response().Header().Set("Refresh", "0; url="+l.cleanURL)
 	return c.HTML(http.StatusOK, "<!doctype html><meta charset=utf-8><title>Opening</title><p>Opening the browser.</p>")
 }
 
-// isNavigation reports whether a request opens a page for a user, as far as it
-// tells: programs and old browsers send none of these headers.
+// isNavigation reports whether a request opens a page for a user, as far as its
+// headers show. Programs and old browsers send none of these headers.
 func isNavigation(r *http.Request) bool {
 	isOneOf := func(name string, values ...string) bool { return slices.Contains(values, r.Header.Get(name)) }
 	isAhead := func(name string) bool { return strings.Contains(r.Header.Get(name), "prefetch") }
@@ -116,18 +116,19 @@ func withoutTokens(u *url.URL, kind Kind) string {
 	return (&url.URL{Path: "./" + name, RawQuery: query.Encode()}).String()
 }
 
-// trustsCookies reports whether cookies count: they come along with requests
-// that other origins' pages make, upgrades included. What changes nothing may be
-// asked for by any page, since none can read the answer. For the rest browsers
-// name the origin, but for a GET, which therefore has to show that it comes from
-// here: a cookie goes to all ports of a host, whatever its SameSite.
-func (g *Authorizer) trustsCookies(r *http.Request, route Route) bool {
+// trustsCookies reports whether cookies count. Browsers also send cookies with
+// requests of pages of other origins, including upgrades. Requests that change
+// nothing are safe, because those pages cannot read the answer. For other requests
+// browsers send the Origin header, except for GET, which must therefore prove that
+// it comes from this origin: a cookie is sent to all ports of a host, whatever its
+// SameSite attribute.
+func (a *Authorizer) trustsCookies(r *http.Request, route Route) bool {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if safe && !route.Kind.isSocket() && !route.Changes {
 		return true
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
-		return g.Address.IsOrigin(origin)
+		return a.Address.IsOrigin(origin)
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none": // none: the user typed the address

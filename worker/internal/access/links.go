@@ -8,10 +8,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// Tokens are those that URLs carry.
+// Tokens issues the tokens for URLs.
 type Tokens interface {
-	LaunchToken(launchID string) (token string, expires time.Time, err error) // the launch's own control token
-	PageToken(launchID string, until time.Time) (string, error)               // a control token that has opened no page; until zero: as long as the launch's own
+	LaunchToken(launchID string) (token string, expires time.Time, err error) // the launch's control token
+	PageToken(launchID string, until time.Time) (string, error)               // an unspent control token; until is an optional expiry
 	IsSpent(launchID string, c ticket.Claims) bool                            // whether a token has opened a page
 }
 
@@ -21,8 +21,8 @@ type Links struct {
 	Tokens  Tokens
 }
 
-// TokenQuery is the query by which a token comes along in a URL: ?ct= or ?t=
-// (specification 5.1).
+// TokenQuery returns the query parameter for a token: ?ct= or ?t= (specification
+// 5.1).
 func TokenQuery(use ticket.Use, token string) url.Values {
 	return url.Values{queryName(use): {token}}
 }
@@ -34,15 +34,15 @@ func queryName(use ticket.Use) string {
 	return tokenQuery
 }
 
-// URLs is what a launch is reached by. All carry the launch's control token, but
-// those of pages another one once it has opened a page.
+// URLs are the URLs of a launch. All contain the launch's control token, except that
+// the pages get another token once it is spent.
 type URLs struct {
 	ControlToken string
 	Expires      time.Time // of ControlToken
-	WebSocket    string    // CDP, of the whole browser
-	DevTools     string    // its front end, for people; empty where the build brings none
-	View         string    // the live view, for people
-	Page         string    // everything about the browser, for people
+	WebSocket    string    // CDP, of the browser
+	DevTools     string    // the DevTools front end; empty if the build has none
+	View         string    // the live view
+	Page         string    // the browser's page
 }
 
 // ForLaunch returns the URLs of a launch (specification 2.4, 5.5).
@@ -69,8 +69,8 @@ func (l Links) ForLaunch(launchID, debugPath string, devtools bool) (URLs, error
 	return set, nil
 }
 
-// TokenFor is the control token for addresses in the answer to a visitor: their
-// own, or that of the launch for who came with the worker key.
+// TokenFor returns the control token for URLs in an answer: the token of the
+// request, or that of the launch if the request used the worker key.
 func (l Links) TokenFor(v AuthorizedRequest) (string, error) {
 	if v.Token != "" {
 		return v.Token, nil
@@ -82,8 +82,8 @@ func (l Links) TokenFor(v AuthorizedRequest) (string, error) {
 	return token, nil
 }
 
-// PageTokenFor is TokenFor for addresses of pages: one that has opened none, and
-// that lasts no longer than the visitor's own.
+// PageTokenFor is TokenFor for URLs of pages: the token is unspent and expires no
+// later than the token of the request.
 func (l Links) PageTokenFor(v AuthorizedRequest) (string, error) {
 	if v.Token != "" && !l.Tokens.IsSpent(v.LaunchID, v.Claims) {
 		return v.Token, nil

@@ -10,20 +10,20 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Kind decides what opens a route and what it makes of ?ct= and ?t=
-// (specification 4.4, 5.5). A page takes each of them once, and turns it into a
-// cookie; the other routes take them each time until they expire, since programs
-// reconnect with the same URL, and keep the query when they append to the path.
+// Kind determines the credentials of a route and how it treats ?ct= and ?t=
+// (specification 4.4, 5.5). A page accepts each token once and turns it into a
+// cookie. Other routes accept tokens until they expire, because programs reconnect
+// with the same URL and keep the query when they append to the path.
 type Kind int
 
-// The kinds. Only those that begin with View, and Stream, open to a view ticket.
+// The kinds. Only ViewPage, ViewAsset and Stream accept a view ticket.
 const (
-	Asset     Kind = iota // takes ?ct=
-	Page                  // turns ?ct= into a cookie, and redirects to the clean URL
-	Socket                // takes ?ct=
-	ViewPage              // a Page that takes ?t= too
-	ViewAsset             // what a ViewPage consists of; takes ?t= too
-	Stream                // a Socket that takes ?t= too; says 403 forbidden instead of 404
+	Asset     Kind = iota // accepts ?ct=
+	Page                  // turns ?ct= into a cookie and redirects to the clean URL
+	Socket                // accepts ?ct=
+	ViewPage              // a Page that also accepts ?t=
+	ViewAsset             // an asset of a ViewPage; also accepts ?t=
+	Stream                // a Socket that also accepts ?t=; answers 403 instead of 404
 )
 
 func (k Kind) isPage() bool   { return k == Page || k == ViewPage }
@@ -32,21 +32,21 @@ func (k Kind) isView() bool   { return k == ViewPage || k == ViewAsset || k == S
 
 const anyMethod = "*"
 
-// Handler answers a request that the gate has let in.
+// Handler answers an authorized request.
 type Handler func(c echo.Context, v AuthorizedRequest) error
 
 // Route is one path below /browsers/{launchId}.
 type Route struct {
 	Path   string // an Echo pattern, such as /view or /json/activate/:targetId
 	Kind   Kind
-	Method string // GET, which HEAD comes along with, when empty
-	// Changes says that a GET changes something: a cookie opens it only to
-	// requests that come from here, and HEAD does not come along.
+	Method string // empty means GET and HEAD
+	// Changes marks a GET that has side effects: cookies count only for requests of
+	// this origin, and HEAD is not allowed.
 	Changes bool
 	Handle  Handler
 }
 
-// methods is what the route answers to.
+// methods returns the allowed methods.
 func (r Route) methods() []string {
 	switch {
 	case r.Method == "" && r.Changes:
@@ -57,8 +57,8 @@ func (r Route) methods() []string {
 	return []string{r.Method}
 }
 
-// handlerFor finds the route that answers to a method, among those of one path.
-// Other methods are refused, to those who may know that the path exists.
+// handlerFor returns the handler for a method among the routes of one path. Only
+// authorized callers learn that a method is not allowed.
 func handlerFor(routes []Route, method string) (Handler, error) {
 	var allowed []string
 	for _, route := range routes {
@@ -67,32 +67,32 @@ func handlerFor(routes []Route, method string) (Handler, error) {
 		}
 		allowed = append(allowed, route.methods()...)
 	}
-	f := fault.New(fault.MethodNotAllowed, "This path does not answer to this method.")
+	f := fault.New(fault.MethodNotAllowed, "This method is not allowed for this path.")
 	f.Allow = strings.Join(allowed, ", ")
 	return nil, f
 }
 
-// Register adds the routes to e. It is called once, with all of them: what
-// doesn't exist must not tell which browsers do. Routes of the same path differ
-// in their methods, and are of the kind of the first.
-func (g *Authorizer) Register(e *echo.Echo, routes ...Route) {
+// Register adds the routes to e. Call it once with all routes: unknown paths must
+// not reveal which browsers exist. Routes of the same path have different methods
+// and the kind of the first.
+func (a *Authorizer) Register(e *echo.Echo, routes ...Route) {
 	const base = "/browsers/:launchId"
 	var paths []string
-	of := map[string][]Route{}
+	byPath := map[string][]Route{}
 	for _, route := range routes {
 		if !slices.Contains(paths, route.Path) {
 			paths = append(paths, route.Path)
 		}
-		of[route.Path] = append(of[route.Path], route)
+		byPath[route.Path] = append(byPath[route.Path], route)
 	}
 	for _, path := range paths {
-		e.Any(base+path, g.handler(of[path]))
+		e.Any(base+path, a.handler(byPath[path]))
 	}
-	// Methods that nobody has heard of come here, too.
-	nothing := g.handler([]Route{{Method: anyMethod, Handle: func(echo.Context, AuthorizedRequest) error { return NoSuchPath() }}})
-	e.RouteNotFound(base, nothing)
-	e.RouteNotFound(base+"/*", nothing)
+	// Unknown methods also end here.
+	notFound := a.handler([]Route{{Method: anyMethod, Handle: func(echo.Context, AuthorizedRequest) error { return NoSuchPath() }}})
+	e.RouteNotFound(base, notFound)
+	e.RouteNotFound(base+"/*", notFound)
 }
 
-// NoSuchPath is the fault of a path below a browser that leads nowhere.
-func NoSuchPath() error { return fault.New(fault.NotFound, "There is nothing at this path.") }
+// NoSuchPath returns the error for an unknown path below a browser.
+func NoSuchPath() error { return fault.New(fault.NotFound, "This path does not exist.") }

@@ -1,5 +1,5 @@
-// Package activity tells how long the clients of a launch have been silent,
-// without reading what they say.
+// Package activity measures how long the clients of a launch have been idle, without
+// reading their messages.
 package activity
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// Meter watches the clients of one launch. It is safe for concurrent use.
+// Meter tracks the clients of one launch. It is safe for concurrent use.
 type Meter struct {
 	clock clock.Clock
 
@@ -21,28 +21,27 @@ type Meter struct {
 	clients map[*client]struct{}
 }
 
-// client is one open connection. Of one that the kernel counts the bytes of,
-// seen is what it had received when it was last looked at.
+// client is one open connection.
 type client struct {
-	conn         *net.TCPConn // nil when its activity is told by Touch
-	lastReceived uint64
+	conn         *net.TCPConn // nil if the caller reports activity with Touch
+	lastReceived uint64       // bytes that the kernel had received at the last check
 }
 
-// New returns a Meter; the launch itself counts as activity.
+// New returns a Meter. The launch itself counts as activity.
 func New(clock clock.Clock) *Meter {
 	return &Meter{clock: clock, last: clock.Now(), clients: map[*client]struct{}{}}
 }
 
-// Touch notes that a client did something now.
+// Touch records client activity now.
 func (m *Meter) Touch() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last = m.clock.Now()
 }
 
-// Watch counts conn as a client until the returned function is called. What a
-// TCP connection receives is activity, as are its beginning and its end; of any
-// other, the caller tells by Touch.
+// Watch counts conn as a client until stop is called. Received bytes of a TCP
+// connection, its beginning and its end are activity. For other connections the
+// caller reports activity with Touch.
 func (m *Meter) Watch(conn net.Conn) (stop func()) {
 	tcp, _ := conn.(*net.TCPConn)
 	leave := m.add(&client{conn: tcp, lastReceived: received(tcp)})
@@ -53,8 +52,8 @@ func (m *Meter) Watch(conn net.Conn) (stop func()) {
 	}
 }
 
-// Count counts a client that only looks on, until the returned function is
-// called: neither that it comes nor that it goes is activity.
+// Count counts a passive client until stop is called. Its beginning and end are not
+// activity.
 func (m *Meter) Count() (stop func()) { return m.add(&client{}) }
 
 func (m *Meter) add(c *client) (leave func()) {
@@ -68,14 +67,15 @@ func (m *Meter) add(c *client) (leave func()) {
 	}
 }
 
-// Clients is how many connections are open.
+// Clients returns the number of open connections.
 func (m *Meter) Clients() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.clients)
 }
 
-// Last is when a client did something, as exactly as Last is called often.
+// Last returns the time of the last activity. It is as precise as the interval
+// between calls.
 func (m *Meter) Last() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,8 +87,8 @@ func (m *Meter) Last() time.Time {
 	return m.last
 }
 
-// received asks the kernel how many bytes a connection has got so far: a relay
-// that lets the kernel move them doesn't see them itself.
+// received returns the bytes that the kernel has received on a connection. A relay
+// that lets the kernel copy the bytes does not see them.
 func received(conn *net.TCPConn) uint64 {
 	if conn == nil {
 		return 0

@@ -7,16 +7,16 @@ import (
 	"log/slog"
 )
 
-// OrganizationKey is the key that a launch is charged to (specification 5.3).
-// However it is printed, logged or encoded, it doesn't show. The zero value is
-// none: the worker's own is meant.
+// OrganizationKey is the key that a launch is charged to (specification 5.3). It is
+// redacted when printed, logged or encoded. The zero value means the worker's own
+// key.
 type OrganizationKey struct {
-	secret *string // a pointer: what prints a struct by reflection stops there
+	secret *string // a pointer, so that reflection does not print it
 }
 
 const redacted = "[organization key]"
 
-// NewOrganizationKey returns the key that a caller sent.
+// NewOrganizationKey returns the key of a caller.
 func NewOrganizationKey(secret string) OrganizationKey {
 	if secret == "" {
 		return OrganizationKey{}
@@ -35,7 +35,7 @@ func (k OrganizationKey) Reveal() string {
 // IsZero reports whether there is no key.
 func (k OrganizationKey) IsZero() bool { return k.secret == nil }
 
-// Equal compares in a time that tells nothing of the keys but their lengths.
+// Equal compares in a time that depends only on the lengths of the keys.
 func (k OrganizationKey) Equal(other OrganizationKey) bool {
 	return subtle.ConstantTimeCompare([]byte(k.Reveal()), []byte(other.Reveal())) == 1
 }

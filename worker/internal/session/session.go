@@ -1,5 +1,5 @@
-// Package session keeps what this machine runs, and what it ran in the last
-// hour (specification 2.4, 3.1).
+// Package session stores the running sessions of this machine and those that ended
+// in the last hour (specification 2.4, 3.1).
 package session
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Status is where a session stands.
+// Status is the state of a session.
 type Status string
 
 // The states: Exited means that the browser ended by itself, Killed that the
@@ -31,7 +31,7 @@ const (
 	OutOfMemory EndReason = "oom"
 	ByRequest   EndReason = "killed"
 
-	Unresponsive EndReason = "unresponsive" // it did not answer any more
+	Unresponsive EndReason = "unresponsive" // the browser stopped responding
 
 	License EndReason = "license"
 	Drain   EndReason = "drain"
@@ -40,21 +40,21 @@ const (
 
 // Session is one browser's run on this machine.
 type Session struct {
-	ID             uuid.UUID // what the cloud knows it by
-	LaunchID       uuid.UUID // what its routes and tokens know it by
+	ID             uuid.UUID // its id in the cloud
+	LaunchID       uuid.UUID // its id in routes and tokens
 	SlotID         *uuid.UUID
 	ProfileID      uuid.UUID
 	ProfileName    string
 	BrowserVersion int
 	Headless       bool
-	DevTools       bool // the build brings the DevTools front end
+	DevTools       bool // the build includes the DevTools front end
 	Metadata       map[string]string
-	Bundle         Bundle // whose identity the browser presents; zero for none
+	Bundle         Bundle // the identity of the browser; zero for none
 	DebugPort      int    // on the loopback
 	DebugPath      string // of the browser's own WebSocket: /devtools/browser/<guid>
 
-	// OrganizationKey is what a caller brought for this launch; zero for the
-	// worker's own. It is forgotten when the session ends.
+	// OrganizationKey is the caller's key; zero for the worker's own. It is removed
+	// when the session ends.
 	OrganizationKey OrganizationKey
 
 	Start    Start
@@ -62,9 +62,9 @@ type Session struct {
 
 	Status    Status
 	StartedAt time.Time
-	Seq       int64 // stamped by the Store; the cloud orders starts and heartbeats by it
+	Seq       int64 // set by the Store; the cloud orders starts and heartbeats by it
 
-	// Of a session that has ended.
+	// Set when the session has ended.
 	EndedAt    time.Time
 	EndReason  EndReason
 	ExitCode   *int // negative: the signal that ended it
@@ -78,14 +78,14 @@ type Bundle struct {
 	Name     string // for people
 }
 
-// SaveResult is what became of the browser data of a profile that keeps them.
+// SaveResult reports whether the browser data of a profile was saved.
 type SaveResult struct {
 	Saved  bool
 	Reason DataNotSavedReason // empty when they were saved
 }
 
-// DataNotSavedReason says why browser data were not saved: those of the launch
-// before are kept.
+// DataNotSavedReason is why browser data was not saved. The previously saved data is
+// kept.
 type DataNotSavedReason string
 
 // The reasons.
@@ -94,40 +94,40 @@ const (
 	DataUncleanEnd DataNotSavedReason = "unclean_end" // the browser did not close by itself
 	DataDiskFull   DataNotSavedReason = "disk_full"
 	DataTimeout    DataNotSavedReason = "timeout" // saving took too long
-	DataError      DataNotSavedReason = "error"   // anything else; the log says what
+	DataError      DataNotSavedReason = "error"   // any other error; see the log
 )
 
 // Traffic is what went through a session's proxy, in bytes.
 type Traffic struct{ Received, Sent int64 }
 
-// Start is how a session got its browser.
+// Start describes how a session got its browser.
 type Start struct {
-	Warm        bool     // it was ready before it was asked for
-	ColdReasons []string // why it was not: the settings that only a start can give, or what the pool lacked
+	Warm        bool     // it claimed a warm browser
+	ColdReasons []string // why not: settings that require a new browser, or the state of the pool
 }
 
-// Step is something that a launch has got to.
+// Step is a step of a launch.
 type Step struct {
 	Name StepName
 	At   time.Time
 }
 
-// StepName says what.
+// StepName names a step.
 type StepName string
 
 // The steps, in their usual order. A launch is claimed or started, never both.
 const (
 	Asked      StepName = "asked"      // the request came in
 	Authorized StepName = "authorized" // the cloud has granted a slot
-	Claimed    StepName = "claimed"    // a browser that was ready is this launch's
-	Started    StepName = "started"    // the browser's program runs
+	Claimed    StepName = "claimed"    // a warm browser was claimed
+	Started    StepName = "started"    // the browser process runs
 	Answered   StepName = "answered"   // the browser answered for the first time
-	Ready      StepName = "ready"      // it has its settings, and can be driven
-	Reported   StepName = "reported"   // the cloud knows that it runs, or will be told
+	Ready      StepName = "ready"      // the browser is configured
+	Reported   StepName = "reported"   // the start was reported or is queued
 	Ended      StepName = "ended"
 )
 
-// End is how a session ended.
+// End describes the end of a session.
 type End struct {
 	At         time.Time
 	Status     Status

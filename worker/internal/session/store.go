@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Retention is how long a session stays listed after its end.
+// Retention is how long an ended session stays listed.
 const Retention = time.Hour
 
 // Store holds the sessions of this boot. It is safe for concurrent use.
@@ -30,9 +30,9 @@ func NewStore(clock clock.Clock) *Store {
 	return &Store{clock: clock, sessions: map[uuid.UUID]Session{}, launches: map[uuid.UUID]uuid.UUID{}}
 }
 
-// Add lists a running session and returns it with its sequence number. From
-// here on Live includes it: the two are one step, so that no heartbeat can carry
-// a later number than a session that it omits.
+// Add adds a running session and returns it with its sequence number. Live includes
+// it from the same moment, so that no heartbeat has a higher number than a session
+// that it omits.
 func (s *Store) Add(session Session) Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,8 +44,8 @@ func (s *Store) Add(session Session) Session {
 	return session
 }
 
-// AddStep adds a step to the timeline of a session that runs, and returns the
-// session: nothing comes after its end.
+// AddStep adds a step to the timeline of a running session and returns the session.
+// An ended session does not change.
 func (s *Store) AddStep(id uuid.UUID, step Step) Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,8 @@ func (s *Store) AddStep(id uuid.UUID, step Step) Session {
 	return session
 }
 
-// End marks a session as ended and returns it; false when it is not running.
+// End marks a session as ended and returns it. It returns false if the session is
+// not running.
 func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +90,8 @@ func (s *Store) ByLaunch(launchID uuid.UUID) (Session, bool) {
 	return session, ok
 }
 
-// Live returns the running sessions and a new sequence number that is greater
-// than any of theirs.
+// Live returns the running sessions and a new sequence number that is higher than
+// all of theirs.
 func (s *Store) Live() (sessions []Session, seq int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +104,8 @@ func (s *Store) Live() (sessions []Session, seq int64) {
 	return sessions, s.seq
 }
 
-// List returns a page of the sessions; an empty status means any. They can be
-// sorted by startedAt (the default) and endedAt.
+// List returns a page of sessions. An empty status matches all. Sort fields are
+// startedAt (default) and endedAt.
 func (s *Store) List(status Status, request page.Request) page.Page[Session] {
 	found := s.matching(status)
 	slices.SortFunc(found, func(a, b Session) int {
@@ -136,7 +137,8 @@ func (s *Store) matching(status Status) []Session {
 	return found
 }
 
-// prune forgets what ended long ago. The caller holds the lock.
+// prune removes sessions that ended before the retention period. The caller holds
+// the lock.
 func (s *Store) prune() {
 	limit := s.clock.Now().Add(-Retention)
 	for id, session := range s.sessions {

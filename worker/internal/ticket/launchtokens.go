@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// maxSpent is how many tokens of one launch are remembered as spent.
+// maxSpent is how many spent tokens of one launch are remembered.
 const maxSpent = 1024
 
-// launchTokens is what is kept of a launch while it runs.
+// launchTokens is the token state of a running launch.
 type launchTokens struct {
 	began   time.Time
-	control issuedToken // the launch's control token, once it was asked for
-	page    issuedToken // what addresses of pages carry once own is spent
+	control issuedToken // the launch's control token, issued on demand
+	page    issuedToken // the token for URLs of pages once control is spent
 
 	spent       map[string]Claims // tokens that have opened a page, by id
 	spentBefore time.Time         // tokens issued then or earlier count as spent; zero for none
 }
 
-// issuedToken is a token with what it says.
+// issuedToken is a token with its claims.
 type issuedToken struct {
 	Claims
 	token string
 }
 
-// Begin keeps the tokens of a launch from now on, until End: its control token
-// lasts 12 hours from here.
+// Begin starts the token state of a launch. Its control token expires 12 hours
+// later.
 func (t *Tickets) Begin(launchID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.launches[launchID] = &launchTokens{began: t.now(), spent: map[string]Claims{}}
 }
 
-// End forgets the tokens of a launch that is over.
+// End removes the token state of a launch that has ended.
 func (t *Tickets) End(launchID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.launches, launchID)
 }
 
-// LaunchToken returns the control token of a launch and when it expires: the same
-// each time, and another one only when it has expired (specification 5.5.1). For
-// a launch that is over it is a new one each time.
+// LaunchToken returns the control token of a launch and its expiry. It stays the
+// same until it expires (specification 5.5.1). For a launch that has ended it is a
+// new token each time.
 func (t *Tickets) LaunchToken(launchID string) (token string, expires time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,10 +49,9 @@ func (t *Tickets) LaunchToken(launchID string) (token string, expires time.Time,
 	return own.token, own.Expires, err
 }
 
-// PageToken returns a control token of a launch for the address of a page: that of
-// LaunchToken as long as it has opened none, and then another, which is the same
-// each time until it has opened a page. It expires no later than that of
-// LaunchToken, and than until, unless that is zero.
+// PageToken returns a control token for the URL of a page: the launch token until it
+// is spent, then another token, which stays the same until it is spent. It expires
+// no later than the launch token and, unless until is zero, no later than until.
 func (t *Tickets) PageToken(launchID string, until time.Time) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +63,7 @@ func (t *Tickets) PageToken(launchID string, until time.Time) (string, error) {
 		until = own.Expires
 	}
 	l := t.launches[launchID]
-	if l == nil { // it is over
+	if l == nil { // it has ended
 		l = &launchTokens{}
 	}
 	for _, one := range []issuedToken{own, l.page} {
@@ -76,8 +75,8 @@ func (t *Tickets) PageToken(launchID string, until time.Time) (string, error) {
 	return l.page.token, err
 }
 
-// IsSpent reports whether a token of a launch has opened a page already, from
-// an address. So do all tokens of a launch that is over.
+// IsSpent reports whether a token of a launch has already opened a page. All tokens
+// of an ended launch are spent.
 func (t *Tickets) IsSpent(launchID string, c Claims) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,8 +84,8 @@ func (t *Tickets) IsSpent(launchID string, c Claims) bool {
 	return l == nil || l.isSpent(c)
 }
 
-// Spend takes a token of a launch for the one time that it opens a page from an
-// address; false when it has done so. Of several calls at a time one gets true.
+// Spend spends a token of a launch. It returns false if the token was already spent.
+// Only one of several concurrent calls returns true.
 func (t *Tickets) Spend(launchID string, c Claims) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +97,7 @@ func (t *Tickets) Spend(launchID string, c Claims) bool {
 	return true
 }
 
-// controlToken is the launch's own token. The caller holds the lock.
+// controlToken returns the launch's control token. The caller holds the lock.
 func (t *Tickets) controlToken(launchID string) (issuedToken, error) {
 	l := t.launches[launchID]
 	if l == nil {
@@ -130,9 +129,9 @@ func (l *launchTokens) isSpent(c Claims) bool {
 	return spent || !c.IssuedAt.After(l.spentBefore) && !l.spentBefore.IsZero()
 }
 
-// spend remembers a token. What has expired is forgotten; and where there are
-// too many, the oldest, with all that were issued before it, so that none opens
-// a second page.
+// spend remembers a token. Expired tokens are dropped. If there are too many, the
+// oldest is dropped, and all tokens issued before it count as spent, so that no
+// token opens a second page.
 func (l *launchTokens) spend(c Claims, now time.Time) {
 	for id, old := range l.spent {
 		if !now.Before(old.Expires) {

@@ -1,10 +1,9 @@
-// Package ticket mints and verifies the tokens that open one launch: control
-// tokens and view tickets (specification 5.5).
+// Package ticket mints and verifies the tokens of a launch: control tokens and view
+// tickets (specification 5.5).
 //
-// Both are signed with a secret that lives as long as the worker's process, so
-// a restart invalidates all of them, and both name the launch that they open.
-// Of a launch that runs, its own control token is kept, and which tokens have
-// opened a page: an address opens a page once (specification 5.1).
+// Both are signed with a secret of the worker's process, so a restart invalidates
+// all of them, and both name their launch. For a running launch, its control token
+// and the spent tokens are kept: a URL opens a page once (specification 5.1).
 package ticket
 
 import (
@@ -22,28 +21,28 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// Use says what a token is good for. One can't pass for the other.
+// Use is the purpose of a token. A token is valid for one use only.
 type Use string
 
 // The uses.
 const (
-	Control Use = "control" // drives the browser, and opens everything else of its launch
-	View    Use = "view"    // streams the desktop, and nothing more
+	Control Use = "control" // full access to the launch
+	View    Use = "view"    // live view only
 )
 
-// How long tokens last (specification 5.5.3).
+// Lifetimes of tokens (specification 5.5.3).
 const (
 	ControlTTL = 12 * time.Hour
 	ViewTTL    = 15 * time.Minute
 )
 
-// maxTokenLength is longer than any token minted here, in bytes: more is refused
-// unread.
+// maxTokenLength is longer than any valid token, in bytes. Longer tokens are refused
+// without parsing.
 const maxTokenLength = 2048
 
-// ErrInvalid is what Verify returns for every token that doesn't open the
-// launch, with the reason for the log, and MintFor for a token that would have
-// expired already.
+// ErrInvalid is returned by Verify for every token that does not open the launch,
+// with the reason for the log, and by MintFor for a token that would already be
+// expired.
 var ErrInvalid = errors.New("ticket: invalid")
 
 // Tickets mints and verifies the tokens of one run of the worker. It is safe for
@@ -56,16 +55,16 @@ type Tickets struct {
 	launches map[string]*launchTokens // that run, by launch id
 }
 
-// New draws a fresh secret: the tokens of another Tickets are invalid here.
+// New returns Tickets with a new secret. Tokens of other Tickets are invalid.
 func New(clock clock.Clock) *Tickets {
 	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // never fails: it ends the program instead
+	_, _ = rand.Read(secret) // never returns an error
 	return &Tickets{secret: secret, clock: clock, launches: map[string]*launchTokens{}}
 }
 
-// Claims are what a token says of itself.
+// Claims are the claims of a token.
 type Claims struct {
-	ID       string // no two tokens have the same
+	ID       string // unique
 	IssuedAt time.Time
 	Expires  time.Time
 }
@@ -75,14 +74,13 @@ type claims struct {
 	Use Use `json:"use"`
 }
 
-// Mint returns a new token that opens launchID for that use, and when it
-// expires.
+// Mint returns a new token for a launch and its expiry.
 func (t *Tickets) Mint(launchID string, use Use) (token string, expires time.Time, err error) {
 	return t.MintFor(launchID, use, math.MaxInt64, time.Time{})
 }
 
-// MintFor is Mint for a shorter time: lifetime, a second at least and at most
-// what the use allows, and no longer than until, unless that is zero.
+// MintFor is Mint with a shorter lifetime: at least a second, at most the maximum of
+// the use and, unless until is zero, no later than until.
 func (t *Tickets) MintFor(launchID string, use Use, lifetime time.Duration, until time.Time) (token string, expires time.Time, err error) {
 	longest, err := ttl(use)
 	if err != nil {
@@ -94,13 +92,13 @@ func (t *Tickets) MintFor(launchID string, use Use, lifetime time.Duration, unti
 		expires = until.Truncate(time.Second)
 	}
 	if !expires.After(now) {
-		return "", time.Time{}, fmt.Errorf("%w: it would have expired already", ErrInvalid)
+		return "", time.Time{}, fmt.Errorf("%w: it would already be expired", ErrInvalid)
 	}
 	token, err = t.sign(launchID, use, Claims{ID: rand.Text(), IssuedAt: now, Expires: expires}) // two tokens of the same second differ
 	return token, expires, err
 }
 
-// now is as exact as a token can express.
+// now returns the time with the precision of a token.
 func (t *Tickets) now() time.Time { return t.clock.Now().Truncate(time.Second) }
 
 func (t *Tickets) sign(launchID string, use Use, c Claims) (string, error) {
@@ -119,15 +117,15 @@ func (t *Tickets) sign(launchID string, use Use, c Claims) (string, error) {
 	return token, nil
 }
 
-// Verify returns what a token says when this Tickets minted it for exactly that
-// launch and use and it hasn't expired, and otherwise an error that wraps
-// ErrInvalid. Whether the token has opened a page makes no difference.
+// Verify returns the claims of a token that this Tickets minted for the launch and
+// use and that has not expired. Otherwise it returns an error that wraps ErrInvalid.
+// Spent tokens are valid.
 func (t *Tickets) Verify(token, launchID string, use Use) (Claims, error) {
 	if len(token) > maxTokenLength {
 		return Claims{}, fmt.Errorf("%w: too long", ErrInvalid)
 	}
-	if strings.ContainsAny(token, "\r\n") { // which the decoder of base64 skips
-		return Claims{}, fmt.Errorf("%w: not as it was minted", ErrInvalid)
+	if strings.ContainsAny(token, "\r\n") { // the base64 decoder ignores them
+		return Claims{}, fmt.Errorf("%w: contains line breaks", ErrInvalid)
 	}
 	var c claims
 	_, err := jwt.ParseWithClaims(token, &c,
@@ -145,7 +143,7 @@ func (t *Tickets) Verify(token, launchID string, use Use) (Claims, error) {
 	case c.Use != use:
 		return Claims{}, fmt.Errorf("%w: not for this use", ErrInvalid)
 	case c.ID == "" || c.IssuedAt == nil:
-		return Claims{}, fmt.Errorf("%w: without an id or the time of its issue", ErrInvalid)
+		return Claims{}, fmt.Errorf("%w: without an id or issue time", ErrInvalid)
 	}
 	return Claims{ID: c.ID, IssuedAt: c.IssuedAt.Time, Expires: c.ExpiresAt.Time}, nil
 }
@@ -160,9 +158,9 @@ func ttl(use Use) (time.Duration, error) {
 	return 0, fmt.Errorf("unknown use %q", use)
 }
 
-// CookieName is the name of the cookie that carries a launch's token: svc_ctl_
-// or svc_view_, and the launch id without every character that isn't
-// alphanumeric (specification 5.5.2).
+// CookieName returns the name of the cookie for a launch's token: svc_ctl_ or
+// svc_view_, followed by the alphanumeric characters of the launch id (specification
+// 5.5.2).
 func CookieName(launchID string, use Use) string {
 	prefix := "svc_ctl_"
 	if use == View {

@@ -8,19 +8,19 @@ import (
 // halfLife is the time after which a claim counts half.
 const halfLife = 10 * time.Minute
 
-// minWeight is the weight below which a kind is no longer thought of: of one
-// claim, three quarters of an hour later.
+// minWeight is the weight below which a kind is forgotten: one claim counts for 43
+// minutes.
 const minWeight = 0.05
 
-// replaceFactor is how much more a kind must be asked for than another to take its
-// place; else kinds that are asked for in turn would drive each other out.
+// replaceFactor is how much higher the demand for a kind must be than for the kind
+// it replaces. Without it, alternating kinds would evict each other.
 const replaceFactor = 1.5
 
-// demand is what was asked for lately, counted so that the past fades.
+// demand is the recent demand for kinds. Older claims count less.
 type demand[K comparable] struct {
 	weights   map[K]weight
-	last      time.Time // when anything was asked for, or the pool began
-	everAsked bool      // anything was asked for, ever
+	last      time.Time // time of the last claim, or the start of the pool
+	everAsked bool      // there was at least one claim
 }
 
 type weight struct {
@@ -37,7 +37,7 @@ func (d *demand[K]) record(kind K, now time.Time) {
 	d.last, d.everAsked = now, true
 }
 
-// current returns the weight of each kind that is thought of.
+// current returns the weight of each kind that is not forgotten.
 func (d *demand[K]) current(now time.Time) map[K]float64 {
 	found := map[K]float64{}
 	for kind, w := range d.weights {
@@ -50,13 +50,13 @@ func (d *demand[K]) current(now time.Time) map[K]float64 {
 	return found
 }
 
-// backoffs of spares of one kind, one after the other.
+// backoff counts consecutive deaths of browsers of one kind.
 type backoff struct {
 	deaths int
-	until  time.Time // no start before
+	until  time.Time // no start before this time
 }
 
-// Bounds of the time that a kind is left alone after its spares have died.
+// Limits of the backoff.
 const (
 	minBackOff = time.Second
 	maxBackOff = 5 * time.Minute

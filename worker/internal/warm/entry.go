@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ofKind lists the spares of a kind, the oldest first. The caller holds the lock, as
-// for all that follows here unless it says otherwise.
+// ofKind returns the browsers of a kind, oldest first. The caller holds the lock, as
+// for all functions below unless they say otherwise.
 func (p *Pool[K, S]) ofKind(kind K) []*entry[K, S] {
 	var found []*entry[K, S]
 	for _, e := range p.ready {
@@ -19,7 +19,8 @@ func (p *Pool[K, S]) ofKind(kind K) []*entry[K, S] {
 	return found
 }
 
-// health reports whether a spare must not be handed out.
+// health reports whether a browser is dead or stale. Such a browser must not be
+// claimed.
 func (p *Pool[K, S]) health(e *entry[K, S], now time.Time) (dead, stale bool) {
 	select {
 	case <-e.browser.Done():
@@ -29,33 +30,33 @@ func (p *Pool[K, S]) health(e *entry[K, S], now time.Time) (dead, stale bool) {
 	}
 }
 
-// start makes a spare in the background.
+// start starts a browser in the background.
 func (p *Pool[K, S]) start(ctx context.Context, kind K) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	p.starting, p.cancelStart = &kind, cancel
 	p.work.Go(func() {
 		defer cancel()
-		spare, err := p.Start(ctx, kind)
+		browser, err := p.Start(ctx, kind)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		defer p.signal()
 		now := p.Clock.Now()
-		p.starting, p.lastStartAt = nil, now
+		p.starting, p.lastStartEnd = nil, now
 		if err != nil {
 			if !errors.Is(ctx.Err(), context.Canceled) {
 				p.counts.Failed++
 				p.recordDeath(kind, now)
-				p.Logger.Warn("nothing could be made ready", "kind", kind, "again", p.backoffs[kind].until.Sub(now), "error", err)
+				p.Logger.Warn("failed to start warm browser", "kind", kind, "retryAfter", p.backoffs[kind].until.Sub(now), "error", err)
 			}
 			return
 		}
 		p.counts.Started++
-		p.add(&entry[K, S]{kind: kind, browser: spare, readySince: now, measuredAt: now.Add(settleDelay - measureInterval), removed: make(chan struct{})})
+		p.add(&entry[K, S]{kind: kind, browser: browser, readySince: now, measuredAt: now.Add(settleDelay - measureInterval), removed: make(chan struct{})})
 	})
 }
 
-// add keeps a new spare and watches it; a pool that drains lets go of it at
-// once.
+// add adds and watches a new browser. While the pool drains, it stops the browser
+// immediately.
 func (p *Pool[K, S]) add(e *entry[K, S]) {
 	p.ready = append(p.ready, e)
 	if p.draining {
@@ -76,30 +77,30 @@ func (p *Pool[K, S]) add(e *entry[K, S]) {
 	})
 }
 
-// remove takes a spare out of the pool. It is the caller's from now on.
+// remove removes a browser from the pool. The caller owns it from now on.
 func (p *Pool[K, S]) remove(e *entry[K, S]) {
 	p.ready = slices.DeleteFunc(p.ready, func(other *entry[K, S]) bool { return other == e })
 	close(e.removed)
 }
 
-// removeAndStop takes a spare out of the pool and ends it.
+// removeAndStop removes a browser from the pool and stops it.
 func (p *Pool[K, S]) removeAndStop(e *entry[K, S]) {
 	p.remove(e)
 	p.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
 		if err := e.browser.Stop(ctx); err != nil {
-			p.Logger.Error("what was kept ready resists its end", "kind", e.kind, "error", err)
+			p.Logger.Error("failed to stop warm browser", "kind", e.kind, "error", err)
 		}
 	})
 }
 
-// discard takes out a spare that has died, or is stale.
+// discard removes a dead or stale browser.
 func (p *Pool[K, S]) discard(e *entry[K, S], dead bool, now time.Time) {
 	if dead {
 		p.counts.Died++
 		p.recordDeath(e.kind, now)
-		p.Logger.Warn("what was kept ready has died", "kind", e.kind, "after", now.Sub(e.readySince).Round(time.Second))
+		p.Logger.Warn("warm browser died", "kind", e.kind, "after", now.Sub(e.readySince).Round(time.Second))
 	} else {
 		p.counts.Stale++
 	}
@@ -110,22 +111,22 @@ func (p *Pool[K, S]) recordDeath(kind K, now time.Time) {
 	p.backoffs[kind] = p.backoffs[kind].next(now)
 }
 
-// stopAll lets go of everything.
+// stopAll removes and stops all browsers.
 func (p *Pool[K, S]) stopAll() {
 	for _, e := range slices.Clone(p.ready) {
 		p.removeAndStop(e)
 	}
 }
 
-// measureMemory measures the spares whose last measure is old. The caller does not hold
-// the lock: it takes a while.
+// measureMemory updates old measurements. The caller must not hold the lock, because
+// measuring takes time.
 func (p *Pool[K, S]) measureMemory() {
 	now := p.Clock.Now()
 	p.mu.Lock()
 	ready := slices.Clone(p.ready)
 	p.mu.Unlock()
 	for _, e := range ready {
-		if now.Sub(e.measuredAt) < measureInterval { // only Run looks at this
+		if now.Sub(e.measuredAt) < measureInterval { // only Run accesses measuredAt
 			continue
 		}
 		memory := e.browser.Memory()
@@ -135,7 +136,7 @@ func (p *Pool[K, S]) measureMemory() {
 	}
 }
 
-// totalMemory is what the spares take together, in bytes.
+// totalMemory returns the memory of all browsers in bytes.
 func (p *Pool[K, S]) totalMemory() (sum int64) {
 	for _, e := range p.ready {
 		sum += p.memoryOf(e)
@@ -150,7 +151,7 @@ func (p *Pool[K, S]) memoryOf(e *entry[K, S]) int64 {
 	return assumedMemory
 }
 
-// averageMemory is what one spare takes, by those that were weighed.
+// averageMemory returns the average memory of a browser in bytes.
 func (p *Pool[K, S]) averageMemory() int64 {
 	if len(p.ready) == 0 {
 		return assumedMemory

@@ -1,10 +1,9 @@
-// Package warm keeps ready what takes long to start, so that who needs it does
-// not wait. What that is does not matter here: a spare of some kind K, which is
+// Package warm keeps browsers ready, so that launches need not wait for a browser to
+// start. The package does not depend on real browsers: a Browser has a kind K and is
 // used once.
 //
-// A claim takes what is ready and never waits; spares are made one at a time,
-// when the machine has nothing better to do, of the kinds that were asked for
-// lately.
+// A claim returns a ready browser and never waits. Browsers are started one at a
+// time, while the machine is idle, of the kinds that were claimed recently.
 package warm
 
 import (
@@ -19,74 +18,74 @@ import (
 
 // Browser is kept ready for one claim.
 type Browser interface {
-	Done() <-chan struct{}          // closed when it has died
-	Stale() bool                    // a new one would differ; asked at every claim, so it must be quick
-	Memory() int64                  // bytes that it takes; 0 while nobody knows; may take some milliseconds
-	Stop(ctx context.Context) error // ends it; of one that has died too
+	Done() <-chan struct{}          // closed when the browser has died
+	Stale() bool                    // a new browser would differ; called for every claim, so it must be fast
+	Memory() int64                  // in bytes; 0 if unknown; may take some milliseconds
+	Stop(ctx context.Context) error // also called for a dead browser
 }
 
-// Miss is why a claim found nothing. It is empty when the claim found a spare.
+// Miss is why a claim returned no browser. It is empty for a successful claim.
 type Miss string
 
-// Why a claim may find nothing.
+// Reasons for a miss.
 const (
-	Disabled Miss = "disabled" // there is no pool
-	Draining Miss = "draining" // or no more
-	Empty    Miss = "empty"    // nothing of the kind is ready
-	Starting Miss = "starting" // but one is on its way
+	Disabled Miss = "disabled" // the pool has size 0
+	Draining Miss = "draining" // the pool is draining
+	Empty    Miss = "empty"    // no browser of the kind is ready
+	Starting Miss = "starting" // a browser of the kind is starting
 )
 
-// Options of a Pool. MaxAge and Idle have defaults.
+// Options configures a Pool. MaxAge and Idle have defaults.
 type Options[K comparable, S Browser] struct {
-	Size   int   // the most spares at a time; 0 is no pool
-	Memory int64 // the most bytes that they take together; 0: what the machine can spare
+	Size   int   // maximum number of browsers; 0 disables the pool
+	Memory int64 // maximum memory of all browsers in bytes; 0: bounded by the machine only
 
 	Start  func(ctx context.Context, kind K) (S, error)
-	First  func(ctx context.Context) (K, bool) // what is kept ready before anything was asked for; false: nothing
+	First  func(ctx context.Context) (K, bool) // kind to keep ready before the first claim; false: none
 	Load   func() Load
 	Clock  clock.Clock
 	Logger *slog.Logger
 
-	MaxAge time.Duration // ofKind a spare; by default 30 minutes
-	Idle   time.Duration // without a claim, after which nothing is kept ready; by default an hour
+	MaxAge time.Duration // of a browser; default 30 minutes
+	Idle   time.Duration // time without a claim after which the pool is emptied; default one hour
 }
 
-// Bounds of what is done with one spare.
+// Timeouts for one browser.
 const (
 	startTimeout = 30 * time.Second
 	stopTimeout  = 20 * time.Second
 )
 
-// Pool keeps spares ready while Run runs.
+// Pool keeps browsers ready while Run runs.
 type Pool[K comparable, S Browser] struct {
 	Options[K, S]
 
-	wake chan struct{}  // something has changed
-	work sync.WaitGroup // watchers, a start and stops under way
+	wake chan struct{}  // wakes Run
+	work sync.WaitGroup // watchers, starts and stops in progress
 
-	mu          sync.Mutex
-	ready       []*entry[K, S] // the oldest first
-	starting    *K             // nil: none
-	cancelStart func()         // ends the start under way
-	lastStartAt time.Time      // the end of the last start
-	demand      demand[K]
-	backoffs    map[K]backoff
-	draining    bool
-	closed      bool
-	counts      Counts
+	mu           sync.Mutex
+	ready        []*entry[K, S] // oldest first
+	starting     *K             // nil: none
+	cancelStart  func()         // cancels the start in progress
+	lastStartEnd time.Time      // when the last start ended
+	demand       demand[K]
+	backoffs     map[K]backoff
+	draining     bool
+	closed       bool
+	counts       Counts
 }
 
-// entry is a spare that is ready.
+// entry is a browser that is ready.
 type entry[K comparable, S Browser] struct {
 	kind       K
 	browser    S
 	readySince time.Time
-	memory     int64 // when it was last measured
+	memory     int64 // in bytes, as last measured
 	measuredAt time.Time
 	removed    chan struct{} // closed when it is no longer in the pool
 }
 
-// New returns a pool that keeps nothing ready until Run.
+// New returns a pool that starts no browsers until Run.
 func New[K comparable, S Browser](options Options[K, S]) *Pool[K, S] {
 	if options.MaxAge <= 0 {
 		options.MaxAge = 30 * time.Minute
@@ -100,19 +99,19 @@ func New[K comparable, S Browser](options Options[K, S]) *Pool[K, S] {
 	}
 }
 
-// Claim takes a spare of a kind out of the pool, which forgets it: nobody else
-// gets it, and its end is the caller's. It does not wait.
+// Claim removes a browser of a kind from the pool and returns it. The caller owns it
+// and must stop it. Claim does not wait.
 func (p *Pool[K, S]) Claim(kind K) (S, Miss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.signal()
-	spare, miss := p.claim(kind)
+	browser, miss := p.claim(kind)
 	if miss == "" {
 		p.counts.Claimed++
 	} else {
 		p.counts.Missed[miss]++
 	}
-	return spare, miss
+	return browser, miss
 }
 
 func (p *Pool[K, S]) claim(kind K) (none S, _ Miss) {
@@ -139,10 +138,10 @@ func (p *Pool[K, S]) claim(kind K) (none S, _ Miss) {
 	return none, Empty
 }
 
-// Drain lets go of every spare and makes no new ones until Resume.
+// Drain stops every browser and starts no new ones until Resume.
 func (p *Pool[K, S]) Drain() { p.setDraining(true) }
 
-// Resume makes spares again after Drain.
+// Resume starts browsers again after Drain.
 func (p *Pool[K, S]) Resume() { p.setDraining(false) }
 
 func (p *Pool[K, S]) setDraining(draining bool) {
@@ -156,24 +155,23 @@ func (p *Pool[K, S]) setDraining(draining bool) {
 	p.signal()
 }
 
-// Close lets go of every spare, for good, and waits until the last has ended,
-// as long as ctx allows.
+// Close stops every browser permanently and waits for them until ctx ends.
 func (p *Pool[K, S]) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
 	p.Drain()
-	over := make(chan struct{})
-	go func() { p.work.Wait(); close(over) }()
+	done := make(chan struct{})
+	go func() { p.work.Wait(); close(done) }()
 	select {
-	case <-over:
+	case <-done:
 		return nil
 	case <-ctx.Done():
-		return errors.New("some of what was kept ready could not be ended in time")
+		return errors.New("some warm browsers did not stop in time")
 	}
 }
 
-// signal tells Run to look again.
+// signal wakes Run.
 func (p *Pool[K, S]) signal() {
 	select {
 	case p.wake <- struct{}{}:

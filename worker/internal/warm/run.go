@@ -1,46 +1,47 @@
 package warm
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 )
 
-// Load is how busy the machine is.
+// Load is the load of the machine.
 type Load struct {
-	Launching     int     // launches under way, which come first
-	Capacity      int     // how many launches more are taken; more spares are of no use; negative: no limit
-	CPUPercent    float64 // ofKind the last second or so
-	MemoryUsed    int64   // bytes, the spares' included
+	Launching     int     // launches in progress; they have priority
+	Capacity      int     // how many more launches the machine admits; negative: no limit
+	CPUPercent    float64 // over about the last second
+	MemoryUsed    int64   // bytes, including warm browsers
 	MemoryLimit   int64   // bytes
-	MemoryCeiling float64 // the percentage of memory in use from which on no launch is taken; 0: none
+	MemoryCeiling float64 // launches are rejected at or above this memory percentage; 0: no limit
 }
 
-// What the machine must leave for a spare to be made, in percent. A start takes
-// a processor for a good part of a second. Busy processors get one now and then:
-// a machine that is never calm would have no spares at all.
+// Limits, in percent, for starting a browser. A start uses most of a processor for part
+// of a second. A busy machine still starts browsers, but less often, because it might
+// never be calm.
 const (
 	maxCalmCPU           = 75.0
-	startHeadroom        = 10.0 // below the ceiling, the new spare counted
+	startHeadroom        = 10.0 // below the ceiling, including the new browser
 	keepHeadroom         = 5.0  // below the ceiling
-	defaultMemoryCeiling = 90.0 // the ceiling where there is none
+	defaultMemoryCeiling = 90.0 // if there is no ceiling
 )
 
-// Times between looks. After each start there is a pause.
+// Intervals of the loop. There is a pause after each start.
 const (
 	startPause      = 300 * time.Millisecond
-	busyPause       = 10 * time.Second // while the processors are busy
+	busyPause       = 10 * time.Second // while the CPU is busy
 	shortPoll       = 250 * time.Millisecond
 	longPoll        = 2 * time.Second
 	measureInterval = time.Minute
-	settleDelay     = 2 * time.Second // after which a new spare is weighed
-	healthyAfter    = time.Minute     // a spare that lived so long says that its kind does not die at once
+	settleDelay     = 2 * time.Second // before a new browser is measured
+	healthyAfter    = time.Minute     // a browser of this age resets the backoff of its kind
 )
 
-// assumedMemory is what a spare takes, in bytes, until one was weighed.
+// assumedMemory is the memory of a browser, in bytes, before it is measured.
 const assumedMemory = 220 << 20
 
-// Run keeps the pool until ctx is done. Close lets go of what it kept.
+// Run maintains the pool until ctx is done. Close then stops the browsers.
 func (p *Pool[K, S]) Run(ctx context.Context) {
 	if p.Size <= 0 {
 		return
@@ -62,7 +63,8 @@ func (p *Pool[K, S]) Run(ctx context.Context) {
 	}
 }
 
-// tick does what is to be done now, and says when to look again.
+// tick stops and starts browsers as needed. It returns the delay until the next
+// tick.
 func (p *Pool[K, S]) tick(ctx context.Context) time.Duration {
 	load := p.Load()
 	first, hasFirst := p.firstKind(ctx)
@@ -86,7 +88,7 @@ func (p *Pool[K, S]) tick(ctx context.Context) time.Duration {
 	if !ok || p.starting != nil {
 		return longPoll
 	}
-	if now.Sub(p.lastStartAt) < pauseAfterStart(load) || !p.canStart(load) {
+	if now.Sub(p.lastStartEnd) < pauseAfterStart(load) || !p.canStart(load) {
 		return shortPoll
 	}
 	if len(p.ready) == limit {
@@ -96,18 +98,18 @@ func (p *Pool[K, S]) tick(ctx context.Context) time.Duration {
 	return longPoll
 }
 
-// firstKind is what is kept ready before anything was asked for.
+// firstKind returns the kind to keep ready before the first claim.
 func (p *Pool[K, S]) firstKind(ctx context.Context) (kind K, ok bool) {
 	p.mu.Lock()
-	asked := p.demand.everAsked
+	hasDemand := p.demand.everAsked
 	p.mu.Unlock()
-	if asked || p.First == nil {
+	if hasDemand || p.First == nil {
 		return kind, false
 	}
 	return p.First(ctx)
 }
 
-// limit is how many spares are of use.
+// limit returns how many browsers are useful.
 func (p *Pool[K, S]) limit(load Load, now time.Time) int {
 	switch {
 	case now.Sub(p.demand.last) >= p.Idle:
@@ -119,7 +121,7 @@ func (p *Pool[K, S]) limit(load Load, now time.Time) int {
 	}
 }
 
-// evictUnfit takes out what died without being noticed, and what is stale.
+// evictUnfit removes dead and stale browsers.
 func (p *Pool[K, S]) evictUnfit(now time.Time) {
 	for _, e := range slices.Clone(p.ready) {
 		if dead, stale := p.health(e, now); dead || stale {
@@ -131,42 +133,42 @@ func (p *Pool[K, S]) evictUnfit(now time.Time) {
 	}
 }
 
-// leastWanted is the spare that is likely to wait the longest: the oldest of the
-// kind that has the most spares for what is asked for.
+// leastWanted returns the browser that will probably wait longest: the oldest of the
+// kind with the most browsers relative to its demand.
 func (p *Pool[K, S]) leastWanted(wanted map[K]float64) *entry[K, S] {
 	return slices.MinFunc(p.ready, func(a, b *entry[K, S]) int {
-		return order(p.score(a.kind, wanted), p.score(b.kind, wanted))
+		return cmp.Compare(p.score(a.kind, wanted), p.score(b.kind, wanted))
 	})
 }
 
-// score is the share of the demand that falls to each spare of a kind.
+// score returns the demand for a kind, divided by its number of browsers.
 func (p *Pool[K, S]) score(kind K, wanted map[K]float64) float64 {
 	return wanted[kind] / float64(max(len(p.ofKind(kind)), 1))
 }
 
-// mostWanted is the kind whose next spare would be the likeliest to be claimed.
-// When the pool is full it must be clearly likelier than the one that it would
-// replace.
+// mostWanted returns the kind whose next browser is most likely to be claimed. If
+// the pool is full, its score must exceed that of the replaced browser by
+// replaceFactor.
 func (p *Pool[K, S]) mostWanted(wanted map[K]float64, limit int, now time.Time) (best K, ok bool) {
 	if limit == 0 {
 		return best, false
 	}
-	worth := 0.0
+	bestScore := 0.0
 	for kind, weight := range wanted {
 		if now.Before(p.backoffs[kind].until) {
 			continue
 		}
-		if w := weight / float64(len(p.ofKind(kind))+1); w > worth {
-			best, worth, ok = kind, w, true
+		if score := weight / float64(len(p.ofKind(kind))+1); score > bestScore {
+			best, bestScore, ok = kind, score, true
 		}
 	}
 	if ok && len(p.ready) >= limit {
-		return best, worth > replaceFactor*p.score(p.leastWanted(wanted).kind, wanted)
+		return best, bestScore > replaceFactor*p.score(p.leastWanted(wanted).kind, wanted)
 	}
 	return best, ok
 }
 
-// pauseAfterStart is how long the machine is left alone after a start.
+// pauseAfterStart returns the pause after a start.
 func pauseAfterStart(load Load) time.Duration {
 	if load.CPUPercent > maxCalmCPU {
 		return busyPause
@@ -174,8 +176,8 @@ func pauseAfterStart(load Load) time.Duration {
 	return startPause
 }
 
-// canStart reports whether nothing more urgent is under way, and the machine
-// has the memory for a spare more.
+// canStart reports whether no launch is in progress and the machine has memory for
+// another browser.
 func (p *Pool[K, S]) canStart(load Load) bool {
 	if load.Launching > 0 {
 		return false
@@ -186,7 +188,7 @@ func (p *Pool[K, S]) canStart(load Load) bool {
 	return percent(load.MemoryUsed+p.averageMemory(), load.MemoryLimit) <= load.ceiling()-startHeadroom
 }
 
-// exceedsMemory reports whether the spares take memory that browsers need.
+// exceedsMemory reports whether warm browsers use memory that launches need.
 func (p *Pool[K, S]) exceedsMemory(load Load) bool {
 	return p.Memory > 0 && p.totalMemory() > p.Memory || percent(load.MemoryUsed, load.MemoryLimit) > load.ceiling()-keepHeadroom
 }
@@ -203,14 +205,4 @@ func percent(part, whole int64) float64 {
 		return 0
 	}
 	return 100 * float64(part) / float64(whole)
-}
-
-func order(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

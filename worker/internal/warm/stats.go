@@ -7,31 +7,31 @@ import (
 
 // Counts since the start.
 type Counts struct {
-	Claimed int64          // claims that found a spare
-	Missed  map[Miss]int64 // and those that did not, by why
-	Started int64          // spares that were made
-	Failed  int64          // and those that could not be
-	Died    int64          // while they waited
-	Stale   int64          // waited for too long, or were overtaken
+	Claimed int64          // successful claims
+	Missed  map[Miss]int64 // other claims, by reason
+	Started int64          // successful starts
+	Failed  int64          // failed starts
+	Died    int64          // browsers that died while ready
+	Stale   int64          // browsers that became too old or outdated
 }
 
 // Stats is the state of a pool.
 type Stats[K comparable] struct {
-	Size     int            // the most spares
-	Ready    []KindCount[K] // by kind; none is empty
+	Size     int            // maximum number of browsers
+	Ready    []KindCount[K] // kinds with at least one browser
 	Starting bool
 	Draining bool
-	Memory   int64 // bytes that the spares take together
+	Memory   int64 // of all browsers, in bytes
 	Counts
 }
 
-// KindCount is how many spares of a kind are ready.
+// KindCount is the number of ready browsers of a kind.
 type KindCount[K comparable] struct {
 	Kind  K
 	Count int
 }
 
-// Stats returns the pool's state. It costs next to nothing.
+// Stats returns the pool's state. It is cheap.
 func (p *Pool[K, S]) Stats() Stats[K] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
