@@ -275,9 +275,9 @@ func TestDo_RetriesBatchOnceAfterLostConnection(t *testing.T) {
 		fails             bool
 	}{
 		"once":              {gone, 1, 3, false},
-		"for good":          {gone, 9, 3, true},
+		"always":            {gone, 9, 3, true},
 		"silence":           {silent, 1, 3, false},
-		"silence, for good": {silent, 9, 3, true},
+		"no answer, always": {silent, 9, 3, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newHeldCombiner()

@@ -127,13 +127,13 @@ func TestFeed_RowsFollowReports(t *testing.T) {
 				s.ProfileName = ""
 				f.started(s)
 			}, rows: 1, status: "running", name: "Checkout"},
-		"a session taken back without its details runs again": {
+		"a restored session runs again": {
 			report: func(f *fixture, s Start) {
 				f.started(s)
 				f.ended(s.end(later))
 				f.started(Start{SessionID: s.SessionID, OrganizationID: s.OrganizationID})
 			}, rows: 1, status: "running", name: "Checkout"},
-		"a session taken back that was never reported leaves no row": {
+		"a restored session that was never reported has no row": {
 			report: func(f *fixture, s Start) { f.started(Start{SessionID: s.SessionID, OrganizationID: s.OrganizationID}) }},
 		"the last end stands": {
 			report: func(f *fixture, s Start) {

@@ -54,7 +54,7 @@ func openTestEnv(ctx context.Context, profiles string) (_ *testEnv, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if err := os.Chmod(s.dir, 0o755); err != nil { // PostgreSQL runs as a user of its own
+	if err := os.Chmod(s.dir, 0o755); err != nil { // PostgreSQL runs as another user
 		return nil, err
 	}
 	if err := s.build(ctx); err != nil {

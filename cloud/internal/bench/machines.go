@@ -23,7 +23,7 @@ const (
 	targetMachines     = 20_000           // machines that one cloud must support
 	maxLatency         = 250 * time.Millisecond
 	spread             = 100 // organizations that the machines belong to
-	senders            = 256 // connections that the heartbeats come by
+	senders            = 256 // connections that send the heartbeats
 )
 
 // machineFleet is a growing number of machines.

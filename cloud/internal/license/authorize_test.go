@@ -148,7 +148,7 @@ func TestAuthorize_ParallelRepeatsTakeOneSlot(t *testing.T) {
 func TestAuthorize_EndedOrForeignSessionIsConflict(t *testing.T) {
 	for name, change := range map[string]func(h *fixture, req *license.Request){
 		"ended":         func(h *fixture, req *license.Request) { h.mustEnd(req.SessionID) },
-		"lapsed":        func(h *fixture, req *license.Request) { h.age(req.SessionID, 3*time.Minute); h.mustReclaim() },
+		"expired":       func(h *fixture, req *license.Request) { h.age(req.SessionID, 3*time.Minute); h.mustReclaim() },
 		"other machine": func(h *fixture, req *license.Request) { req.MachineID = "worker-2" },
 		"other boot":    func(h *fixture, req *license.Request) { req.BootID = id() },
 		"other profile": func(h *fixture, req *license.Request) { other := id(); req.ProfileID = &other },

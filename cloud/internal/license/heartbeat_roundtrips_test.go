@@ -115,7 +115,7 @@ func (h *fixture) causeDeadlock(a, b uuid.UUID, heartbeat func()) {
 		other.MustExec(lock, b)
 		var group sync.WaitGroup
 		group.Go(heartbeat)
-		eventually(h.t, func() bool { // it looks for a deadlock before the other one does
+		eventually(h.t, func() bool { // the heartbeat detects the deadlock first
 			return query[bool](h, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
 				AND wait_event_type = 'Lock' AND query_start < clock_timestamp() - interval '300 milliseconds')`)
 		})

@@ -69,7 +69,7 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 		"adopt":     {adoptSQL, orgArg + ",'worker-1'," + some + "," + list + ",300"},
 		"held":      {listedHeldSQL, orgArg + ",'worker-1'," + list},
 		"lapsing":   {hasExpiredSQL, orgArg + ",false"},
-		"lapse":     {expireSQL, orgArg + ",500,false"},
+		"expire":    {expireSQL, orgArg + ",500,false"},
 		"orgs":      {expiredOrgsSQL, "1000"},
 		"counts":    {countsSQL, orgArg},
 		"running":   {runningSQL, orgArg + ",500"},

@@ -71,7 +71,7 @@ func TestRace12_CrashBetweenCommitAndReply(t *testing.T) {
 				t.Errorf("repeated request: %+v, %v", grant, err)
 			}
 		}
-		h.age(v.session, license.ReservationTTL) // or the worker is gone, too
+		h.age(v.session, license.ReservationTTL) // or the worker has also ended
 		if h.mustReclaim(); h.inUse() != 0 {
 			t.Errorf("%d counted, want none", h.inUse())
 		}

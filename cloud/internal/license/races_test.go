@@ -168,7 +168,7 @@ func TestRace04_DuplicateStart(t *testing.T) {
 	for name, arrange := range map[string]func(h *fixture) (session uuid.UUID, unlock func()){
 		"authorized":     func(h *fixture) (uuid.UUID, func()) { session := h.authorize(); return session, h.lockSlot(session) },
 		"without a slot": func(h *fixture) (uuid.UUID, func()) { return id(), h.lockCounter() },
-		"lapsed": func(h *fixture) (uuid.UUID, func()) {
+		"expired": func(h *fixture) (uuid.UUID, func()) {
 			session := h.authorize()
 			h.age(session, time.Hour)
 			h.mustReclaim()

@@ -223,7 +223,7 @@ func TestAuthorize_RepeatKeepsSlotOfCancelledCaller(t *testing.T) {
 		_, err := h.End(t.Context(), h.endReport(running))
 		ended <- err
 	}()
-	h.awaitBlocked(1) // whatever is given back now waits behind that end
+	h.awaitBlocked(1) // further releases are queued behind that end
 
 	ctx, cancel := context.WithCancel(t.Context())
 	release := h.lockCounter()

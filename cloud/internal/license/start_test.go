@@ -73,7 +73,7 @@ func TestStart_WithoutAuthorizeTakesSlot(t *testing.T) {
 func TestStart_WithoutSlotIsRefusedAtLimit(t *testing.T) {
 	for name, arrange := range map[string]func(*fixture) uuid.UUID{
 		"never authorized": func(*fixture) uuid.UUID { return id() },
-		"lapsed": func(h *fixture) uuid.UUID {
+		"expired": func(h *fixture) uuid.UUID {
 			session := h.authorize()
 			h.age(session, time.Hour)
 			h.mustReclaim()
@@ -270,7 +270,7 @@ func TestStart_UnauthorizedWithUnknownProfileTakesNoSlot(t *testing.T) {
 func TestStart_ReservationWithoutProfileRefusesUnknownProfile(t *testing.T) {
 	for name, arrange := range map[string]func(h *fixture, session uuid.UUID){
 		"reserved": func(*fixture, uuid.UUID) {},
-		"lapsed":   func(h *fixture, session uuid.UUID) { h.age(session, time.Hour); h.mustReclaim() },
+		"expired":  func(h *fixture, session uuid.UUID) { h.age(session, time.Hour); h.mustReclaim() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t, 5)

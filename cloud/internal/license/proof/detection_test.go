@@ -92,20 +92,20 @@ var (
 	lastSlot         = plan{name: "race: three replicas, one slot", script: lastSlotScript}
 	inBatches        = plan{name: "race: four callers, one replica", script: batchScript}
 	cancellations    = plan{name: "race: failed launches, one replica", script: failedLaunchScript}
-	cancelledTwice   = plan{name: "race: a caller who left, and two more", script: cancelledRepeatScript}
+	cancelledTwice   = plan{name: "race: a cancelled caller, and two more", script: cancelledRepeatScript}
 	reaping          = plan{name: "race: two reapers and a reclaim", script: reaperScript}
 	takenOver        = plan{name: "race: a last heartbeat and a new boot's start", script: takeoverScript}
 	duplicateRaces   = plan{name: "race: two heartbeats of a late boot", script: lateHeartbeatScript}
 	tenants          = plan{name: "two organizations with the same sessions", script: twoOrgScript}
-	cancelled        = plan{name: "a caller who left", script: cancelledScript}
-	expiredStarts    = plan{name: "a start of what lapsed", script: expiredStartScript}
+	cancelled        = plan{name: "a cancelled caller", script: cancelledScript}
+	expiredStarts    = plan{name: "start of an expired reservation", script: expiredStartScript}
 	duplicateWorkers = plan{name: "two workers of one machine", script: twoWorkerScript}
 	restarts         = plan{name: "a replica that has just started", script: restartScript}
 	leaseEnds        = plan{name: "at the end of a lease", script: leaseEndScript}
 )
 
-// relaunchScript takes the only slot again and again, each time with the end of the
-// session before; the last launch comes from another machine and is refused.
+// relaunchScript takes the only slot repeatedly, each time with the end of the
+// previous session. The last launch comes from another machine and is refused.
 func relaunchScript(seed int) script {
 	return repeatTenTimes(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart},
 		operation{kind: anAuthorize, session: 2, fresh: true, listed: 1, replica: seed % replicas}, operation{kind: aStart, session: 2}, operation{kind: anEnd},
@@ -113,7 +113,7 @@ func relaunchScript(seed int) script {
 		operation{kind: anEnd, session: 4}, operation{kind: anEnd, session: 2})
 }
 
-// lastSlotScript asks every replica for the last slot at once.
+// lastSlotScript authorizes concurrently for the last slot at every replica.
 func lastSlotScript(seed int) script {
 	race := operation{kind: aBurst}
 	for i := range replicas {
@@ -122,7 +122,7 @@ func lastSlotScript(seed int) script {
 	return repeatTenTimes(2, seed, operation{kind: anAuthorize, fresh: true}, race)
 }
 
-// batchScript lets several ask one replica, which asks for them in a batch.
+// batchScript authorizes concurrently at one replica, which batches the calls.
 func batchScript(seed int) script {
 	race := operation{kind: aBurst}
 	for i := range 4 {
@@ -131,7 +131,8 @@ func batchScript(seed int) script {
 	return repeatTenTimes(2, seed, race)
 }
 
-// failedLaunchScript of several launches are reported to the replica that authorized them.
+// failedLaunchScript reports several failed launches to the replica that authorized
+// them.
 func failedLaunchScript(seed int) script {
 	var ops []operation
 	race := operation{kind: aBurst}
@@ -142,21 +143,22 @@ func failedLaunchScript(seed int) script {
 	return repeatTenTimes(-1, seed, append(ops, race)...)
 }
 
-// cancelledRepeatScript is a caller who goes away while its session asks somebody else again.
+// cancelledRepeatScript cancels a caller whose session is authorized again at other
+// replicas.
 func cancelledRepeatScript(seed int) script {
 	return repeatTenTimes(3, seed, operation{kind: aBurst, crash: callerLeft, at: 2 + seed%2, after: true, burst: []operation{
 		{kind: anAuthorize, fresh: true}, {kind: anAuthorize, replica: 1, fresh: true}, {kind: anAuthorize, replica: 2, fresh: true}}})
 }
 
-// reaperScript reclaim the same slots at once.
+// reaperScript reclaims the same slots concurrently.
 func reaperScript(seed int) script {
 	race := operation{kind: aBurst, burst: []operation{{kind: aReap}, {kind: aReap, replica: 1}, {kind: aReclaim, replica: 2}}}
 	return repeatTenTimes(-1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: anAuthorize, session: 1, fresh: true},
 		operation{kind: aShift, n: 9}, race)
 }
 
-// takeoverScript is the last heartbeat of a boot while the next one's first session
-// starts.
+// takeoverScript sends the last heartbeat of a boot while the first session of the
+// next boot starts.
 func takeoverScript(seed int) script {
 	race := operation{kind: aBurst, burst: []operation{{kind: aHeartbeat, deviation: otherBoot, n: 1}, {kind: aStart, session: 2, replica: 1}}}
 	return repeatTenTimes(4, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
@@ -164,8 +166,8 @@ func takeoverScript(seed int) script {
 		operation{kind: anEnd}, operation{kind: anEnd, session: 2})
 }
 
-// lateHeartbeatScript are two of a boot that proved to be alive: the first one omits
-// the session that the second one lists.
+// lateHeartbeatScript sends two heartbeats of a late boot that is proven alive: the
+// first omits the session that the second lists.
 func lateHeartbeatScript(seed int) script {
 	what := twoWorkerScript(seed)
 	for i := range 6 {
@@ -180,16 +182,17 @@ func cancelledScript(seed int) script {
 	return repeatTenTimes(3, seed, operation{kind: anAuthorize, fresh: true, crash: callerLeft, at: 2 + seed%2, after: true})
 }
 
-// expiredStartScript starts a session whose reservation was reclaimed: when another
-// one has the last slot, and when that is over.
+// expiredStartScript starts a session whose reservation was reclaimed: while another
+// session holds the last slot, and after that one has ended.
 func expiredStartScript(seed int) script {
 	return repeatTenTimes(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 5}, operation{kind: aReap},
 		operation{kind: anAuthorize, session: 1, fresh: true}, operation{kind: aStart}, operation{kind: anEnd, session: 1},
 		operation{kind: aStart}, operation{kind: anEnd})
 }
 
-// twoWorkerScript share a machine id: the second one takes it over, and the first one
-// goes on. A heartbeat of its comes twice, the second time after the next one.
+// twoWorkerScript runs two workers with one machine id: the second replaces the first,
+// which continues. One heartbeat of the first arrives twice, the second time after the
+// next one.
 func twoWorkerScript(seed int) script {
 	first := operation{kind: aHeartbeat, deviation: otherBoot, n: 1, listed: 1}
 	second := operation{kind: aHeartbeat, session: 2, listed: 1 << 2}
@@ -204,9 +207,8 @@ func twoWorkerScript(seed int) script {
 	return what
 }
 
-// twoOrgScript goes through what is done to a session by its id, beside another
-// organization that has the same: it is held, omitted, taken in again, ended and
-// reclaimed.
+// twoOrgScript runs all operations on a session by its id, beside another organization
+// with the same ids: it is held, omitted, adopted, ended and reclaimed.
 func twoOrgScript(seed int) script {
 	both, second := operation{kind: aHeartbeat, listed: 1 | 1<<2}, operation{kind: aHeartbeat, listed: 1 << 2}
 	what := script{limit: 5, ops: []operation{
@@ -220,15 +222,15 @@ func twoOrgScript(seed int) script {
 	return what
 }
 
-// leaseEndScript looks, and reclaims, 5 s before a lease ends and when it does.
+// leaseEndScript lists and reclaims 5 s before and at the end of a lease.
 func leaseEndScript(seed int) script {
 	return repeatTenTimes(2, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
 		operation{kind: aShift, n: 7}, operation{kind: aList}, operation{kind: aReclaim}, operation{kind: aShift, n: 1},
 		operation{kind: aList}, operation{kind: aReclaim}, operation{kind: anEnd})
 }
 
-// restartScript asks a replica that was killed a moment ago, when the lease of a
-// session is over, and then that of a reservation.
+// restartScript authorizes at a replica that was just restarted, when the lease of a
+// session has expired, and then that of a reservation.
 func restartScript(seed int) script {
 	replica := seed % replicas
 	return repeatTenTimes(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
@@ -238,7 +240,8 @@ func restartScript(seed int) script {
 		operation{kind: aShift, n: 1}, operation{kind: anAuthorize, session: 1, replica: replica, fresh: true}, operation{kind: anEnd, session: 1})
 }
 
-// repeatTenTimes is a script that does the same ten times, and lets all slots lapse between.
+// repeatTenTimes returns a script that repeats the operations ten times and lets all
+// slots expire in between.
 func repeatTenTimes(limit, seed int, ops ...operation) script {
 	what := script{limit: limit, most: 2}
 	for range 10 {

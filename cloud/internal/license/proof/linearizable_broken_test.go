@@ -178,7 +178,7 @@ func TestLinearizability_DetectsBrokenLimiters(t *testing.T) {
 		"counts and then inserts":              {unlocked, porcupine.Illegal},
 		"answers before it commits":            {hasty, porcupine.Illegal},
 		"counts an end twice":                  {doubly, porcupine.Illegal},
-		"keeps the slots of callers who left":  {forgetful, porcupine.Illegal},
+		"keeps the slots of cancelled callers": {forgetful, porcupine.Illegal},
 		"says how many were held a moment ago": {approximately, porcupine.Illegal},
 	} {
 		t.Run(name, func(t *testing.T) {

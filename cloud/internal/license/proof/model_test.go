@@ -22,8 +22,8 @@ type (
 	profile string
 )
 
-// boot is one run of a worker; they are numbered in order of their start. The
-// ids of most are of version 7, which tells their age.
+// boot is one run of a worker. Boots are numbered in order of their start. Most have a
+// version 7 id, which shows their age.
 type boot int
 
 func (b boot) v7() bool             { return b%3 != 0 }
@@ -45,19 +45,19 @@ type model struct {
 // slot is one unit of concurrency from its reservation to its end.
 type slot struct {
 	state     string // reserved, running, released
-	why       string // it was released: ended, omitted, lapsed
+	why       string // reason of the release: ended, omitted, lapsed
 	status    string
 	reason    string
 	profile   profile
 	made      bool // the profile was made for this launch
-	away      bool // it does not count, since the launch was given up
+	away      bool // it does not count, since the slot was released without an end report
 	machine   machine
 	boot      boot
 	seq       int
 	reserved  int
-	lease     int // when it lapses
+	lease     int // when it expires
 	started   bool
-	untouched bool // a reservation as it was made: nobody asked for it again
+	untouched bool // a reservation that was not requested again
 }
 
 func (s slot) live() bool { return s.state != "released" }
@@ -264,7 +264,7 @@ func (m *model) end(q end, a *answer) {
 func (s slot) released(why, status, reason string) slot {
 	s.state, s.why, s.status, s.reason = "released", why, status, reason
 	s.untouched = false
-	s.made, s.away = s.made && why != "ended", why != "ended" // the profile of one launch goes with its end
+	s.made, s.away = s.made && why != "ended", why != "ended" // the profile of a launch is deleted at its end
 	return s
 }
 

@@ -1,6 +1,6 @@
 package proof_test
 
-// How the statements are known.
+// Texts that identify the statements.
 const (
 	takeOne        = "SELECT in_use, max_slots FROM counted"
 	takeMany       = "w.place <= capacity.free"
@@ -37,14 +37,13 @@ const (
 	alive       = "AND l.alive_since IS NOT NULL AND"
 )
 
-// mutations take away the rules of DESIGN 6 and of specification 3.2, one by one.
+// mutations disable the rules of DESIGN 6 and of specification 3.2, one by one.
 //
-// Rules that live in Go, on what SQL read, are taken away by letting it read
-// something else (a start of a running session), or by what the wire does
-// (answers before the commit). Not among them is what has no effect on the
-// accounting: SKIP LOCKED makes the reaper quick, not right; the order of
-// arrival is of the combiner's own tests; and so are the rows that an
-// organization's removal deletes first, which would go with it anyway.
+// Rules that are implemented in Go are disabled by changing what SQL returns (a start of
+// a running session), or by the driver (answers before the commit). Rules without an
+// effect on the accounting are not included: SKIP LOCKED affects only the reaper's speed;
+// the order of arrival is tested with the combiner; and the rows that the removal of an
+// organization deletes first would be deleted by the cascade anyway.
 func mutations() []*mutation {
 	var all []*mutation
 	for _, list := range [][]*mutation{grantMutations(), startMutations(), endMutations(), heartbeatMutations(), bootMutations(), leaseMutations(), tenantMutations()} {
@@ -64,7 +63,7 @@ func grantMutations() []*mutation {
 			{takeOne, hasFreeSlot, "(EXISTS (SELECT FROM locked) AND (max_slots IS NULL OR " + countsRows + "))"}}},
 		{name: "a batch beyond the limit", rule: "grants by arrival, up to the limit (DESIGN 6)", plan: inBatches, changes: []change{
 			{takeMany, "capacity.free IS NULL OR w.place <= capacity.free", "true"}}},
-		{name: "a batch that counts whom it refused", rule: "in_use is the live rows (DESIGN 6)", plan: inBatches, changes: []change{
+		{name: "a batch that counts refused requests", rule: "in_use is the live rows (DESIGN 6)", plan: inBatches, changes: []change{
 			{takeMany, "in_use + (SELECT count(*) FROM taken)", "in_use + cardinality($2::uuid[])"}}},
 		{name: "a grant before its commit", rule: "answers after commit (DESIGN 6)", plan: grants, void: takeOne},
 		{name: "answers before the commit", rule: "answers after commit (DESIGN 6)", plan: grants, commits: true},
@@ -72,19 +71,19 @@ func grantMutations() []*mutation {
 			{setLimit, "DO UPDATE SET max_slots = excluded.max_slots", "DO UPDATE SET max_slots = license_org.max_slots"}}},
 		{name: "unlimited means none", rule: "null is no ceiling, never zero (spec 8.1)", plan: grants, changes: []change{
 			{"", hasFreeSlot, "in_use < COALESCE(max_slots, 0)"}, {lookup, "o.max_slots,", "COALESCE(o.max_slots, 0) AS max_slots,"}}},
-		{name: "no search for lapsed slots", rule: "a full organization is reclaimed before it refuses (DESIGN 6)", plan: grants, changes: []change{
+		{name: "no search for expired slots", rule: "expired slots are reclaimed before a refusal (DESIGN 6)", plan: grants, changes: []change{
 			{hasExpired, "SELECT EXISTS", "SELECT false AND EXISTS"}}},
-		{name: "no grace for sessions", rule: "workers that could not report come first", plan: restarts, changes: []change{
+		{name: "no grace period for sessions", rule: "workers that could not report can do so first", plan: restarts, changes: []change{
 			{hasExpired, "OR $2)", "OR true OR $2)"}, {expire, "OR $3)", "OR true OR $3)"}}},
-		{name: "a grace for reservations too", rule: "a full organization is reclaimed before it refuses (DESIGN 6)", plan: restarts, changes: []change{
+		{name: "a grace period for reservations too", rule: "expired slots are reclaimed before a refusal (DESIGN 6)", plan: restarts, changes: []change{
 			{hasExpired, "state = 'reserved' OR $2", "$2"}}},
-		{name: "callers who left keep their slot", rule: "cancelled callers leak no slot (DESIGN 6)", plan: cancelled, changes: []change{
+		{name: "cancelled callers keep their slot", rule: "cancelled callers leak no slot (DESIGN 6)", plan: cancelled, changes: []change{
 			{undo, "AND s.state = 'reserved'", "AND false"}}},
-		{name: "a reservation asked for again is undone", rule: "a repeated authorize is the same slot (DESIGN 6)",
+		{name: "a repeated reservation is undone", rule: "a repeated authorize is the same slot (DESIGN 6)",
 			late: undo, plan: cancelledTwice, changes: []change{{undo, "AND s.lease_until = s.reserved_at + make_interval(secs => $3)", "AND $3::float8 > 0"}}},
-		{name: "asking again holds no longer", rule: "a repeated authorize is held for the full time", plan: grants, changes: []change{
+		{name: "a repeated request does not renew", rule: "a repeated authorize renews the reservation", plan: grants, changes: []change{
 			{renew, "THEN GREATEST(", "THEN LEAST("}}},
-		{name: "a launch is decided before the ends that it carries", rule: "an end that was answered is known to the next launch", plan: relaunches, changes: []change{
+		{name: "a launch is decided before its carried ends", rule: "an acknowledged end is visible to the next launch", plan: relaunches, changes: []change{
 			{carried, "AND s.released_at IS NULL LIMIT 1", "AND s.released_at IS NULL AND false LIMIT 1"}}},
 		{name: "a launch ends another machine's sessions", rule: "a worker speaks for its own machine (spec 3.2)", plan: relaunches, changes: []change{
 			{carried, "AND s.machine_id = w.machine_id", ""}, {carried, "SELECT s.session_id, s.machine_id FROM unnest", "SELECT s.session_id, w.machine_id FROM unnest"}}},
@@ -106,13 +105,13 @@ func startMutations() []*mutation {
 			{lock, "s.release_reason", "NULLIF(s.release_reason, 'omitted') AS release_reason"}}},
 		{name: "an expired reservation is not consumable", rule: "still counts and is still consumable (DESIGN 6)", plan: sessions, changes: []change{
 			{lock, "FOR UPDATE", "AND NOT (s.state = 'reserved' AND license_stale(s.lease_until)) FOR UPDATE"}}},
-		{name: "a start of another profile's session", rule: "a slot serves its profile", plan: sessions, changes: []change{
+		{name: "a start of another profile's session", rule: "a slot belongs to its profile", plan: sessions, changes: []change{
 			{lock, "s.profile_id", "NULL::uuid AS profile_id"}}},
-		{name: "a lapsed session starts uncounted", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: expiredStarts, changes: []change{
+		{name: "an expired session starts uncounted", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: expiredStarts, changes: []change{
 			{acquire, "in_use = in_use + 1", "in_use = in_use"}}},
-		{name: "a lapsed session starts above the limit", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: expiredStarts, changes: []change{
+		{name: "an expired session starts above the limit", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: expiredStarts, changes: []change{
 			{acquire, hasFreeSlot, "true"}}},
-		{name: "a start announces no boot", rule: "superseded boots are ignored (DESIGN 6)", plan: sessions, changes: []change{
+		{name: "a start does not register its boot", rule: "superseded boots are ignored (DESIGN 6)", plan: sessions, changes: []change{
 			{register, "WHERE NOT EXISTS (", "WHERE false AND NOT EXISTS ("}}},
 	}
 }
@@ -121,25 +120,25 @@ func endMutations() []*mutation {
 	return []*mutation{
 		{name: "ending what is not live", rule: "end is idempotent (DESIGN 6)", plan: sessions, changes: []change{
 			{endOne, "AND s.state <> 'released'", ""}}},
-		{name: "ending what was given up frees twice", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
+		{name: "ending a released session counts twice", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
 			{release, "c.state <> 'released' AS freed", "true AS freed"}}},
 		{name: "the last report of an end stands", rule: "end is idempotent (DESIGN 6)", plan: sessions, changes: []change{
 			{release, "AND f.release_reason IS DISTINCT FROM 'ended'", ""}}},
-		{name: "ending another profile's session", rule: "a session is its profile's (spec 4.2)", plan: sessions, changes: []change{
+		{name: "ending another profile's session", rule: "a session belongs to its profile (spec 4.2)", plan: sessions, changes: []change{
 			{"", "COALESCE(s.profile_id = $3, true)", "($3::uuid IS NULL OR true)"},
 			{"", "COALESCE(s.profile_id = w.profile_id, true)", "true"},
 			{release, "COALESCE(f.profile_id = w.profile_id, true)", "true"}}},
-		{name: "an end before its start is forgotten", rule: "never resurrects an ended session (DESIGN 6)", plan: sessions,
+		{name: "no tombstone for an end before its start", rule: "never resurrects an ended session (DESIGN 6)", plan: sessions,
 			forgets: tombstone, by: "DELETE FROM license_slots WHERE machine_id IS NULL"},
 		{name: "an end that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
 			{endOne, "in_use - 1", "in_use"}}},
-		{name: "a withdrawal that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
+		{name: "a cancellation that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
 			{cancel, "in_use - 1", "in_use"}}},
-		{name: "a batch of withdrawals that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: cancellations, changes: []change{
+		{name: "a batch of cancellations that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: cancellations, changes: []change{
 			{"AND s.id = w.slot_id", "in_use - (SELECT count(*) FROM ended)", "in_use"}}},
-		{name: "a replica believes that its reservations never start", rule: "what a replica remembers is a hint", plan: sessions, changes: []change{
+		{name: "a replica assumes that its reservations never start", rule: "what a replica remembers is a hint", plan: sessions, changes: []change{
 			{cancel, "AND s.state = 'reserved'", ""}}},
-		{name: "reaping what is released", rule: "only live slots lapse (spec 3.2)", plan: sessions, changes: []change{
+		{name: "reaping released slots", rule: "only live slots expire (spec 3.2)", plan: sessions, changes: []change{
 			{expire, "released_at IS NULL AND license_stale(lease_until)\n\tLIMIT", "license_stale(lease_until)\n\tLIMIT"}}},
 		{name: "two reapers, no lock", rule: "any replica may reap (DESIGN 6)", plan: reaping, changes: []change{
 			{expire, "FOR UPDATE SKIP LOCKED", ""}}},

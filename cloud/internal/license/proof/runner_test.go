@@ -85,7 +85,7 @@ func (p *scriptRunner) finish(judged bool) *violation {
 // do runs one operation.
 func (p *scriptRunner) do(o operation) *violation {
 	p.tally.operations++
-	p.clock.Advance(time.Microsecond) // so that the search for lapsed slots is not put off
+	p.clock.Advance(time.Microsecond) // so that the search for expired slots is not throttled
 	if !p.m.exists {
 		p.newOrganization(p.m, 2)
 	}
@@ -149,7 +149,7 @@ func (p *scriptRunner) together(all []*call, o operation) *violation {
 		}
 	}
 	if len(all) > 1 && p.m.exists {
-		// What a reclaim passed over, because somebody was at it, is reclaimed now.
+		// Reclaim the slots that a concurrent reclaim skipped because they were locked.
 		all = append(all, &call{message: reclaim{reap: true}, replica: p.replicas[0], last: true})
 		last := all[len(all)-1]
 		last.got = last.send(ctx, p.testEnv, last.replica)

@@ -134,8 +134,8 @@ func (w weights) list() []kind {
 	return all
 }
 
-// singleCalls and together are what scripts of the model test are made of, one at a
-// time and several at once. The others are for what has to do with one room.
+// singleCalls and concurrentCalls are the operations of the model test, sequential and
+// concurrent. The others are for mutations of one area.
 var (
 	singleCalls = weights{
 		anAuthorize: 20, aStart: 18, aHeartbeat: 18, anEnd: 10, aShift: 9, aRepeat: 10, aReclaim: 3, aLimit: 4, aList: 3, aReap: 2, anAudit: 1,
@@ -149,7 +149,7 @@ var (
 	ofMachines = weights{anAuthorize: 14, aStart: 20, aHeartbeat: 36, aRestart: 6, aShift: 10, aReap: 5, anEnd: 6, aRepeat: 10, aList: 3}
 )
 
-// draw draws an operation about one of so many sessions.
+// draw draws an operation on one of that many sessions.
 func draw(t *rapid.T, kinds []kind, sessions int) operation {
 	o := operation{
 		kind: drawFrom(t, "kind", kinds...), session: rapid.IntRange(0, sessions-1).Draw(t, "session"),
@@ -163,7 +163,7 @@ func draw(t *rapid.T, kinds []kind, sessions int) operation {
 	return o
 }
 
-// carrying lets one authorize of three carry an end.
+// carrying lets one authorize out of three carry an end.
 func carrying(t *rapid.T, o operation) operation {
 	if o.kind == anAuthorize && o.n%3 == 0 {
 		o.listed = 1 << rapid.IntRange(0, sessionsAtOnce-1).Draw(t, "carried")
@@ -171,7 +171,7 @@ func carrying(t *rapid.T, o operation) operation {
 	return o
 }
 
-// scripts are those of the model test.
+// scripts generates the scripts of the model test.
 func scripts() *rapid.Generator[script] {
 	one, many := singleCalls.list(), concurrentCalls.list()
 	inBurst := rapid.Custom(func(t *rapid.T) operation { return carrying(t, draw(t, many, sessionsAtOnce)) })

@@ -52,7 +52,7 @@ func (b branch) with(i int, m *model, a answer, over bool) branch {
 	next := branch{m, append([]int(nil), b.at...), append([]answer(nil), b.answers...), append([]bool(nil), b.over...)}
 	next.at[i]++
 	if a.allHeardOf && next.at[i] == 1 {
-		next.at[i]++ // there is nothing to look for
+		next.at[i]++ // there is no unknown session to find
 	}
 	next.answers[i], next.over[i] = a, over
 	return next
@@ -76,7 +76,7 @@ func (s *search) next(i int, b branch) []branch {
 		if len(s.calls) == 1 && !c.cutShort() {
 			return all
 		}
-		before = b.m.clone() // the search may have been made just before, or passed over what somebody was at
+		before = b.m.clone() // the search may have been throttled, or may have skipped locked slots
 	}
 	if c.cutShort() {
 		all = append(all, b.with(i, b.m, b.answers[i], true))
@@ -115,7 +115,7 @@ func (s *search) take(i int, b branch, m *model, step step) (all []branch) {
 		if c.cutShort() {
 			all = append(all, b.with(i, m, a, true))
 		}
-	case c.cutShort(): // what it reserved is given back, unless its replica died
+	case c.cutShort(): // its reservation is undone, unless its replica was killed
 		if c.fate == replicaKilled {
 			all = append(all, b.with(i, m, a, true))
 		}
