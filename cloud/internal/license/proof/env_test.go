@@ -265,7 +265,7 @@ func (s *testEnv) newOtherOrg(stale bool) {
 	if stale {
 		lease = "-1 hour"
 	}
-	s.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Neighbour', $2, now())`, s.otherOrg, s.otherOrg.String())
+	s.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', $2, now())`, s.otherOrg, s.otherOrg.String())
 	s.exec(`INSERT INTO license_org (organization_id, max_slots, in_use) SELECT $2, max_slots, in_use FROM license_org WHERE organization_id = $1`, s.org, s.otherOrg)
 	s.exec(`INSERT INTO license_machines SELECT (jsonb_populate_record(m, jsonb_build_object('organization_id', $2::uuid))).*
 		FROM license_machines m WHERE organization_id = $1`, s.org, s.otherOrg)

@@ -32,7 +32,7 @@ const (
 
 func (k kind) String() string {
 	return [...]string{"authorize", "start", "heartbeat", "end", "shift", "repeat", "reclaim", "limit", "list", "reap", "audit",
-		"restart", "revoke", "remove", "neighbour", "stale neighbour", "burst"}[k]
+		"restart", "revoke", "remove", "other organization", "stale other organization", "burst"}[k]
 }
 
 // deviation is how a message differs from a correct one.
@@ -86,7 +86,7 @@ func (o operation) GoString() string {
 	add("kind", int(o.kind), true)
 	add("session", o.session, o.session != 0)
 	add("replica", o.replica, o.replica != 0)
-	add("odd", int(o.deviation), o.deviation != 0)
+	add("deviation", int(o.deviation), o.deviation != 0)
 	add("n", o.n, o.n != 0)
 	add("listed", o.listed, o.listed != 0)
 	add("fresh", o.fresh, o.fresh)
@@ -155,7 +155,7 @@ func draw(t *rapid.T, kinds []kind, sessions int) operation {
 		kind: drawFrom(t, "kind", kinds...), session: rapid.IntRange(0, sessions-1).Draw(t, "session"),
 		replica: rapid.IntRange(0, replicas-1).Draw(t, "replica"), n: rapid.IntRange(0, 11).Draw(t, "n"),
 		fresh:     rapid.Bool().Draw(t, "fresh"),
-		deviation: drawFrom(t, "odd", noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, otherBoot, otherMachine, otherProfile, otherKey, heldBack),
+		deviation: drawFrom(t, "deviation", noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, otherBoot, otherMachine, otherProfile, otherKey, heldBack),
 	}
 	if o.kind == aHeartbeat {
 		o.listed = rapid.Uint16Range(0, 1<<sessionsAtOnce-1).Draw(t, "listed") | rapid.Uint16Range(0, 1<<sessionsAtOnce-1).Draw(t, "listed too")

@@ -176,8 +176,8 @@ func (s *soak) live(d time.Duration) {
 	group.Wait()
 }
 
-// reconcile brings every host up and lets it say what it runs, and compares the
-// books with that, once what callers who left took is given back.
+// settle boots every host, lets it send a heartbeat, and compares the tables with the
+// sessions, once the slots of cancelled callers are released.
 func (s *soak) settle() {
 	s.t.Helper()
 	held := make([]int, len(s.orgs))

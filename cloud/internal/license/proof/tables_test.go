@@ -67,7 +67,7 @@ SELECT json_build_object(
 		FULL JOIN (SELECT * FROM license_slots WHERE organization_id = $1) s USING (session_id) WHERE EXISTS (SELECT FROM license_org WHERE organization_id = $1) AND (
 			COALESCE(f.running, false) <> COALESCE(s.state = 'running', false)
 			OR s.state = 'released' AND s.started_at IS NOT NULL AND f.reason IS DISTINCT FROM s.end_reason)),
-	'neighbour', (SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+	'otherOrg', (SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 		SELECT o::text AS line FROM license_org o WHERE organization_id = $2 UNION ALL SELECT s::text FROM license_slots s WHERE organization_id = $2
 		UNION ALL SELECT m::text FROM license_machines m WHERE organization_id = $2
 		UNION ALL SELECT l::text FROM license_superseded_boots l WHERE organization_id = $2) n))`
