@@ -18,15 +18,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// attack is something that a launch must not be able to do: a script that says
-// "mine" when it was done.
+// attack is something that a launch must not be able to do: a script that prints
+// "mine" if it succeeds.
 type attack struct {
 	name   string
-	piece  string // that prevents it; without it, it succeeds
+	piece  string // prevents the attack, which succeeds without it
 	script func(t *testing.T) string
 }
 
-// attacks are those that a shell can make; limits have their own tests.
+// attacks are the attacks that a shell script can perform; limits have their own
+// tests.
 func attacks() []attack {
 	return []attack{
 		{"read the worker's files", sandbox.PrivateFiles, func(t *testing.T) string {
@@ -38,10 +39,10 @@ func attacks() []attack {
 		{"see the worker's directories", sandbox.PrivateFiles, func(t *testing.T) string {
 			return "test -d " + filepath.Dir(publicFile(t, "")) + " && echo mine"
 		}},
-		{"read who the machine's users are", sandbox.PrivateFiles, func(*testing.T) string {
+		{"read the host's users", sandbox.PrivateFiles, func(*testing.T) string {
 			return "grep -q ^root: /etc/passwd && echo mine"
 		}},
-		{"see what an operator keeps under /usr", sandbox.PrivateFiles, func(*testing.T) string {
+		{"list the operator's files in /usr", sandbox.PrivateFiles, func(*testing.T) string {
 			return "ls -d /usr/src /usr/local/bin && echo mine"
 		}},
 		{"see the machine's devices", sandbox.PrivateFiles, func(*testing.T) string {
@@ -50,7 +51,7 @@ func attacks() []attack {
 		{"see the worker's process", sandbox.PIDNamespace, func(*testing.T) string {
 			return fmt.Sprintf("tr '\\0' ' ' </proc/%d/cmdline | grep -q . && echo mine", os.Getpid())
 		}},
-		{"read how the machine was started", sandbox.PIDNamespace, func(*testing.T) string {
+		{"read the kernel command line", sandbox.PIDNamespace, func(*testing.T) string {
 			return "grep -q . /proc/cmdline && echo mine"
 		}},
 		{"see other launches' processes", sandbox.PIDNamespace, func(t *testing.T) string {
@@ -62,16 +63,16 @@ func attacks() []attack {
 		{"share memory with other launches", sandbox.PIDNamespace, func(t *testing.T) string {
 			return fmt.Sprintf("grep -q '^ *%d ' /proc/sysvipc/shm && echo mine", createSharedMemory(t))
 		}},
-		{"reach a server of this machine", sandbox.NetworkNamespace, func(t *testing.T) string {
+		{"connect to a server on the host", sandbox.NetworkNamespace, func(t *testing.T) string {
 			return fmt.Sprintf("bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d' && echo mine", listenLoopback(t))
 		}},
-		{"read which hosts the machine knows", sandbox.NetworkNamespace, func(t *testing.T) string {
+		{"read the host's hosts file", sandbox.NetworkNamespace, func(t *testing.T) string {
 			return fmt.Sprintf("test \"$(cat /etc/hosts)\" = '%s' && echo mine", readTrimmed(t, "/etc/hosts"))
 		}},
-		{"read whom the machine asks for names", sandbox.NetworkNamespace, func(t *testing.T) string {
+		{"read the host's DNS servers", sandbox.NetworkNamespace, func(t *testing.T) string {
 			return fmt.Sprintf("test \"$(cat /etc/resolv.conf)\" = '%s' && echo mine", readTrimmed(t, "/etc/resolv.conf"))
 		}},
-		{"learn the machine's name", sandbox.PIDNamespace, func(t *testing.T) string {
+		{"read the host name", sandbox.PIDNamespace, func(t *testing.T) string {
 			name, err := os.Hostname()
 			if err != nil {
 				t.Fatal(err)
@@ -85,17 +86,17 @@ func TestSandbox_PreventsAttacks(t *testing.T) {
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
 			if got := a.succeeds(t, nil); got {
-				t.Error("it succeeds in a sandbox")
+				t.Error("the attack succeeds in a sandbox")
 			}
 			if got := a.succeeds(t, []string{a.piece}); !got {
-				t.Errorf("it fails without %s", a.piece)
+				t.Errorf("the attack fails without %s", a.piece)
 			}
 		})
 	}
 }
 
-// TestSandbox_NetworkAddressesStayStable looks for addresses that the kernel makes by and
-// by, and would announce to a browser that runs already.
+// TestSandbox_NetworkAddressesStayStable looks for IPv6 addresses that the kernel would
+// assign after the browser has started.
 func TestSandbox_NetworkAddressesStayStable(t *testing.T) {
 	addresses := open(t, nil).run(t, "cat /proc/net/if_inet6")
 	for line := range strings.Lines(addresses) {
@@ -105,7 +106,7 @@ func TestSandbox_NetworkAddressesStayStable(t *testing.T) {
 	}
 }
 
-// succeeds reports whether the attack succeeds without some pieces.
+// succeeds reports whether the attack succeeds with some pieces switched off.
 func (a attack) succeeds(t *testing.T, without []string) bool {
 	t.Helper()
 	h := open(t, func(o *sandbox.Options) { o.Disabled = without })
@@ -124,15 +125,15 @@ func listenLoopback(t *testing.T) (port int) {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// escapeCases is what becomes of a process that leaves its launch's first one,
-// without the pieces that end it.
+// escapeCases say whether a process that detached from its launch survives with
+// some pieces switched off.
 var escapeCases = map[string]struct {
 	without  []string
 	survives bool
 }{
 	"in a sandbox":            {},
 	"without a PID namespace": {without: []string{sandbox.PIDNamespace}},
-	"without its group's end": {without: []string{sandbox.CgroupKill}},
+	"without cgroup.kill":     {without: []string{sandbox.CgroupKill}},
 	"without either":          {without: []string{sandbox.PIDNamespace, sandbox.CgroupKill}, survives: true},
 }
 
@@ -141,18 +142,18 @@ func TestSandbox_ProcessesEndWithLaunch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := open(t, func(o *sandbox.Options) { o.Disabled = tc.without })
 			g := h.startScript(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
-			testenv.Eventually(t, "a process that leaves", func() bool { return len(escapedPIDs()) == 1 })
+			testenv.Eventually(t, "a detached process", func() bool { return len(escapedPIDs()) == 1 })
 			_ = g.cmd.Process.Kill()
 			_, _ = g.cmd.Process.Wait()
 			g.Kill()
 			if !tc.survives {
 				testenv.Eventually(t, "its end", func() bool { return len(escapedPIDs()) == 0 })
 			} else if len(escapedPIDs()) == 0 {
-				t.Error("it ends by itself: the test shows nothing")
+				t.Error("the process ended by itself: the test proves nothing")
 			}
 			g.Close()
 			if left := escapedPIDs(); len(left) > 0 {
-				t.Errorf("it outlives the sandbox: %v", left)
+				t.Errorf("processes outlive the sandbox: %v", left)
 			}
 		})
 	}
@@ -173,7 +174,7 @@ func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
 			if err := worker.Start(); err != nil {
 				t.Fatal(err)
 			}
-			testenv.Eventually(t, "a process that leaves", func() bool { return len(escapedPIDs()) == 1 })
+			testenv.Eventually(t, "a detached process", func() bool { return len(escapedPIDs()) == 1 })
 			_ = worker.Process.Kill()
 			_ = worker.Wait()
 			if !tc.survives {
@@ -182,7 +183,7 @@ func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
 			}
 			left := escapedPIDs()
 			if len(left) == 0 {
-				t.Error("it ends by itself: the test shows nothing")
+				t.Error("the process ended by itself: the test proves nothing")
 			}
 			for _, pid := range left {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -191,7 +192,7 @@ func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
 	}
 }
 
-// escapedPIDs are the processes that a guest has left behind.
+// escapedPIDs returns the processes that a script has left behind.
 func escapedPIDs() (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range entries {
@@ -204,7 +205,7 @@ func escapedPIDs() (pids []int) {
 	return pids
 }
 
-// publicFile is a file that only its place keeps from others.
+// publicFile creates a file that every user may read and returns its path.
 func publicFile(t *testing.T, text string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "svc-test-")
@@ -222,7 +223,7 @@ func publicFile(t *testing.T, text string) string {
 	return path
 }
 
-// readTrimmed is a file of the machine's, with no newline at its end.
+// readTrimmed reads a file of the host, without the newline at its end.
 func readTrimmed(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -232,7 +233,7 @@ func readTrimmed(t *testing.T, path string) string {
 	return strings.TrimRight(string(raw), "\n")
 }
 
-// startOtherProcess is a process of the user that guests run as.
+// startOtherProcess starts a process of the user that scripts run as.
 func startOtherProcess(t *testing.T) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sleep", "60")
@@ -249,7 +250,7 @@ func startOtherProcess(t *testing.T) int {
 	return cmd.Process.Pid
 }
 
-// createSharedMemory is a piece of shared memory, by its key.
+// createSharedMemory creates a System V shared memory segment and returns its key.
 func createSharedMemory(t *testing.T) int {
 	t.Helper()
 	key := 0x51000000 | os.Getpid()
@@ -293,11 +294,11 @@ func TestSandbox_SeesOnlyOwnProcesses(t *testing.T) {
 	said := h.run(t, "echo $$; cd /proc; ls -d [0-9]*")
 	for pid := range strings.FieldsSeq(said) {
 		if n, _ := strconv.Atoi(pid); n > 20 {
-			t.Errorf("it sees process %s:\n%s", pid, said)
+			t.Errorf("the launch sees process %s:\n%s", pid, said)
 		}
 	}
 	if !strings.HasPrefix(said, "1\n") {
-		t.Errorf("it is process %s of its namespace, not the first", strings.Fields(said)[0])
+		t.Errorf("the script is process %s of its namespace, want 1", strings.Fields(said)[0])
 	}
 }
 
@@ -321,7 +322,7 @@ func TestSandbox_EndsWithoutWorker(t *testing.T) {
 		_, _ = cmd.Process.Wait()
 	}()
 	closed := make(chan struct{})
-	go func() { // as the death of the worker does
+	go func() { // as when the worker dies
 		defer close(closed)
 		sb.Close()
 	}()
@@ -329,6 +330,6 @@ func TestSandbox_EndsWithoutWorker(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(5 * time.Second):
-		t.Error("it waits for ever")
+		t.Error("the sandbox's process does not end")
 	}
 }

@@ -12,68 +12,68 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newRoot is where the new root is put together, over a directory that every
-// system has and that no room has anything of. Nobody outside the namespace
-// sees it.
+// newRoot is where the new root is mounted before pivot_root. Every system has
+// this directory and no sandbox uses it. The mount is visible only in the new
+// mount namespace.
 const newRoot = "/sys"
 
-// readOnly is how a room has the host's files, for as long as they are not
-// protected further.
+// readOnly are the mount attributes of the host's files in a sandbox.
 const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV
 
-// writableDirs is what a launch may write to, but for its shared memory.
+// writableDirs are the directories that a launch may write to, besides its
+// shared memory.
 var writableDirs = []string{HomeDir, DataDir, TempDir}
 
-// baseConfig is a room before it is known what for: what all launches have in common
-// is made while none waits for it.
+// baseConfig is the part of a sandbox that does not depend on its launch. It is
+// set up in advance, so that a launch does not wait for it.
 type baseConfig struct {
 	pieces
 	Disk int64
 
-	sockets []int // manager the room's network
+	sockets []int // of the sandbox's network
 }
 
-// setupBase does that.
-func (f *baseConfig) setupBase() (err error) {
-	defer unix.Umask(unix.Umask(0o022)) // what is made here is for others to read
-	if f.Network {
+// setupBase sets up the network, the mounts and the host name.
+func (c *baseConfig) setupBase() (err error) {
+	defer unix.Umask(unix.Umask(0o022)) // other users must be able to read these files
+	if c.Network {
 		if err := setupNetwork(); err != nil {
 			return err
 		}
-		if f.sockets, err = createSockets(); err != nil {
+		if c.sockets, err = createSockets(); err != nil {
 			return err
 		}
 	}
-	if f.Mount {
+	if c.Mount {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-			return &pieceError{MountNamespace, fmt.Errorf("mounts can't be made our own: %w", err)}
+			return &pieceError{MountNamespace, fmt.Errorf("make mounts private: %w", err)}
 		}
 	}
-	if f.PID && unix.Unshare(unix.CLONE_NEWUTS) == nil { // the host's name is not the launch's business
+	if c.PID && unix.Unshare(unix.CLONE_NEWUTS) == nil { // hides the host name from the launch
 		_ = unix.Sethostname([]byte("browser"))
 	}
 	switch {
-	case f.Private:
-		return f.setupBaseMounts()
-	case f.PID:
+	case c.Private:
+		return c.setupBaseMounts()
+	case c.PID:
 		return mountProc("/proc")
 	}
 	return nil
 }
 
-// setupMounts puts into the stage what every launch has there.
-func (f *baseConfig) setupBaseMounts() error {
-	trees, err := f.collectMounts() // before the stage hides what is in its place
+// setupBaseMounts mounts what every launch needs below newRoot.
+func (c *baseConfig) setupBaseMounts() error {
+	trees, err := c.collectMounts() // before the new root hides these paths
 	if err != nil {
 		return err
 	}
 	for _, step := range []func() error{
 		mountRoot,
-		f.mountWritable,
-		f.setupDev,
-		f.setupEtc,
+		c.mountWritable,
+		c.setupDev,
+		c.setupEtc,
 		func() error { return attachMounts(trees) },
-		f.setupProc,
+		c.setupProc,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -82,8 +82,8 @@ func (f *baseConfig) setupBaseMounts() error {
 	return nil
 }
 
-// collectMounts takes hold of what every room has of the host.
-func (f *baseConfig) collectMounts() (trees []clonedMount, err error) {
+// collectMounts clones the mounts of the host that every sandbox shows.
+func (c *baseConfig) collectMounts() (trees []clonedMount, err error) {
 	add := func(path string, attributes uint64, must bool) {
 		if err != nil {
 			return
@@ -95,33 +95,33 @@ func (f *baseConfig) collectMounts() (trees []clonedMount, err error) {
 			err = failed
 		}
 	}
-	for _, path := range f.hostPaths() {
+	for _, path := range c.hostPaths() {
 		if _, other := os.Readlink(path); other == nil && slices.Contains(systemDirs, path) {
-			continue // mountRoot's
+			continue // mountRoot creates the link
 		}
 		add(path, readOnly, false)
 	}
 	for _, name := range devices {
 		add("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
 	}
-	if !f.PID {
+	if !c.PID {
 		add("/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, true)
 	}
 	return trees, err
 }
 
-// hostPaths is what the room shows of the host, where that has it.
-func (f *baseConfig) hostPaths() []string {
-	if f.Network {
+// hostPaths lists the host paths that the sandbox shows, where they exist.
+func (c *baseConfig) hostPaths() []string {
+	if c.Network {
 		return slices.Concat(systemDirs, cacheDirs, configFiles)
 	}
 	return slices.Concat(systemDirs, cacheDirs, configFiles, nameFiles)
 }
 
-// mountRoot makes an empty root, with the links of the host's.
+// mountRoot mounts an empty root and copies the host's symbolic links into it.
 func mountRoot() error {
 	if err := unix.Mount("tmpfs", newRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m"); err != nil {
-		return &pieceError{PrivateFiles, fmt.Errorf("mount a root: %w", err)}
+		return &pieceError{PrivateFiles, fmt.Errorf("mount root: %w", err)}
 	}
 	for _, dir := range systemDirs {
 		target, err := os.Readlink(dir)
@@ -138,10 +138,10 @@ func mountRoot() error {
 	return nil
 }
 
-// mountWritable makes what the launch may write: its home, its data and /tmp, on
-// one file system of bounded size.
-func (f *baseConfig) mountWritable() error {
-	if err := f.mountTmpfs("/svc", "mode=0755"); err != nil {
+// mountWritable mounts the launch's home, its data and /tmp on one file system
+// of limited size.
+func (c *baseConfig) mountWritable() error {
+	if err := c.mountTmpfs("/svc", "mode=0755"); err != nil {
 		return err
 	}
 	for _, dir := range append([]string{"/svc/tmp"}, writableDirs...) {
@@ -155,14 +155,14 @@ func (f *baseConfig) mountWritable() error {
 	return nil
 }
 
-// mountTmpfs mounts a file system in memory that takes no more than the bound,
-// and has no more files than one for each 16 KiB of it.
-func (f *baseConfig) mountTmpfs(path, options string) error {
+// mountTmpfs mounts a tmpfs with the disk limit and one inode for each 16 KiB of
+// it.
+func (c *baseConfig) mountTmpfs(path, options string) error {
 	if err := os.MkdirAll(newRoot+path, 0o755); err != nil {
 		return &pieceError{PrivateFiles, err}
 	}
-	if f.Disk > 0 {
-		options += ",size=" + strconv.FormatInt(f.Disk, 10) + ",nr_inodes=" + strconv.FormatInt(max(f.Disk>>14, 1024), 10)
+	if c.Disk > 0 {
+		options += ",size=" + strconv.FormatInt(c.Disk, 10) + ",nr_inodes=" + strconv.FormatInt(max(c.Disk>>14, 1024), 10)
 	}
 	if err := unix.Mount("tmpfs", newRoot+path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return &pieceError{PrivateFiles, fmt.Errorf("mount %s: %w", path, err)}
@@ -170,9 +170,9 @@ func (f *baseConfig) mountTmpfs(path, options string) error {
 	return nil
 }
 
-// setupDev makes what is in /dev but for the devices themselves.
-func (f *baseConfig) setupDev() error {
-	if err := f.mountTmpfs("/dev/shm", "mode=1777"); err != nil {
+// setupDev creates the contents of /dev except for the devices.
+func (c *baseConfig) setupDev() error {
+	if err := c.mountTmpfs("/dev/shm", "mode=1777"); err != nil {
 		return err
 	}
 	for name, target := range map[string]string{
@@ -185,9 +185,9 @@ func (f *baseConfig) setupDev() error {
 	return nil
 }
 
-// setupEtc makes the directories of the room's own files and, in a network of
-// its own, says which hosts there are.
-func (f *baseConfig) setupEtc() error {
+// setupEtc creates the directories of the sandbox's own files and, with its own
+// network, its hosts and resolv.conf files.
+func (c *baseConfig) setupEtc() error {
 	for _, dir := range []string{"/etc", "/var", "/run"} {
 		if err := os.Mkdir(newRoot+dir, 0o755); err != nil {
 			return &pieceError{PrivateFiles, err}
@@ -196,7 +196,7 @@ func (f *baseConfig) setupEtc() error {
 	if err := os.Symlink(TempDir, newRoot+"/var/tmp"); err != nil {
 		return &pieceError{PrivateFiles, err}
 	}
-	if !f.Network {
+	if !c.Network {
 		return nil
 	}
 	for path, text := range map[string]string{"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": ""} {
@@ -207,8 +207,8 @@ func (f *baseConfig) setupEtc() error {
 	return nil
 }
 
-func (f *baseConfig) setupProc() error {
-	if !f.PID {
+func (c *baseConfig) setupProc() error {
+	if !c.PID {
 		return nil
 	}
 	if err := os.Mkdir(newRoot+"/proc", 0o755); err != nil {
@@ -217,14 +217,14 @@ func (f *baseConfig) setupProc() error {
 	return mountProc(newRoot + "/proc")
 }
 
-// mountProc shows the processes of the namespace that we are in, and nothing of
-// how the host was started.
+// mountProc mounts /proc of the current PID namespace and hides the host's boot
+// parameters.
 func mountProc(path string) error {
 	if err := unix.Mount("proc", path, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return &pieceError{PIDNamespace, fmt.Errorf("/proc can't be mounted: %w", err)}
+		return &pieceError{PIDNamespace, fmt.Errorf("mount /proc: %w", err)}
 	}
 	if err := unix.Mount("/dev/null", path+"/cmdline", "", unix.MS_BIND, ""); err != nil {
-		return &pieceError{PIDNamespace, fmt.Errorf("/proc/cmdline can't be hidden: %w", err)}
+		return &pieceError{PIDNamespace, fmt.Errorf("hide /proc/cmdline: %w", err)}
 	}
 	return nil
 }

@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is a launch's control group, in each hierarchy that is of use.
+// cgroup is a launch's control group, with one directory in each hierarchy in
+// use.
 type cgroup struct {
 	manager *cgroupManager
 	dirs    map[string]string // by hierarchy
-	events  *os.File          // manager the first version: want of memory; nil for none
+	events  *os.File          // OOM events of cgroup v1; nil for none
 }
 
-// setLimits sets what the group may take.
+// setLimits sets the memory and process limits.
 func (g *cgroup) setLimits(opts Options) error {
 	if dir, ok := g.manager.controllerHierarchy[memoryController]; ok && opts.Memory > 0 {
 		limit := strconv.FormatInt(opts.Memory, 10)
@@ -46,7 +47,7 @@ func (g *cgroup) setLimits(opts Options) error {
 	return nil
 }
 
-// add puts a process into the group; children that it has stay outside.
+// add moves a process into the group. Its existing children stay outside.
 func (g *cgroup) add(pid int) error {
 	for _, dir := range g.dirs {
 		if err := writeFile(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
@@ -56,8 +57,8 @@ func (g *cgroup) add(pid int) error {
 	return nil
 }
 
-// oomKilled reports whether the kernel has ended a process for the group's want
-// of memory.
+// oomKilled reports whether the kernel has killed a process because the group
+// reached its memory limit.
 func (g *cgroup) oomKilled() bool {
 	hierarchy, ok := g.manager.controllerHierarchy[memoryController]
 	if !ok {
@@ -70,11 +71,11 @@ func (g *cgroup) oomKilled() bool {
 	return readCounter(filepath.Join(g.dirs[hierarchy], file), "oom_kill") > 0
 }
 
-// watchOOM has tell called when the kernel ends a process for want of memory. In
-// the unified hierarchy that isn't needed: the whole group is ended.
-func (g *cgroup) watchOOM(tell func()) {
+// watchOOM calls onOOM when the kernel kills a process because of the memory
+// limit. It is needed only in cgroup v1: in v2 the kernel kills the whole group.
+func (g *cgroup) watchOOM(onOOM func()) {
 	dir := g.dirs[memoryController]
-	if dir == "" || tell == nil {
+	if dir == "" || onOOM == nil {
 		return
 	}
 	control, err := os.Open(filepath.Join(dir, "memory.oom_control"))
@@ -86,7 +87,7 @@ func (g *cgroup) watchOOM(tell func()) {
 	if err != nil {
 		return
 	}
-	events := os.NewFile(uintptr(fd), "want of memory")
+	events := os.NewFile(uintptr(fd), "oom-events")
 	if err := writeFile(dir, "cgroup.event_control", fmt.Sprintf("%d %d", fd, control.Fd())); err != nil {
 		events.Close()
 		return
@@ -98,15 +99,15 @@ func (g *cgroup) watchOOM(tell func()) {
 				return
 			}
 			if g.awaitOOMKill() {
-				tell()
+				onOOM()
 				return
 			}
 		}
 	}()
 }
 
-// awaitOOMKill waits for the kernel's choice of a victim, which it makes after
-// it has told of the want, if it still has to.
+// awaitOOMKill waits briefly for an OOM kill: the kernel sends the event before
+// it selects a victim.
 func (g *cgroup) awaitOOMKill() bool {
 	for range 100 {
 		if g.oomKilled() {
@@ -117,14 +118,15 @@ func (g *cgroup) awaitOOMKill() bool {
 	return false
 }
 
-// kill has the kernel end the group's processes, where it can.
+// kill makes the kernel kill all processes of the group, where the kernel
+// supports it.
 func (g *cgroup) kill() {
 	if dir := g.dirs[unified]; dir != "" && g.manager.canKill {
 		_ = writeFile(dir, "cgroup.kill", "1")
 	}
 }
 
-// remove ends what is left in the group, and takes it away.
+// remove kills the remaining processes and removes the group.
 func (g *cgroup) remove() error {
 	if g.events != nil {
 		g.events.Close()
@@ -137,10 +139,10 @@ func (g *cgroup) remove() error {
 	return errors.Join(errs...)
 }
 
-// removeTimeout bounds how long the processes of a group may take to end.
+// removeTimeout limits how long the processes of a group may take to exit.
 const removeTimeout = 2 * time.Second
 
-// removeCgroup ends a group's processes one by one and removes it.
+// removeCgroup kills a group's processes one by one and removes the group.
 func removeCgroup(dir string) error {
 	for deadline := time.Now().Add(removeTimeout); ; time.Sleep(time.Millisecond) {
 		err := unix.Rmdir(dir)

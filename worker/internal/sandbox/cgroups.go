@@ -13,23 +13,23 @@ import (
 	"strings"
 )
 
-// unified names the one hierarchy of the second version of control groups,
-// where the others have the names of their controllers.
+// unified is the name of the cgroup v2 hierarchy. The v1 hierarchies are named
+// after their controllers.
 const unified = "unified"
 
-// cgroupManager makes a control group for each launch, below one of its own in each
-// hierarchy that is of use.
+// cgroupManager creates a control group for each launch, below a parent group of
+// the worker in each hierarchy in use.
 type cgroupManager struct {
 	parents             map[string]string // directories, by hierarchy
-	controllerHierarchy map[string]string // which hierarchy a controller is in; none when it is not to be had
-	canKill             bool              // the kernel ends whole groups
-	guard               *guard            // which has it end them with the worker; nil unless it can
+	controllerHierarchy map[string]string // hierarchy by controller; missing if unavailable
+	canKill             bool              // the kernel supports cgroup.kill
+	guard               *guard            // kills all groups when the worker ends; nil without canKill
 	opts                Options
-	stateFile           string // the file that names the parents, for the next worker
+	stateFile           string // records the parents for the next worker
 }
 
-// openCgroupManager removes what an earlier worker left, makes the parents, and finds
-// out what they are good for.
+// openCgroupManager removes the groups of an earlier worker, creates the parent
+// groups and finds out which limits they support.
 func openCgroupManager(state string, opts Options, found findings) (*cgroupManager, error) {
 	g := &cgroupManager{
 		parents: map[string]string{}, controllerHierarchy: map[string]string{}, opts: opts, stateFile: filepath.Join(state, ".cgroups"),
@@ -61,7 +61,7 @@ func openCgroupManager(state string, opts Options, found findings) (*cgroupManag
 	if err := replaceFile(g.stateFile, raw); err != nil {
 		return nil, fmt.Errorf("control groups: %w", err)
 	}
-	// Not before: nothing that fails may leave it behind, nor may it be in the way while groups are arranged.
+	// Started last, so that no failure leaks the guard and it does not block moving processes between groups.
 	if g.canKill {
 		guard, err := startGuard(g.parents[unified])
 		if err != nil {
@@ -72,20 +72,20 @@ func openCgroupManager(state string, opts Options, found findings) (*cgroupManag
 	return g, nil
 }
 
-// openKill makes the parent in the unified hierarchy, whose groups the kernel
-// can end.
+// openKill creates the parent in the v2 hierarchy and checks that the kernel
+// supports cgroup.kill.
 func (g *cgroupManager) openKill(h hierarchies, name string) error {
 	if err := g.createParent(unified, h.unified, name); err != nil {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(g.parents[unified], "cgroup.kill")); err != nil {
-		return errors.New("the kernel can't end whole control groups (Linux 5.14 can)")
+		return errors.New("the kernel does not support cgroup.kill (Linux 5.14 or later does)")
 	}
 	g.canKill = true
 	return nil
 }
 
-// openLimit makes a parent whose groups have the controller.
+// openLimit creates a parent whose groups have the controller.
 func (g *cgroupManager) openLimit(h hierarchies, name, controller string) error {
 	if first := h.v1[controller]; first != "" {
 		g.controllerHierarchy[controller] = controller
@@ -101,20 +101,20 @@ func (g *cgroupManager) openLimit(h hierarchies, name, controller string) error 
 	return writeFile(g.parents[unified], "cgroup.subtree_control", "+"+controller)
 }
 
-// createParent makes the parent in a hierarchy.
+// createParent creates the worker's parent group in a hierarchy.
 func (g *cgroupManager) createParent(hierarchy, own, name string) error {
 	if own == "" {
-		return fmt.Errorf("there is no %s hierarchy of control groups", hierarchy)
+		return fmt.Errorf("no %s cgroup hierarchy is mounted", hierarchy)
 	}
 	dir := filepath.Join(own, name)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("control groups can't be made: %w", err)
+		return fmt.Errorf("create control group: %w", err)
 	}
 	g.parents[hierarchy] = dir
 	return nil
 }
 
-// cgroup makes a launch's groups, with their bounds.
+// newCgroup creates a launch's group with its limits.
 func (g *cgroupManager) newCgroup() (*cgroup, error) {
 	one := &cgroup{dirs: map[string]string{}, manager: g}
 	name := strings.ToLower(rand.Text())[:12]
@@ -133,9 +133,9 @@ func (g *cgroupManager) newCgroup() (*cgroup, error) {
 	return one, nil
 }
 
-// sweep ends and removes the groups of an earlier worker: those below the parents
-// that its file names, which may be in another place than this worker's, and
-// those below this worker's parents, for when the file is lost or damaged.
+// sweep removes the groups of an earlier worker: those below the parents in its
+// state file, which may differ from this worker's, and those below this worker's
+// parents, in case the file is lost or damaged.
 func (g *cgroupManager) sweep(h hierarchies, name string) {
 	parents := g.readStateFile()
 	for _, own := range append(slices.Collect(maps.Values(h.v1)), h.unified) {
@@ -150,7 +150,7 @@ func (g *cgroupManager) sweep(h hierarchies, name string) {
 	_ = os.Remove(g.stateFile)
 }
 
-// readStateFile are the parents that the file of an earlier worker names.
+// readStateFile returns the parents recorded by an earlier worker.
 func (g *cgroupManager) readStateFile() []string {
 	raw, err := os.ReadFile(g.stateFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -161,7 +161,7 @@ func (g *cgroupManager) readStateFile() []string {
 		err = json.Unmarshal(raw, &parents)
 	}
 	if err != nil {
-		g.opts.Log.Warn("the record of an earlier worker's control groups can't be read: those in this worker's own group are removed, others may be left",
+		g.opts.Log.Warn("failed to read control groups of an earlier worker; only those in this worker's own group are removed",
 			"file", g.stateFile, "error", err)
 		return nil
 	}
@@ -172,20 +172,20 @@ func (g *cgroupManager) readStateFile() []string {
 func (g *cgroupManager) sweepParent(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
-		return // there is none
+		return // does not exist
 	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
 		}
 		if err := removeCgroup(filepath.Join(parent, e.Name())); err != nil {
-			g.opts.Log.Error("an earlier worker's control group is left", "error", err)
+			g.opts.Log.Error("failed to remove control group of an earlier worker", "error", err)
 		}
 	}
 	_ = os.Remove(parent)
 }
 
-// replaceFile writes a file that a reader finds whole, or as it was before.
+// replaceFile writes a file atomically.
 func replaceFile(path string, raw []byte) error {
 	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
 		return err
@@ -193,7 +193,7 @@ func replaceFile(path string, raw []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// close removes the parents. No launch may be left.
+// close removes the parents. All launches must have ended.
 func (g *cgroupManager) close() {
 	if g.guard != nil {
 		g.guard.stop()

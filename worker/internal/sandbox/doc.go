@@ -1,21 +1,20 @@
-// Package sandbox seals each launch in a room of its own: PID, network, mount,
-// IPC and UTS namespaces, a file system in which nothing of the host is but what
-// a browser needs to run, a user without rights, and a control group that bounds
-// what it takes and ends all of it at once.
+// Package sandbox isolates each launch: PID, network, mount, IPC and UTS
+// namespaces, a root file system with only the host files that a browser needs,
+// a user without privileges, and a control group that limits resources and kills
+// all processes at once.
 //
-// A room's network has a loopback and nothing else that leads anywhere. The
-// worker reaches into it by sockets that were made in there and handed out: one
-// listens where the browser looks for its proxy, the others connect to its
-// debugging port.
+// A sandbox's network has a loopback and no route to other networks. The worker
+// reaches it through sockets that were created inside and passed out: one listens
+// where the browser expects its proxy, the others connect to its debugging port.
 //
-// The worker starts its own program once more, in new namespaces, with Command
-// as its argument; Main is what that process does. It makes what all rooms have
-// in common, waits for its order on a socket, furnishes the room for the launch,
-// gives up every right, answers, and on the worker's word becomes the browser,
-// which thus is the first process of its PID namespace: nothing in there outlives
-// it. It ends with the worker, and a guard, which waits for the worker's end, has
-// the kernel end all launches together.
+// The worker starts its own program in new namespaces with Command as the
+// argument, and that process calls Main. It sets up what all sandboxes have in
+// common, waits for a setup request on a socket, sets up the sandbox for the
+// launch, drops all privileges and responds. On the worker's exec command it
+// execs the browser, which is therefore the first process of its PID namespace:
+// when it ends, the kernel kills the others. It ends with the worker, and a guard
+// process makes the kernel kill all launches when the worker ends.
 //
-// What this host denies is found out by Open, with a canary, piece by piece;
-// what is denied is left out and reported with its reason.
+// Open finds out what this host denies by starting canaries. Pieces that are
+// denied are switched off and reported with the reason.
 package sandbox

@@ -9,18 +9,17 @@ import (
 	"syscall"
 )
 
-// guard is a small process that ends all launches when the worker is gone, kill
-// -9 included. The first process of each launch ends with the worker, but what
-// it has started only once the kernel has taken its memory down, and without a
-// PID namespace not at all.
+// guard is a small process that kills all launches when the worker ends, even by
+// kill -9. The first process of each launch ends with the worker, but without
+// the guard its children end later, or not at all without a PID namespace.
 type guard struct {
 	cmd       *exec.Cmd
-	alivePipe io.Closer // the guard acts when it is closed
+	alivePipe io.Closer // closing it triggers the kill
 }
 
-// startGuard has what is in the control group and below it ended once this
-// process has ended or ends the guard. A later group of the same name is none of
-// its business.
+// startGuard starts a process that kills the control group, with the groups
+// below it, once this process ends or stops the guard. It holds the group's file
+// open, so it never affects a later group of the same name.
 func startGuard(dir string) (*guard, error) {
 	kill, err := os.OpenFile(filepath.Join(dir, "cgroup.kill"), os.O_WRONLY, 0)
 	if err != nil {
@@ -35,13 +34,13 @@ func startGuard(dir string) (*guard, error) {
 	g := &guard{alivePipe: hold, cmd: &exec.Cmd{
 		Path: "/bin/sh", Args: []string{"svc-worker-guard", "-c", "read -r _; echo 1"}, Env: []string{}, Dir: "/",
 		Stdin: alive, Stdout: kill,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // no Ctrl-C
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // ignores Ctrl-C
 	}}
 	if err := g.cmd.Start(); err != nil {
 		hold.Close()
 		return nil, fmt.Errorf("guard: %w", err)
 	}
-	// Before browsers that are busy; only root may.
+	// Scheduled before busy browsers; needs root.
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, g.cmd.Process.Pid, -20)
 	return g, nil
 }

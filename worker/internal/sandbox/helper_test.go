@@ -48,7 +48,7 @@ func starter(t *testing.T) sandbox.Start {
 	}
 }
 
-// uid is what tests run as inside.
+// uid is the user id of scripts in a sandbox.
 func uid() int {
 	if os.Geteuid() == 0 {
 		return 61999
@@ -56,7 +56,7 @@ func uid() int {
 	return -1
 }
 
-// testManager is isolation with what its tests look at.
+// testManager is a Manager with its state directory.
 type testManager struct {
 	*sandbox.Manager
 	dir   string
@@ -84,7 +84,7 @@ type script struct {
 	cmd    *exec.Cmd
 	end    func()
 	output *bytes.Buffer
-	stdin  *os.File // what it reads
+	stdin  *os.File // descriptor 3 of the script
 }
 
 // startScript runs a shell script in a sandbox of its own, with arguments.
@@ -95,8 +95,8 @@ func (h *testManager) startScript(t *testing.T, script string, starved func(), a
 	return g
 }
 
-// prepare has a sandbox wait for its script, which is to say all on its standard
-// error, and has descriptor 3 to read from.
+// prepare starts a sandbox that waits for its script. The script writes to
+// standard error and may read from descriptor 3.
 func (h *testManager) prepare(t *testing.T) *script {
 	t.Helper()
 	sb, err := h.NewSandbox()
@@ -137,7 +137,7 @@ func (h *testManager) prepare(t *testing.T) *script {
 	return g
 }
 
-// pivotRoot runs the script.
+// exec sets up the sandbox and runs the script.
 func (g *script) exec(t *testing.T, script string, starved func(), args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -153,7 +153,7 @@ func (g *script) exec(t *testing.T, script string, starved func(), args ...strin
 	}
 }
 
-// startEmpty starts the first process of a sandbox that is not furnished yet.
+// startEmpty starts the first process of a sandbox without setting it up.
 func (h *testManager) startEmpty(t *testing.T) (*sandbox.Sandbox, *exec.Cmd) {
 	t.Helper()
 	sb, err := h.NewSandbox()
@@ -173,13 +173,13 @@ func (h *testManager) startEmpty(t *testing.T) (*sandbox.Sandbox, *exec.Cmd) {
 	return sb, cmd
 }
 
-// run runs a script in a sandbox to its end and returns what it says.
+// run runs a script in a sandbox to its end and returns its output.
 func (h *testManager) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	return h.startScript(t, script, nil, args...).wait(t)
 }
 
-// wait waits for the script's end and returns what it said.
+// wait waits for the script's end and returns its output.
 func (g *script) wait(t *testing.T) string {
 	t.Helper()
 	done := make(chan struct{})

@@ -19,24 +19,25 @@ const (
 	pidsController   = "pids"
 )
 
-// hierarchies are the worker's own control groups: in the unified hierarchy,
-// and in those that the first version of control groups has for each
-// controller. A path is empty where there is none.
+// hierarchies are the worker's own control groups: in the v2 (unified) hierarchy
+// and in the v1 hierarchy of each controller. A path is empty where there is
+// none.
 type hierarchies struct {
 	unified string
-	isRoot  bool              // unified is the root of all, which may have processes and groups
+	isRoot  bool              // unified is the root group, which may contain processes and groups
 	v1      map[string]string // by controller
 }
 
-// readHierarchies reads where the worker is; nowhere when that can't be told.
+// readHierarchies finds the worker's control groups. All paths are empty when
+// /proc cannot be read.
 func readHierarchies() hierarchies {
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	return parseHierarchies(string(own), string(mounts))
 }
 
-// parseHierarchies finds the worker's groups by the contents of /proc/self/cgroup and
-// /proc/self/mountinfo.
+// parseHierarchies finds the worker's groups in the contents of
+// /proc/self/cgroup and /proc/self/mountinfo.
 func parseHierarchies(own, mounts string) hierarchies {
 	h := hierarchies{v1: map[string]string{}}
 	paths := map[string]string{} // by controller; "" is the unified hierarchy
@@ -76,9 +77,10 @@ func parseHierarchies(own, mounts string) hierarchies {
 	return h
 }
 
-// enable has the unified group's children bounded by a controller. A group with
-// such children may not have processes of its own, but for the root: the worker
-// then moves into a leaf, if the group is its alone and given to it.
+// enable enables a controller for the children of the worker's v2 group. Except
+// for the root group, a group with controllers enabled for children must not
+// contain processes. The worker then moves to a leaf group, if its group is
+// delegated and has no other processes.
 func (h hierarchies) enable(controller string) error {
 	if !slices.Contains(readFields(filepath.Join(h.unified, "cgroup.controllers")), controller) {
 		return fmt.Errorf("the worker's control group does not have the controller %s", controller)
@@ -97,12 +99,12 @@ func (h hierarchies) enable(controller string) error {
 // moveToLeaf moves the worker into a leaf of its group.
 func (h hierarchies) moveToLeaf() error {
 	if !h.delegated() {
-		return errors.New("the service manager has not given the worker its control group (Delegate=yes)")
+		return errors.New("the service manager has not delegated the worker's control group: set Delegate=yes")
 	}
 	self := strconv.Itoa(os.Getpid())
 	present := readFields(filepath.Join(h.unified, "cgroup.procs"))
 	if len(present) == 0 {
-		return nil // it has moved
+		return nil // already moved
 	}
 	if !slices.Equal(present, []string{self}) {
 		return errors.New("the worker shares its control group with other processes")
@@ -114,8 +116,8 @@ func (h hierarchies) moveToLeaf() error {
 	return writeFile(leaf, "cgroup.procs", self)
 }
 
-// delegated reports whether the worker's group is its own to arrange: said so
-// by systemd, or where there is none, by its being writable.
+// delegated reports whether the worker may manage its group: systemd has set the
+// delegate attribute, or systemd is not running.
 func (h hierarchies) delegated() bool {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
 		return true
@@ -134,7 +136,7 @@ func readFields(path string) []string {
 	return strings.Fields(string(raw))
 }
 
-// readCounter reads a line "name value" of a file.
+// readCounter reads the value of a "name value" line in a file.
 func readCounter(path, name string) int {
 	raw, _ := os.ReadFile(path)
 	for line := range bytes.Lines(raw) {

@@ -10,11 +10,11 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// TestSetup_RefreshesHostFiles changes files of /etc in the
-// ways of programs and of people, on a host that has an /etc of its own.
+// TestSetup_RefreshesHostFiles changes files in a private copy of /etc while a
+// sandbox waits, by replacing and by writing them.
 func TestSetup_RefreshesHostFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Log("only root can make such a host; nothing is tested")
+		t.Log("skipped: needs root")
 		return
 	}
 	out := runOnHost(t, `cp -a /etc etc && mount -t tmpfs none /etc && cp -a etc/. /etc && exec "$0" "$@"`, "TestHelperChangedHost")
@@ -25,7 +25,7 @@ func TestSetup_RefreshesHostFiles(t *testing.T) {
 
 func TestHelperChangedHost(t *testing.T) {
 	if os.Getenv(hostTestEnv) != t.Name() {
-		return // it is a part of the test above
+		return // runs only as part of the test above
 	}
 	write := func(path, text string) {
 		t.Helper()
@@ -50,7 +50,7 @@ func TestHelperChangedHost(t *testing.T) {
 	}
 	h := open(t, nil)
 	g := h.prepare(t)
-	testenv.Eventually(t, "the sandbox that waits", func() bool {
+	testenv.Eventually(t, "base setup of the sandbox", func() bool {
 		mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", g.cmd.Process.Pid))
 		return err == nil && strings.Contains(string(mounts), " - proc proc ") && strings.Contains(string(mounts), "/etc/drirc ")
 	})

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addKey and findKey are scripts that a launch would need code of its own for.
+// addKey and findKey return scripts that call the keyring system calls.
 func addKey(ring int) string {
 	return fmt.Sprintf(`perl -e '@k = ("user", "svc-test", "secret"); print STDERR "added" if syscall(%d, @k, 6, %d) >= 0'`, unix.SYS_ADD_KEY, ring)
 }
@@ -20,7 +20,7 @@ func findKey(ring int) string {
 }
 
 func TestSandbox_HidesWorkerKeyring(t *testing.T) {
-	runtime.LockOSThread() // for good: the thread has a session of its own from here on
+	runtime.LockOSThread() // never unlocked: the thread gets a separate session keyring
 	h := open(t, nil)
 	h.start = func(cmd *exec.Cmd) (func(), error) {
 		if err := cmd.Start(); err != nil {

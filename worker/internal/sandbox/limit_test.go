@@ -23,17 +23,17 @@ func TestMemoryLimit_EndsLaunch(t *testing.T) {
 	if _, err := g.stdin.WriteString("go\n"); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, "want of memory", g.OutOfMemory)
-	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.oom_control"); err == nil { // else the kernel ends the whole group
+	testenv.Eventually(t, "an OOM kill", g.OutOfMemory)
+	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.oom_control"); err == nil { // in v2 the kernel kills the whole group
 		select {
 		case <-starved:
 		case <-time.After(5 * time.Second):
-			t.Error("the worker is not told")
+			t.Error("onOOM was not called")
 		}
 	}
 	g.end()
 	if strings.Contains(g.output.String(), "mine") {
-		t.Error("it has had more than it may")
+		t.Error("the launch exceeded its limit")
 	}
 
 	free := open(t, func(o *sandbox.Options) { bounded(o); o.Disabled = []string{sandbox.MemoryLimit} })
@@ -123,8 +123,8 @@ func TestOpen_SweepsGroupsWhoseRecordIsDamaged(t *testing.T) {
 	})
 }
 
-// testSweep opens a directory whose earlier worker went without a word, once
-// something has happened to its record of its control groups.
+// testSweep opens the state directory of a worker that ended without cleanup, after
+// damage has changed its state file.
 func testSweep(t *testing.T, damage func(t *testing.T, record string)) {
 	t.Helper()
 	dir, start := testenv.PublicTempDir(t), starter(t)
@@ -139,7 +139,7 @@ func testSweep(t *testing.T, damage func(t *testing.T, record string)) {
 		t.Fatal("the launch has no control group")
 	}
 	damage(t, filepath.Join(dir, ".cgroups"))
-	// It goes without a word; its process is still there.
+	// The first manager is not closed; its process still runs.
 	second, err := sandbox.Open(t.Context(), sandbox.Options{}, dir, start)
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestData_OutlivesProcesses(t *testing.T) {
 	}
 }
 
-// The document allows 50 switches of 1,024 characters; JSON writes some of them
+// The API allows 50 switches of 1,024 characters; JSON writes some of them
 // with six bytes.
 func TestSetup_AcceptsMaximumSwitches(t *testing.T) {
 	h := open(t, nil)

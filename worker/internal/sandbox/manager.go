@@ -12,45 +12,46 @@ import (
 	"strings"
 )
 
-// Options are what launches may take, and how their rooms are made.
+// Options configure the limits of launches and how sandboxes are created.
 type Options struct {
-	WorkerDir string // a directory of the worker's files, which no room may show, as little as where the worker runs and where its program is
-	Program   string // runs Main when its argument is Command; the worker's own by default
-	Disk      int64  // bytes that the files of a launch may take, and its shared memory as many; 0 for no bound
-	Memory    int64  // bytes that a launch may take; 0 for no bound
-	Processes int    // processes and threads; 0 for no bound
+	WorkerDir string // a directory of the worker's files; sandboxes hide it, the working directory and the program's directory
+	Program   string // calls Main when its argument is Command; the worker's own program by default
+	Disk      int64  // limit of a launch's files and, separately, of its shared memory, in bytes; 0 is unlimited
+	Memory    int64  // limit in bytes; 0 is unlimited
+	Processes int    // limit of processes and threads; 0 is unlimited
 
-	Disabled []string // pieces to do without, for tests of what they are good for
+	Disabled []string // pieces to switch off, for tests
 	Log      *slog.Logger
 }
 
-// Start starts a command that is to end with the worker. The returned function
-// kills it and waits until it is gone.
+// Start starts a command that must end with the worker. The returned function
+// kills the process and waits until it has ended.
 type Start func(*exec.Cmd) (end func(), err error)
 
-// Manager makes rooms of the pieces that this host has.
+// Manager creates sandboxes with the isolation pieces that this host supports.
 type Manager struct {
-	opts       Options
+	opts Options
+	// pieces are the isolation pieces of a sandbox.
 	pieces     pieces
-	workerDirs []string // directories of the worker's
+	workerDirs []string // directories with the worker's files
 	cgroups    *cgroupManager
 	report     Report
 }
 
-// pieces are what a room is made with.
+// pieces are the isolation pieces of a sandbox.
 type pieces struct {
 	PID, Mount, Private bool
 	Network             bool
-	User                bool // all of it within a user namespace
-	NestedUser          bool // user namespaces are allowed to what runs in a room
+	User                bool // inside a user namespace
+	NestedUser          bool // programs in the sandbox may create user namespaces
 }
 
-// Open tries what this host allows, with canaries that start starts, and removes
-// the control groups that an earlier worker of the same state directory left.
-// The directory is to be the worker's alone.
+// Open finds out what this host supports by starting canary processes with
+// start, and removes the control groups that an earlier worker with the same
+// state directory left. No other worker may use the directory.
 func Open(ctx context.Context, opts Options, state string, start Start) (*Manager, error) {
 	if os.Getenv(childEnv) != "" {
-		return nil, errors.New("isolation: the program does not call Main")
+		return nil, errors.New("sandbox: the program does not call sandbox.Main")
 	}
 	if opts.Program == "" {
 		opts.Program = "/proc/self/exe"
@@ -58,68 +59,68 @@ func Open(ctx context.Context, opts Options, state string, start Start) (*Manage
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	i := &Manager{opts: opts, workerDirs: findWorkerDirs(opts.WorkerDir)}
+	m := &Manager{opts: opts, workerDirs: findWorkerDirs(opts.WorkerDir)}
 	found := findings{}
 	for _, name := range opts.Disabled {
 		found.disable(name, errors.New("switched off"))
 	}
 	var err error
-	if i.cgroups, err = openCgroupManager(state, opts, found); err != nil {
-		return nil, fmt.Errorf("isolation: %w", err)
+	if m.cgroups, err = openCgroupManager(state, opts, found); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if err := i.probe(ctx, start, found); err != nil {
-		i.cgroups.close()
-		return nil, fmt.Errorf("isolation: %w", err)
+	if err := m.probe(ctx, start, found); err != nil {
+		m.cgroups.close()
+		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if err := i.checkShownFiles(); err != nil {
+	if err := m.checkShownFiles(); err != nil {
 		found.disable(PrivateFiles, err)
 	}
 	if os.Geteuid() != 0 {
-		found.disable(UserID, errors.New("the worker is not root: browsers run as its own user"))
+		found.disable(UserID, errors.New("the worker is not root: browsers run as the worker's user"))
 	}
 	for _, name := range Pieces() {
 		reason, off := found[name]
 		if !off {
-			reason = i.note(name)
+			reason = m.note(name)
 		}
-		i.report.Pieces = append(i.report.Pieces, Piece{Name: name, On: !off, Reason: reason})
+		m.report.Pieces = append(m.report.Pieces, Piece{Name: name, On: !off, Reason: reason})
 	}
-	return i, nil
+	return m, nil
 }
 
-// note is what there is to know of a piece that is on.
-func (i *Manager) note(name string) string {
+// note returns additional information on a piece that is on.
+func (m *Manager) note(name string) string {
 	switch {
-	case name == MemoryLimit && i.opts.Memory == 0, name == ProcessLimit && i.opts.Processes == 0:
+	case name == MemoryLimit && m.opts.Memory == 0, name == ProcessLimit && m.opts.Processes == 0:
 		return "no limit is set"
 	case name == MemoryLimit:
-		return fmt.Sprintf("%d MB", i.opts.Memory>>20)
+		return fmt.Sprintf("%d MB", m.opts.Memory>>20)
 	case name == ProcessLimit:
-		return fmt.Sprintf("%d processes and threads", i.opts.Processes)
+		return fmt.Sprintf("%d processes and threads", m.opts.Processes)
 	}
 	return ""
 }
 
-// Report says what holds.
-func (i *Manager) Report() Report { return i.report }
+// Report returns which pieces are on.
+func (m *Manager) Report() Report { return m.report }
 
-// Private reports whether rooms have files of their own; their paths inside are
-// HomeDir, TempDir, DataDir and XAuthority then. That is so, too, where the report denies it
-// since the worker's own files lie among what rooms need.
-func (i *Manager) Private() bool { return i.pieces.Private }
+// Private reports whether sandboxes have their own files. Their paths inside are
+// then HomeDir, TempDir, DataDir and XAuthority. This is independent of the
+// report, which lists private files as off if sandboxes show the worker's own
+// files.
+func (m *Manager) Private() bool { return m.pieces.Private }
 
-// SharedMemory is how much of it a room of its own files has, in bytes; 0 for
-// no bound.
-func (i *Manager) SharedMemory() int64 { return i.opts.Disk }
+// SharedMemory returns the size of /dev/shm in a sandbox with private files, in
+// bytes; 0 is unlimited.
+func (m *Manager) SharedMemory() int64 { return m.opts.Disk }
 
-// Close removes what the rooms' control groups were made in. All rooms must be
-// closed.
-func (i *Manager) Close() { i.cgroups.close() }
+// Close removes the parent control groups. All sandboxes must be closed.
+func (m *Manager) Close() { m.cgroups.close() }
 
-// findings are why pieces are off, by name.
+// findings are the reasons why pieces are off, by piece.
 type findings map[string]string
 
-// disable notes the first reason.
+// disable records the first reason.
 func (f findings) disable(name string, err error) {
 	if _, known := f[name]; !known {
 		f[name] = err.Error()
@@ -128,10 +129,10 @@ func (f findings) disable(name string, err error) {
 
 func (f findings) enabled(name string) bool { _, off := f[name]; return !off }
 
-// zoneinfoDir is where time zones are, outside and inside.
+// zoneinfoDir contains the time zones, on the host and in the sandbox.
 const zoneinfoDir = "/usr/share/zoneinfo/"
 
-// HasTimezone reports whether this host knows a time zone by its IANA name.
+// HasTimezone reports whether this host has a time zone, by its IANA name.
 func HasTimezone(name string) bool {
 	if name == "" || strings.Contains(name, "..") {
 		return false
@@ -140,7 +141,7 @@ func HasTimezone(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// SameTimezone reports whether two names are of one time zone, as this host has it.
+// SameTimezone reports whether two names are the same time zone on this host.
 func SameTimezone(a, b string) bool {
 	if a == b {
 		return true

@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	maxConnections = 64  // into a room, at once
+	maxConnections = 64  // into a sandbox, at once
 	backlog        = 512 // maxConnections to the proxy that wait to be accepted
 )
 
 var (
 	loopback = [4]byte{127, 0, 0, 1}
-	// placeholderAddress is the room's address, one of those for examples (RFC 5737).
+	// placeholderAddress is the address of a sandbox, from the documentation range (RFC 5737).
 	placeholderAddress = [4]byte{192, 0, 2, 2}
 )
 
-// setupNetwork brings up the network that this process was started in: the
-// loopback, and a link that leads nowhere, without which pages would be told
-// that they are offline.
+// setupNetwork brings up the loopback interface and a dummy link without a
+// route. Without the link, Chromium reports that it is offline.
 func setupNetwork() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -43,7 +42,7 @@ func setupNetwork() error {
 	return nil
 }
 
-// bringUp switches a link on.
+// bringUp brings a link up.
 func bringUp(socket int, name string) error {
 	request, err := unix.NewIfreq(name)
 	if err == nil {
@@ -51,12 +50,12 @@ func bringUp(socket int, name string) error {
 		err = unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request)
 	}
 	if err != nil {
-		return fmt.Errorf("switch %s on: %w", name, err)
+		return fmt.Errorf("bring up %s: %w", name, err)
 	}
 	return nil
 }
 
-// setAddress gives a link an address, and with it a route to nobody else.
+// setAddress gives a link an address with no route to other hosts.
 func setAddress(socket int, name string) error {
 	for _, set := range []struct {
 		request uint
@@ -70,16 +69,15 @@ func setAddress(socket int, name string) error {
 			err = unix.IoctlIfreq(socket, set.request, request)
 		}
 		if err != nil {
-			return fmt.Errorf("address of %s: %w", name, err)
+			return fmt.Errorf("set address of %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// createVeth makes eth0 and eth1, the two ends of one link: what every kernel has
-// that runs containers. They make no addresses of version 6 for themselves, which
-// would be there a second later only: a browser that sees its addresses change
-// breaks off what it is loading.
+// createVeth creates the veth pair eth0 and eth1, which every kernel that runs
+// containers supports. IPv6 address generation is off: addresses would appear a
+// second later, and Chromium cancels its requests when addresses change.
 func createVeth() error {
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -92,19 +90,19 @@ func createVeth() error {
 		attribute(unix.IFLA_INFO_DATA, attribute(peer, linkMessage("eth1"))),
 	)))
 	if err != nil {
-		return fmt.Errorf("make a link: %w", err)
+		return fmt.Errorf("create veth pair: %w", err)
 	}
 	quiet := attribute(unix.IFLA_AF_SPEC, attribute(unix.AF_INET6, attribute(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{noAddress})))
 	for _, name := range []string{"eth0", "eth1"} {
 		err := setLink(socket, 0, name, quiet)
-		if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) { // there is no version 6
+		if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) { // IPv6 is disabled
 			return fmt.Errorf("set up %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// setLink makes a link, or changes it, and waits for the kernel's word.
+// setLink creates or changes a link and waits for the kernel's acknowledgement.
 func setLink(socket int, flags uint16, name string, attributes []byte) error {
 	message := concat(linkMessage(name), attributes)
 	header := make([]byte, unix.SizeofNlMsghdr)
@@ -120,7 +118,7 @@ func setLink(socket int, flags uint16, name string, attributes []byte) error {
 	case err != nil:
 		return os.NewSyscallError("recvfrom", err)
 	case n < len(header)+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR:
-		return errors.New("the kernel's answer is not understood")
+		return errors.New("unexpected netlink response")
 	}
 	if code := int32(binary.NativeEndian.Uint32(answer[len(header):])); code != 0 {
 		return unix.Errno(-code)
@@ -128,12 +126,12 @@ func setLink(socket int, flags uint16, name string, attributes []byte) error {
 	return nil
 }
 
-// linkMessage begins a message about a link.
+// linkMessage returns the start of a netlink message about a link.
 func linkMessage(name string) []byte {
 	return concat(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_IFNAME, append([]byte(name), 0)))
 }
 
-// attribute is one of a netlink message.
+// attribute returns a netlink attribute.
 func attribute(kind uint16, value []byte) []byte {
 	head := make([]byte, unix.SizeofRtAttr)
 	binary.NativeEndian.PutUint16(head, uint16(len(head)+len(value)))
@@ -148,9 +146,9 @@ func concat(parts ...[]byte) (joined []byte) {
 	return joined
 }
 
-// createSockets makes what the worker has of the room's network: a socket to
-// listen where the browser looks for its proxy, and those to connect to the
-// browser with.
+// createSockets creates the sockets that the worker uses in the sandbox's
+// network: one to listen where the browser expects its proxy, the others to
+// connect to the browser.
 func createSockets() (sockets []int, err error) {
 	for range 1 + maxConnections {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -162,14 +160,14 @@ func createSockets() (sockets []int, err error) {
 	return sockets, nil
 }
 
-// listenForProxy has a socket listen where the browser looks for its proxy.
+// listenForProxy makes a socket listen where the browser expects its proxy.
 func listenForProxy(socket, port int) error {
 	err := unix.Bind(socket, &unix.SockaddrInet4{Addr: loopback, Port: port})
 	if err == nil {
 		err = unix.Listen(socket, backlog)
 	}
 	if err != nil {
-		return &pieceError{NetworkNamespace, fmt.Errorf("the proxy's address: %w", err)}
+		return &pieceError{NetworkNamespace, fmt.Errorf("listen on the proxy address: %w", err)}
 	}
 	return nil
 }

@@ -10,108 +10,110 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canaryTimeout bounds the try of one set of pieces.
+// canaryTimeout limits one canary.
 const canaryTimeout = 10 * time.Second
 
-// cgroupsFailed are what failed where it is not one piece.
+// cgroupsFailed is reported when control groups fail and the cause is not a
+// single piece.
 const cgroupsFailed = "control groups"
 
-// probe finds out which pieces this host allows: it makes a room with all that
-// are left, and without the one that failed the next time.
-func (i *Manager) probe(ctx context.Context, start Start, found findings) error {
-	i.pieces = pieces{PID: true, Network: true, Mount: true, Private: true, User: !canMount()}
+// probe finds out which pieces this host supports. It creates a sandbox with all
+// pieces, and tries again without the one that failed.
+func (m *Manager) probe(ctx context.Context, start Start, found findings) error {
+	m.pieces = pieces{PID: true, Network: true, Mount: true, Private: true, User: !canMount()}
 	for range 2 * len(Pieces()) {
-		i.pieces.Mount = i.pieces.Mount && found.enabled(MountNamespace)
-		i.pieces.Private = i.pieces.Private && found.enabled(PrivateFiles)
-		i.pieces.PID = i.pieces.PID && found.enabled(PIDNamespace)
-		i.pieces.Network = i.pieces.Network && found.enabled(NetworkNamespace)
-		i.applyDependencies(found)
-		answered, failed, err := i.canary(ctx, start)
+		m.pieces.Mount = m.pieces.Mount && found.enabled(MountNamespace)
+		m.pieces.Private = m.pieces.Private && found.enabled(PrivateFiles)
+		m.pieces.PID = m.pieces.PID && found.enabled(PIDNamespace)
+		m.pieces.Network = m.pieces.Network && found.enabled(NetworkNamespace)
+		m.applyDependencies(found)
+		answered, failed, err := m.canary(ctx, start)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
 			if answered.UserNamespaceError != "" {
-				found.disable(ChromiumSandbox, fmt.Errorf("user namespaces are denied to browsers, whose sandbox works only with a setuid helper then: %s", answered.UserNamespaceError))
+				found.disable(ChromiumSandbox, fmt.Errorf("browsers cannot create user namespaces, so Chromium's sandbox needs its setuid helper: %s", answered.UserNamespaceError))
 			}
-			i.pieces.NestedUser = found.enabled(ChromiumSandbox)
+			m.pieces.NestedUser = found.enabled(ChromiumSandbox)
 			return nil
 		case failed == cgroupsFailed:
-			i.cgroups.close()
-			i.cgroups.parents, i.cgroups.controllerHierarchy, i.cgroups.canKill = nil, nil, false
+			m.cgroups.close()
+			m.cgroups.parents, m.cgroups.controllerHierarchy, m.cgroups.canKill = nil, nil, false
 			for _, name := range []string{MemoryLimit, ProcessLimit, CgroupKill} {
 				found.disable(name, err)
 			}
 			continue
-		case failed == "" && !i.pieces.Mount && !i.pieces.Network: // even the bare process fails
+		case failed == "" && !m.pieces.Mount && !m.pieces.Network: // even a process without namespaces fails
 			return fmt.Errorf("canary: %w", err)
-		case failed == "" && i.pieces.Mount:
+		case failed == "" && m.pieces.Mount:
 			failed = MountNamespace
 		case failed == "":
 			failed = NetworkNamespace
 		}
 		found.disable(failed, err)
 	}
-	return errors.New("the canaries do not agree")
+	return errors.New("canary results are inconsistent")
 }
 
-// applyDependencies takes away what can't be without another.
-func (i *Manager) applyDependencies(found findings) {
-	if !i.pieces.Mount {
-		reason := fmt.Errorf("it needs a mount namespace: %s", found[MountNamespace])
+// applyDependencies switches off pieces that depend on another piece that is
+// off.
+func (m *Manager) applyDependencies(found findings) {
+	if !m.pieces.Mount {
+		reason := fmt.Errorf("needs a mount namespace: %s", found[MountNamespace])
 		for _, name := range []string{PrivateFiles, PIDNamespace} {
 			found.disable(name, reason)
 		}
-		i.pieces.Private, i.pieces.PID = false, false
+		m.pieces.Private, m.pieces.PID = false, false
 	}
 }
 
-// canary makes a room, furnishes it and leaves. It returns the piece that
-// failed, where that is known.
-func (i *Manager) canary(ctx context.Context, start Start) (a response, failed string, err error) {
+// canary creates and sets up a sandbox without a program. It returns the piece
+// that failed, if known.
+func (m *Manager) canary(ctx context.Context, start Start) (a response, failed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)
 	defer cancel()
-	room, err := i.NewSandbox()
+	sandbox, err := m.NewSandbox()
 	if err != nil {
 		return a, cgroupsFailed, err
 	}
-	defer room.Close()
+	defer sandbox.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return a, "", err
 	}
 	defer null.Close()
-	cmd := room.Command(null, null, nil)
+	cmd := sandbox.Command(null, null, nil)
 	end, err := start(cmd)
 	if err != nil {
-		return a, i.deniedNamespace(start), err
+		return a, m.deniedNamespace(start), err
 	}
 	defer end()
-	if err := room.ProcessStarted(cmd.Process.Pid); err != nil {
+	if err := sandbox.ProcessStarted(cmd.Process.Pid); err != nil {
 		return a, cgroupsFailed, err
 	}
 	o := setupRequest{UID: -1, Dir: "/", Canary: true}
 	if os.Geteuid() == 0 {
 		o.UID = 65534
 	}
-	a, err = room.request(ctx, o)
+	a, err = sandbox.request(ctx, o)
 	return a, a.FailedPiece, err
 }
 
-// deniedNamespace tells, after a process could not be started in all its
-// namespaces, without which one it can be; "" when that is not known.
-func (i *Manager) deniedNamespace(start Start) string {
+// deniedNamespace finds the namespace that prevents a process from starting; ""
+// if unknown.
+func (m *Manager) deniedNamespace(start Start) string {
 	for _, without := range []struct {
 		piece string
 		has   bool
 		fewer func(*pieces)
 	}{
-		{NetworkNamespace, i.pieces.Network, func(p *pieces) { p.Network = false }},
-		{PIDNamespace, i.pieces.PID, func(p *pieces) { p.PID = false }},
+		{NetworkNamespace, m.pieces.Network, func(p *pieces) { p.Network = false }},
+		{PIDNamespace, m.pieces.PID, func(p *pieces) { p.PID = false }},
 	} {
-		fewer := i.pieces
+		fewer := m.pieces
 		without.fewer(&fewer)
-		if without.has && i.canStart(start, fewer) {
+		if without.has && m.canStart(start, fewer) {
 			return without.piece
 		}
 	}
@@ -119,13 +121,13 @@ func (i *Manager) deniedNamespace(start Start) string {
 }
 
 // canStart reports whether a process can be started with these pieces.
-func (i *Manager) canStart(start Start, with pieces) bool {
-	room, err := i.newSandbox(with)
+func (m *Manager) canStart(start Start, with pieces) bool {
+	sandbox, err := m.newSandbox(with)
 	if err != nil {
 		return false
 	}
-	defer room.Close()
-	end, err := start(room.Command(nil, nil, nil))
+	defer sandbox.Close()
+	end, err := start(sandbox.Command(nil, nil, nil))
 	if err != nil {
 		return false
 	}
@@ -133,8 +135,8 @@ func (i *Manager) canStart(start Start, with pieces) bool {
 	return true
 }
 
-// canMount reports whether the worker can make namespaces by its own right,
-// without a user namespace.
+// canMount reports whether the worker can create namespaces without a user
+// namespace.
 func canMount() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

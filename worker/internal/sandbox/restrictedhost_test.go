@@ -11,17 +11,17 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// TestOpen_DisablesOnlyDeniedPieces runs rooms on hosts that deny something,
-// as containers do.
+// TestOpen_DisablesOnlyDeniedPieces runs sandboxes on hosts that deny some
+// features, as containers do.
 func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Log("only root can make such hosts; nothing is tested")
+		t.Log("skipped: needs root")
 		return
 	}
 	const nobody = "setpriv --reuid 61998 --regid 61998 --clear-groups "
 	groups := []string{sandbox.MemoryLimit, sandbox.ProcessLimit, sandbox.CgroupKill}
 	for name, tc := range map[string]struct {
-		host string // becomes the worker, in $0
+		host string // shell script that execs the worker, "$0"
 		off  []string
 	}{
 		"nothing":                    {`exec "$0" "$@"`, nil},
@@ -56,8 +56,8 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 	}
 }
 
-// runOnHost runs one of this package's tests, and no other, on a host of its own:
-// host is a shell script that becomes "$0" with its arguments.
+// runOnHost runs one test of this package in a separate mount namespace. host is a
+// shell script that execs "$0" with its arguments.
 func runOnHost(t *testing.T, host, test string) (output string) {
 	t.Helper()
 	dir := testenv.PublicTempDir(t)
@@ -74,12 +74,12 @@ func runOnHost(t *testing.T, host, test string) (output string) {
 	return string(out)
 }
 
-// hostTestEnv names the test that has a host of its own.
+// hostTestEnv names the test that runOnHost runs.
 const hostTestEnv = "SANDBOX_TEST_HOST"
 
 func TestHelperRestrictedHost(t *testing.T) {
 	if os.Getenv(hostTestEnv) != t.Name() {
-		return // it is a part of the test above
+		return // runs only as part of the test above
 	}
 	h := open(t, nil)
 	for _, p := range h.Report().Missing() {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The paths inside a room with files of its own.
+// Paths inside a sandbox with private files.
 const (
 	HomeDir    = "/svc/home"
 	TempDir    = "/tmp"
@@ -24,67 +24,67 @@ const (
 	XAuthority = "/svc/xauth" // manager the display
 )
 
-// NewSandbox is a place for one launch. It begins empty, with a process that waits.
+// Sandbox isolates one launch. It starts with a process that waits for Setup.
 type Sandbox struct {
 	manager   *Manager
 	pieces    pieces
 	conn      *net.UnixConn
-	childConn *os.File // the line's other end, until the process has it
+	childConn *os.File // the other end of conn, until the process has started
 	cgroup    *cgroup
-	etc       *os.Root // nil without files of its own
+	etc       *os.Root // nil without private files
 	data      *os.Root
-	proxy     net.Listener // nil without a network of its own
-	sockets   *socketPool  // the same
+	proxy     net.Listener // nil without a separate network
+	sockets   *socketPool  // nil without a separate network
 }
 
-// Config is what a room is furnished for.
+// Config configures a sandbox for a launch.
 type Config struct {
-	UID        int    // to run as; -1 for the worker's own
-	Program    string // with its path on the host, which is the same inside
+	UID        int    // user id; -1 is the worker's own
+	Program    string // path, the same on the host and in the sandbox
 	Args       []string
 	Env        []string
-	Dir        string // to run in, when the room has no files of its own
-	Timezone   string // the time zone inside, an IANA name; "" is the host's
-	Proxy      int    // the port where the browser looks for its proxy
-	Display    string // the X server's socket; "" for no window
-	XAuthority string // the file that opens it
+	Dir        string // working directory, if files are not private
+	Timezone   string // IANA name; "" is the host's
+	Proxy      int    // port where the browser expects its proxy
+	Display    string // socket of the X server; "" when headless
+	XAuthority string // Xauthority file of the display
 }
 
-// NewSandbox makes a room. The command of Command is to be started next.
-func (i *Manager) NewSandbox() (*Sandbox, error) { return i.newSandbox(i.pieces) }
+// NewSandbox creates a sandbox. The caller then starts the command of Command.
+func (m *Manager) NewSandbox() (*Sandbox, error) { return m.newSandbox(m.pieces) }
 
-func (i *Manager) newSandbox(with pieces) (*Sandbox, error) {
-	line, theirs, err := socketPair()
+func (m *Manager) newSandbox(with pieces) (*Sandbox, error) {
+	conn, childConn, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	r := &Sandbox{manager: i, pieces: with, conn: line, childConn: theirs}
-	if err := send(context.Background(), line, baseConfig{pieces: with, Disk: i.opts.Disk}); err != nil { // the line is empty: it does not wait
+	r := &Sandbox{manager: m, pieces: with, conn: conn, childConn: childConn}
+	if err := send(context.Background(), conn, baseConfig{pieces: with, Disk: m.opts.Disk}); err != nil { // the socket buffer is empty: this does not block
 		r.Close()
-		return nil, fmt.Errorf("room: %w", err)
+		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if r.cgroup, err = i.cgroups.newCgroup(); err != nil {
+	if r.cgroup, err = m.cgroups.newCgroup(); err != nil {
 		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// Command is the room's first process. The program will have read and write as
-// its descriptors 3 and 4; nil leaves them out.
-func (r *Sandbox) Command(read, write, stderr *os.File) *exec.Cmd {
-	cmd := exec.Command(r.manager.opts.Program, Command) //nolint:noctx // it outlives the launch
+// Command returns the sandbox's first process. The program gets read and write
+// as descriptors 3 and 4; nil leaves them out.
+func (s *Sandbox) Command(read, write, stderr *os.File) *exec.Cmd {
+	cmd := exec.Command(s.manager.opts.Program, Command) //nolint:noctx // outlives the launch's context
 	cmd.Args[0] = "svc-worker"
 	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off", childEnv + "=1"}
-	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{read, write, r.childConn}
+	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{read, write, s.childConn}
 	if stderr != nil {
 		cmd.Stderr = stderr
 	}
-	cmd.SysProcAttr = r.pieces.sysProcAttr()
+	cmd.SysProcAttr = s.pieces.sysProcAttr()
 	return cmd
 }
 
-// sysProcAttr are the namespaces that a process starts in.
+// sysProcAttr returns the namespaces that a process starts in.
 func (p pieces) sysProcAttr() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{}
 	if p.Mount {
@@ -111,7 +111,7 @@ func (p pieces) sysProcAttr() *syscall.SysProcAttr {
 	return a
 }
 
-// identityMap maps each id that there is to itself.
+// identityMap maps each id to itself.
 func identityMap(file string) (same []syscall.SysProcIDMap) {
 	raw, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(raw)) {
@@ -123,47 +123,47 @@ func identityMap(file string) (same []syscall.SysProcIDMap) {
 	return same
 }
 
-// ProcessStarted tells the room that its process runs, with this number.
-func (r *Sandbox) ProcessStarted(pid int) error {
-	r.childConn.Close()
-	r.childConn = nil
-	return r.cgroup.add(pid)
+// ProcessStarted must be called with the pid after the command has started.
+func (s *Sandbox) ProcessStarted(pid int) error {
+	s.childConn.Close()
+	s.childConn = nil
+	return s.cgroup.add(pid)
 }
 
-// AddProcess has a process outside, which works for the launch, share its limits and
-// its end.
-func (r *Sandbox) AddProcess(pid int) error { return r.cgroup.add(pid) }
+// AddProcess moves a process outside the sandbox, which works for the launch,
+// into its control group: it shares the limits and is killed with the launch.
+func (s *Sandbox) AddProcess(pid int) error { return s.cgroup.add(pid) }
 
-// Setup makes the room ready for a launch and returns once the process there
-// has given up all that it does not need. The worker may then see to the files
-// of the launch, and Exec follows.
-func (r *Sandbox) Setup(ctx context.Context, l Config) error {
+// Setup prepares the sandbox for a launch and returns once its process has
+// dropped its privileges. The caller may then write the launch's files, and
+// calls Exec.
+func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 	o := setupRequest{
 		UID: l.UID, Program: l.Program, Args: append([]string{l.Program}, l.Args...), Env: l.Env,
 		Proxy: l.Proxy, Dir: l.Dir, Timezone: l.Timezone, Window: l.Display != "",
-		SetuidHelper: !r.pieces.NestedUser && hasSetuidHelper(l.Program),
+		SetuidHelper: !s.pieces.NestedUser && hasSetuidHelper(l.Program),
 	}
-	if r.pieces.Private {
+	if s.pieces.Private {
 		o.Dir = HomeDir
 		dir := filepath.Dir(l.Program)
-		if file := r.manager.workerDirBelow(dir); file != "" {
-			return fmt.Errorf("%s lies beside the worker's own files, in %s: put it into a directory of its own", l.Program, file)
+		if file := s.manager.workerDirBelow(dir); file != "" {
+			return fmt.Errorf("%s is in the same directory as the worker's files in %s: move it to a directory of its own", l.Program, file)
 		}
 		o.Binds = []bindMount{{dir, dir}}
 		if o.Window {
 			o.Binds = append(o.Binds, bindMount{l.Display, l.Display}, bindMount{l.XAuthority, XAuthority})
 		}
 	}
-	_, err := r.request(ctx, o)
+	_, err := s.request(ctx, o)
 	return err
 }
 
-// setupRequest sends an order and takes the room's answer to it.
-func (r *Sandbox) request(ctx context.Context, o setupRequest) (response, error) {
-	if err := send(ctx, r.conn, o); err != nil {
-		return response{}, fmt.Errorf("room: %w", err)
+// request sends a setup request and handles the response.
+func (s *Sandbox) request(ctx context.Context, o setupRequest) (response, error) {
+	if err := send(ctx, s.conn, o); err != nil {
+		return response{}, fmt.Errorf("sandbox: %w", err)
 	}
-	a, files, err := receive(ctx, r.conn)
+	a, files, err := receive(ctx, s.conn)
 	defer func() {
 		for _, f := range files {
 			f.Close()
@@ -171,135 +171,137 @@ func (r *Sandbox) request(ctx context.Context, o setupRequest) (response, error)
 	}()
 	switch {
 	case errors.Is(err, io.EOF):
-		return a, errors.New("room: its process has ended")
+		return a, errors.New("sandbox: its process has ended")
 	case err != nil:
-		return a, fmt.Errorf("room: %w", err)
+		return a, fmt.Errorf("sandbox: %w", err)
 	case a.Error != "":
-		return a, fmt.Errorf("room: %w", a.err())
-	case len(files) != r.pieces.descriptorCount():
-		return a, fmt.Errorf("room: it gave %d descriptors", len(files))
+		return a, fmt.Errorf("sandbox: %w", a.err())
+	case len(files) != s.pieces.descriptorCount():
+		return a, fmt.Errorf("sandbox: received %d descriptors", len(files))
 	}
-	if r.pieces.Private {
-		if r.etc, err = openRoot(files[0]); err != nil {
+	if s.pieces.Private {
+		if s.etc, err = openRoot(files[0]); err != nil {
 			return a, err
 		}
-		if r.data, err = openRoot(files[1]); err != nil {
+		if s.data, err = openRoot(files[1]); err != nil {
 			return a, err
 		}
 		files[0].Close()
 		files[1].Close()
 		files = files[2:]
 	}
-	if r.pieces.Network {
-		if r.proxy, err = net.FileListener(files[0]); err != nil {
-			return a, fmt.Errorf("room: %w", err)
+	if s.pieces.Network {
+		if s.proxy, err = net.FileListener(files[0]); err != nil {
+			return a, fmt.Errorf("sandbox: %w", err)
 		}
 		files[0].Close()
-		r.sockets, files = &socketPool{free: files[1:]}, nil
+		s.sockets, files = &socketPool{free: files[1:]}, nil
 	}
 	return a, nil
 }
 
-// Proxy listens where the room's browser looks for its proxy; nil without a
-// network of its own. It is closed with the room.
-func (r *Sandbox) Proxy() net.Listener { return r.proxy }
+// Proxy listens where the browser in the sandbox expects its proxy; nil without
+// a separate network. Close closes it.
+func (s *Sandbox) Proxy() net.Listener { return s.proxy }
 
-// Dial connects to a port of the room's loopback, where the room has a network
-// of its own.
-func (r *Sandbox) Dial(port int) (net.Conn, error) { return r.sockets.dial(port) }
+// Dial connects to a port on the sandbox's loopback. The sandbox must have a
+// separate network.
+func (s *Sandbox) Dial(port int) (net.Conn, error) { return s.sockets.dial(port) }
 
-// openRoot is the directory behind a descriptor, whatever namespace it is of.
+// openRoot opens the directory of a descriptor, in any mount namespace.
 func openRoot(dir *os.File) (*os.Root, error) {
 	root, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(dir.Fd())))
 	if err != nil {
-		return nil, fmt.Errorf("room: %w", err)
+		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	return root, nil
 }
 
-// DataDir is the launch's data directory, as long as the room is not closed; nil
-// without files of its own. It outlives the processes.
-func (r *Sandbox) Data() *os.Root { return r.data }
+// Data returns the launch's data directory until Close; nil without private
+// files. It outlives the processes.
+func (s *Sandbox) Data() *os.Root { return s.data }
 
-// Exec has the process become the program, and returns when it has. When the
-// kernel ends a process for want of memory, within the launch's own bound,
-// starved is called.
-func (r *Sandbox) Exec(ctx context.Context, starved func()) error {
-	r.cgroup.watchOOM(starved)
-	if err := send(ctx, r.conn, "go"); err != nil {
-		return fmt.Errorf("room: %w", err)
+// Exec makes the waiting process exec the program and returns when it has. onOOM
+// is called when the kernel kills a process because of the launch's memory
+// limit.
+func (s *Sandbox) Exec(ctx context.Context, onOOM func()) error {
+	s.cgroup.watchOOM(onOOM)
+	if err := send(ctx, s.conn, "go"); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
 	}
-	a, _, err := receive(ctx, r.conn)
+	a, _, err := receive(ctx, s.conn)
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		return fmt.Errorf("room: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	return a.err()
 }
 
-// SetTimezone moves the room to a time zone, an IANA name that HasTimezone. Programs
-// that watch /etc/localtime take note by themselves.
-func (r *Sandbox) SetTimezone(name string) error {
-	if r.etc == nil {
+// SetTimezone changes the sandbox's time zone; HasTimezone must be true for the
+// name. Programs that watch /etc/localtime notice the change.
+func (s *Sandbox) SetTimezone(name string) error {
+	if s.etc == nil {
 		return errNoPrivateFiles
 	}
 	const fresh = "localtime.next"
-	_ = r.etc.Remove(fresh)
-	if err := r.etc.Symlink(zoneinfoDir+name, fresh); err != nil {
+	_ = s.etc.Remove(fresh)
+	if err := s.etc.Symlink(zoneinfoDir+name, fresh); err != nil {
 		return fmt.Errorf("time zone: %w", err)
 	}
-	if err := r.etc.Rename(fresh, "localtime"); err != nil {
+	if err := s.etc.Rename(fresh, "localtime"); err != nil {
 		return fmt.Errorf("time zone: %w", err)
 	}
 	return nil
 }
 
-// OutOfMemory reports whether the kernel ended a process in the room because
-// the launch had used up its memory.
-func (r *Sandbox) OutOfMemory() bool { return r.cgroup.oomKilled() }
+// OutOfMemory reports whether the kernel killed a process in the sandbox because
+// of its memory limit.
+func (s *Sandbox) OutOfMemory() bool { return s.cgroup.oomKilled() }
 
-// Kill ends every process in the room, where the kernel can do that at once.
-func (r *Sandbox) Kill() { r.cgroup.kill() }
+// Kill kills every process in the sandbox, if the kernel supports cgroup.kill.
+func (s *Sandbox) Kill() { s.cgroup.kill() }
 
-// Close gives the room up. Its processes must have ended; stragglers are killed.
-func (r *Sandbox) Close() {
-	_ = r.conn.Close()
-	if r.childConn != nil {
-		r.childConn.Close()
+// Close releases the sandbox. Its processes must have ended; remaining ones are
+// killed.
+func (s *Sandbox) Close() {
+	_ = s.conn.Close()
+	if s.childConn != nil {
+		s.childConn.Close()
 	}
-	for _, root := range []*os.Root{r.etc, r.data} {
+	for _, root := range []*os.Root{s.etc, s.data} {
 		if root != nil {
 			root.Close()
 		}
 	}
-	if r.sockets != nil {
-		r.proxy.Close()
-		r.sockets.close()
+	if s.sockets != nil {
+		s.proxy.Close()
+		s.sockets.close()
 	}
-	if r.cgroup != nil {
-		if err := r.cgroup.remove(); err != nil {
-			r.manager.opts.Log.Error("control group not removed", "error", err)
+	if s.cgroup != nil {
+		if err := s.cgroup.remove(); err != nil {
+			s.manager.opts.Log.Error("failed to remove control group", "error", err)
 		}
 	}
 }
 
-// Timezone is the room's time zone, unless it is a file of the host's own.
-func (r *Sandbox) Timezone() (string, error) {
-	if r.etc == nil {
+// Timezone returns the sandbox's time zone. It fails if /etc/localtime is a copy
+// of the host's file.
+func (s *Sandbox) Timezone() (string, error) {
+	if s.etc == nil {
 		return "", errNoPrivateFiles
 	}
-	target, err := r.etc.Readlink("localtime")
+	target, err := s.etc.Readlink("localtime")
 	if err != nil {
 		return "", fmt.Errorf("time zone: %w", err)
 	}
 	return strings.TrimPrefix(target, zoneinfoDir), nil
 }
 
-var errNoPrivateFiles = errors.New("the room has no files of its own")
+var errNoPrivateFiles = errors.New("the sandbox has no private files")
 
-// hasSetuidHelper reports whether a build comes with a setuid sandbox helper.
+// hasSetuidHelper reports whether a build includes a setuid sandbox helper.
 func hasSetuidHelper(program string) bool {
 	var st unix.Stat_t
 	err := unix.Stat(filepath.Join(filepath.Dir(program), "chrome-sandbox"), &st)

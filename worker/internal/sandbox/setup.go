@@ -12,47 +12,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a browser may see of the host, all of it read-only; what is missing is
-// left out. Of /usr that is what packages bring, and of /usr/local what an
-// operator adds for browsers: applications and their settings live in the rest.
+// The host paths that a browser may read. Missing paths are skipped. Of /usr only
+// the directories of system packages are visible; of /usr/local only fonts and
+// certificates that an operator adds.
 var (
 	systemDirs = []string{
 		"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/share",
 		"/usr/local/share/fonts", "/usr/local/share/ca-certificates",
 		"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 	}
-	// Programs find libraries, names and fonts by these, and Chromium its
-	// policies and what it may trust.
+	// Libraries, name resolution, fonts, and Chromium's policies and certificates.
 	configFiles = []string{
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
 		"/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
 		"/etc/pki/ca-trust", "/etc/crypto-policies", "/etc/fonts", "/etc/gtk-3.0", "/etc/mime.types", "/etc/os-release", "/etc/locale.alias",
 		"/etc/vulkan", "/etc/glvnd", "/etc/drirc", "/etc/chromium", "/etc/chromium-browser", "/etc/opt/chrome",
 	}
-	// Where there is no network but the host's, names are resolved as there.
+	// Visible only where the sandbox uses the host's network.
 	nameFiles = []string{"/etc/hosts", "/etc/resolv.conf"}
 
-	cacheDirs = []string{"/var/cache/fontconfig"} // without it, every start looks at every font
+	cacheDirs = []string{"/var/cache/fontconfig"} // without this cache, each start scans all fonts
 	devices   = []string{"null", "zero", "full", "random", "urandom"}
 )
 
-// clonedMount is a part of the host's files on its way into the room.
+// clonedMount is a cloned mount of a host path that is not attached yet.
 type clonedMount struct {
 	fd  int
 	to  string
 	dir bool
 }
 
-// setupMounts makes what is there already the launch's and enters it. It returns the
-// directories of the room's configuration and of the launch's data.
-func (o *setupRequest) setupMounts() (dirs []int, err error) {
+// setupMounts prepares the mounts for the launch and pivots into them. It
+// returns descriptors of the sandbox's /etc and of the launch's data directory.
+func (r *setupRequest) setupMounts() (dirs []int, err error) {
 	for _, step := range []func() error{
-		o.chownWritable,
-		o.writeUser,
-		o.writeTimezone,
-		o.refreshHostFiles,
-		o.bindFiles,
-		o.disableSetuid,
+		r.chownWritable,
+		r.writeUser,
+		r.writeTimezone,
+		r.refreshHostFiles,
+		r.bindFiles,
+		r.disableSetuid,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -68,22 +67,22 @@ func (o *setupRequest) setupMounts() (dirs []int, err error) {
 	return dirs, pivotRoot()
 }
 
-// chownWritable gives the launch's user what is the launch's to write.
-func (o *setupRequest) chownWritable() error {
-	if o.UID < 0 {
+// chownWritable gives the launch's user its writable directories.
+func (r *setupRequest) chownWritable() error {
+	if r.UID < 0 {
 		return nil
 	}
 	for _, dir := range writableDirs {
-		if err := os.Chown(newRoot+dir, o.UID, o.UID); err != nil {
+		if err := os.Chown(newRoot+dir, r.UID, r.UID); err != nil {
 			return &pieceError{PrivateFiles, err}
 		}
 	}
 	return nil
 }
 
-// writeUser writes the files of the room's only user.
-func (o *setupRequest) writeUser() error {
-	uid, gid := o.UID, o.UID
+// writeUser writes passwd and group with the sandbox's only user.
+func (r *setupRequest) writeUser() error {
+	uid, gid := r.UID, r.UID
 	if uid < 0 {
 		uid, gid = os.Getuid(), os.Getgid()
 	}
@@ -98,14 +97,15 @@ func (o *setupRequest) writeUser() error {
 	return nil
 }
 
-// writeTimezone links /etc/localtime to the zone, or to the host's.
-func (o *setupRequest) writeTimezone() error {
+// writeTimezone links /etc/localtime to the requested time zone, or to the
+// host's.
+func (r *setupRequest) writeTimezone() error {
 	const file = "/etc/localtime"
-	target := zoneinfoDir + o.Timezone
-	if o.Timezone == "" {
+	target := zoneinfoDir + r.Timezone
+	if r.Timezone == "" {
 		var err error
 		if target, err = filepath.EvalSymlinks(file); errors.Is(err, fs.ErrNotExist) {
-			return nil // the host has none: it is UTC
+			return nil // the host uses UTC
 		}
 	}
 	if strings.HasPrefix(target, zoneinfoDir) {
@@ -124,11 +124,11 @@ func (o *setupRequest) writeTimezone() error {
 	return nil
 }
 
-// refreshHostFiles has the room show the host's files that are there now: most programs
-// replace a file in /etc, rather than write to it.
-func (o *setupRequest) refreshHostFiles() error {
+// refreshHostFiles replaces mounts of files that changed on the host since the
+// base setup. Most programs replace a file in /etc instead of writing to it.
+func (r *setupRequest) refreshHostFiles() error {
 	var trees []clonedMount
-	for _, path := range o.hostPaths() {
+	for _, path := range r.hostPaths() {
 		now, gone := os.Stat(path)
 		shown, missing := os.Stat(newRoot + path)
 		if missing == nil {
@@ -151,7 +151,7 @@ func (o *setupRequest) refreshHostFiles() error {
 	return attachMounts(trees)
 }
 
-// removeHostFile has the room show a file of the host's no longer.
+// removeHostFile unmounts a host file and removes its mount point.
 func removeHostFile(path string) error {
 	if err := unix.Unmount(newRoot+path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // a link
 		return &pieceError{PrivateFiles, fmt.Errorf("unmount %s: %w", path, err)}
@@ -162,10 +162,10 @@ func removeHostFile(path string) error {
 	return nil
 }
 
-// bindFiles adds what only this launch needs.
-func (o *setupRequest) bindFiles() error {
+// bindFiles mounts the files that only this launch needs.
+func (r *setupRequest) bindFiles() error {
 	var trees []clonedMount
-	for _, bind := range o.Binds {
+	for _, bind := range r.Binds {
 		if slices.ContainsFunc(systemDirs, func(dir string) bool { return isWithin(bind.To, dir) }) {
 			continue
 		}
@@ -178,19 +178,20 @@ func (o *setupRequest) bindFiles() error {
 	return attachMounts(trees)
 }
 
-// disableSetuid has no program gain rights by its file, unless Chromium's helper is to.
-func (o *setupRequest) disableSetuid() error {
-	if o.SetuidHelper {
+// disableSetuid mounts everything nosuid, unless Chromium's setuid helper is
+// needed.
+func (r *setupRequest) disableSetuid() error {
+	if r.SetuidHelper {
 		return nil
 	}
 	err := unix.MountSetattr(unix.AT_FDCWD, newRoot, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID})
 	if err != nil {
-		return &pieceError{PrivateFiles, fmt.Errorf("protect files: %w", err)}
+		return &pieceError{PrivateFiles, fmt.Errorf("set mounts nosuid: %w", err)}
 	}
 	return nil
 }
 
-// cloneMount copies a mount, with all that is mounted below, and narrows the copy.
+// cloneMount clones a mount with its submounts and restricts the clone.
 func cloneMount(from, to string, attributes uint64) (clonedMount, error) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -198,16 +199,16 @@ func cloneMount(from, to string, attributes uint64) (clonedMount, error) {
 	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
-		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("copy the mount of %s: %w", from, err)}
+		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("clone the mount of %s: %w", from, err)}
 	}
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
 	if err != nil {
-		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("protect %s: %w", from, err)}
+		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("set attributes of the mount of %s: %w", from, err)}
 	}
 	return clonedMount{fd: fd, to: to, dir: info.IsDir()}, nil
 }
 
-// attachMounts puts what was collected into the new root.
+// attachMounts moves cloned mounts to the new root.
 func attachMounts(trees []clonedMount) error {
 	for _, t := range trees {
 		err := mountPoint(newRoot+t.to, t.dir)
@@ -222,7 +223,7 @@ func attachMounts(trees []clonedMount) error {
 	return nil
 }
 
-// mountPoint makes a directory or an empty file, with what leads to it.
+// mountPoint creates a directory or an empty file, with its parent directories.
 func mountPoint(path string, dir bool) error {
 	if dir {
 		return os.MkdirAll(path, 0o755)
@@ -237,7 +238,7 @@ func mountPoint(path string, dir bool) error {
 	return f.Close()
 }
 
-// pivotRoot makes the stage the root, and lets go of the host's.
+// pivotRoot makes newRoot the root and unmounts the host's root.
 func pivotRoot() error {
 	if err := unix.Chdir(newRoot); err != nil {
 		return &pieceError{PrivateFiles, err}
@@ -246,7 +247,7 @@ func pivotRoot() error {
 		return &pieceError{PrivateFiles, fmt.Errorf("pivot root: %w", err)}
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return &pieceError{PrivateFiles, fmt.Errorf("leave the host's root: %w", err)}
+		return &pieceError{PrivateFiles, fmt.Errorf("unmount the host's root: %w", err)}
 	}
 	if err := unix.Chdir("/"); err != nil {
 		return &pieceError{PrivateFiles, err}

@@ -12,22 +12,21 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// connectTimeout bounds how long a connection into a room may take to be made,
-// in seconds.
+// connectTimeout limits a connection attempt into a sandbox, in seconds.
 const connectTimeout = 5
 
-// ErrBusy means that there are as many connections into a room as there can be.
-var ErrBusy = fault.New(fault.Unavailable, "The browser has as many connections as it can have.")
+// ErrBusy means that all sockets of a sandbox are in use.
+var ErrBusy = fault.New(fault.Unavailable, "The browser has reached its limit of connections.")
 
-// socketPool are of a room's network, and nothing is connected to them now. The
-// worker can't make any there, so each is used again.
+// socketPool holds the unused sockets of a sandbox's network. The worker cannot
+// create sockets there, so they are reused.
 type socketPool struct {
 	mu     sync.Mutex
 	free   []*os.File
 	closed bool
 }
 
-// dial connects to a port of the room's loopback.
+// dial connects to a port on the sandbox's loopback.
 func (s *socketPool) dial(port int) (net.Conn, error) {
 	s.mu.Lock()
 	last := len(s.free) - 1
@@ -42,12 +41,12 @@ func (s *socketPool) dial(port int) (net.Conn, error) {
 	conn, err := connect(socket, port)
 	if err != nil {
 		s.release(socket)
-		return nil, fmt.Errorf("connect to port %d of a room: %w", port, err)
+		return nil, fmt.Errorf("connect to port %d in the sandbox: %w", port, err)
 	}
 	return &pooledConn{TCPConn: conn, release: sync.OnceFunc(func() { s.release(socket) })}, nil
 }
 
-// release takes a socket, and breaks off what is left of its connection.
+// release disconnects a socket and returns it to the pool.
 func (s *socketPool) release(socket *os.File) {
 	err := disconnect(int(socket.Fd()))
 	s.mu.Lock()
@@ -69,8 +68,8 @@ func (s *socketPool) close() {
 	s.free = nil
 }
 
-// pooledConn is a connection into a room. It embeds what io.Copy has the kernel
-// move bytes between.
+// pooledConn is a connection into a sandbox. It embeds *net.TCPConn so that
+// io.Copy can use splice.
 type pooledConn struct {
 	*net.TCPConn
 	release func()
@@ -83,8 +82,8 @@ func (c *pooledConn) Close() error {
 	return err
 }
 
-// connect connects a socket. That takes no time on a loopback, unless the
-// browser leaves its callers waiting.
+// connect connects a socket. On a loopback this blocks only if the browser does
+// not accept connections.
 func connect(socket *os.File, port int) (*net.TCPConn, error) {
 	fd := int(socket.Fd())
 	err := unix.SetNonblock(fd, false)
@@ -101,11 +100,11 @@ func connect(socket *os.File, port int) (*net.TCPConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	tcp := conn.(*net.TCPConn) // a socket of that kind
+	tcp := conn.(*net.TCPConn) // the socket is a TCP socket
 	return tcp, tcp.SetNoDelay(true)
 }
 
-// disconnect makes a socket one that was never connected.
+// disconnect dissolves a socket's connection, so that it can connect again.
 func disconnect(fd int) error {
 	nobody := unix.RawSockaddr{Family: unix.AF_UNSPEC}
 	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&nobody)), unsafe.Sizeof(nobody)) //nolint:gosec // the kernel's own struct

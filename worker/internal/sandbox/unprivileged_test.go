@@ -11,11 +11,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// TestUnprivilegedWorker_UsesUserNamespaces runs the tests of everything
-// that needs no control groups as a user without rights.
+// TestUnprivilegedWorker_UsesUserNamespaces runs the tests that need no
+// control groups as an unprivileged user.
 func TestUnprivilegedWorker_UsesUserNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // the other tests are it
+		return // all tests already run unprivileged
 	}
 	out := asNobody(t, "-test.v", "-test.run=^(TestSandbox_(PreventsAttacks|HasNoPrivileges|HidesWorkerKeyring|ClearsUserKeyrings|SeesOnlyOwnProcesses)|TestDiskLimit|TestSetTimezone|TestData|TestExec|TestSetup_RefusesProgram|TestReport|TestOpen_KeepsOther)")
 	if n := strings.Count(out, "\n--- PASS"); n < 7 || strings.Contains(out, "--- FAIL") {
@@ -23,7 +23,7 @@ func TestUnprivilegedWorker_UsesUserNamespaces(t *testing.T) {
 	}
 }
 
-// asNobody runs this test binary as a user without rights.
+// asNobody runs this test binary as an unprivileged user.
 func asNobody(t *testing.T, args ...string) string {
 	t.Helper()
 	const nobody = 61998

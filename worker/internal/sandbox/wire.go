@@ -15,43 +15,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Command is the argument that makes the worker's program run Main.
+// Command is the argument with which the worker's program calls Main.
 const Command = "isolated"
 
-// childEnv is in the environment of a room's first process, which must not
-// try to make rooms.
+// childEnv is set in the environment of a sandbox's first process, which must
+// not create sandboxes.
 const childEnv = "SVC_SANDBOX"
 
-// controlFD is the descriptor on which a room's first process has its socket.
+// controlFD is the descriptor of the first process's socket to the worker.
 const controlFD = 5
 
-// maxMessage bounds an order, in bytes: 50 switches of 1,024 characters, each of
-// up to six bytes as JSON writes it, and some more. The line carries it in parts,
-// which fit into a socket's buffer; the last is shorter than the others.
+// maxMessage limits a request, in bytes: 50 switches of 1,024 characters, each of
+// up to six bytes as JSON writes it, and other settings. The socket carries it in
+// chunks that fit into its buffer; the last is shorter than the others.
 const (
 	maxMessage = 512 << 10
 	chunkSize  = 64 << 10
 )
 
-// setupRequest is what the worker asks of a room's first process, which has been told
-// of its frame before.
+// setupRequest is the worker's request to a sandbox's first process. The base
+// config was sent before.
 type setupRequest struct {
 	baseConfig `json:"-"`
 
-	UID          int // -1: the worker's own
+	UID          int // -1 is the worker's own
 	Program      string
 	Args         []string
 	Env          []string
 	Dir          string
 	Timezone     string      // "" is the host's
 	Binds        []bindMount // manager the host's files
-	Window       bool        // shares memory with an X server outside
-	Proxy        int         // the port where the browser looks for one
-	SetuidHelper bool        // Chromium's setuid helper is to work
-	Canary       bool        // a canary: try user namespaces too
+	Window       bool        // shares memory with the X server
+	Proxy        int         // port where the browser expects its proxy
+	SetuidHelper bool        // Chromium's setuid helper is needed
+	Canary       bool        // also tries user namespaces
 }
 
-// descriptorCount is how many descriptors come with the answer to an order.
+// descriptorCount returns how many descriptors come with the response to a setup
+// request.
 func (p *pieces) descriptorCount() (n int) {
 	if p.Private {
 		n += 2
@@ -62,15 +63,15 @@ func (p *pieces) descriptorCount() (n int) {
 	return n
 }
 
-// bindMount is a file or directory of the host, and where it is inside.
+// bindMount is a path on the host and its path in the sandbox.
 type bindMount struct{ From, To string }
 
-// response is what it says: that the room is ready, or what failed.
+// response says that the sandbox is ready, or what failed.
 type response struct {
-	FailedPiece        string // the piece, or "" when it is not known
-	Error              string // "" when all is well
+	FailedPiece        string // piece, or "" if unknown
+	Error              string // "" on success
 	Errno              int    // manager it, where the kernel gave one
-	UserNamespaceError string // a canary: why user namespaces are denied
+	UserNamespaceError string // of a canary: why user namespaces are denied
 }
 
 func (a response) err() error {
@@ -80,13 +81,14 @@ func (a response) err() error {
 	return fmt.Errorf("%s: %w", a.Error, syscall.Errno(a.Errno))
 }
 
-// socketPair makes the two ends of the line; the second is for the room.
+// socketPair creates the connection to a sandbox; the second end is for the
+// child process.
 func socketPair() (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("socket pair: %w", err)
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "room"), os.NewFile(uintptr(fds[1]), "worker")
+	ours, theirs := os.NewFile(uintptr(fds[0]), "sandbox"), os.NewFile(uintptr(fds[1]), "worker")
 	conn, err := net.FileConn(ours)
 	ours.Close()
 	if err != nil {
@@ -96,14 +98,14 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// send and receive are the worker's side.
+// send sends a message to the sandbox's process.
 func send(ctx context.Context, conn *net.UnixConn, message any) error {
 	raw, err := json.Marshal(message)
 	if err != nil {
 		return err
 	}
 	if len(raw) > maxMessage {
-		return fmt.Errorf("%d bytes of settings are too many", len(raw))
+		return fmt.Errorf("the request has %d bytes, more than the limit", len(raw))
 	}
 	if len(raw)%chunkSize == 0 {
 		raw = append(raw, ' ')
@@ -117,8 +119,8 @@ func send(ctx context.Context, conn *net.UnixConn, message any) error {
 	return nil
 }
 
-// receive returns what a room says, and the descriptors that came with it. At
-// the line's end it returns io.EOF.
+// receive returns a response with its descriptors, or io.EOF if the process has
+// ended.
 func receive(ctx context.Context, conn *net.UnixConn) (a response, files []*os.File, err error) {
 	defer interruptOn(ctx, conn)()
 	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*(2+1+maxConnections)))
@@ -126,7 +128,7 @@ func receive(ctx context.Context, conn *net.UnixConn) (a response, files []*os.F
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return a, nil, ctx.Err()
-	case errors.Is(err, unix.ECONNRESET): // it went with our message unread
+	case errors.Is(err, unix.ECONNRESET): // the process ended before it read the message
 		return a, nil, io.EOF
 	case err != nil:
 		return a, nil, err
@@ -137,13 +139,13 @@ func receive(ctx context.Context, conn *net.UnixConn) (a response, files []*os.F
 	for _, m := range messages {
 		fds, _ := unix.ParseUnixRights(&m)
 		for _, fd := range fds {
-			files = append(files, os.NewFile(uintptr(fd), "of a room"))
+			files = append(files, os.NewFile(uintptr(fd), "sandbox"))
 		}
 	}
 	return a, files, json.Unmarshal(raw[:n], &a)
 }
 
-// interruptOn has conn's reads and writes end with ctx.
+// interruptOn ends conn's reads and writes when ctx ends.
 func interruptOn(ctx context.Context, conn *net.UnixConn) (stop func()) {
 	_ = conn.SetDeadline(time.Time{})
 	ended := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })

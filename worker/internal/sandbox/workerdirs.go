@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// systemProgramDirs hold everybody's programs, and nothing that is a worker's own.
+// systemProgramDirs are shared program directories, which contain no files of
+// the worker.
 var systemProgramDirs = []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin"}
 
-// findWorkerDirs are where files of the worker's are: the given directory, the one that
-// it runs in, where its settings may be, and that of its program.
+// findWorkerDirs returns the directories that contain the worker's files: the
+// given one, the working directory, which may hold its settings, and the
+// directory of its program.
 func findWorkerDirs(given string) (dirs []string) {
 	if given != "" {
 		dirs = append(dirs, resolvePath(given))
@@ -28,28 +30,28 @@ func findWorkerDirs(given string) (dirs []string) {
 	return dirs
 }
 
-// workerDirBelow returns one of the worker's own directories that is dir or lies below
-// it; "" for none.
-func (i *Manager) workerDirBelow(dir string) string {
+// workerDirBelow returns a directory of the worker that is dir or below it; ""
+// for none.
+func (m *Manager) workerDirBelow(dir string) string {
 	dir = resolvePath(dir)
-	at := slices.IndexFunc(i.workerDirs, func(own string) bool { return isWithin(own, dir) })
+	at := slices.IndexFunc(m.workerDirs, func(own string) bool { return isWithin(own, dir) })
 	if at < 0 {
 		return ""
 	}
-	return i.workerDirs[at]
+	return m.workerDirs[at]
 }
 
-// hostPaths is an error when every room shows files of the worker's.
-func (i *Manager) checkShownFiles() error {
+// checkShownFiles returns an error if every sandbox shows files of the worker.
+func (m *Manager) checkShownFiles() error {
 	for _, path := range slices.Concat(systemDirs, cacheDirs, configFiles) {
-		if own := i.workerDirBelow(path); own != "" {
-			return fmt.Errorf("browsers see the worker's own files in %s, since they need %s: keep them elsewhere", own, path)
+		if own := m.workerDirBelow(path); own != "" {
+			return fmt.Errorf("browsers can read the worker's files in %s, because they need %s: move the worker's files elsewhere", own, path)
 		}
 	}
 	return nil
 }
 
-// resolvePath is a path without links, as far as it exists.
+// resolvePath resolves symbolic links, as far as the path exists.
 func resolvePath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -57,7 +59,7 @@ func resolvePath(path string) string {
 	return filepath.Clean(path)
 }
 
-// isWithin reports whether path is dir or lies below it.
+// isWithin reports whether path is dir or below it.
 func isWithin(path, dir string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// shownDir is a directory that rooms show.
+// shownDir is a host directory that sandboxes show.
 const shownDir = "/usr/share/zoneinfo"
 
 func TestOpen_ReportsExposedWorkerFiles(t *testing.T) {
@@ -40,7 +40,7 @@ func TestOpen_ReportsExposedWorkerFiles(t *testing.T) {
 				t.Errorf("reported as %+v", files)
 			}
 			if !h.Private() {
-				t.Error("rooms have no files of their own any more")
+				t.Error("sandboxes have no private files")
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pieceError is an error with the piece that can't be had.
+// pieceError is an error that names the isolation piece that is unavailable.
 type pieceError struct {
 	piece string
 	err   error
@@ -22,14 +22,14 @@ type pieceError struct {
 func (f *pieceError) Error() string { return f.err.Error() }
 func (f *pieceError) Unwrap() error { return f.err }
 
-// Main is a room's first process. It returns an exit status only when it does
-// not become the program.
+// Main runs the first process of a sandbox. It returns an exit status only if it
+// does not exec the program.
 func Main() int {
-	runtime.LockOSThread() // what follows is a matter of this thread, which becomes the program
+	runtime.LockOSThread() // this thread execs the program
 	unix.CloseOnExec(controlFD)
 	o, given, err := receiveRequest()
 	if errors.Is(err, io.EOF) {
-		return 1 // the worker has no use for us
+		return 1 // the worker closed the connection
 	}
 	if err != nil {
 		sendResponse(errorResponse(err))
@@ -48,8 +48,8 @@ func Main() int {
 	return 127
 }
 
-// receiveRequest makes the room's frame, waits for the order and carries it out.
-// It returns the descriptors that the worker is to have.
+// receiveRequest sets up the base, waits for the setup request and applies it.
+// It returns the descriptors to send to the worker.
 func receiveRequest() (o setupRequest, given []int, err error) {
 	if err := readMessage(controlFD, &o.baseConfig); err != nil {
 		return o, nil, err
@@ -65,47 +65,47 @@ func receiveRequest() (o setupRequest, given []int, err error) {
 	return o, given, err
 }
 
-// setup furnishes the room and gives up every right. It returns the
-// descriptors that the worker is to have.
-func (o *setupRequest) setup() (given []int, err error) {
-	defer unix.Umask(unix.Umask(0o022)) // what is made here is for others to read
-	if o.Private {
-		if given, err = o.setupMounts(); err != nil {
+// setup prepares the sandbox for the launch and drops all privileges. It returns
+// the descriptors to send to the worker.
+func (r *setupRequest) setup() (given []int, err error) {
+	defer unix.Umask(unix.Umask(0o022)) // other users must be able to read these files
+	if r.Private {
+		if given, err = r.setupMounts(); err != nil {
 			return nil, err
 		}
 	}
-	if o.PID && !o.Window { // with its clients, an X server outside shares System V memory
+	if r.PID && !r.Window { // the X server outside shares System V memory with its clients
 		_ = unix.Unshare(unix.CLONE_NEWIPC)
 	}
-	if o.Network {
-		if err := listenForProxy(o.sockets[0], o.Proxy); err != nil {
+	if r.Network {
+		if err := listenForProxy(r.sockets[0], r.Proxy); err != nil {
 			return nil, err
 		}
-		given = append(given, o.sockets...)
+		given = append(given, r.sockets...)
 	}
-	if err := os.Chdir(o.Dir); err != nil {
+	if err := os.Chdir(r.Dir); err != nil {
 		return nil, fmt.Errorf("working directory: %w", err)
 	}
 	leaveSessionKeyring()
-	if err := o.dropPrivileges(); err != nil {
+	if err := r.dropPrivileges(); err != nil {
 		return nil, err
 	}
-	// A change of user has cleared it. Should the worker have died before, then
-	// nobody gives us the word.
+	// The change of user has cleared the signal. If the worker died before this, the
+	// read of the exec command fails.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("parent-death signal: %w", err)
 	}
 	return given, nil
 }
 
-// leaveSessionKeyring leaves the worker's session keyring behind. Where a host denies that,
-// it denies the launch the use of keyrings too.
+// leaveSessionKeyring replaces the worker's session keyring by a new one. Where
+// the host denies this, it denies launches the use of keyrings too.
 func leaveSessionKeyring() {
-	_, _ = unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0) // manager no name, which nobody else can join
+	_, _ = unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0) // anonymous: no other process can join it
 }
 
-// clearKeyrings empties the keyrings of the launch's user, which outlive what ran as
-// that user before.
+// clearKeyrings empties the user's keyrings, which outlive earlier processes of
+// that user.
 func clearKeyrings() {
 	rings := []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING}
 	if lasting, err := unix.KeyctlInt(unix.KEYCTL_GET_PERSISTENT, -1, unix.KEY_SPEC_PROCESS_KEYRING, 0, 0); err == nil {
@@ -116,18 +116,18 @@ func clearKeyrings() {
 	}
 }
 
-// dropPrivileges becomes the launch's user, without any right and with none to be
-// gained, unless Chromium's setuid helper is to gain some.
-func (o *setupRequest) dropPrivileges() error {
-	if o.UID >= 0 {
-		if err := setUser(o.UID); err != nil {
+// dropPrivileges switches to the launch's user, drops all capabilities and sets
+// no_new_privs, unless Chromium's setuid helper is needed.
+func (r *setupRequest) dropPrivileges() error {
+	if r.UID >= 0 {
+		if err := setUser(r.UID); err != nil {
 			return err
 		}
 		clearKeyrings()
 	} else if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
-	if o.SetuidHelper {
+	if r.SetuidHelper {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -136,8 +136,8 @@ func (o *setupRequest) dropPrivileges() error {
 	return nil
 }
 
-// setUser makes this thread a user's. The others end with the exec, so they need
-// not be stopped for it as they are by package syscall.
+// setUser changes the user of this thread only. Package syscall would stop all
+// threads for this, but the others end with the exec.
 func setUser(uid int) error {
 	if err := unix.Setgroups(nil); err != nil {
 		return fmt.Errorf("groups: %w", err)
@@ -152,7 +152,7 @@ func setUser(uid int) error {
 	return nil
 }
 
-// dropCapabilities gives up what the user namespace gave.
+// dropCapabilities drops the capabilities gained in the user namespace.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
@@ -162,8 +162,8 @@ func dropCapabilities() error {
 	return unix.Capset(&header, &none[0])
 }
 
-// tryUserNamespace does what Chromium's sandbox will. The program isn't there:
-// that it is missed at all means that the namespaces were granted.
+// tryUserNamespace creates the namespaces that Chromium's sandbox needs. The
+// program does not exist: ENOENT means that the namespaces were created.
 func tryUserNamespace() error {
 	const nowhere = "/nonexistent"
 	_, err := syscall.ForkExec(nowhere, []string{nowhere}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{
@@ -183,11 +183,11 @@ func errorText(err error) string {
 }
 
 // exec replaces this process by the program, with descriptors 0 to 4 only.
-func (o *setupRequest) exec() error {
+func (r *setupRequest) exec() error {
 	if err := unix.CloseRange(controlFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("descriptors: %w", err)
 	}
-	return fmt.Errorf("exec %s: %w", o.Program, syscall.Exec(o.Program, o.Args, o.Env))
+	return fmt.Errorf("exec %s: %w", r.Program, syscall.Exec(r.Program, r.Args, r.Env))
 }
 
 func errorResponse(err error) response {
@@ -204,7 +204,7 @@ func errorResponse(err error) response {
 	return a
 }
 
-// readMessage waits for the worker's next message on a line.
+// readMessage reads the worker's next message.
 func readMessage(line int, into any) error {
 	raw := make([]byte, 0, maxMessage+chunkSize)
 	for {
@@ -221,12 +221,13 @@ func readMessage(line int, into any) error {
 			return json.Unmarshal(raw, into)
 		}
 		if len(raw) > maxMessage {
-			return errors.New("the order has no end")
+			return errors.New("the request is too long")
 		}
 	}
 }
 
-// sendResponse answers the worker. When that is gone, so are we.
+// sendResponse sends a response to the worker. If the worker has ended, this
+// process is killed.
 func sendResponse(a response, given ...int) {
 	raw, err := json.Marshal(a)
 	if err != nil {
