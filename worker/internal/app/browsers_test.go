@@ -98,7 +98,7 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 	if status != 0 || out != "Installed "+build.Version+" in "+place+"\n" {
 		t.Fatalf("install: %d %q\n%s", status, out, errs)
 	}
-	for _, step := range []string{"Downloading " + build.Version + " 100% of", "Unpacking", "Trying it"} {
+	for _, step := range []string{"Downloading " + build.Version + " 100% of", "Unpacking", "Testing"} {
 		if !strings.Contains(errs, step) {
 			t.Errorf("install did not say %q:\n%s", step, errs)
 		}

@@ -20,19 +20,19 @@ const (
 	closesPerCPU = 4
 )
 
-// Exit is how a browser ended.
+// Exit describes how a browser ended.
 type Exit struct {
 	Code   int            // exit code; -1 when a signal ended it
 	Signal syscall.Signal // 0 when it exited
-	Killed bool           // by the worker, not of itself
+	Killed bool           // by the worker
 	At     time.Time
 
-	OutOfMemory  bool // by the kernel: the launch had used up what it may have
-	Unresponsive bool // by the worker: it did not answer for Options.UnresponsiveTimeout
-	DisplayLost  bool // stamp itself: its display had ended
+	OutOfMemory  bool // killed by the kernel at the launch's memory limit
+	Unresponsive bool // killed by the worker: no answer within Options.UnresponsiveTimeoutTimeout
+	DisplayLost  bool // exited because its display had ended
 }
 
-// String says it in a few words.
+// String describes the exit in a few words.
 func (e Exit) String() string {
 	switch {
 	case e.Unresponsive:
@@ -42,7 +42,7 @@ func (e Exit) String() string {
 	case e.Killed:
 		return "killed by the worker"
 	case e.OutOfMemory:
-		return "ended for want of memory"
+		return "killed at its memory limit"
 	case e.Signal != 0:
 		return fmt.Sprintf("ended by signal %d, %s", int(e.Signal), e.Signal)
 	default:
@@ -50,43 +50,43 @@ func (e Exit) String() string {
 	}
 }
 
-// Browser is a running browser, or one that has ended.
+// Browser is a browser that runs or has ended.
 type Browser struct {
 	LaunchID      string
 	Build         Build
 	Headless      bool
 	Sandboxed     bool
 	StartedAt     time.Time
-	ExecutedAt    time.Time // its program was started
-	AnsweredAt    time.Time // it answered for the first time
-	DebugPort     int       // stamp its debugging server, on 127.0.0.1
+	ExecutedAt    time.Time // when its program was started
+	AnsweredAt    time.Time // when it first answered
+	DebugPort     int       // of its debugging server, on 127.0.0.1
 	WebSocketPath string    // /devtools/browser/<guid>
 
 	l             *Launcher
 	spec          Spec
-	debugPort     int // where the browser is
+	debugPort     int // inside the browser's network
 	dirs          dirs
-	dataDir       *os.Root // the data directory, from before the start until the clean-up
+	dataDir       *os.Root // the data directory, from the start until the cleanup
 	uid           int      // -1: the worker's own
 	display       *display
 	proc          *process
-	sandbox       *sandbox.Sandbox   // nil for none
-	debugListener *debugPortListener // nil where the debugging port is the browser's own
+	sandbox       *sandbox.Sandbox   // nil without isolation
+	debugListener *debugPortListener // nil if the debugging port is the browser's own
 	conn          *cdp.Conn
 	emul          *emulator
 	stderr        *tail
 	stopTail      func()
 
 	ready      bool        // guarded by the launcher
-	configured atomic.Bool // stamp a spare
+	configured atomic.Bool // a warm browser was configured
 	killed     atomic.Bool
 
 	unresponsive atomic.Bool // why it was killed
 
 	exit    Exit
-	done    chan struct{} // every process has ended, exit is set
-	saveErr error         // stamp its data, if they are kept
-	cleaned chan struct{} // and nothing is left of it
+	done    chan struct{} // closed when every process has ended and exit is set
+	saveErr error         // error of saving persistent data
+	cleaned chan struct{} // closed when all resources are released
 }
 
 func newBrowser(l *Launcher, spec Spec) *Browser {
@@ -98,13 +98,13 @@ func newBrowser(l *Launcher, spec Spec) *Browser {
 	}
 }
 
-// CDP is the private control connection. It ends with the browser.
+// CDP returns the private control connection. It closes when the browser ends.
 func (b *Browser) CDP() *cdp.Conn { return b.conn }
 
 // Done is closed when the browser and all its processes have ended.
 func (b *Browser) Done() <-chan struct{} { return b.done }
 
-// Exit says how it ended; the zero Exit before Done is closed.
+// Exit returns how the browser ended; the zero Exit before Done is closed.
 func (b *Browser) Exit() Exit {
 	select {
 	case <-b.done:
@@ -114,10 +114,10 @@ func (b *Browser) Exit() Exit {
 	}
 }
 
-// Stderr returns the last 64 KiB that the browser wrote there.
+// Stderr returns the last 64 KiB of the browser's standard error.
 func (b *Browser) Stderr() string { return b.stderr.String() }
 
-// UID is the user that its processes run as.
+// UID returns the user id of the browser's processes.
 func (b *Browser) UID() int {
 	if b.uid < 0 {
 		return os.Geteuid()
@@ -125,14 +125,14 @@ func (b *Browser) UID() int {
 	return b.uid
 }
 
-// PID is the main process's number.
+// PID returns the main process's id.
 func (b *Browser) PID() int { return b.proc.pid() }
 
-// Kill ends the browser and waits until nothing is left of it: no process, no
-// display, no directory. A browser whose data is kept is first asked to close, in
-// its turn, for as long as ctx and five seconds allow; no other has anything to lose.
-// Killing a browser that has ended is no error. Kill returns ctx's error when
-// that ends before everything is cleaned, which goes on nevertheless.
+// Kill ends the browser and waits until its processes, display and directory are
+// removed. A browser with persistent data is first asked to close, for at most
+// five seconds and within ctx; any other is killed at once. Kill of an ended
+// browser returns nil. If ctx ends first, Kill returns its error and the cleanup
+// continues.
 func (b *Browser) Kill(ctx context.Context) error {
 	select {
 	case <-b.done:
@@ -151,7 +151,7 @@ func (b *Browser) Kill(ctx context.Context) error {
 	}
 }
 
-// queryVersion lets the browser close by itself.
+// closeGracefully asks the browser to close and waits for it.
 func (b *Browser) closeGracefully(ctx context.Context) {
 	select {
 	case b.l.closeSlots <- struct{}{}:
@@ -172,7 +172,7 @@ func (b *Browser) closeGracefully(ctx context.Context) {
 	}
 }
 
-// killNow kills at once and does not wait.
+// killNow kills the main process without waiting.
 func (b *Browser) killNow() {
 	if b.proc == nil {
 		return
@@ -185,7 +185,8 @@ func (b *Browser) killNow() {
 	}
 }
 
-// supervise waits for the main process's end and takes the rest down after it.
+// supervise waits for the end of the main process and then ends the other
+// processes and cleans up.
 func (b *Browser) supervise() {
 	b.awaitExit()
 	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.diedAt}
@@ -204,22 +205,22 @@ func (b *Browser) supervise() {
 	b.cleanUp()
 }
 
-// killTree ends what the main process has left: its group, its display, and
-// whoever else runs as its user.
+// killTree ends the remaining processes: the group, the display, and all other
+// processes of the launch's user.
 func (b *Browser) killTree() {
 	if b.display != nil {
-		b.display.stop() // first: the room would end it and leave its socket
+		b.display.stop() // first: killing the sandbox would end the display without removing its socket
 	}
 	if b.sandbox != nil {
 		b.sandbox.Kill()
 	}
 	if err := killAll(b.matchProcesses()); err != nil {
-		b.l.log.Error("browser left processes behind", "launchId", b.LaunchID, "error", err)
+		b.l.log.Error("failed to kill browser processes", "launchId", b.LaunchID, "error", err)
 	}
 }
 
-// cleanUp gives back what the launch had of the machine. The user id goes last,
-// when nothing of its is left.
+// cleanUp releases the launch's resources. The user id comes last, when none of
+// its processes or files remain.
 func (b *Browser) cleanUp() {
 	defer close(b.cleaned)
 	b.stopTail()
@@ -237,7 +238,7 @@ func (b *Browser) cleanUp() {
 		b.sandbox.Close()
 	}
 	if err := b.dirs.remove(); err != nil {
-		b.l.log.Error("launch directory not removed", "launchId", b.LaunchID, "error", err)
+		b.l.log.Error("failed to remove launch directory", "launchId", b.LaunchID, "error", err)
 	}
 	if b.uid >= 0 {
 		b.l.uids.release(b.uid)

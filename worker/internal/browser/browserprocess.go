@@ -13,18 +13,18 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// browserProcess is a browser's main process, or one that is to become it, with the lines
-// that lead to it.
+// browserProcess is a browser's main process, or a process that will exec it,
+// with its pipes.
 type browserProcess struct {
 	proc                 *process
-	sandbox              *sandbox.Sandbox // that it is in; nil for none
-	toWorker, fromWorker *os.File         // stamp its control connection
+	sandbox              *sandbox.Sandbox // nil without isolation
+	toWorker, fromWorker *os.File         // control connection
 	stderr               *tail
-	stopTail             func() // for when it has died
+	stopTail             func() // called after the process has died
 }
 
-// startBrowserProcess opens the lines and has start start the process at their other ends,
-// which it is to have as descriptors 3, 4 and 2.
+// startBrowserProcess opens the pipes and calls start, which starts the process
+// with the other ends as descriptors 3, 4 and 2.
 func startBrowserProcess(start func(read, write, stderr *os.File) (*process, error)) (*browserProcess, error) {
 	toBrowser, fromWorker, err := os.Pipe()
 	if err != nil {
@@ -59,7 +59,7 @@ func (b *browserProcess) closePipes() {
 	b.toWorker.Close()
 }
 
-// discard ends a process that has not become a browser.
+// discard kills a process that has not become a browser.
 func (b *browserProcess) discard() {
 	b.proc.kill()
 	<-b.proc.died
@@ -70,7 +70,7 @@ func (b *browserProcess) discard() {
 	}
 }
 
-// startProcess starts the browser's process, in a room of its own where there are rooms.
+// startProcess starts the browser's process, in a sandbox if isolation is on.
 func (b *Browser) startProcess(ctx context.Context) error {
 	c := buildCommand(&b.spec, b.paths(), b.display, !b.Sandboxed)
 	start := b.startWithoutIsolation
@@ -88,13 +88,13 @@ func (b *Browser) startProcess(ctx context.Context) error {
 	return nil
 }
 
-// startWithoutIsolation starts the build under the launch's user, and that is all.
+// startWithoutIsolation starts the build as the launch's user.
 func (b *Browser) startWithoutIsolation(ctx context.Context, c command) (*browserProcess, error) {
 	if err := b.openDataDir(ctx); err != nil {
 		return nil, err
 	}
 	return startBrowserProcess(func(read, write, stderr *os.File) (*process, error) {
-		cmd := exec.Command(b.Build.Path, c.args...) //nolint:noctx // it outlives the launch's context
+		cmd := exec.Command(b.Build.Path, c.args...) //nolint:noctx // outlives the launch's context
 		cmd.Env, cmd.Dir, cmd.Stderr = c.env, b.dirs.home, stderr
 		cmd.ExtraFiles = []*os.File{read, write}
 		proc, err := b.l.starter.start(cmd, b.uid)
@@ -105,7 +105,7 @@ func (b *Browser) startWithoutIsolation(ctx context.Context, c command) (*browse
 	})
 }
 
-// startInSandbox has the process of a room become the build.
+// startInSandbox makes the process of a prepared sandbox exec the build.
 func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProcess, err error) {
 	made, err := b.l.sandboxes.acquire()
 	if err != nil {
@@ -136,7 +136,7 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 		return nil, err
 	}
 	starved := func() {
-		b.l.log.Warn("browser out of memory", "launchId", b.LaunchID)
+		b.l.log.Warn("browser reached its memory limit", "launchId", b.LaunchID)
 		made.proc.kill()
 	}
 	if err := made.sandbox.Exec(ctx, starved); err != nil {
@@ -150,7 +150,7 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	return made, nil
 }
 
-// proxyPort is where a proxy listens; 0 for none.
+// proxyPort returns a proxy's port; 0 without a proxy.
 func proxyPort(server string) int {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -160,7 +160,8 @@ func proxyPort(server string) int {
 	return port
 }
 
-// openDataDir opens the data directory, unless the room has, and fills it.
+// openDataDir opens the data directory, unless it is the sandbox's, and restores
+// the saved data.
 func (b *Browser) openDataDir(ctx context.Context) (err error) {
 	if b.dataDir == nil {
 		if b.dataDir, err = os.OpenRoot(b.dirs.data); err != nil {
@@ -173,7 +174,7 @@ func (b *Browser) openDataDir(ctx context.Context) (err error) {
 	return b.raiseConnectionLimit()
 }
 
-// paths is where the browser finds what is its own.
+// paths returns the paths as the browser sees them.
 func (b *Browser) paths() paths {
 	if !b.l.hasPrivateFiles() {
 		return b.dirs.hostPaths()

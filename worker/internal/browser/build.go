@@ -11,7 +11,7 @@ import (
 type Build struct {
 	Major    int
 	Version  string // four numbers
-	Path     string // stamp the real executable, never of a wrapper script
+	Path     string // of the real executable, never of a wrapper script
 	Headful  bool   // can show a window
 	DevTools bool   // serves its own DevTools front end
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// ErrNotWarm is what a Configure of a browser returns that was not started as a
-// spare, or has been claimed.
-var ErrNotWarm = errors.New("browser: not a spare")
+// ErrNotWarm is returned by Configure for a browser that was not started warm or
+// is already configured.
+var ErrNotWarm = errors.New("browser: not a warm browser")
 
-// StartupSettings lists what a spare could not be given: the settings that only a start
-// makes, by their names in the API; nil when a Configure gives all. Whatever a page,
-// frame, worker or server could tell from a browser started with the setting is
-// here; DeviceScaleFactor for example makes no difference where the protocol
-// sets the metrics anyway.
+// StartupSettings lists the settings, by their API names, that only a start can
+// apply; nil if Configure can apply all of them to a warm browser. A setting is
+// listed if any page, frame, worker or server could notice that it was not set
+// at the start. DeviceScaleFactor, for example, makes no difference where the
+// protocol sets the metrics.
 func (s *Spec) StartupSettings() []string {
 	var names []string
 	add := func(cold bool, name string) {
@@ -34,17 +34,17 @@ func (s *Spec) StartupSettings() []string {
 	return names
 }
 
-// Configure makes a spare the browser of s, as if it had been started for it, and
-// returns when its settings hold for its first page. What s says of build,
-// display kind, locale, launch id and proxy is the spare's already. A browser
-// whose claim failed is of no use any more: its end is the caller's.
+// Configure applies the spec to a warm browser, as if the browser had been
+// started with it, and returns when its settings hold for the first page. Build,
+// display kind, locale, launch id and proxy remain those of the warm browser.
+// After an error the caller must kill the browser.
 func (b *Browser) Configure(ctx context.Context, s Spec) error {
 	if !b.spec.Warm || !b.configured.CompareAndSwap(false, true) {
-		return fmt.Errorf("claim %s: %w", b.LaunchID, ErrNotWarm)
+		return fmt.Errorf("configure %s: %w", b.LaunchID, ErrNotWarm)
 	}
 	s.LaunchID = b.LaunchID
 	if err := b.configure(ctx, &s); err != nil {
-		return fmt.Errorf("claim %s: %w", b.LaunchID, err)
+		return fmt.Errorf("configure %s: %w", b.LaunchID, err)
 	}
 	return nil
 }
@@ -54,17 +54,17 @@ func (b *Browser) configure(ctx context.Context, s *Spec) error {
 		return err
 	}
 	if s.Build != b.Build || s.Headless != b.Headless || s.Locale != b.spec.Locale {
-		return errors.New("it was started as another kind of browser")
+		return errors.New("the warm browser has another build, display kind or locale")
 	}
 	if cold := s.StartupSettings(); cold != nil {
-		return fmt.Errorf("only a start can give %v", cold)
+		return fmt.Errorf("settings %v can be applied only at the start", cold)
 	}
 	if s.TimezoneID != "" {
 		if err := b.changeTimezone(ctx, s.TimezoneID); err != nil {
 			return err
 		}
 	}
-	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil { // it may have died, or hang
+	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil { // the browser may have died or hang
 		return err
 	}
 	b.AnsweredAt = time.Now().UTC()
@@ -74,7 +74,7 @@ func (b *Browser) configure(ctx context.Context, s *Spec) error {
 	return b.applySettings(ctx, s)
 }
 
-// start gives the spare the first tab that it would have been started with.
+// openFirstTab gives a warm browser the first tab that a launch would open.
 func (b *Browser) openFirstTab(ctx context.Context, s *Spec) error {
 	switch first := firstURL(s); {
 	case s.noTabs():
@@ -86,9 +86,9 @@ func (b *Browser) openFirstTab(ctx context.Context, s *Spec) error {
 	}
 }
 
-// replaceTab opens the start page in a tab of its own, in place of the one that the
-// spare has. Navigated, that one would keep its past in the page's history, and
-// the page would begin without focus and dimensions.
+// replaceTab opens the start page in a new tab and closes the existing one.
+// Navigating the existing tab would keep its history, and the page would start
+// without focus and dimensions.
 func (b *Browser) replaceTab(ctx context.Context, address string) error {
 	before, err := b.pageTargets(ctx)
 	if err != nil {
@@ -104,7 +104,8 @@ func (b *Browser) replaceTab(ctx context.Context, address string) error {
 	return opened.Wait(ctx, nil)
 }
 
-// closeAllTabs closes all tabs, and waits until they are gone: the answer comes before.
+// closeAllTabs closes all tabs and waits until they are gone: Chromium answers
+// before.
 func (b *Browser) closeAllTabs(ctx context.Context) error {
 	tabs, err := b.pageTargets(ctx)
 	if err == nil {
@@ -131,7 +132,7 @@ func (b *Browser) closeTabs(ctx context.Context, tabs []string) error {
 	return nil
 }
 
-// pageTargets are the target ids of the browser's tabs.
+// pageTargets returns the target ids of the browser's tabs.
 func (b *Browser) pageTargets(ctx context.Context) (ids []string, err error) {
 	var list struct {
 		TargetInfos []struct{ TargetID, Type string }

@@ -7,17 +7,17 @@ import (
 	"io/fs"
 )
 
-// localState is the file in which Chromium keeps the settings that all profiles
-// of a data directory share.
+// localState is the file with the settings that all profiles of a data directory
+// share.
 const localState = "Local State"
 
-// connectionLimit is how many connections Chromium has at once without a proxy,
-// for requests and for WebSockets each. Through a proxy it makes half as many, and
+// connectionLimit is Chromium's limit of connections without a proxy, for
+// requests and for WebSockets each. Through a proxy the default is half, in
 // earlier versions 32.
 const connectionLimit = 256
 
-// raiseConnectionLimit lets the browser have as many connections through its proxy as it would
-// have without. Headless shells keep no such settings.
+// raiseConnectionLimit allows as many connections through the proxy as without
+// one. Headless shells have no such setting.
 func (b *Browser) raiseConnectionLimit() error {
 	if b.spec.ProxyServer == "" {
 		return nil
@@ -30,23 +30,23 @@ func (b *Browser) raiseConnectionLimit() error {
 		err = b.dataDir.Lchown(localState, b.uid, b.uid)
 	}
 	if err != nil {
-		return fmt.Errorf("limit of connections: %w", err)
+		return fmt.Errorf("set connection limit: %w", err)
 	}
 	return nil
 }
 
-// withConnectionLimit sets the limit in what a Local State holds, if it is one.
+// withConnectionLimit sets the limit in the contents of a Local State file.
 func withConnectionLimit(state []byte) []byte {
 	type fields map[string]json.RawMessage
 	read := func(raw []byte) fields {
 		found := fields{}
 		if json.Unmarshal(raw, &found) != nil || found == nil {
-			return fields{} // Chromium drops it, too
+			return fields{} // Chromium ignores invalid content too
 		}
 		return found
 	}
 	write := func(f fields) []byte {
-		raw, _ := json.Marshal(f) // stamp values that were read
+		raw, _ := json.Marshal(f) // of values that were read
 		return raw
 	}
 	all := read(state)

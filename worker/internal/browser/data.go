@@ -8,23 +8,23 @@ import (
 	"os"
 )
 
-// ErrUncleanExit means that a browser's data are not saved since it did not close by
-// itself, or lost its display: they may be in any state.
+// ErrUncleanExit means that a browser's data was not saved because the browser
+// did not close cleanly or lost its display. The data may be inconsistent.
 var ErrUncleanExit = errors.New("the browser did not close by itself")
 
-// Data fills a launch's data directory before the start, and keeps it after a
-// clean end.
+// Data restores a launch's data directory before the start and saves it after a
+// clean exit.
 type Data interface {
-	// Restore writes what is kept into the empty directory. Whose the files are
-	// is not its concern.
+	// Restore writes the saved data into the empty directory. The caller sets the
+	// owner of the files.
 	Restore(ctx context.Context, into *os.Root) error
-	// Save reads the directory of a browser that has exited with code 0, its display
-	// still being there and all of its processes having ended. It must end by itself; how long it waits for
-	// others is its concern.
+	// Save reads the directory after the browser has exited with code 0, with its
+	// display still running, and all its processes have ended. It must limit its
+	// own duration.
 	Save(ctx context.Context, from *os.Root) error
 }
 
-// restore fills the data directory with what is kept.
+// restore restores the saved data into the data directory.
 func (b *Browser) restore(ctx context.Context) error {
 	if b.spec.Data == nil {
 		return nil
@@ -32,10 +32,10 @@ func (b *Browser) restore(ctx context.Context) error {
 	if err := b.spec.Data.Restore(ctx, b.dataDir); err != nil {
 		return err
 	}
-	// What an earlier run left there as its lock goes.
+	// Removes the locks of an earlier run.
 	for _, name := range []string{"SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"} {
 		if err := b.dataDir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("kept data: %w", err)
+			return fmt.Errorf("restore data: %w", err)
 		}
 	}
 	if b.uid < 0 {
@@ -48,12 +48,12 @@ func (b *Browser) restore(ctx context.Context) error {
 		return b.dataDir.Lchown(path, b.uid, b.uid)
 	})
 	if err != nil {
-		return fmt.Errorf("kept data: %w", err)
+		return fmt.Errorf("restore data: %w", err)
 	}
 	return nil
 }
 
-// save keeps the data of a browser that has come to a clean end.
+// save saves the data after a clean exit.
 func (b *Browser) save() {
 	if b.spec.Data == nil || b.proc == nil {
 		return
@@ -63,18 +63,18 @@ func (b *Browser) save() {
 		b.saveErr = b.spec.Data.Save(context.Background(), b.dataDir)
 	}
 	if b.saveErr != nil {
-		b.l.log.Warn("browser data not kept", "launchId", b.LaunchID, "error", b.saveErr)
+		b.l.log.Warn("browser data not saved", "launchId", b.LaunchID, "error", b.saveErr)
 	}
 }
 
-// SaveError says why the data of a browser whose data is kept were not saved; nil
-// when they were. It is valid after a Kill that returned nil. Errors:
-// ErrUncleanExit, those of Data.Save.
+// SaveError returns why the data of a browser was not saved; nil if it was. It
+// is valid after Kill has returned nil. Errors: ErrUncleanExit, those of
+// Data.Save.
 func (b *Browser) SaveError() error {
 	select {
 	case <-b.cleaned:
 		return b.saveErr
 	default:
-		return errors.New("the browser's data are not saved yet")
+		return errors.New("the browser's data is not saved yet")
 	}
 }

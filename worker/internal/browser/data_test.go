@@ -22,7 +22,7 @@ import (
 type directoryData struct {
 	dir             string
 	restored, saved int
-	err             error // stamp both
+	err             error // of both
 }
 
 func newDirectoryData(t *testing.T) *directoryData { return &directoryData{dir: t.TempDir()} }
@@ -205,7 +205,7 @@ func TestKill_GivesEachBrowserTimeToClose(t *testing.T) {
 	if data[0].saved != 0 || data[1].saved != 1 {
 		t.Errorf("saved %d and %d times, want the second alone", data[0].saved, data[1].saved)
 	}
-	if said := log.String(); strings.Count(said, `level=WARN msg="browser data not kept" launchId=hangs error="the browser did not close by itself: killed by the worker"`) != 1 ||
+	if said := log.String(); strings.Count(said, `level=WARN msg="browser data not saved" launchId=hangs error="the browser did not close by itself: killed by the worker"`) != 1 ||
 		strings.Contains(said, "launchId=waits") {
 		t.Errorf("logged:\n%s", said)
 	}

@@ -20,24 +20,24 @@ import (
 
 const (
 	debugHeaderTimeout = 30 * time.Second // for a request's header
-	debugIdleTimeout   = 5 * time.Minute  // stamp a connection without a request
-	debugHeaderLimit   = 64 << 10         // stamp a request's header, in bytes
+	debugIdleTimeout   = 5 * time.Minute  // of a connection without a request
+	debugHeaderLimit   = 64 << 10         // of a request's header, in bytes
 )
 
-// debugPortListener is the debugging port, on this machine's loopback, of a browser that has
-// a network of its own. It lets in programs of some users only, and no request
-// that a page has made: those carry an Origin, which Chromium itself accepts where
-// it is that of its own server.
+// debugPortListener is the debugging port, on the host's loopback, of a browser
+// with its own network. It accepts programs of some users only, and no request
+// with an Origin header: pages send it, and Chromium itself accepts the origin
+// of its own server.
 type debugPortListener struct {
 	listener  net.Listener
 	server    *http.Server
-	httpProxy *httputil.ReverseProxy                  // for what is no WebSocket
+	httpProxy *httputil.ReverseProxy                  // for requests other than WebSockets
 	dial      func(context.Context) (net.Conn, error) // to the browser's server
-	users     []int                                   // who may connect
-	userOf    func(net.Conn) (uid int, err error)     // who is at the other end
+	users     []int                                   // users that may connect
+	userOf    func(net.Conn) (uid int, err error)     // user of the peer
 	log       *slog.Logger
-	warnOnce  sync.Once       // the first is logged as a warning
-	ctx       context.Context // ends with the door
+	warnOnce  sync.Once       // logs the first refusal as a warning
+	ctx       context.Context // ends with close
 	cancel    context.CancelFunc
 
 	mu     sync.Mutex // orders requests against close
@@ -45,8 +45,8 @@ type debugPortListener struct {
 	work   sync.WaitGroup
 }
 
-// listenDebugPort listens at a port, or at one that is free for 0, for programs of these
-// users.
+// listenDebugPort listens on a port, or on a free one for 0, for programs of
+// these users.
 func listenDebugPort(port int, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) (*debugPortListener, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -69,7 +69,7 @@ func newDebugPortListener(listener net.Listener, users []int, dial func(context.
 		},
 		Transport: &http.Transport{
 			DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-			DisableKeepAlives:  true, // connections into the browser's network are few
+			DisableKeepAlives:  true, // connections into the browser's network are limited
 			DisableCompression: true,
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.writeError(w, err) },
@@ -89,30 +89,30 @@ func newDebugPortListener(listener net.Listener, users []int, dial func(context.
 func (d *debugPortListener) serve() {
 	d.work.Go(func() {
 		if err := d.server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
-			d.log.Error("a debugging port stopped listening", "error", err)
+			d.log.Error("debugging port stopped listening", "error", err)
 		}
 	})
 }
 
 func (d *debugPortListener) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
 
-// refusalKey is where a connection's context says why it is refused.
+// refusalKey is the context key for why a connection is refused.
 type refusalKey struct{}
 
-// authorize says why a peer may not connect; "" when it may.
+// authorize returns why a peer may not connect; "" if it may.
 func (d *debugPortListener) authorize(c net.Conn) (refusal string) {
 	uid, err := d.userOf(c)
 	if err == nil && slices.Contains(d.users, uid) {
 		return ""
 	}
 	d.warnOnce.Do(func() {
-		d.log.Warn("a debugging port refused a program of another user; DEBUG_PORT_USERS allows users", "uid", uid, "error", err)
+		d.log.Warn("debugging port refused a connection of another user; add allowed users to DEBUG_PORT_USERS", "uid", uid, "error", err)
 	})
-	return "The debugging port is open to the worker's user, to root and to DEBUG_PORT_USERS only."
+	return "Only the worker's user, root and DEBUG_PORT_USERS may connect to the debugging port."
 }
 
-// ServeHTTP implements http.Handler. Each request is judged, those that follow
-// another one on its connection too.
+// ServeHTTP implements http.Handler. It authorizes every request of a
+// connection.
 func (d *debugPortListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !d.beginRequest() {
 		w.Header().Set("Connection", "close")
@@ -122,7 +122,7 @@ func (d *debugPortListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer d.work.Done()
 	refusal, _ := r.Context().Value(refusalKey{}).(string)
 	if _, ofPage := r.Header["Origin"]; ofPage && refusal == "" {
-		refusal = "The debugging port takes no requests of pages, which carry an Origin: leave that header out."
+		refusal = "The debugging port refuses requests with an Origin header, which pages send: remove the header."
 	}
 	switch {
 	case refusal != "":
@@ -145,8 +145,8 @@ func (d *debugPortListener) beginRequest() bool {
 	return true
 }
 
-// upgrade connects a WebSocket to the browser, and moves its bytes until both
-// sides have ended, or the door does.
+// upgrade connects a WebSocket to the browser and copies bytes until both sides
+// have ended or the listener is closed.
 func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 	if err := ws.CheckHandshake(r); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -160,7 +160,7 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 	defer up.Conn.Close()
 	client, err := up.TakeOver(w)
 	if err != nil {
-		d.log.Debug("a connection to a debugging port leads nowhere", "error", err)
+		d.log.Debug("failed to take over a debugging connection", "error", err)
 		return
 	}
 	defer client.Conn.Close()
@@ -173,7 +173,7 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		both.Go(func() {
 			from, to := way[0], way[1].Conn
 			if _, err := to.Write(from.Early); err == nil {
-				_, _ = io.Copy(to, from.Conn) // either may leave whenever it likes
+				_, _ = io.Copy(to, from.Conn) // either side may close at any time
 			}
 			if half, ok := to.(interface{ CloseWrite() error }); ok {
 				_ = half.CloseWrite()
@@ -183,17 +183,17 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// writeError answers for a browser that did not.
+// writeError responds when the browser did not.
 func (d *debugPortListener) writeError(w http.ResponseWriter, err error) {
 	if refused, ok := errors.AsType[*ws.RefusedError](err); ok {
 		http.Error(w, http.StatusText(refused.Status), refused.Status)
 		return
 	}
-	d.log.Debug("a request to a debugging port failed", "error", err)
-	http.Error(w, "The browser does not answer, or has as many connections as it can have.", http.StatusBadGateway)
+	d.log.Debug("debugging port request failed", "error", err)
+	http.Error(w, "The browser does not answer, or has reached its limit of connections.", http.StatusBadGateway)
 }
 
-// close ends the door and what goes through it.
+// close stops the listener and its connections.
 func (d *debugPortListener) close() {
 	d.mu.Lock()
 	d.closed = true

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// dirs is where one launch keeps its files. The root belongs to the worker,
-// what is in it to the launch's user.
+// dirs are the paths of one launch's files. The root belongs to the worker, its
+// contents to the launch's user.
 type dirs struct {
 	root, home, tmp, data, xauth string
 	shortTmp                     string // a link to tmp with a short path
-	vncSocket, vncAuth           string // stamp the display: its VNC server's socket, its passwords
+	vncSocket, vncAuth           string // of the display: its VNC server's socket, its passwords
 }
 
-// shortParent holds the links to temporary directories. Chromium and the VNC
-// server make sockets there, and the path of a socket has 107 bytes at most.
+// shortParent contains links to temporary directories. Chromium and the VNC server
+// create sockets there, and the path of a socket has at most 107 bytes.
 const (
 	shortParent = "/tmp"
 	shortPrefix = "svc-tmp-"
@@ -37,8 +37,7 @@ func newDirs(parent, launchID string) dirs {
 	return d
 }
 
-// paths is where a process finds what is its own: the paths are those that it
-// sees.
+// paths are the locations of a launch's files as its processes see them.
 type paths struct {
 	root                            string // the mark of the launch; outside
 	home, tmp, runtime, data, xauth string
@@ -46,21 +45,21 @@ type paths struct {
 	ownTimezone                     bool // /etc/localtime is its own
 }
 
-// hostPaths is the place of a process that sees the worker's files.
+// hostPaths returns the paths of a process without a separate root.
 func (d dirs) hostPaths() paths {
 	return paths{
 		root: d.root, home: d.home, tmp: d.shortTmp, runtime: d.tmp, data: d.data, xauth: d.xauth, smallSharedMemory: smallSharedMemory(),
 	}
 }
 
-// create makes the directories, the inner ones for uid unless that is
-// negative. The launch's own must not exist yet. A launch whose files are
-// elsewhere has no inner ones.
-func (d dirs) create(uid int, elsewhere bool) error {
+// create creates the directories, the inner ones owned by uid unless that is
+// negative. The launch's root must not exist. With private set, the files are in
+// the sandbox and the inner directories are not created.
+func (d dirs) create(uid int, private bool) error {
 	if err := os.Mkdir(d.root, 0o711); err != nil {
 		return fmt.Errorf("launch directory: %w", err)
 	}
-	if elsewhere {
+	if private {
 		return nil
 	}
 	for _, dir := range []string{d.home, d.tmp, d.data} {
@@ -80,7 +79,7 @@ func (d dirs) create(uid int, elsewhere bool) error {
 	return nil
 }
 
-// remove takes the launch's directory away.
+// remove removes the launch's directory.
 func (d dirs) remove() error {
 	var errs []error
 	if err := os.Remove(d.shortTmp); !errors.Is(err, fs.ErrNotExist) {
@@ -89,8 +88,8 @@ func (d dirs) remove() error {
 	return errors.Join(append(errs, os.RemoveAll(d.root))...)
 }
 
-// removeShortLinks removes the links into launch directories below parent that
-// nobody holds any more.
+// removeShortLinks removes the links to launch directories below parent whose
+// launches have ended.
 func removeShortLinks(parent string, isLive func(launchID string) bool) {
 	links, _ := filepath.Glob(filepath.Join(shortParent, shortPrefix+"*"))
 	for _, link := range links {
@@ -105,7 +104,8 @@ func removeShortLinks(parent string, isLive func(launchID string) bool) {
 	}
 }
 
-// record is what a boot sweep must know of a launch that nobody ended.
+// record is what a sweep at start needs to know about a launch of an earlier
+// worker.
 type record struct {
 	UID     int      `json:"uid"` // -1: the worker's own
 	Display int      `json:"display"`
@@ -131,7 +131,8 @@ func readRecord(root string) (record, error) {
 	return r, json.Unmarshal(raw, &r)
 }
 
-// checkTraversable makes sure that another user can reach what lies in dir.
+// checkTraversable returns an error if other users cannot reach the contents of
+// dir.
 func checkTraversable(dir string) error {
 	for d := dir; ; d = filepath.Dir(d) {
 		info, err := os.Stat(d)
@@ -139,7 +140,7 @@ func checkTraversable(dir string) error {
 			return err
 		}
 		if info.Mode()&0o001 == 0 {
-			return fmt.Errorf("%s is closed to other users (mode %04o), which browsers run as", d, info.Mode().Perm())
+			return fmt.Errorf("%s is not accessible to other users (mode %04o), and browsers run as other users: add execute permission", d, info.Mode().Perm())
 		}
 		if d == filepath.Dir(d) {
 			return nil

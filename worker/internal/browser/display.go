@@ -23,16 +23,16 @@ import (
 
 const socketDir = "/tmp/.X11-unix"
 
-// Display is where a headful browser's display can be watched: the socket of a
-// VNC server (RFB 3.8, VNC authentication) that only the worker and the
-// browser's own user may connect to.
+// Display is the VNC server of a headful browser's display (RFB 3.8, VNC
+// authentication). Only the worker and the browser's user can connect to its
+// socket.
 type Display struct {
 	Socket       string // path
-	Password     string // opens the display for input too
-	ViewPassword string // opens it for watching only
+	Password     string // allows input
+	ViewPassword string // allows viewing only
 }
 
-// Display says how to reach the browser's display; false when it is headless.
+// Display returns how to reach the browser's display; false when headless.
 func (b *Browser) Display() (Display, bool) {
 	if b.display == nil {
 		return Display{}, false
@@ -40,8 +40,7 @@ func (b *Browser) Display() (Display, bool) {
 	return b.display.vnc, true
 }
 
-// display is one launch's own X server, reachable by its socket alone and
-// with its cookie only.
+// display is the X server of one launch. Clients need its socket and its cookie.
 type display struct {
 	number    int
 	socket    socketID
@@ -52,8 +51,8 @@ type display struct {
 	once      sync.Once
 }
 
-// socketID tells a display's socket from a later one of the same name; inode
-// numbers alone come back too soon. The zero value is no socket.
+// socketID distinguishes a display's socket from a later one with the same name;
+// inode numbers alone are reused too soon. The zero value is no socket.
 type socketID struct {
 	Inode   uint64 `json:"inode"`
 	Changed int64  `json:"changed"` // nanoseconds
@@ -61,8 +60,8 @@ type socketID struct {
 
 func socketPath(number int) string { return fmt.Sprintf("%s/X%d", socketDir, number) }
 
-// startDisplay starts an X server as uid and waits until it serves. The
-// server picks a free number itself and reports it, so two never collide.
+// startDisplay starts an X server as uid and waits until it is ready. The server
+// chooses a free display number and reports it, so two servers never collide.
 func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid int, size Size) (*display, error) {
 	if err := writeCookie(d.xauth, uid); err != nil {
 		return nil, fmt.Errorf("display: %w", err)
@@ -88,7 +87,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 	args := append([]string{"-displayfd", "3",
 		"-geometry", fmt.Sprintf("%dx%d", size.Width, size.Height), "-depth", "24",
 		"-nolisten", "tcp", "-auth", d.xauth, "-s", "0", "-noreset"}, vncArgs(d)...)
-	cmd := exec.Command(program, args...) //nolint:noctx // stop ends it, after its browser
+	cmd := exec.Command(program, args...) //nolint:noctx // ended by stop
 	cmd.Env, cmd.Dir = baseEnv(d.hostPaths()), d.home
 	cmd.ExtraFiles, cmd.Stderr = []*os.File{reports}, stderr
 	disp := &display{vnc: vnc, owner: uid, startedAt: time.Now()}
@@ -109,7 +108,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 	disp.proc = proc
 	if err := disp.await(ctx, number); err != nil {
 		disp.stop()
-		stop() // the last words are in
+		stop() // the log is complete
 		return nil, fmt.Errorf("display: %w: %s", err, log.lastLines(5))
 	}
 	return disp, nil
@@ -122,17 +121,17 @@ func (d *display) await(ctx context.Context, number *os.File) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("the X server gave no number: %w", err)
+		return fmt.Errorf("the X server reported no display number: %w", err)
 	}
 	if d.number, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
-		return fmt.Errorf("the X server gave no number: %w", err)
+		return fmt.Errorf("the X server reported no display number: %w", err)
 	}
 	d.socket, err = statSocket(socketPath(d.number))
 	return err
 }
 
-// stop kills the server and removes what it leaves in /tmp. The socket goes
-// first: while the server lives, nobody else takes its number.
+// stop kills the server and removes its files in /tmp. The socket is removed
+// first: while the server lives, no other server takes its number.
 func (d *display) stop() {
 	d.once.Do(func() {
 		removeSocket(d.number, d.socket)
@@ -147,9 +146,9 @@ func (d *display) stop() {
 	})
 }
 
-// removeKeymaps removes what a server leaves that dies while its keymap is being
-// compiled. The file has a name by the display's number, and would keep servers
-// of all other users from that number. The user must run no other server.
+// removeKeymaps removes the keymap of a server that died while compiling it. The
+// file is named after the display number and would prevent servers of other
+// users from using that number. The user must run no other server.
 func removeKeymaps(owner int) {
 	paths, _ := filepath.Glob("/tmp/server-*.xkm")
 	for _, path := range paths {
@@ -160,9 +159,9 @@ func removeKeymaps(owner int) {
 	}
 }
 
-// removeOrphanedSockets removes what a server leaves that dies before it reports its
-// number: the sockets that its user made since then and no process holds. A child
-// that was killed with the server may do so for a moment.
+// removeOrphanedSockets removes the sockets of a server that died before it
+// reported its number: those that its user created since then and that no
+// process uses. A killed child process may hold one for a moment.
 func removeOrphanedSockets(owner int, since time.Time) {
 	const patience = time.Second
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -203,8 +202,8 @@ func socketsOf(uid int) map[int]socketID {
 	return found
 }
 
-// removeSocket removes a display's socket and lock unless another server has
-// taken the number since.
+// removeSocket removes a display's socket and lock, unless another server uses
+// the number.
 func removeSocket(number int, socket socketID) bool {
 	if got, err := statSocket(socketPath(number)); err != nil || got != socket {
 		return false
@@ -232,7 +231,8 @@ func ensureSocketDir() error {
 	return os.Chmod(socketDir, 0o777|os.ModeSticky)
 }
 
-// vncArgs make the X server a VNC server too, on a socket of the launch.
+// vncArgs returns the arguments that make the X server a VNC server on a socket
+// of the launch.
 func vncArgs(d dirs) []string {
 	return []string{
 		"-rfbport", "-1", "-rfbunixpath", d.vncSocket, "-rfbunixmode", "0600",
@@ -245,8 +245,8 @@ func vncArgs(d dirs) []string {
 	}
 }
 
-// writePasswords makes the display's passwords and the file that the server
-// reads them from at each connection: eight bytes each, the view-only one last.
+// writePasswords creates the display's passwords and the file from which the
+// server reads them: eight bytes each, the view-only one last.
 func writePasswords(d dirs, uid int) (Display, error) {
 	vnc := Display{Socket: d.vncSocket, Password: newVNCPassword(), ViewPassword: newVNCPassword()}
 	raw, err := obscure(vnc.Password, vnc.ViewPassword)
@@ -256,16 +256,16 @@ func writePasswords(d dirs, uid int) (Display, error) {
 	return vnc, writeOwned(d.vncAuth, raw, uid)
 }
 
-// newVNCPassword is as long as VNC authentication allows: eight characters.
+// newVNCPassword returns a password of eight characters, the maximum of VNC
+// authentication.
 func newVNCPassword() string {
 	raw := make([]byte, 6)
 	rand.Read(raw)
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// obscure encodes eight-byte passwords the way VNC password files have them:
-// by DES with a key that everybody knows. It hides them from a glance; the
-// file's mode protects them.
+// obscure encodes eight-byte passwords as VNC password files do: DES with a
+// well-known key. The file mode protects them, not the encoding.
 func obscure(passwords ...string) ([]byte, error) {
 	// 23, 82, 107, 6, 35, 78, 88, 7 with the bits of each byte reversed, as
 	// VNC's DES takes its keys.

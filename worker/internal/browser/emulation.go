@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
-// settingTimeout bounds the application of the settings to one page.
+// settingTimeout limits the time to apply the settings to one page.
 const settingTimeout = 10 * time.Second
 
 type setting struct {
@@ -21,18 +21,19 @@ type setting struct {
 	params any
 }
 
-// defaultLocale is what a browser without locale settings has.
+// defaultLocale is the locale of a browser without locale settings.
 const defaultLocale = "en-US"
 
 type object = map[string]any
 
-// needsEmulation reports whether pages need settings that no switch can make.
-// Otherwise the worker attaches to no page and stays out of clients' way.
+// needsEmulation reports whether pages need settings that switches cannot make.
+// Otherwise the worker attaches to no page, so that it does not interfere with
+// clients.
 func needsEmulation(s *Spec) bool {
 	return len(pageSettings(s)) > 0 || len(frameSettings(s)) > 0 || len(s.Permissions) > 0
 }
 
-// pageSettings hold for a page with all its frames.
+// pageSettings apply to a page with all its frames.
 func pageSettings(s *Spec) []setting {
 	var out []setting
 	if s.emulatesMetrics() {
@@ -63,7 +64,7 @@ func deviceMetrics(s *Spec) object {
 	return m
 }
 
-// frameSettings must be made again in each frame of another process.
+// frameSettings must be applied again in each out-of-process frame.
 func frameSettings(s *Spec) []setting {
 	var out []setting
 	if s.Locale != "" && s.Locale != defaultLocale {
@@ -77,9 +78,9 @@ func frameSettings(s *Spec) []setting {
 	return out
 }
 
-// emulator applies settings to every page from its first script on, whoever
-// opens it: targets wait on creation until their settings are made. It does
-// nothing until begin.
+// emulator applies settings to every page before its first script runs, no
+// matter which client opens it: targets wait at creation until their settings
+// are applied. It does nothing before start.
 type emulator struct {
 	conn *cdp.Conn
 	log  *slog.Logger
@@ -92,7 +93,7 @@ type emulator struct {
 
 	events    *cdp.Subscription
 	once      sync.Once
-	firstPage chan error // the first page has its settings and is on its way
+	firstPage chan error // result of the first page's setup
 
 	mu      sync.Mutex
 	closed  bool
@@ -113,10 +114,9 @@ func newEmulator(conn *cdp.Conn, log *slog.Logger) *emulator {
 	return &emulator{conn: conn, log: log, firstPage: make(chan error, 1), granted: make(map[string]bool)}
 }
 
-// start attaches to the browser's pages, those to come included, and returns
-// when the first, if there is to be one, has its settings and is on its way to
-// the start URL. It is called once, for a spec that needs it, and ends with the
-// connection.
+// start attaches to the browser's existing and future pages. It returns when the
+// first page, if any, has its settings and navigates to the start URL. It is
+// called once, for a spec that needs it, and ends with the connection.
 func (e *emulator) start(ctx context.Context, s *Spec) error {
 	e.page, e.frame, e.startURL = pageSettings(s), frameSettings(s), "about:blank"
 	if len(s.StartURLs) > 0 {
@@ -154,8 +154,7 @@ func autoAttach(kinds ...string) object {
 	}
 }
 
-// navigate sends the first tab to its start URL. What the site answers
-// concerns nobody.
+// navigate sends the first tab to its start URL. The response is ignored.
 func (e *emulator) navigate(ctx context.Context, session string) error {
 	if e.startURL == "about:blank" {
 		return nil
@@ -168,7 +167,7 @@ func (e *emulator) navigate(ctx context.Context, session string) error {
 	return nil
 }
 
-// subscribe takes up the work; false when it is over.
+// subscribe starts handling events; false after wait was called.
 func (e *emulator) subscribe() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,7 +179,7 @@ func (e *emulator) subscribe() bool {
 	return true
 }
 
-// wait returns when all is over, which the connection's end brings about.
+// wait waits for the end of all work; the connection must be closing.
 func (e *emulator) wait() {
 	e.mu.Lock()
 	e.closed = true
@@ -192,14 +191,14 @@ func (e *emulator) loop() {
 	for event := range e.events.Events() {
 		var a attachedEvent
 		if err := json.Unmarshal(event.Params, &a); err != nil {
-			e.log.Error("page settings", "error", err)
+			e.log.Error("failed to decode target event", "error", err)
 			continue
 		}
 		e.work.Go(func() { e.apply(a) })
 	}
 	if err := e.events.Err(); errors.Is(err, cdp.ErrLagged) {
-		// Detaching lets go of every page that still waits for us.
-		e.log.Error("pages opened faster than settings could be made; later pages go without")
+		// Detaching resumes every page that still waits.
+		e.log.Error("pages opened faster than settings could be applied; later pages have none")
 		ctx, cancel := context.WithTimeout(context.Background(), settingTimeout)
 		defer cancel()
 		off := object{"autoAttach": false, "waitForDebuggerOnStart": false, "flatten": true}
@@ -207,9 +206,9 @@ func (e *emulator) loop() {
 	}
 }
 
-// apply makes the settings in one target and lets it run. All requests go out
-// before the first answer is awaited: a waiting target answers some of them
-// only once it runs.
+// apply applies the settings to one target and resumes it. It sends all requests
+// before it waits for a reply: a waiting target answers some of them only after
+// it resumes.
 func (e *emulator) apply(a attachedEvent) {
 	ctx, cancel := context.WithTimeout(context.Background(), settingTimeout)
 	defer cancel()
@@ -231,10 +230,9 @@ func (e *emulator) apply(a attachedEvent) {
 		replies = append(replies, r)
 	}
 	for _, r := range replies {
-		// A page that closed meanwhile is no news; neither is a client that
-		// has overridden the same setting already.
+		// The page may have closed, or a client may have overridden the setting.
 		if err := r.Wait(ctx, nil); err != nil {
-			e.log.Debug("page setting", "error", err)
+			e.log.Debug("failed to apply page setting", "error", err)
 		}
 	}
 	if a.TargetInfo.Type == "page" {
@@ -242,8 +240,8 @@ func (e *emulator) apply(a attachedEvent) {
 	}
 }
 
-// grantPermissions gives the permissions to a browser context when it is first seen;
-// clients make contexts of their own.
+// grantPermissions grants the permissions to a browser context when it is first
+// seen; clients may create contexts.
 func (e *emulator) grantPermissions(ctx context.Context, browserContext string) {
 	if len(e.permissions) == 0 {
 		return
@@ -256,7 +254,7 @@ func (e *emulator) grantPermissions(ctx context.Context, browserContext string) 
 	params := object{"permissions": e.permissions, "browserContextId": browserContext}
 	err := e.conn.Call(ctx, "", "Browser.grantPermissions", params, nil)
 	if err != nil {
-		e.log.Warn("permissions not granted", "error", err)
+		e.log.Warn("failed to grant permissions", "error", err)
 		return
 	}
 	e.granted[browserContext] = true

@@ -59,7 +59,7 @@ echo "user $(id -u) made $made" >&2`)
 	spec := r.spec("mute-display")
 	spec.Headless = false
 	_, err := r.Launch(t.Context(), spec)
-	if err == nil || !strings.Contains(err.Error(), "gave no number") {
+	if err == nil || !strings.Contains(err.Error(), "reported no display number") {
 		t.Fatalf("got %v, want a display without a number", err)
 	}
 	r.assertNoLeaks(t)

@@ -17,26 +17,26 @@ import (
 	"time"
 )
 
-// FindOptions says where to look for builds.
+// FindOptions configures where to look for builds.
 type FindOptions struct {
 	Path    string        // an executable or wrapper to use instead of the system's (CHROMIUM_PATH)
 	Dirs    []string      // directories that hold builds, one in each directory below
 	UID     int           // run `--version` as this user when the worker is root; 65534 by default
 	Timeout time.Duration // for each answer to `--version`; a minute by default
-	Log     *slog.Logger  // told of what is left out
+	Log     *slog.Logger  // logs skipped builds
 }
 
-// Finder lists installed builds and remembers what it has asked them.
+// Finder lists installed builds and caches their versions.
 type Finder struct {
 	opts FindOptions
 
 	mu         sync.Mutex
 	known      map[string]versionResult // by path
-	unreadable map[string]bool          // directories that could not be listed, which is said once
+	unreadable map[string]bool          // directories that could not be listed; logged once
 }
 
-// versionResult is what an executable said of itself, good or bad. It holds for as
-// long as the file is the same.
+// versionResult is the version of an executable, or an error. It is valid as
+// long as the file is unchanged.
 type versionResult struct {
 	stamp   fileStamp
 	version string
@@ -44,20 +44,20 @@ type versionResult struct {
 	err     error
 }
 
-// fileStamp tells a file from what was or will be under its name.
+// fileStamp identifies a version of a file.
 type fileStamp struct {
 	inode             uint64
 	size              int64
 	modified, changed syscall.Timespec
 }
 
-// NewFinder returns a Finder that looks where the options say.
+// NewFinder returns a Finder with the given options.
 func NewFinder(opts FindOptions) *Finder {
 	if opts.UID == 0 {
 		opts.UID = 65534
 	}
 	if opts.Timeout <= 0 {
-		opts.Timeout = time.Minute // stamp a disk that was not read yet, 270 MB come first
+		opts.Timeout = time.Minute // a cold disk cache reads 270 MB first
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -65,17 +65,17 @@ func NewFinder(opts FindOptions) *Finder {
 	return &Finder{opts: opts, known: make(map[string]versionResult), unreadable: make(map[string]bool)}
 }
 
-// What executables are called, and where packages put them.
+// Names of executables, and directories of packages.
 var (
 	systemNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"}
 	packageDirs = []string{"usr/lib/chromium", "usr/lib/chromium-browser", "usr/lib64/chromium-browser", "opt/google/chrome"}
 	binaryNames = []string{"chromium", "chrome", "chromium-browser", "headless_shell", "chrome-headless-shell", "chromium-headless-shell"}
 )
 
-// Find lists the builds, newest first, each executable once; the same version
-// twice when it is installed twice. An executable that does not answer
-// `--version` is left out, logged, and not asked again before its file changes.
-// A configured Path that yields nothing is an error.
+// Find lists the builds, newest first. Each executable is listed once; a version
+// that is installed twice is listed twice. An executable that does not answer
+// --version is skipped, logged, and not queried again until its file changes. It
+// is an error if a configured Path yields no build.
 func (f *Finder) Find(ctx context.Context) ([]Build, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,9 +109,9 @@ func (f *Finder) builds(paths []string) []Build {
 	return builds
 }
 
-// queryNew asks the executables that are new or have changed, all at once, and
-// forgets those that are gone. The answers are worth having even when the
-// caller has gone: a build that hangs shall not hold up the next one too.
+// queryNew queries new and changed executables concurrently and forgets removed
+// ones. It ignores cancellation, so that a build that hangs does not delay the
+// next call too.
 func (f *Finder) queryNew(ctx context.Context, paths []string) {
 	maps.DeleteFunc(f.known, func(path string, _ versionResult) bool { return !slices.Contains(paths, path) })
 	fresh := make(map[string]*versionResult)
@@ -128,7 +128,7 @@ func (f *Finder) queryNew(ctx context.Context, paths []string) {
 	asking.Wait()
 	for path, a := range fresh {
 		if a.err != nil {
-			f.opts.Log.Warn("browser build left out", "path", path, "error", a.err)
+			f.opts.Log.Warn("skipping browser build", "path", path, "error", a.err)
 		}
 		if delete(f.known, path); !isTransient(a.err) {
 			f.known[path] = *a
@@ -136,7 +136,7 @@ func (f *Finder) queryNew(ctx context.Context, paths []string) {
 	}
 }
 
-// candidates lists the real paths of all that is called like a browser: the
+// candidates lists the real paths of all files named like a browser: the
 // system's first, then those of each directory by name.
 func (f *Finder) candidates() []string {
 	var paths []string
@@ -178,12 +178,12 @@ func systemBinaries() []string {
 	return paths
 }
 
-// findBelow lists what a directory of builds holds: executables in it, in each
-// directory of it or one deeper, and in each unpacked package.
+// findBelow lists the executables in a directory of builds: in it, in its
+// directories, one level deeper, and in unpacked packages.
 func (f *Finder) findBelow(dir string) []string {
 	found, builds, err := listDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.unreadable[dir] {
-		f.opts.Log.Warn("directory of browser builds left out", "path", dir, "error", err)
+		f.opts.Log.Warn("failed to list directory of browser builds", "path", dir, "error", err)
 		f.unreadable[dir] = true
 	}
 	for _, build := range builds {
@@ -191,7 +191,7 @@ func (f *Finder) findBelow(dir string) []string {
 		for _, name := range packageDirs {
 			deeper = append(deeper, filepath.Join(build, name))
 		}
-		// Beside an executable there are only its own files.
+		// A directory with an executable contains only its files.
 		for i := 0; len(here) == 0 && i < len(deeper); i++ {
 			more, _, _ := listDir(deeper[i])
 			found = append(found, more...)
@@ -201,9 +201,9 @@ func (f *Finder) findBelow(dir string) []string {
 	return found
 }
 
-// listDir returns the files of a directory that are called like a browser's
-// executable, and its directories. What is hidden is not there yet: a build
-// is being installed.
+// listDir returns the files of a directory that are named like a browser
+// executable, and its directories. It skips hidden entries, which are builds
+// being installed.
 func listDir(dir string) (binaries, dirs []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -226,8 +226,8 @@ func listDir(dir string) (binaries, dirs []string, err error) {
 	return binaries, dirs, err
 }
 
-// realBinary follows links and, for a wrapper script, looks for the
-// executable where packages put it; empty when there is none.
+// realBinary resolves links and, for a wrapper script, looks for the executable
+// in package directories; empty if there is none.
 func realBinary(path string) string {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -247,9 +247,10 @@ func realBinary(path string) string {
 	return ""
 }
 
-// isComplete tells a whole browser from a headless shell: only the former comes
-// with the window's pictures and the DevTools front end. A shell may share its
-// directory with a whole one, but not its name.
+// isComplete reports whether a build is a complete browser and not a headless
+// shell: only the former includes the window's images and the DevTools front
+// end. A shell may be in the directory of a complete browser, but has another
+// name.
 func isComplete(path string) bool {
 	if strings.Contains(filepath.Base(path), "headless") {
 		return false

@@ -123,7 +123,7 @@ func TestFind_SkipsAndLogsBrokenBuildsOnce(t *testing.T) {
 			t.Errorf("%s is in the log %d times:\n%s", name, n, &log)
 		}
 	}
-	for _, reason := range []string{"no answer within 2s", "cannot start: no library", "another kind of machine"} {
+	for _, reason := range []string{"no output within 2s", "cannot start: no library", "another architecture"} {
 		if !strings.Contains(log.String(), reason) {
 			t.Errorf("the log does not say %q:\n%s", reason, &log)
 		}

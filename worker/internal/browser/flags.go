@@ -9,13 +9,13 @@ import (
 
 // baseFlags are given to every browser.
 var baseFlags = []string{
-	// Nobody is there to answer first-run questions, or to keep a wallet open.
+	// No first-run questions and no password wallet.
 	"--no-first-run",
 	"--no-default-browser-check",
 	"--disable-default-apps",
 	"--password-store=basic",
 	"--hide-crash-restore-bubble",
-	// Never call home: updates, accounts, experiments, statistics, crash reports.
+	// No background requests: updates, accounts, experiments, statistics, crash reports.
 	"--disable-background-networking",
 	"--disable-component-update",
 	"--disable-component-extensions-with-background-pages",
@@ -26,12 +26,11 @@ var baseFlags = []string{
 	"--disable-breakpad",
 	"--metrics-recording-only",
 	"--no-pings",
-	// No switch stops these, so they are sent to a port that Chromium itself
-	// refuses to connect to.
+	// No switch disables these, so they go to a port that Chromium blocks.
 	"--gaia-url=" + blockedURL,
 	"--gcm-checkin-url=" + blockedURL,
 	"--component-updater=url-source=" + blockedURL,
-	// Automated pages shall run at full speed when nobody looks at them.
+	// Automated pages run at full speed in the background.
 	"--disable-background-timer-throttling",
 	"--disable-backgrounding-occluded-windows",
 	"--disable-renderer-backgrounding",
@@ -39,32 +38,30 @@ var baseFlags = []string{
 	"--disable-ipc-flooding-protection",
 }
 
-// disabledFeatures reach for the network on their own, and the last two draw the
-// address bar's suggestions as pages, which costs each browser 70 MB and half a
-// second of a processor.
+// disabledFeatures send background requests. The last two render address bar
+// suggestions as pages, which costs each browser 70 MB and half a second of CPU.
 const disabledFeatures = "AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying," +
 	"OptimizationHints,PreconnectToSearch,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 
 const blockedURL = "http://127.0.0.1:9/"
 
-// noWarningBar spares a window, and the first page's height in a headless browser,
-// the bar that warns of unsupported switches, which --gaia-url and
-// --ignore-certificate-errors are. Pages cannot tell.
+// noWarningBar hides the bar that warns of unsupported switches such as
+// --gaia-url and --ignore-certificate-errors, which would reduce the first
+// page's height. Pages cannot detect it.
 const noWarningBar = "--test-type"
 
-// proxyLoopback takes this machine and link-local addresses to the proxy too:
-// by default Chromium goes there without it.
+// proxyLoopback sends requests to loopback and link-local addresses through the
+// proxy too: by default Chromium connects to them directly.
 const proxyLoopback = "--proxy-bypass-list=<-loopback>"
 
-// webRTCFlags keeps WebRTC from sending UDP, which no proxy here carries, past
-// the proxy. Whole browsers know the first switch only, headless shells the
-// second.
+// webRTCFlags keep WebRTC from sending UDP past the proxy. Complete browsers
+// support only the first switch, headless shells the second.
 var webRTCFlags = []string{
 	"--webrtc-ip-handling-policy=disable_non_proxied_udp",
 	"--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 }
 
-// command is what a launch is started with.
+// command is the command line and environment of a launch.
 type command struct {
 	args []string
 	env  []string
@@ -132,8 +129,8 @@ func settingFlags(s *Spec) []string {
 	return append(flags, webRTCFlags...)
 }
 
-// mergeFeatures joins the caller's --disable-features with ours, since
-// Chromium obeys only the last one.
+// mergeFeatures merges the caller's --disable-features with disabledFeatures:
+// Chromium uses only the last switch.
 func mergeFeatures(args []string) []string {
 	const name = "--disable-features="
 	features := disabledFeatures
@@ -148,8 +145,8 @@ func mergeFeatures(args []string) []string {
 	return append(out, name+features)
 }
 
-// firstURL is what the first tab opens with: its start URL, unless the page
-// needs settings from the protocol before.
+// firstURL returns the URL of the first tab: its start URL, or about:blank if
+// the page first needs settings from the protocol.
 func firstURL(s *Spec) string {
 	if len(s.StartURLs) == 0 || needsEmulation(s) {
 		return "about:blank"
@@ -157,8 +154,8 @@ func firstURL(s *Spec) string {
 	return s.StartURLs[0]
 }
 
-// buildEnv is the browser's whole environment: nothing of the worker's own is
-// handed down.
+// buildEnv returns the browser's environment, which inherits nothing from the
+// worker's.
 func buildEnv(s *Spec, at paths, disp *display) []string {
 	env := append(baseEnv(at),
 		"XDG_CONFIG_HOME="+at.home+"/.config",
@@ -179,8 +176,8 @@ func buildEnv(s *Spec, at paths, disp *display) []string {
 	return env
 }
 
-// baseEnv is what the display gets too. The marker lets a boot sweep tell our
-// processes from all others.
+// baseEnv returns the environment shared with the display. The marker identifies
+// the launch's processes in a sweep.
 func baseEnv(at paths) []string {
 	return []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin",
@@ -191,7 +188,8 @@ func baseEnv(at paths) []string {
 	}
 }
 
-// acceptLanguages is what a browser of that locale prefers: fr-FR,fr.
+// acceptLanguages returns the language preferences of a locale, for example
+// fr-FR,fr.
 func acceptLanguages(locale string) string {
 	language, _, regional := strings.Cut(locale, "-")
 	if !regional {

@@ -33,7 +33,7 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 	oneUser := os.Geteuid() != 0 // the browsers' is the worker's
 	for name, tc := range map[string]struct {
 		rig              func(*testing.T) *fixture
-		files, processes bool // stamp the host are in sight
+		files, processes bool // of the host are in sight
 		plain            bool
 	}{
 		"sealed":                   {rig: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},

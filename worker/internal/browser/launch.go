@@ -14,14 +14,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
-// ErrNoSandbox means that this host denies Chromium its sandbox and the
-// launcher was not told to do without.
+// ErrNoSandbox means that this host denies Chromium its sandbox and
+// AllowNoSandbox is not set.
 var ErrNoSandbox = errors.New("browser: no usable sandbox")
 
 // Launch starts a browser and returns once it answers on its control pipe and
-// its settings hold for its first page. When it fails, or ctx or the spec's
-// timeout ends first, nothing of the launch is left behind; the error carries
-// the last lines that the browser wrote.
+// its settings hold for its first page. If it fails, or ctx or the spec's
+// timeout ends first, all resources of the launch are released; the error
+// contains the last lines of the browser's output.
 func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Browser, error) {
 	if err := spec.validate(); err != nil {
 		return nil, fmt.Errorf("launch: %w", err)
@@ -33,7 +33,7 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Browser, error) {
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
 	if l.sandboxes != nil {
-		defer l.sandboxes.refill() // when the machine has time for it
+		defer l.sandboxes.refill() // in the background, after the launch
 	}
 	bare := l.runsWithoutSandbox(spec.Build)
 	b, err := l.launch(ctx, spec, bare)
@@ -65,8 +65,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, bare bool) (*Browser, 
 	return b, nil
 }
 
-// start brings everything up in order. After an error the caller halts b,
-// which takes down whatever there is.
+// start starts the browser. After an error the caller must call abort.
 func (b *Browser) start(ctx context.Context) error {
 	err := b.prepare(ctx)
 	if err == nil {
@@ -91,8 +90,8 @@ func (b *Browser) start(ctx context.Context) error {
 	return b.applySettings(ctx, &b.spec)
 }
 
-// abort takes down a browser that did not start. One that broke off the
-// connection is about to exit by itself, and how it does so says why.
+// abort ends a browser that did not start. If it closed the connection, it is
+// about to exit, and its exit status tells why.
 func (b *Browser) abort(err error) {
 	if errors.Is(err, cdp.ErrClosed) {
 		select {
@@ -104,7 +103,7 @@ func (b *Browser) abort(err error) {
 	<-b.cleaned
 }
 
-// reserve gets what the browser needs before it can run.
+// prepare acquires the resources that the browser needs to run.
 func (b *Browser) prepare(ctx context.Context) (err error) {
 	if b.l.uids != nil {
 		uid, err := b.l.uids.acquire()
@@ -131,9 +130,9 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 	return b.dirs.writeRecord(r)
 }
 
-// applySettings makes the settings that the protocol makes, and opens a tab for each
-// start URL after the first: Chromium takes no more than one on the command line
-// of a headless browser.
+// applySettings applies the settings that the protocol makes and opens a tab for
+// each start URL after the first: a headless Chromium accepts only one on its
+// command line.
 func (b *Browser) applySettings(ctx context.Context, s *Spec) error {
 	if needsEmulation(s) {
 		if err := b.emul.start(ctx, s); err != nil {
@@ -157,17 +156,17 @@ func (b *Browser) startError(err error) error {
 	return fmt.Errorf("start %s: %w", b.Build.Path, err)
 }
 
-// endpointPattern is how Chromium says where its debugging server is.
+// endpointPattern matches Chromium's message about its debugging server.
 var endpointPattern = lazy.Regexp(`(?m)^DevTools listening on ws://127\.0\.0\.1:(\d{1,5})(/devtools/browser/[0-9A-Za-z-]{1,64})\r?$`)
 
-// readEndpoint waits for Chromium's word of its debugging port and path: it keeps
-// a file about them only of a port that it has chosen itself.
+// readEndpoint waits until Chromium prints its debugging port and path. Chromium
+// writes them to a file only if it chose the port itself.
 func (b *Browser) readEndpoint(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
 		if said := endpointPattern().FindStringSubmatch(b.stderr.String()); said != nil {
 			port, err := strconv.ParseUint(said[1], 10, 16)
 			if err != nil || b.spec.DebugPort != 0 && int(port) != b.spec.DebugPort {
-				return fmt.Errorf("debugging port: it is at %s", said[1])
+				return fmt.Errorf("debugging port: Chromium listens on port %s instead", said[1])
 			}
 			b.WebSocketPath = said[2]
 			return b.openDebugPort(int(port))
@@ -182,7 +181,7 @@ func (b *Browser) readEndpoint(ctx context.Context) error {
 	}
 }
 
-// openDebugPort makes the debugging port one of this machine's.
+// openDebugPort makes the debugging port available on the host.
 func (b *Browser) openDebugPort(port int) (err error) {
 	b.DebugPort, b.debugPort = port, port
 	if !b.hasOwnNetwork() {
@@ -195,10 +194,10 @@ func (b *Browser) openDebugPort(port int) (err error) {
 	return err
 }
 
-// hasOwnNetwork reports whether the browser has a network of its own.
+// hasOwnNetwork reports whether the browser has a separate network.
 func (b *Browser) hasOwnNetwork() bool { return b.sandbox != nil && b.sandbox.Proxy() != nil }
 
-// Dial connects to the browser's debugging server, wherever that is.
+// Dial connects to the browser's debugging server, in its network.
 func (b *Browser) Dial(ctx context.Context) (net.Conn, error) {
 	if b.hasOwnNetwork() {
 		return b.sandbox.Dial(b.debugPort)
@@ -206,10 +205,11 @@ func (b *Browser) Dial(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(b.debugPort)))
 }
 
-// describeFailure says why a start failed in the terms of whoever can mend it.
+// describeFailure adds the cause of a failed start and how to fix it, where
+// known.
 func (b *Browser) describeFailure(ctx context.Context, err error) error {
-	said := b.stderr.lastLines(10)
-	if b.exitedEarly() && (strings.Contains(said, "No usable sandbox") || strings.Contains(said, "Running as root without --no-sandbox")) {
+	output := b.stderr.lastLines(10)
+	if b.exitedEarly() && (strings.Contains(output, "No usable sandbox") || strings.Contains(output, "Running as root without --no-sandbox")) {
 		return fmt.Errorf("%w: allow unprivileged user namespaces, or install the build's setuid helper", ErrNoSandbox)
 	}
 	switch {
@@ -220,17 +220,17 @@ func (b *Browser) describeFailure(ctx context.Context, err error) error {
 	case b.proc != nil:
 		err = fmt.Errorf("%w (%s)", err, b.exit)
 	}
-	if said == "" {
+	if output == "" {
 		return err
 	}
-	return fmt.Errorf("%w; it wrote:\n%s", err, said)
+	return fmt.Errorf("%w; last output:\n%s", err, output)
 }
 
-// exitedEarly reports whether a browser that did not start has ended by itself before
-// any page could have it say something.
+// exitedEarly reports whether the browser exited by itself before any page could
+// influence its output.
 func (b *Browser) exitedEarly() bool { return b.proc != nil && !b.exit.Killed && b.AnsweredAt.IsZero() }
 
-// physicalScreen is the display's size in pixels.
+// physicalScreen returns the display's size in pixels.
 func (s *Spec) physicalScreen() Size {
 	size, scale := s.window()
 	return size.scaled(scale)

@@ -23,7 +23,7 @@ const (
 
 // Options configures a Launcher.
 type Options struct {
-	Dir string       // stamp the launches; created; other users must be able to reach it when the worker is root
+	Dir string       // directory of the launches, created if needed; other users must have access if the worker is root
 	Log *slog.Logger // discarded when nil
 
 	// A worker that runs as root gives each browser a user id of its own out of
@@ -33,36 +33,35 @@ type Options struct {
 	LockDir           string
 
 	Xvnc           string // the X server's program; "Xvnc" by default
-	AllowNoSandbox bool   // go on without Chromium's sandbox where the host denies it
+	AllowNoSandbox bool   // run without Chromium's sandbox if the host denies it
 
-	// UnresponsiveTimeout is how long a browser may leave its control pipe unanswered
-	// before it is ended; 0 for ever.
+	// UnresponsiveTimeout limits how long a browser may leave its control pipe
+	// unanswered before it is killed; 0 is unlimited.
 	UnresponsiveTimeout time.Duration
 
-	// DebugUsers may connect to the debugging ports of browsers that have a network
-	// of their own, besides root and the worker's own user.
+	// DebugUsers may connect to the debugging ports of browsers with a separate
+	// network, besides root and the worker's user.
 	DebugUsers []int
 
-	// Isolation seals each launch in a room of its own, as far as this host
-	// allows; nil starts browsers plainly. Its program must be one that calls
-	// sandbox.Main.
+	// Isolation runs each launch in its own sandbox, as far as this host allows;
+	// nil disables isolation. Its program must call sandbox.Main.
 	Isolation *sandbox.Options
 }
 
-// Launcher starts browsers and owns what they need of the machine.
+// Launcher starts browsers and owns their resources on the machine.
 type Launcher struct {
 	opts      Options
 	log       *slog.Logger
 	starter   *starter
 	uids      *uidPool     // nil: browsers run as the worker's own user
-	sandboxes *sandboxPool // nil: browsers are started plainly
+	sandboxes *sandboxPool // nil: no isolation
 	report    sandbox.Report
 	lock      *os.File
 
-	closeSlots   chan struct{} // one for each browser that was asked to close
+	closeSlots   chan struct{} // semaphore of browsers that are closing
 	closeTimeout time.Duration
 
-	ctx    context.Context // ends with Close, and launches under way with it
+	ctx    context.Context // ends with Close and cancels launches in progress
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
@@ -72,8 +71,8 @@ type Launcher struct {
 	active    sync.WaitGroup      // one per live
 }
 
-// NewLauncher prepares a directory for launches and locks it: two launchers
-// can't share one. Sweep should follow, before the first Launch.
+// NewLauncher creates and locks a directory for launches: two launchers cannot
+// share one. Call Sweep before the first Launch.
 func NewLauncher(opts Options) (*Launcher, error) {
 	opts.setDefaults()
 	dir, err := filepath.Abs(opts.Dir)
@@ -99,7 +98,7 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	}
 	l := &Launcher{
 		opts: opts, log: opts.Log, starter: newStarter(), uids: uids, lock: lock,
-		live: make(map[string]*Browser), noSandbox: make(map[string]bool), report: sandbox.DisabledReport("it was not asked for"),
+		live: make(map[string]*Browser), noSandbox: make(map[string]bool), report: sandbox.DisabledReport("isolation is not configured"),
 		closeSlots: make(chan struct{}, closesPerCPU*runtime.NumCPU()), closeTimeout: closeTimeout,
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -107,7 +106,7 @@ func NewLauncher(opts Options) (*Launcher, error) {
 		return l, nil
 	}
 	if l.sandboxes, err = openSandboxPool(l.ctx, opts, l.starter, uids); err != nil {
-		l.log.Error("LAUNCHES ARE NOT ISOLATED", "error", err)
+		l.log.Error("failed to set up isolation; launches are not isolated", "error", err)
 		l.report = sandbox.DisabledReport(err.Error())
 		return l, nil
 	}
@@ -115,8 +114,8 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	return l, nil
 }
 
-// hasPrivateFiles reports whether launches have files of their own, which the worker's
-// paths do not lead to.
+// hasPrivateFiles reports whether launches have private files, which are not at
+// the worker's paths.
 func (l *Launcher) hasPrivateFiles() bool { return l.sandboxes != nil && l.sandboxes.manager.Private() }
 
 func (o *Options) setDefaults() {
@@ -137,7 +136,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Close kills what still runs, waits until it is gone, and ends the launcher.
+// Close kills all running browsers, waits for their cleanup and closes the
+// launcher.
 func (l *Launcher) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -146,7 +146,7 @@ func (l *Launcher) Close() error {
 	}
 	l.closed = true
 	for _, b := range l.live {
-		if b.ready { // the others see the context end
+		if b.ready { // launches in progress see the context end
 			b.killNow()
 		}
 	}
@@ -160,7 +160,7 @@ func (l *Launcher) Close() error {
 	return l.lock.Close()
 }
 
-// register registers a browser, or says why it can't be.
+// register adds a browser, or returns why it cannot be launched.
 func (l *Launcher) register(b *Browser) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,8 +175,8 @@ func (l *Launcher) register(b *Browser) error {
 	return nil
 }
 
-// markReady makes an admitted browser one that Close ends; false when Close has
-// begun already.
+// markReady marks a registered browser as launched; false if the launcher is
+// closed.
 func (l *Launcher) markReady(b *Browser) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +184,7 @@ func (l *Launcher) markReady(b *Browser) bool {
 	return b.ready
 }
 
-// isReady reports whether a browser's launch is done.
+// isReady reports whether a browser's launch has finished.
 func (l *Launcher) isReady(b *Browser) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Memory is what the browser's processes and display take, in bytes: what they
-// share is counted in parts. It reads some files for each process.
+// Memory returns the memory of the browser's processes and display in bytes;
+// shared memory is divided among its users. It reads some files for each
+// process.
 func (b *Browser) Memory() int64 {
 	var sum int64
 	for _, p := range processes(b.matchProcesses()) {
@@ -19,7 +20,7 @@ func (b *Browser) Memory() int64 {
 	return sum
 }
 
-// matchProcesses matches what runs for this browser.
+// matchProcesses returns a matcher for the browser's processes.
 func (b *Browser) matchProcesses() func(procInfo) bool {
 	if b.uid < 0 {
 		return byLaunch(b.proc.pid(), b.l.opts.Dir, b.LaunchID)
@@ -27,8 +28,8 @@ func (b *Browser) matchProcesses() func(procInfo) bool {
 	return byUID(b.uid)
 }
 
-// memoryOf is a process's share of memory. Where the kernel doesn't tell it to
-// this user, it is what the process shares with nobody.
+// memoryOf returns a process's proportional share of memory or, if that is not
+// readable, its unshared memory.
 func memoryOf(pid int) int64 {
 	if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)); err == nil {
 		for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {

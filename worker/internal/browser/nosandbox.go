@@ -8,38 +8,40 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// runsWithoutSandbox reports whether browsers of a build run without Chromium's sandbox.
+// runsWithoutSandbox reports whether browsers of a build run without Chromium's
+// sandbox.
 func (l *Launcher) runsWithoutSandbox(build Build) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.noSandbox[build.Path]
 }
 
-// confirmNoSandbox tries whether it is this host that denies a build its sandbox, and has
-// the build run without from then on where it is. What a launch says is no proof:
-// a caller's switches and pages have a part in it. They have none here.
+// confirmNoSandbox checks with a canary that the host denies a build its
+// sandbox, and if so makes the build run without one. The output of a launch is
+// no proof, because switches and pages of the caller influence it. The canary
+// has neither.
 func (l *Launcher) confirmNoSandbox(ctx context.Context, build Build) bool {
 	canary, err := l.launch(ctx, Spec{LaunchID: "canary-" + rand.Text(), Build: build, Headless: true, StartURLs: []string{}}, false)
 	if err == nil {
 		_ = canary.Kill(ctx)
 	}
 	if !errors.Is(err, ErrNoSandbox) {
-		l.log.Warn("a launch says that it has no usable sandbox, but the host does not deny it", "build", build.Path, "canary", err)
+		l.log.Warn("launch reported no usable sandbox, but a canary launch has one", "build", build.Path, "canary", err)
 		return false
 	}
-	l.log.Warn("THIS HOST DENIES CHROMIUM ITS SANDBOX: browsers run without one from now on, as the configuration allows", "build", build.Path)
+	l.log.Warn("host denies Chromium's sandbox; browsers run without it because ALLOW_NO_SANDBOX is set", "build", build.Path)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noSandbox[build.Path] = true
 	return true
 }
 
-// Isolation says how far launches are isolated.
+// Isolation returns how launches are isolated.
 func (l *Launcher) Isolation() sandbox.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.noSandbox) == 0 {
 		return l.report
 	}
-	return l.report.WithDisabled(sandbox.ChromiumSandbox, "the host denies it to a browser, and ALLOW_NO_SANDBOX is set: the log says which run without")
+	return l.report.WithDisabled(sandbox.ChromiumSandbox, "the host denies it and ALLOW_NO_SANDBOX is set; the log names the builds that run without it")
 }

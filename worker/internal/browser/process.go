@@ -15,8 +15,8 @@ import (
 var ErrClosed = errors.New("browser: launcher closed")
 
 // starter is the one thread that starts every process. The kernel sends the
-// parent-death signal when the thread that forked dies, not the process, so
-// that thread must live as long as the worker and no shorter.
+// parent-death signal when the forking thread dies, not when the process dies,
+// so the thread must live exactly as long as the worker.
 type starter struct {
 	jobs chan func()
 	quit chan struct{}
@@ -29,8 +29,8 @@ func newStarter() *starter {
 	return s
 }
 
-// loop never unlocks its thread: when it returns, the thread ends with it and
-// whatever was still running is killed by the kernel.
+// loop never unlocks its thread: when it returns, the thread ends and the kernel
+// kills the remaining processes.
 func (s *starter) loop() {
 	runtime.LockOSThread()
 	for {
@@ -49,7 +49,7 @@ func (s *starter) close() { s.once.Do(func() { close(s.quit) }) }
 type process struct {
 	cmd    *exec.Cmd
 	died   chan struct{} // closed when it has died, been reaped and its group killed
-	diedAt time.Time     // stamp death; valid once died is closed
+	diedAt time.Time     // of death; valid once died is closed
 
 	mu     sync.Mutex
 	reaped bool
@@ -79,8 +79,8 @@ func (s *starter) start(cmd *exec.Cmd, uid int) (*process, error) {
 	return p, nil
 }
 
-// watch kills the group while the dead leader still holds its number, so that
-// the signal can't hit a stranger.
+// watch kills the group before it reaps the dead leader, so that the pid cannot
+// be reused by another process.
 func (p *process) watch() {
 	defer close(p.died)
 	pid := p.cmd.Process.Pid
@@ -98,7 +98,7 @@ func (p *process) watch() {
 	p.reaped = true
 }
 
-// kill ends the process and its group without asking.
+// kill kills the process and its group.
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *process) kill() {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// status is valid once died is closed.
+// status may be called once died is closed.
 func (p *process) status() syscall.WaitStatus {
 	ws, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ws

@@ -10,12 +10,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// sandboxPool has a room ready, with a process that waits in it, so that a launch does
-// not wait for either.
+// sandboxPool keeps one sandbox with a waiting process ready for the next
+// launch.
 type sandboxPool struct {
 	manager *sandbox.Manager
 	starter *starter
-	uids    *uidPool // nil: all have the worker's own user
+	uids    *uidPool // nil: browsers run as the worker's user
 	log     *slog.Logger
 	work    sync.WaitGroup
 
@@ -25,7 +25,7 @@ type sandboxPool struct {
 	closed   bool
 }
 
-// openSandboxPool finds out how launches can be isolated here.
+// openSandboxPool finds out how launches can be isolated on this host.
 func openSandboxPool(ctx context.Context, opts Options, s *starter, uids *uidPool) (*sandboxPool, error) {
 	start := func(cmd *exec.Cmd) (func(), error) {
 		proc, err := s.start(cmd, -1)
@@ -46,7 +46,7 @@ func openSandboxPool(ctx context.Context, opts Options, s *starter, uids *uidPoo
 	return &sandboxPool{manager: how, starter: s, uids: uids, log: opts.Log}, nil
 }
 
-// acquire returns the room that is ready, or a new one.
+// acquire returns the prepared sandbox, or creates one.
 func (r *sandboxPool) acquire() (*browserProcess, error) {
 	r.mu.Lock()
 	ready := r.ready
@@ -84,8 +84,7 @@ func (r *sandboxPool) create() (*browserProcess, error) {
 	return made, nil
 }
 
-// refill makes a room for the next launch, and finds a user for it, in the
-// background.
+// refill prepares a sandbox and a user id for the next launch in the background.
 func (r *sandboxPool) refill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +102,7 @@ func (r *sandboxPool) refill() {
 		r.creating = false
 		switch {
 		case err != nil:
-			r.log.Error("no room for the next launch", "error", err) // which tries for itself
+			r.log.Error("failed to prepare a sandbox", "error", err) // the next launch tries again
 		case r.closed:
 			made.discard()
 		default:
@@ -112,7 +111,7 @@ func (r *sandboxPool) refill() {
 	})
 }
 
-// close gives up the room that waits. No launch may be under way.
+// close discards the prepared sandbox. No launch may be in progress.
 func (r *sandboxPool) close() {
 	r.mu.Lock()
 	r.closed = true

@@ -25,8 +25,8 @@ type Size struct{ Width, Height int }
 // Geolocation is a position: degrees, and metres of accuracy.
 type Geolocation struct{ Latitude, Longitude, Accuracy float64 }
 
-// Spec says what to launch. Only LaunchID and Build are required. The names
-// and meanings of the settings follow Playwright.
+// Spec describes a launch. Only LaunchID and Build are required. The names and
+// meanings of the settings follow Playwright.
 type Spec struct {
 	LaunchID string // names the launch's directory: letters, digits, - and _
 	Build    Build
@@ -38,7 +38,7 @@ type Spec struct {
 	Locale            string // BCP 47, for example fr-FR
 	TimezoneID        string // IANA, for example Asia/Tokyo
 	ColorScheme       string // light, dark, no-preference or empty
-	Viewport          *Size  // stamp pages; by default what the window leaves
+	Viewport          *Size  // of pages; by default the window's content area
 	Screen            *Size  // by default 1920x1080
 	DeviceScaleFactor float64
 	IsMobile          bool
@@ -48,14 +48,14 @@ type Spec struct {
 	ExtraHTTPHeaders  map[string]string
 	IgnoreHTTPSErrors bool
 
-	DebugPort   int    // stamp its debugging server on 127.0.0.1; by default one that is free
-	ProxyServer string // scheme://host:port of what all its traffic passes, this machine's too; empty: none
-	// OnProxyListener is given, before the start, what listens in place of ProxyServer
-	// where the browser has a network of its own: nothing else does there. It is
-	// closed with the browser.
+	DebugPort   int    // of the debugging server on 127.0.0.1; by default a free port
+	ProxyServer string // scheme://host:port of the proxy for all traffic, loopback included; empty: none
+	// OnProxyListener is called before the start, if the browser has a separate network,
+	// with a listener that replaces ProxyServer there. The listener is closed with the
+	// browser.
 	OnProxyListener func(net.Listener)
 	StartURLs       []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
-	Timeout         time.Duration // stamp the launch; DefaultTimeout when zero
+	Timeout         time.Duration // limit of the launch; DefaultTimeout when zero
 	Data            Data          // directoryData after the end; nil for a browser that keeps nothing
 }
 
@@ -79,7 +79,7 @@ var permissions = map[string]string{
 	"storage-access":       "storageAccess",
 }
 
-// Permissions lists the names that Spec.Permissions may hold, sorted.
+// Permissions lists the names allowed in Spec.Permissions, sorted.
 func Permissions() []string { return slices.Sorted(maps.Keys(permissions)) }
 
 var (
@@ -88,8 +88,8 @@ var (
 	timezonePattern = lazy.Regexp(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
 )
 
-// validate returns everything that is wrong with the spec, joined. The API
-// has better words for its callers; this is the last wall.
+// validate returns all problems of the spec, joined. The API validates requests
+// with better messages; this is the last line of defense.
 func (s *Spec) validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -99,10 +99,10 @@ func (s *Spec) validate() error {
 	}
 	check(launchIDPattern().MatchString(s.LaunchID), "launch id %q is not usable", s.LaunchID)
 	check(s.Build.Path != "", "no build")
-	check(s.Headless || s.Build.Headful, "build %s cannot show a window", s.Build.Version)
+	check(s.Headless || s.Build.Headful, "build %s does not support headful mode", s.Build.Version)
 	check(s.Locale == "" || localePattern().MatchString(s.Locale), "locale %q is not a language tag", s.Locale)
 	check(s.TimezoneID == "" || timezonePattern().MatchString(s.TimezoneID), "time zone %q is not a zone name", s.TimezoneID)
-	check(slices.Contains([]string{"", "light", "dark", "no-preference"}, s.ColorScheme), "colour scheme %q is unknown", s.ColorScheme)
+	check(slices.Contains([]string{"", "light", "dark", "no-preference"}, s.ColorScheme), "color scheme %q is unknown", s.ColorScheme)
 	check(s.Viewport == nil || s.Viewport.inRange(), "viewport is out of range")
 	check(s.Screen == nil || s.Screen.inRange(), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
@@ -113,24 +113,24 @@ func (s *Spec) validate() error {
 	for _, u := range s.StartURLs {
 		check(ValidStartURL(u), "start URL %q is not http, https or about:blank", u)
 	}
-	check(s.Headless || !s.noTabs(), "a browser with a window has a tab")
+	check(s.Headless || !s.noTabs(), "a headful browser needs a tab")
 	for i, arg := range s.Args {
 		reason, refused := switches.Refused(arg)
 		check(!refused, "args[%d]: %s", i, reason)
 	}
-	check(s.DebugPort >= 0 && s.DebugPort <= 65535, "debugging port %d is none", s.DebugPort)
-	check(s.ProxyServer == "" || validProxy(s.ProxyServer), "the proxy server is not scheme://host:port, without credentials")
+	check(s.DebugPort >= 0 && s.DebugPort <= 65535, "debugging port %d is out of range", s.DebugPort)
+	check(s.ProxyServer == "" || validProxy(s.ProxyServer), "the proxy server must be scheme://host:port without credentials")
 	return errors.Join(errs...)
 }
 
-// noTabs tells whether the browser shall start without a tab.
+// noTabs reports whether the browser starts without a tab.
 func (s *Spec) noTabs() bool { return s.StartURLs != nil && len(s.StartURLs) == 0 }
 
 func (s Size) inRange() bool {
 	return s.Width >= 1 && s.Width <= 16384 && s.Height >= 1 && s.Height <= 16384
 }
 
-// ValidStartURL reports whether a tab may begin at this address: http, https, or
+// ValidStartURL reports whether a tab may open this URL: http, https or
 // about:blank.
 func ValidStartURL(raw string) bool {
 	if raw == "about:blank" {
@@ -140,8 +140,8 @@ func ValidStartURL(raw string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// validProxy says whether Chromium would take a proxy; credentials it never
-// does.
+// validProxy reports whether Chromium accepts a proxy; it does not accept
+// credentials.
 func validProxy(server string) bool {
 	u, err := url.Parse(server)
 	return err == nil && slices.Contains([]string{"http", "https", "socks4", "socks5"}, u.Scheme) && u.Port() != "" &&
@@ -162,8 +162,8 @@ func (s *Spec) scale() float64 {
 	return s.DeviceScaleFactor
 }
 
-// window is the size of the screen in CSS pixels, and its scale, as switches and
-// display make them. What the protocol makes up for pages comes on top.
+// window returns the screen size in CSS pixels and the scale that switches and
+// the display set. Metrics from the protocol are applied on top.
 func (s *Spec) window() (size Size, scale float64) {
 	switch {
 	case !s.emulatesMetrics():
@@ -175,12 +175,12 @@ func (s *Spec) window() (size Size, scale float64) {
 	}
 }
 
-// minScale is the least scale that Chromium takes from its switches: with
-// less a headless one does not start, and one on a display takes this one.
+// minScale is the smallest scale that Chromium accepts on its command line: with
+// less, a headless Chromium does not start and a headful one uses this value.
 const minScale = 0.5
 
-// emulatesMetrics reports whether pages get their dimensions from the
-// protocol; otherwise window, display and switches give them.
+// emulatesMetrics reports whether the protocol sets the dimensions of pages;
+// otherwise the window, the display and switches set them.
 func (s *Spec) emulatesMetrics() bool {
 	return s.Viewport != nil || s.IsMobile || s.scale() < minScale
 }

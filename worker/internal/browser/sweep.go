@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// SweepReport counts what a boot sweep found of an earlier worker and removed.
+// SweepReport counts the leftovers of an earlier worker that a sweep removed.
 type SweepReport struct {
 	Processes   int
 	Directories int
@@ -17,9 +17,9 @@ type SweepReport struct {
 }
 
 // Sweep removes what an earlier worker left in the launcher's directory:
-// processes that carry its mark or run as a launch's user, display sockets and
-// launch directories. It never touches another worker's, nor its own live
-// launches. It belongs before the first Launch.
+// processes with its marker or with a launch's user id, display sockets and
+// launch directories. It does not affect other workers or live launches. Call it
+// before the first Launch.
 func (l *Launcher) Sweep(ctx context.Context) (SweepReport, error) {
 	var report SweepReport
 	var errs []error
@@ -55,8 +55,8 @@ func (l *Launcher) isLive(launchID string) bool {
 	return l.live[launchID] != nil
 }
 
-// killMarked kills the groups of processes that a launcher of this directory
-// started. Sandboxed processes lose the mark; their group does not.
+// killMarked kills the process groups that a launcher of this directory started.
+// Sandboxed processes lose the marker but stay in the group.
 func (l *Launcher) killMarked() int {
 	groups := make(map[int]bool)
 	for _, p := range processes(func(p procInfo) bool { return p.pgid != syscall.Getpgrp() }) {
@@ -70,17 +70,17 @@ func (l *Launcher) killMarked() int {
 	match := func(p procInfo) bool { return groups[p.pgid] }
 	count := len(processes(match))
 	if err := killAll(match); err != nil {
-		l.log.Error("sweep", "error", err)
+		l.log.Error("failed to kill leftover processes", "error", err)
 	}
 	return count
 }
 
-// sweepLaunch removes one launch. Its user's processes may be killed only
-// while no other worker holds that user id.
+// sweepLaunch removes one launch. It kills the user's processes only while it
+// holds the lock of the user id.
 func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 	r, err := readRecord(root)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		l.log.Warn("launch record not readable", "directory", root, "error", err)
+		l.log.Warn("failed to read launch record", "directory", root, "error", err)
 	}
 	if err == nil {
 		if l.uids != nil && l.uids.acquireID(r.UID) {
@@ -102,8 +102,8 @@ func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 	return nil
 }
 
-// removeSocketsOf removes all sockets of a user who runs nothing any more,
-// even of a display that died before it was recorded.
+// removeSocketsOf removes all display sockets of a user without processes,
+// including those of displays that died before they were recorded.
 func removeSocketsOf(uid int) int {
 	removed := 0
 	for number, socket := range socketsOf(uid) {

@@ -10,7 +10,7 @@ import (
 
 const (
 	tailSize = 64 << 10
-	readSize = 1 << 10 // read at a time; every browser keeps one of it, and says little
+	readSize = 1 << 10 // read buffer of each browser, which writes little
 )
 
 // tail keeps the last bytes written to it.
@@ -30,7 +30,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what is kept.
+// String returns the buffered bytes.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,12 +43,13 @@ func (t *tail) lastLines(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// drainTimeout bounds how long stop waits for a writer that outlives its process.
+// drainTimeout limits how long stop waits for a writer that outlives its
+// process.
 const drainTimeout = 100 * time.Millisecond
 
-// pipe copies what a process writes into a new pipe to the tail, until every
-// writer has gone. The process gets the returned file. stop, for when it has
-// ended, returns once all that it wrote is there.
+// pipe copies what a process writes to a new pipe into the tail, until every
+// writer has closed it. The process gets the returned file. After the process
+// has ended, stop waits until everything is copied.
 func (t *tail) pipe() (forProcess *os.File, stop func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -57,7 +58,7 @@ func (t *tail) pipe() (forProcess *os.File, stop func(), err error) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.CopyBuffer(t, struct{ io.Reader }{r}, make([]byte, readSize)) // a bare *os.File brings a buffer of its own
+		_, _ = io.CopyBuffer(t, struct{ io.Reader }{r}, make([]byte, readSize)) // hides os.File's WriterTo, which allocates its own buffer
 		r.Close()
 	}()
 	return w, func() {

@@ -10,21 +10,21 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// timezoneTimeout bounds how long the pages of a browser may take to note that it has
-// moved to another time zone.
+// timezoneTimeout limits how long a browser's pages may take to notice a new
+// time zone.
 const timezoneTimeout = 5 * time.Second
 
-// CanMoveTimezone reports whether a running browser can be given another time
-// zone: in a room with files of its own it has an /etc/localtime of its own.
+// CanMoveTimezone reports whether the time zone of a running browser can be
+// changed: with private files it has its own /etc/localtime.
 func (l *Launcher) CanMoveTimezone() bool {
 	return l.hasPrivateFiles() && sandbox.HasTimezone("Etc/UTC")
 }
 
-// changeTimezone changes the time zone of a running browser, and returns when its
-// pages see it. A zone that this host does not know is an error.
+// changeTimezone changes the time zone of a running browser and returns when its
+// pages see it. It fails for a zone that this host does not know.
 func (b *Browser) changeTimezone(ctx context.Context, zone string) error {
 	if b.sandbox == nil || !sandbox.HasTimezone(zone) {
-		return fmt.Errorf("it cannot move to the time zone %q", zone)
+		return fmt.Errorf("the time zone cannot be changed to %q", zone)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timezoneTimeout)
 	defer cancel()
@@ -48,8 +48,8 @@ func (b *Browser) changeTimezone(ctx context.Context, zone string) error {
 	return nil
 }
 
-// warmUpTimezone moves a browser to another time zone and back. Only the first move
-// takes long: Chromium looks at its zone when it has nothing better to do.
+// warmUpTimezone changes a browser's time zone and changes it back. Only the
+// first change is slow: Chromium reads its zone when idle.
 func (b *Browser) warmUpTimezone(ctx context.Context) error {
 	if !b.l.hasPrivateFiles() {
 		return nil
@@ -60,20 +60,21 @@ func (b *Browser) warmUpTimezone(ctx context.Context) error {
 	}
 	away := detourZones[slices.IndexFunc(detourZones, func(name string) bool { return !sandbox.SameTimezone(name, home) })]
 	if err := b.changeTimezone(ctx, away); err != nil {
-		b.l.log.Debug("browser slow to see its time zone", "launchId", b.LaunchID, "error", err)
+		b.l.log.Debug("browser is slow to notice its time zone", "launchId", b.LaunchID, "error", err)
 		return b.sandbox.SetTimezone(home)
 	}
 	return b.changeTimezone(ctx, home)
 }
 
-// timezonePage is a page, asked for its time zone.
+// timezonePage is a page that is asked for its time zone.
 type timezonePage struct {
 	conn    *cdp.Conn
 	session string
 	before  string // the zone that it was in
 }
 
-// timezonePages attaches to all pages. After an error it returns those so far.
+// timezonePages attaches to all pages. With an error it returns those attached
+// so far.
 func (b *Browser) timezonePages(ctx context.Context) (clocks []timezonePage, err error) {
 	pages, err := b.pageTargets(ctx)
 	if err != nil {
@@ -100,12 +101,12 @@ func (c timezonePage) zone(ctx context.Context) (string, error) {
 	return answer.Result.Value, err
 }
 
-// detourZones are time zones that go by one name.
+// detourZones are time zones with only one name.
 var detourZones = []string{"Asia/Tokyo", "America/Phoenix", "Africa/Nairobi"}
 
-// awaitExit waits until the page is in a zone, whichever of its names it calls it by.
-// A browser that has not looked at its zone before takes the new one for what it
-// always had, and does not tell its pages; it is led there by way of another.
+// await waits until the page is in a zone, under any of its names. A browser
+// that has not read its zone before assumes that the new one is unchanged and
+// does not notify its pages; await then switches to another zone and back.
 func (c timezonePage) await(ctx context.Context, zone string, set func(string) error) error {
 	around := slices.IndexFunc(detourZones, func(name string) bool { return name != c.before && !sandbox.SameTimezone(name, zone) })
 	last, again := zone, time.NewTicker(150*time.Millisecond)

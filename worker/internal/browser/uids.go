@@ -10,16 +10,17 @@ import (
 	"syscall"
 )
 
-// uidPool hands out user ids, one a launch. A lock file per id, held by the
-// kernel for the life of the holder, keeps two workers of one machine apart.
+// uidPool allocates user ids, one per launch. A lock file per id keeps workers
+// on the same machine from using the same id; the kernel releases it when the
+// holder ends.
 type uidPool struct {
 	base, count int
 	lockDir     string
 
 	mu       sync.Mutex
-	next     int // round robin: an id rests before it is used again
+	next     int // round robin: delays the reuse of an id
 	held     map[int]*os.File
-	reserved int // is held for the next acquire; 0 for none
+	reserved int // for the next acquire; 0 for none
 }
 
 func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
@@ -29,7 +30,7 @@ func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
 	return &uidPool{base: base, count: count, lockDir: lockDir, held: make(map[int]*os.File)}, nil
 }
 
-// reserve has an id ready for the next acquire, which need not look for one then.
+// reserve finds an id in advance for the next acquire.
 func (p *uidPool) reserve() {
 	p.mu.Lock()
 	ready := p.reserved
@@ -39,14 +40,14 @@ func (p *uidPool) reserve() {
 	}
 	uid, err := p.find()
 	if err != nil {
-		return // whoever wants one is told
+		return // acquire reports the error
 	}
 	p.mu.Lock()
 	p.reserved = uid
 	p.mu.Unlock()
 }
 
-// acquire returns an id that nobody holds and no process has.
+// acquire returns an id that is not locked and has no process.
 func (p *uidPool) acquire() (int, error) {
 	p.mu.Lock()
 	ready := p.reserved
@@ -75,7 +76,7 @@ func (p *uidPool) find() (int, error) {
 	return 0, errors.New("no free user id")
 }
 
-// acquireID takes this very id, whatever processes have it; false when it is held.
+// acquireID locks this id, even if it has processes; false if it is locked.
 func (p *uidPool) acquireID(uid int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,8 +106,8 @@ func (p *uidPool) release(uid int) {
 
 func (p *uidPool) contains(uid int) bool { return uid >= p.base && uid < p.base+p.count }
 
-// lockFile creates the file where needed and locks it until it is closed or
-// the process dies; it fails at once when somebody else has it.
+// lockFile locks a file, creating it if needed, until it is closed or the
+// process ends. It fails at once if the file is locked.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

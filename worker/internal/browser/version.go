@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 )
 
-// maxOutput bounds what is kept of an executable's answer, in bytes.
+// maxOutput limits how much of an executable's output is kept, in bytes.
 const maxOutput = 4096
 
 // versionPattern is a product's name and version: Chromium 156.0.8078.79.
@@ -26,7 +26,7 @@ var versionPattern = lazy.Regexp(`^[A-Z][A-Za-z]*(?: [A-Za-z]+)* ((\d{1,4})\.0\.
 
 var elfMachines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// checkExecutable says why path is no program for this machine.
+// checkExecutable returns why path is not an executable for this machine.
 func checkExecutable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -45,27 +45,27 @@ func checkExecutable(path string) error {
 		Type, Machine uint16
 	}
 	if err := binary.Read(file, binary.LittleEndian, &header); err != nil || !bytes.HasPrefix(header.Ident[:], []byte(elf.ELFMAG)) {
-		return errors.New("not an executable but a script or data")
+		return errors.New("not an ELF executable")
 	}
 	machine, want := elf.Machine(header.Machine), elfMachines[runtime.GOARCH]
 	if want != 0 && machine != want {
-		return fmt.Errorf("built for another kind of machine: %s, not %s", machine, want)
+		return fmt.Errorf("built for another architecture: %s, not %s", machine, want)
 	}
 	return nil
 }
 
-// queryVersion runs an executable with `--version`, within the timeout and without
-// rights. Nothing of it goes on afterwards.
+// queryVersion runs an executable with --version, with a timeout and without
+// privileges. Its process group is killed afterwards.
 func (f *Finder) queryVersion(ctx context.Context, path string) (version string, major int, err error) {
 	if err := checkExecutable(path); err != nil {
 		return "", 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
 	defer cancel()
-	out, said := &headBuffer{}, &headBuffer{}
+	out, stderr := &headBuffer{}, &headBuffer{}
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent"}
-	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, said
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(f.opts.UID), Gid: uint32(f.opts.UID)}
@@ -76,31 +76,31 @@ func (f *Finder) queryVersion(ctx context.Context, path string) (version string,
 	runtime.LockOSThread()
 	err = cmd.Run()
 	runtime.UnlockOSThread()
-	if errors.Is(err, exec.ErrWaitDelay) { // it left a child
+	if errors.Is(err, exec.ErrWaitDelay) { // it left a child process
 		_ = cmd.Cancel()
 	}
 	match := versionPattern().FindSubmatch(out.text)
 	switch {
 	case ctx.Err() != nil:
-		return "", 0, fmt.Errorf("ask version: no answer within %s", f.opts.Timeout)
+		return "", 0, fmt.Errorf("query version: no output within %s", f.opts.Timeout)
 	case err != nil:
-		line, _, _ := bytes.Cut(bytes.TrimSpace(said.text), []byte("\n"))
-		return "", 0, fmt.Errorf("ask version: %w: %.200q", err, line)
+		line, _, _ := bytes.Cut(bytes.TrimSpace(stderr.text), []byte("\n"))
+		return "", 0, fmt.Errorf("query version: %w: %.200q", err, line)
 	case match == nil:
-		return "", 0, fmt.Errorf("ask version: no version in the answer %.80q", out.text)
+		return "", 0, fmt.Errorf("query version: no version in the output %.80q", out.text)
 	}
 	major, err = strconv.Atoi(string(match[2]))
 	return string(match[1]), major, err
 }
 
-// isTransient reports whether an error is of the machine, which is short of
-// something, and not of the executable.
+// isTransient reports whether an error comes from a shortage on this machine and
+// not from the executable.
 func isTransient(err error) bool {
 	return slices.ContainsFunc([]error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY},
 		func(target error) bool { return errors.Is(err, target) })
 }
 
-// headBuffer keeps the beginning of what is written to it.
+// headBuffer keeps the first bytes written to it.
 type headBuffer struct{ text []byte }
 
 func (h *headBuffer) Write(p []byte) (int, error) {

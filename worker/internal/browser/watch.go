@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// maxMissedAnswers is how often in a row a browser may fail to answer in time before
-// it is ended. The worker's own ticks are counted rather than the time: a machine
-// that was suspended, or a worker that was stopped, has missed one answer, not all.
+// maxMissedAnswers is how many answers in a row a browser may miss before it is
+// killed. Ticks of the worker are counted instead of time: after the machine was
+// suspended or the worker stopped, only one answer is missing.
 const maxMissedAnswers = 6
 
-// awaitExit waits for the main process's end, and ends a browser that no longer
-// answers on its control pipe. A page that is busy, or paused by a debugger, is no
-// reason: the pipe is answered by the browser's main process alone.
+// awaitExit waits for the main process's end, and kills a browser that stops
+// answering on its control pipe. A busy or paused page does not matter: the
+// browser's main process answers.
 func (b *Browser) awaitExit() {
 	patience := b.l.opts.UnresponsiveTimeout
 	if patience <= 0 {
@@ -23,7 +23,7 @@ func (b *Browser) awaitExit() {
 	ticker := time.NewTicker(max(patience/maxMissedAnswers, time.Millisecond))
 	defer ticker.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // ends the question under way
+	defer cancel() // cancels the pending call
 	answers, asked, missed := make(chan error, 1), false, 0
 	for {
 		select {
@@ -37,7 +37,7 @@ func (b *Browser) awaitExit() {
 			continue
 		case <-ticker.C:
 		}
-		if !b.l.isReady(b) || b.killed.Load() { // a launch, and an end, have bounds of their own
+		if !b.l.isReady(b) || b.killed.Load() { // launching and closing have their own timeouts
 			missed = 0
 			continue
 		}
@@ -45,7 +45,7 @@ func (b *Browser) awaitExit() {
 			missed++
 		}
 		if missed >= maxMissedAnswers {
-			b.l.log.Error("browser does not answer and is ended", "launchId", b.LaunchID, "pid", b.proc.pid(), "timeout", patience)
+			b.l.log.Error("browser does not answer; killing it", "launchId", b.LaunchID, "pid", b.proc.pid(), "timeout", patience)
 			b.unresponsive.Store(true)
 			b.killNow()
 			<-b.proc.died
@@ -58,17 +58,17 @@ func (b *Browser) awaitExit() {
 	}
 }
 
-// displayTimeout bounds how long a display may take to answer.
+// displayTimeout limits how long a display may take to answer.
 const displayTimeout = 2 * time.Second
 
-// displayLost reports whether the browser has ended because its display did:
-// Chromium exits then as if a client had closed it.
+// displayLost reports whether the browser ended because its display did:
+// Chromium then exits as if a client had closed it.
 func (b *Browser) displayLost() bool {
 	return b.display != nil && !b.exit.Killed && b.exit.Signal == 0 && !b.display.responds()
 }
 
-// responds reports whether the X server serves clients: it answers a greeting
-// without the cookie by a refusal, at once.
+// responds reports whether the X server serves clients: it refuses a connection
+// without the cookie at once.
 func (d *display) responds() bool {
 	select {
 	case <-d.proc.died:

@@ -12,10 +12,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
-// callTimeout is for a page to answer one call.
+// callTimeout limits one call to a page.
 const callTimeout = 20 * time.Second
 
-// Tab is a page of a browser. What goes wrong with it fails the test.
+// Tab is a page of a browser. Errors fail the test.
 type Tab struct {
 	t        testing.TB
 	conn     *cdp.Conn
@@ -23,7 +23,7 @@ type Tab struct {
 	messages *cdp.Subscription
 }
 
-// OpenTab opens a page at an address, and listens to what it says from then on.
+// OpenTab opens a page at a URL and collects its console output.
 func OpenTab(t testing.TB, b *browser.Browser, address string) *Tab {
 	t.Helper()
 	p := &Tab{t: t, conn: b.CDP()}
@@ -39,7 +39,7 @@ func OpenTab(t testing.TB, b *browser.Browser, address string) *Tab {
 	return p
 }
 
-// Call makes a CDP call of the page, and decodes its answer into result unless
+// Call makes a CDP call to the page and decodes the reply into result unless
 // that is nil.
 func (p *Tab) Call(method string, params, result any) {
 	p.t.Helper()
@@ -50,13 +50,13 @@ func (p *Tab) Call(method string, params, result any) {
 	}
 }
 
-// Navigate goes to an address, and doesn't wait for it to load.
+// Navigate goes to a URL and does not wait for it to load.
 func (p *Tab) Navigate(address string) {
 	p.t.Helper()
 	p.Call("Page.navigate", map[string]any{"url": address}, nil)
 }
 
-// Eval returns an expression's value as text. It counts as a person's doing.
+// Eval evaluates an expression as a user gesture and returns its value as text.
 func (p *Tab) Eval(expression string) string {
 	p.t.Helper()
 	var answer struct {
@@ -66,19 +66,20 @@ func (p *Tab) Eval(expression string) string {
 	return fmt.Sprint(answer.Result.Value)
 }
 
-// WaitFor waits until an expression has a value: what the test looks for.
+// WaitFor waits until an expression has a value.
 func (p *Tab) WaitFor(what, expression, want string) {
 	p.t.Helper()
 	var got string
 	defer func() {
 		if p.t.Failed() {
-			p.t.Logf("%s = %q, want %q; said: %s", expression, got, want, p.ConsoleOutput())
+			p.t.Logf("%s = %q, want %q; console: %s", expression, got, want, p.ConsoleOutput())
 		}
 	}()
 	testenv.Eventually(p.t, what, func() bool { got = p.Eval(expression); return got == want })
 }
 
-// ConsoleOutput is everything that the page wrote to its console since it was asked last.
+// ConsoleOutput returns everything that the page wrote to its console since the
+// last call.
 func (p *Tab) ConsoleOutput() string {
 	var b strings.Builder
 	for {
@@ -93,7 +94,7 @@ func (p *Tab) ConsoleOutput() string {
 	}
 }
 
-// Screenshot is a picture of the page as PNG.
+// Screenshot returns a screenshot of the page as PNG.
 func (p *Tab) Screenshot() []byte {
 	p.t.Helper()
 	var shot struct{ Data []byte }

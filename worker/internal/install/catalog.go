@@ -15,8 +15,8 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 )
 
-// responseTimeout bounds the wait for an answer's head, and a whole answer that is
-// no archive.
+// responseTimeout limits the wait for a response's header, and for a complete
+// response other than an archive.
 const responseTimeout = 15 * time.Second
 
 // Catalog is the cloud's catalog. It implements Source.
@@ -29,9 +29,9 @@ type Catalog struct {
 
 var _ Source = (*Catalog)(nil)
 
-// NewCatalog returns the catalog of the cloud at that address, opened with the
-// organization key. Archives are always asked of that address: the key goes
-// nowhere else, whatever the catalog or a redirect says.
+// NewCatalog returns the catalog of the cloud at an address, using the
+// organization key. Archives are always requested from that address, so that the
+// key is sent nowhere else.
 func NewCatalog(address, key string) (*Catalog, error) {
 	base, err := url.Parse(address)
 	if err != nil {
@@ -92,10 +92,10 @@ func (c *Catalog) page(ctx context.Context, query cloudapi.ListChromiumReleasesP
 	defer cancel()
 	answer, err := c.api.ListChromiumReleasesWithResponse(ctx, &query)
 	if err != nil {
-		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("ask the catalog: %w", err)
+		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("read the catalog: %w", err)
 	}
 	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
-		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("ask the catalog: %w", statusError(answer.StatusCode(), answer.Body))
+		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("read the catalog: %w", statusError(answer.StatusCode(), answer.Body))
 	}
 	return answer.JSON200.Data, nil
 }
@@ -124,16 +124,17 @@ func (c *Catalog) Open(ctx context.Context, r Release, from int64) (content io.R
 	return answer.Body, begin, nil
 }
 
-// checkResponse tells where the content of an answer begins, or why it is of no use.
+// checkResponse returns where the content of a response begins, or why the
+// response is unusable.
 func (r Release) checkResponse(answer *http.Response, from int64) (begin int64, err error) {
-	var size int64 // of the whole archive; -1 when the answer does not say
+	var size int64 // of the archive; -1 if unknown
 	switch answer.StatusCode {
 	case http.StatusOK:
 		size = answer.ContentLength
 	case http.StatusPartialContent:
 		var last int64
 		if _, err := fmt.Sscanf(answer.Header.Get("Content-Range"), "bytes %d-%d/%d", &begin, &last, &size); err != nil || begin != from {
-			return 0, fmt.Errorf("%w: the cloud sent another part than it was asked for", ErrPermanent)
+			return 0, fmt.Errorf("%w: the cloud sent another range than requested", ErrPermanent)
 		}
 	case http.StatusRequestedRangeNotSatisfiable:
 		return 0, ErrOutOfRange
@@ -154,8 +155,8 @@ func (r Release) checkResponse(answer *http.Response, from int64) (begin int64, 
 	return begin, nil
 }
 
-// statusError is the error of an answer that is no success. Only that a service
-// can't answer right now is worth asking again.
+// statusError returns the error of an unsuccessful response. Only temporary
+// failures are worth a retry.
 func statusError(status int, body []byte) error {
 	var said sharedapi.ErrorResponse
 	message := http.StatusText(status)

@@ -8,8 +8,8 @@ import (
 	"path"
 )
 
-// checkDirs checks the directories that entries lie in, also those that are no
-// entries themselves.
+// checkDirs checks the parent directories of entries, including those without an
+// entry.
 func checkDirs(kinds map[string]fs.FileMode, limits Limits) error {
 	made := map[string]bool{}
 	for name := range kinds {
@@ -30,8 +30,8 @@ func checkDirs(kinds map[string]fs.FileMode, limits Limits) error {
 	return nil
 }
 
-// makeDirs makes a directory and those above it, open to every user whatever
-// the mask of the process.
+// makeDirs creates a directory and its parents, accessible to all users
+// regardless of the umask.
 func makeDirs(ctx context.Context, root *os.Root, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -17,22 +17,21 @@ import (
 
 const (
 	partSuffix = ".part"
-	// maxFailures is how often a download is taken up again without having got any
-	// further.
+	// maxFailures limits the retries of a download without progress.
 	maxFailures = 5
-	// stallTimeout is how long a download may stand still before it is taken up again.
+	// stallTimeout is how long a download may stall before it is retried.
 	stallTimeout = 30 * time.Second
 )
 
-// partialDownload is a download as far as it has come. Its file is named by the checksum
-// that it will have.
+// partialDownload is a partial download. Its file is named after the expected
+// checksum.
 type partialDownload struct {
 	file *os.File
 	hash hash.Hash
 	size int64
 }
 
-// download gets the archive, or the rest of it, and verifies it.
+// download downloads the archive, or the rest of it, and verifies it.
 func (i *Installer) download(ctx context.Context, r Release) (path string, err error) {
 	path = i.workPath(r.SHA256 + partSuffix)
 	p, err := openPartial(path)
@@ -58,17 +57,17 @@ func (i *Installer) download(ctx context.Context, r Release) (path string, err e
 func openPartial(path string) (*partialDownload, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("keep the download: %w", err)
+		return nil, fmt.Errorf("write the download: %w", err)
 	}
 	p := &partialDownload{file: file, hash: sha256.New()}
 	if p.size, err = io.Copy(p.hash, file); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("read what is here of the download: %w", err)
+		return nil, fmt.Errorf("read the partial download: %w", err)
 	}
 	return p, nil
 }
 
-// fetch asks for what is missing until nothing is.
+// fetch downloads until the archive is complete, with retries.
 func (i *Installer) fetch(ctx context.Context, r Release, p *partialDownload, meter Meter) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = i.Pause, 10*time.Second
@@ -109,10 +108,10 @@ func isFinal(err error) bool {
 	return errors.Is(err, ErrPermanent) || errors.Is(err, ErrChanged) || errors.Is(err, errMismatch)
 }
 
-// errMismatch means that what was downloaded is not what the catalog promises.
-var errMismatch = errors.New("what came is not what the catalog promises")
+// errMismatch means that the download differs from the catalog entry.
+var errMismatch = errors.New("the download does not match the catalog")
 
-// fetchOnce reads one answer, as far as it goes.
+// fetchOnce reads one response to its end.
 func (i *Installer) fetchOnce(ctx context.Context, r Release, p *partialDownload, meter Meter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -153,7 +152,7 @@ func (i *Installer) fetchOnce(ctx context.Context, r Release, p *partialDownload
 
 func (p *partialDownload) append(b []byte) error {
 	if _, err := p.file.WriteAt(b, p.size); err != nil {
-		return fmt.Errorf("%w: keep the download: %w", ErrPermanent, err)
+		return fmt.Errorf("%w: write the download: %w", ErrPermanent, err)
 	}
 	p.hash.Write(b)
 	p.size += int64(len(b))
@@ -165,7 +164,7 @@ func (p *partialDownload) restart(meter Meter) error {
 	p.size = 0
 	meter.Restart(0)
 	if err := p.file.Truncate(0); err != nil {
-		return fmt.Errorf("%w: keep the download: %w", ErrPermanent, err)
+		return fmt.Errorf("%w: write the download: %w", ErrPermanent, err)
 	}
 	return nil
 }
@@ -180,7 +179,7 @@ func (p *partialDownload) verify(r Release) error {
 // reservedSpace is the disk space that an install leaves free.
 const reservedSpace = 64 << 20
 
-// checkDiskSpace makes sure that so many bytes more fit.
+// checkDiskSpace returns an error unless this many bytes fit on the disk.
 func (i *Installer) checkDiskSpace(bytes int64) error {
 	free := i.Free
 	if free == nil {
@@ -188,7 +187,7 @@ func (i *Installer) checkDiskSpace(bytes int64) error {
 	}
 	have, err := free(i.Dir)
 	if err != nil {
-		return fmt.Errorf("look for disk space: %w", err)
+		return fmt.Errorf("check disk space: %w", err)
 	}
 	if bytes+reservedSpace > have {
 		return fmt.Errorf("not enough disk space in %s: %d MB are needed, %d MB are free", i.Dir, (bytes+reservedSpace)>>20, have>>20)

@@ -1,13 +1,12 @@
-// Package install gets browser builds from the cloud's catalog: it downloads,
-// verifies, unpacks and tries one before it is there under its version, and
-// removes those that are no longer wanted.
+// Package install installs and removes browser builds from the cloud's catalog. It
+// downloads, verifies, unpacks and test-runs a build before it is listed.
 //
 // A directory of builds:
 //
-//	<full version>/   one build, whole and tried
-//	.install/         ours: the lock, downloads that broke off, builds in the making
+//	<full version>/   one complete, tested build
+//	.install/         the lock, partial downloads and builds being installed
 //
-// What is in the making lies too deep below .install to be taken for a build.
+// Builds being installed are nested too deep below .install to be found as builds.
 package install
 
 import (
@@ -24,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Release is a build that the catalog offers.
+// Release is a build in the catalog.
 type Release struct {
 	Version   string // four numbers
 	Major     int
@@ -34,7 +33,7 @@ type Release struct {
 	SHA256    string // of the archive, hexadecimal
 }
 
-// Source is where builds come from.
+// Source provides builds.
 type Source interface {
 	// Releases lists the builds for a system and processor, the highest version
 	// first; of one major version unless that is 0.
@@ -46,21 +45,21 @@ type Source interface {
 	Open(ctx context.Context, r Release, from int64) (content io.ReadCloser, begin int64, err error)
 }
 
-// Canary tries a build before it is listed.
+// Canary tests a build before it is listed.
 type Canary interface {
 	// Try launches the executable without a window, waits for its first answer
 	// and ends it. It returns the version that it says it has.
 	Try(ctx context.Context, executable, scratch string) (version string, err error)
 }
 
-// What a Source tells with its errors.
+// Errors of a Source.
 var (
-	ErrChanged    = errors.New("the archive was replaced by another one")
-	ErrOutOfRange = errors.New("the archive is shorter than what the catalog says, or than what is here of it")
-	ErrPermanent  = errors.New("asking again is of no use")
+	ErrChanged    = errors.New("the archive was replaced by another one: try again")
+	ErrOutOfRange = errors.New("the archive is shorter than the catalog says or than the partial download")
+	ErrPermanent  = errors.New("permanent error")
 )
 
-// ErrInUse means that a browser of the build runs.
+// ErrInUse means that a browser of the build is running.
 var ErrInUse = errors.New("a browser of this build is running")
 
 // Installer installs builds into Dir and removes them. Dir and, to install,
@@ -69,11 +68,12 @@ type Installer struct {
 	Dir    string
 	Source Source
 	Canary Canary
-	Limits Limits                                      // of what is unpacked; zero ones are DefaultLimits'
-	Free   func(dir string) (int64, error)             // bytes of disk space; the file system's when nil
-	Pause  time.Duration                               // before a download is taken up again, growing; half a second when 0
-	Notify func(format string, args ...any)            // told of each step; may be nil
-	Meter  func(label string, done, total int64) Meter // shows a download; may be nil
+	Limits Limits                           // of what is unpacked; zero ones are DefaultLimits'
+	Free   func(dir string) (int64, error)  // bytes of disk space; the file system's when nil
+	Pause  time.Duration                    // before a download is taken up again, growing; half a second when 0
+	Notify func(format string, args ...any) // told of each step; may be nil
+	// Meter shows the progress of a download.
+	Meter func(label string, done, total int64) Meter // shows a download; may be nil
 }
 
 // Meter shows how far a download has come.
@@ -83,7 +83,8 @@ type Meter interface {
 	End()
 }
 
-// Platform is the system and processor of this machine, in the catalog's words.
+// Platform returns this machine's system and architecture as the catalog names
+// them.
 func Platform() (system, arch string) {
 	archs := map[string]string{"amd64": "x86_64"}
 	if arch = archs[runtime.GOARCH]; arch == "" {
@@ -92,10 +93,9 @@ func Platform() (system, arch string) {
 	return runtime.GOOS, arch
 }
 
-// Install installs a version, a major (then its newest release) or a full one,
-// and returns what is installed and whether it was before. When it fails, or
-// ctx ends, nothing of it is listed; what was downloaded is kept for the next
-// time.
+// Install installs a full version, or the newest release of a major version. It
+// returns the release and whether it was newly installed. If it fails or ctx
+// ends, nothing is listed; the partial download is kept for the next attempt.
 func (i *Installer) Install(ctx context.Context, version string) (installed Release, fresh bool, err error) {
 	wanted, err := parseVersion(version)
 	if err != nil {
@@ -116,7 +116,7 @@ func (i *Installer) Install(ctx context.Context, version string) (installed Rele
 		}
 		err = i.install(ctx, r)
 		if errors.Is(err, ErrChanged) && !again {
-			i.notify("The catalog has another archive for %s by now: starting over", r.Version)
+			i.notify("The archive of %s was replaced in the catalog: starting over", r.Version)
 			continue
 		}
 		if err != nil {
@@ -142,7 +142,7 @@ func (i *Installer) resolve(ctx context.Context, wanted versionRequest) (Release
 	return Release{}, fmt.Errorf("the catalog has no browser %s for %s %s", wanted, system, arch)
 }
 
-// install does the work, under the lock.
+// install installs a release. The caller holds the lock.
 func (i *Installer) install(ctx context.Context, r Release) error {
 	if err := i.sweep(); err != nil {
 		return err
@@ -159,15 +159,15 @@ func (i *Installer) install(ctx context.Context, r Release) error {
 		os.Remove(archive)
 		return err
 	}
-	i.notify("Trying it")
+	i.notify("Testing")
 	scratch := i.workPath("canary")
 	defer os.RemoveAll(scratch)
 	said, err := i.Canary.Try(ctx, executable, scratch)
 	if err != nil {
-		return fmt.Errorf("it does not run here: %w", err)
+		return fmt.Errorf("the build does not run here: %w", err)
 	}
 	if said != r.Version {
-		return fmt.Errorf("it says that it is version %s", said)
+		return fmt.Errorf("the build reports version %s", said)
 	}
 	if err := syncTo(i.Dir, making, i.versionDir(r.Version)); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (i *Installer) install(ctx context.Context, r Release) error {
 	return nil
 }
 
-// syncTo renames a directory once its files are safe on the disk.
+// syncTo writes a directory's files to disk and renames it.
 func syncTo(parent, from, to string) error {
 	dir, err := os.Open(parent)
 	if err != nil {
@@ -192,14 +192,15 @@ func syncTo(parent, from, to string) error {
 	return dir.Sync()
 }
 
-// partialMaxAge is how long a download that broke off waits to be taken up again.
+// partialMaxAge is how long a partial download is kept.
 const partialMaxAge = 7 * 24 * time.Hour
 
-// sweep removes what an interrupted install left, but for recent downloads.
+// sweep removes the leftovers of interrupted installs, except for recent
+// downloads.
 func (i *Installer) sweep() error {
 	for _, dir := range []string{i.workPath("unpack"), i.workPath("canary"), i.workPath("removed")} {
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove what an earlier install left: %w", err)
+			return fmt.Errorf("remove leftovers of an earlier install: %w", err)
 		}
 	}
 	parts, _ := filepath.Glob(i.workPath("*" + partSuffix))
@@ -223,13 +224,13 @@ func (i *Installer) notify(format string, args ...any) {
 	}
 }
 
-// lockPoll is how often a taken lock is tried again.
+// lockPoll is how often a held lock is tried again.
 const lockPoll = 100 * time.Millisecond
 
-// lock waits until no other install or removal works in Dir.
+// lock waits until no other install or removal is in progress in Dir.
 func (i *Installer) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(i.workPath(), 0o755); err != nil {
-		return nil, fmt.Errorf("make the directory of builds: %w", err)
+		return nil, fmt.Errorf("create the directory of builds: %w", err)
 	}
 	file, err := os.OpenFile(i.workPath("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -219,7 +219,7 @@ func TestInstall_RefusesWrongVersion(t *testing.T) {
 	r := newFixture(t)
 	r.publish(archive(t, program("chrome")))
 	r.canary.version = "152.0.1.1"
-	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "says that it is version 152.0.1.1") {
+	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "the build reports version 152.0.1.1") {
 		t.Errorf("error %v", err)
 	}
 	r.assertNotInstalled(t)

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// maxTarget is the longest path that a link may lead to, in bytes.
+// maxTarget limits the length of a link's target, in bytes.
 const maxTarget = 1024
 
-// writeLink makes a link. It is checked by what it says; the caller follows it
-// once everything is there.
+// writeLink creates a link and checks its target's path. The caller checks that
+// it resolves once all entries are written.
 func writeLink(ctx context.Context, root *os.Root, f *zip.File, name string) error {
 	content, err := f.Open()
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Remove removes an installed version, a full one or the only one of a major,
-// and returns which. While a browser of it runs on this machine it is ErrInUse;
-// a browser in another container, or one that this user may not see, can't be
-// told and loses its files.
+// Remove removes an installed version: a full one, or the only one of a major
+// version. It returns the full version. If a browser of it is running on this
+// machine, it returns ErrInUse; browsers in other containers, or hidden from
+// this user, cannot be detected and lose their files.
 func (i *Installer) Remove(ctx context.Context, version string) (removed string, err error) {
 	wanted, err := parseVersion(version)
 	if err != nil {
@@ -43,14 +43,14 @@ func (i *Installer) Remove(ctx context.Context, version string) (removed string,
 	if err := os.Rename(from, to); err != nil {
 		return "", fmt.Errorf("remove %s: %w", removed, err)
 	}
-	// One may have started meanwhile; from now on none does.
+	// A browser may have started before the rename; none can start after it.
 	if isRunning(from) || isRunning(to) {
 		return "", errors.Join(fmt.Errorf("%s: %w", removed, ErrInUse), os.Rename(to, from))
 	}
 	return removed, os.RemoveAll(to)
 }
 
-// findInstalled finds the one installed version that is wanted.
+// findInstalled finds the one installed version that matches.
 func (i *Installer) findInstalled(wanted versionRequest) (string, error) {
 	installed, err := i.Installed()
 	if err != nil {
@@ -71,8 +71,8 @@ func (i *Installer) findInstalled(wanted versionRequest) (string, error) {
 	return "", fmt.Errorf("several builds of %s are installed, name one: %s", wanted, strings.Join(fits, ", "))
 }
 
-// isRunning reports whether a process of this machine was started from dir, by its
-// executable or, where that is hidden, by its command line.
+// isRunning reports whether a process on this machine was started from dir, by
+// its executable or, if that is hidden, by its command line.
 func isRunning(dir string) bool {
 	prefix := []byte(dir + string(filepath.Separator))
 	processes, _ := filepath.Glob("/proc/[0-9]*")

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Limits bound what an archive may unpack to.
+// Limits limit the unpacked contents of an archive.
 type Limits struct {
 	Bytes   int64 // of all files together
 	Entries int   // with the directories that they lie in
@@ -24,7 +24,7 @@ type Limits struct {
 // DefaultLimits are several times what a browser needs.
 var DefaultLimits = Limits{Bytes: 4 << 30, Entries: 20_000, Ratio: 100}
 
-// ErrUnsafe means that an archive is refused for what it holds.
+// ErrUnsafe means that an archive is refused because of its contents.
 var ErrUnsafe = errors.New("the archive is refused")
 
 var (
@@ -34,7 +34,7 @@ var (
 	helpers = []string{"chrome_crashpad_handler", "chrome-sandbox"}
 )
 
-// maxDepth is how many directories the browser's program may lie below.
+// maxDepth is how many directories deep the browser's program may be.
 const maxDepth = 2
 
 // Bounds of every entry's path.
@@ -43,8 +43,8 @@ const (
 	maxNesting = 32   // directories
 )
 
-// unpack unpacks the directory of the browser's program into dir, which must
-// not exist, and returns the program's path there.
+// unpack unpacks the directory of the browser's program into dir, which must not
+// exist, and returns the program's path there.
 func (i *Installer) unpack(ctx context.Context, file, dir string) (executable string, err error) {
 	archive, err := zip.OpenReader(file)
 	if err != nil {
@@ -90,8 +90,8 @@ func (i *Installer) limits() Limits {
 	return l
 }
 
-// contents are the entries of an archive, found to be harmless by what it says
-// of them. What they turn out to be is checked again when they are written.
+// contents are the entries of an archive, checked by their headers. Their data
+// is checked again when it is written.
 type contents struct {
 	dirs, files, links []*zip.File
 	root               string // the directory of the program in the archive, "." or with a slash at its end
@@ -130,7 +130,7 @@ func inspectEntries(entries []*zip.File, size int64, limits Limits) (*contents, 
 
 func entryName(f *zip.File) string { return strings.TrimSuffix(f.Name, "/") }
 
-// add checks one entry by itself.
+// add checks one entry.
 func (c *contents) add(f *zip.File, limits Limits) error {
 	name := entryName(f)
 	if strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(name) || !fs.ValidPath(name) {
@@ -192,14 +192,14 @@ func (c *contents) findExecutable() error {
 	return unsafeError("there is more than one browser in it: %s", strings.Join(found, ", "))
 }
 
-// below is the entry's name below the root; false when it lies elsewhere.
+// below returns the entry's name relative to the root; false if it is elsewhere.
 func (c *contents) below(f *zip.File) (name string, ok bool) {
 	name, ok = strings.CutPrefix(entryName(f), c.root)
 	return name, ok && name != ""
 }
 
-// write writes the entries below the root. Links come last, so that nothing is
-// written through one, and each must lead to something inside.
+// write writes the entries below the root. Links are written last, so that
+// nothing is written through a link, and each must resolve to an existing entry.
 func (c *contents) write(ctx context.Context, root *os.Root) error {
 	for _, f := range c.dirs {
 		if name, ok := c.below(f); ok {
@@ -251,7 +251,7 @@ func (c *contents) writeFile(ctx context.Context, root *os.Root, f *zip.File, na
 	if err != nil {
 		return err
 	}
-	// One byte more than announced is enough to know.
+	// One byte more than announced proves a mismatch.
 	written, err := io.Copy(file, &contextReader{ctx, io.LimitReader(content, int64(f.UncompressedSize64)+1)})
 	err = errors.Join(err, file.Chmod(mode), file.Close())
 	if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrChecksum) || uint64(written) > f.UncompressedSize64 {

@@ -13,10 +13,10 @@ var (
 	checksum     = lazy.Regexp(`^[0-9a-f]{64}$`)
 )
 
-// versionRequest is what a person asked for.
+// versionRequest is a requested version.
 type versionRequest struct {
 	major int
-	full  string // empty for any of that major
+	full  string // empty for any version of the major
 }
 
 func (w versionRequest) String() string {
@@ -33,16 +33,16 @@ func parseVersion(text string) (versionRequest, error) {
 		return versionRequest{major: major, full: text}, err
 	}
 	if !majorVersion().MatchString(text) {
-		return versionRequest{}, fmt.Errorf("%q is no version: it must be a major such as 153, or all four numbers", text)
+		return versionRequest{}, fmt.Errorf("invalid version %q: use a major version such as 153, or all four numbers", text)
 	}
 	major, err := strconv.Atoi(text)
 	return versionRequest{major: major}, err
 }
 
-// validate makes sure that what the catalog says can be used in paths.
+// validate checks that a catalog entry is safe to use in paths.
 func (r Release) validate() error {
 	if !fullVersion().MatchString(r.Version) || !checksum().MatchString(r.SHA256) || r.SizeBytes <= 0 {
-		return fmt.Errorf("the catalog's entry for %q was not understood", r.Version)
+		return fmt.Errorf("invalid catalog entry for %q", r.Version)
 	}
 	return nil
 }

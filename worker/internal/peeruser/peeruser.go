@@ -1,5 +1,4 @@
-// Package peeruser tells which user of this machine is at the other end of a
-// loopback connection.
+// Package peeruser finds the local user at the other end of a loopback connection.
 package peeruser
 
 import (
@@ -14,13 +13,13 @@ import (
 	"strings"
 )
 
-// Unknown is the user of a peer that can't be told.
+// Unknown is the user of a peer that cannot be determined.
 const Unknown = -1
 
-// Of finds the user who owns the other end of an established IPv4 connection
-// between two sockets of this network namespace, in the kernel's table of
-// sockets. A peer that is not in the table, such as one in another network
-// namespace or on another machine, is Unknown, with an error.
+// Of returns the user that owns the other end of an established IPv4 connection
+// between two sockets of this network namespace, from the kernel's socket table.
+// For a peer that is not in the table, such as one in another network namespace
+// or on another machine, it returns Unknown and an error.
 func Of(c net.Conn) (uid int, err error) {
 	const local, remote, state, user = 1, 2, 3, 7 // columns
 	const established = "01"                      // any later state may belong to no process, and then shows user 0
@@ -44,7 +43,7 @@ func Of(c net.Conn) (uid int, err error) {
 	if err := lines.Err(); err != nil {
 		return Unknown, err
 	}
-	return Unknown, errors.New("its connection is not in this machine's table of sockets")
+	return Unknown, errors.New("the connection is not in this machine's socket table")
 }
 
 func addrPort(a net.Addr) netip.AddrPort {
@@ -56,7 +55,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
-// cell writes an IPv4 address as the kernel's table does.
+// cell formats an IPv4 address like the kernel's table.
 func cell(a netip.AddrPort) string {
 	ip := a.Addr().As4()
 	return fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip[:]), a.Port())

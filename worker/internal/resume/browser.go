@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// drainTimeout is how long what was said may take to reach the other side when the
-// connection, or the browser, has ended.
+// drainTimeout limits how long the remaining messages may take to be delivered
+// when the connection or the browser has ended.
 const drainTimeout = 3 * time.Second
 
 // run moves messages until the connection has ended and the browser's socket is
@@ -38,8 +38,8 @@ func (c *Conn) run(ctx context.Context) {
 	_ = socket.SetDeadline(time.Now().Add(drainTimeout))
 }
 
-// closeAfterDelivery ends the connection of a browser that has ended as soon as its client
-// has heard everything or is away.
+// closeAfterDelivery closes the connection of an ended browser as soon as its
+// client has received everything or is disconnected.
 func (c *Conn) closeAfterDelivery() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *Conn) closeAfterDelivery() {
 	time.AfterFunc(drainTimeout, func() { c.close(nil, closeBrowserGone) })
 }
 
-// readBrowser keeps what the browser says until its socket ends.
+// readBrowser buffers the browser's messages until its socket ends.
 func (c *Conn) readBrowser() {
 	from := c.browser.Socket
 	frames := wsframe.NewReader(io.MultiReader(bytes.NewReader(from.Early), from.Conn), false, c.limit)
@@ -75,7 +75,7 @@ func (c *Conn) readBrowser() {
 	}
 }
 
-// setBrowserClose notes the browser's own goodbye, which comes after all that it said.
+// setBrowserClose records the browser's close frame, which follows its messages.
 func (c *Conn) setBrowserClose(g closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,8 @@ func (c *Conn) setBrowserClose(g closeReason) {
 	}
 }
 
-// writeBrowser gives the browser what the client says, and a goodbye after it.
+// writeBrowser sends the client's messages to the browser, and a close frame
+// after them.
 func (c *Conn) writeBrowser() {
 	to := c.browser.Socket.Conn
 	for {
@@ -95,7 +96,7 @@ func (c *Conn) writeBrowser() {
 			return
 		}
 		if _, err := frames.WriteTo(to); err != nil {
-			c.setBrowserClose(closeBrowserGone) // its other direction ends, too
+			c.setBrowserClose(closeBrowserGone) // the other direction ends too
 			return
 		}
 		c.mu.Lock()
@@ -105,8 +106,8 @@ func (c *Conn) writeBrowser() {
 	}
 }
 
-// nextOutgoing waits for something to give the browser; there is nothing more when
-// the connection has ended.
+// nextOutgoing waits for messages to the browser; it returns none when the
+// connection has ended.
 func (c *Conn) nextOutgoing() (frames net.Buffers, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

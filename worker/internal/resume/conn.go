@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// maxQueued is what waits for the browser to take it, in bytes, unless a
-	// single message is bigger.
+	// maxQueued limits the bytes queued for the browser, unless a single message is
+	// bigger.
 	maxQueued = 1 << 20
 
-	openTimeout = 10 * time.Second // for the handshake of a connection's first socket
+	openTimeout = 10 * time.Second // for the handshake of the first socket
 )
 
-// Conn is one CDP connection, with a client's socket or waiting for the next.
+// Conn is one CDP connection, with or without a client's socket.
 type Conn struct {
 	browser       Browser
 	resumeTimeout time.Duration
@@ -26,21 +26,21 @@ type Conn struct {
 
 	mu           sync.Mutex
 	changed      *sync.Cond
-	buffer       ring     // what the browser said
-	sent         int64    // the number of the last message that the socket, or the last one, was given whole
-	unsent       int      // bytes of the kept messages after it
-	received     int64    // how many messages of the client's the browser gets
-	queue        [][]byte // those that are on their way to it
-	queued       int      // bytes of them
-	socket       *socket  // nil while the client is away
-	stopWatch    func()   // ends the counting of the client
+	buffer       ring     // messages of the browser
+	sent         int64    // number of the last message that was sent completely to the current or last socket
+	unsent       int      // buffered bytes after sent
+	received     int64    // number of the client's messages accepted
+	queue        [][]byte // client messages on their way to the browser
+	queued       int      // bytes in queue
+	socket       *socket  // nil while the client is disconnected
+	stopWatch    func()   // stops counting the client
 	resumeTimer  *time.Timer
-	browserClose *closeReason // the browser's; its socket has ended, what it said before may wait
-	reason       *closeReason // why everything has ended
+	browserClose *closeReason // the browser's close reason; earlier messages may still be buffered
+	reason       *closeReason // why the connection has ended; nil while open
 }
 
-// newConn returns a connection whose client is not there yet. kept counts what
-// the connections of its launch keep, in bytes.
+// newConn returns a connection that waits for its client. kept counts the
+// buffered bytes of the launch's connections.
 func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
 	c := &Conn{browser: b, resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: kept}, ended: make(chan struct{})}
 	c.changed = sync.NewCond(&c.mu)
@@ -51,8 +51,8 @@ func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
 	return c
 }
 
-// startResumeTimer begins a client's absence, which lasts so long at most. The caller holds
-// the lock, here and wherever a function says that it is called.
+// startResumeTimer closes the connection unless the client returns in time. The
+// caller holds the lock.
 func (c *Conn) startResumeTimer(patience time.Duration) {
 	c.watchClient(nil)
 	var timer *time.Timer
@@ -66,7 +66,8 @@ func (c *Conn) startResumeTimer(patience time.Duration) {
 	c.resumeTimer = timer
 }
 
-// watchClient counts another client, as one and the same; called.
+// watchClient counts the client's new connection, or its absence with nil, and
+// stops counting the previous one. The caller holds the lock.
 func (c *Conn) watchClient(s *socket) {
 	before := c.stopWatch
 	if s == nil {
@@ -77,8 +78,8 @@ func (c *Conn) watchClient(s *socket) {
 	before()
 }
 
-// attach gives the connection to a client that has received so many messages.
-// It returns what to tell one that can't have it.
+// attach gives the connection to a client that has received this many messages.
+// It returns why a client cannot have it.
 func (c *Conn) attach(s *socket, received int64) *closeReason {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,13 +110,13 @@ func (c *Conn) attach(s *socket, received int64) *closeReason {
 	return nil
 }
 
-// detach parts with a socket, which was cut off or, with a goodbye, gave up.
+// detach removes a socket that was cut off or, with a reason, closed.
 func (c *Conn) detach(s *socket, g *closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g != nil {
 		s.closeWith(*g)
-	} else { // nobody hears a goodbye, nor the rest
+	} else { // the peer receives nothing more
 		_ = s.raw.Conn.SetDeadline(time.Now())
 	}
 	s.disconnected = s.disconnected || g == nil
@@ -127,8 +128,8 @@ func (c *Conn) detach(s *socket, g *closeReason) {
 	c.startResumeTimer(c.resumeTimeout)
 }
 
-// close ends everything with a goodbye, unless the socket it comes from is not the
-// connection's any more. With nil it comes from elsewhere.
+// close closes the connection, unless it comes from a socket that is no longer
+// the connection's. from is nil if no socket caused it.
 func (c *Conn) close(from *socket, g closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +138,7 @@ func (c *Conn) close(from *socket, g closeReason) {
 	}
 }
 
-// closeLocked ends everything; called.
+// closeLocked closes the connection. The caller holds the lock.
 func (c *Conn) closeLocked(g closeReason) {
 	if c.reason != nil {
 		return
@@ -166,8 +167,8 @@ func (c *Conn) hasEnded() bool {
 	}
 }
 
-// closeIfUsed ends a connection whose client has received something, as the same
-// client would not begin again. It reports whether nothing is left to resume.
+// closeIfUsed closes a connection whose client has received something, because
+// that client would not start over. It reports whether the connection has ended.
 func (c *Conn) closeIfUsed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +178,8 @@ func (c *Conn) closeIfUsed() bool {
 	return c.reason != nil
 }
 
-// bufferMessage keeps a message of the browser's. While there is no room the browser
-// waits for its client; without one everything ends.
+// bufferMessage buffers a message of the browser. While the buffer is full it
+// waits for the client; without a client it closes the connection.
 func (c *Conn) bufferMessage(message []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,14 +197,15 @@ func (c *Conn) bufferMessage(message []byte) {
 	}
 }
 
-// isBehind reports whether the client should be given what waits for it before
-// one more message of that size is kept: half of the bound is left to messages
-// that it was given and that the network may lose; called.
+// isBehind reports whether the client must receive waiting messages before
+// another of that size is buffered: half of the buffer is reserved for messages
+// that were sent and may be lost. The caller holds the lock.
 func (c *Conn) isBehind(size int) bool {
 	return c.socket != nil && c.unsent > 0 && c.unsent+size > c.buffer.maxBytes/2
 }
 
-// addBytes takes a message of the client's, if this is its socket still.
+// queueClientMessage queues a client's message for the browser, if the socket is
+// still the connection's.
 func (c *Conn) queueClientMessage(s *socket, message []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +219,7 @@ func (c *Conn) queueClientMessage(s *socket, message []byte) {
 	c.enqueue(message)
 }
 
-// enqueue puts frames on their way to the browser; called.
+// enqueue queues frames for the browser. The caller holds the lock.
 func (c *Conn) enqueue(frames []byte) {
 	c.queue = append(c.queue, frames)
 	c.queued += len(frames)
@@ -233,7 +235,7 @@ func (c *Conn) pong(ping wsframe.Message) {
 	}
 }
 
-// acknowledge forgets the messages up to a number, which the client has.
+// acknowledge drops the messages up to a number, which the client has received.
 func (c *Conn) acknowledge(s *socket, seq int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,18 +7,17 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// Statuses with which a connection is closed, beside those of the WebSocket
-// protocol. Each is final: no later attempt to resume succeeds. A socket that
-// ends without a close frame was cut off, and may be resumed.
+// Close statuses beside those of the WebSocket protocol. Each is final: the
+// connection cannot be resumed. A socket that ends without a close frame can be.
 const (
 	TakenOver       = 4001 // another socket has resumed the connection
-	NothingToResume = 4002 // there is no such connection
-	Expired         = 4003 // nobody came back in time
-	OverBound       = 4004 // what the client lacks could not be kept
+	NothingToResume = 4002 // the connection does not exist
+	Expired         = 4003 // the client did not reconnect in time
+	OverBound       = 4004 // messages that the client missed exceeded the buffer
 	Ahead           = 4005 // the client claims messages that were never sent
 )
 
-// closeReason is what a close frame says.
+// closeReason is the content of a close frame.
 type closeReason struct {
 	status uint16
 	reason string
@@ -46,31 +45,30 @@ func readCloseReason(m wsframe.Message) closeReason {
 	return closeReason{status, reason}
 }
 
-// isIntentional reports whether a client that closes with this is done. The statuses of
-// failures, such as that of a ping which got no answer, speak of the socket.
+// isIntentional reports whether the client is done. Statuses of failures, such
+// as a ping timeout, concern the socket only.
 func (g closeReason) isIntentional() bool {
 	return g.status <= wsframe.GoingAway || g.status == wsframe.NoStatus || g.status >= 3000
 }
 
-// The worker's own messages, which nobody counts.
+// The worker's own messages, which are not counted.
 const (
 	resumedMethod = "Svc.resumed" // the first of each socket
 	ackMethod     = "Svc.ack"     // a client's, without an id
 	ackedMethod   = "Svc.acked"   // answers it
 )
 
-// countsMessage is a message that tells how many messages of the client's the browser
-// gets, and how many of the browser's there were.
+// countsMessage reports how many of the client's messages were accepted and how
+// many messages the browser has sent.
 func countsMessage(method string, received, sent int64) []byte {
 	return wsframe.FromServer(wsframe.Text, fmt.Appendf(nil, `{"method":%q,"params":{"received":%d,"sent":%d}}`, method, received, sent))
 }
 
-// maxAck is the longest acknowledgement that is understood, in bytes with its
-// header.
+// maxAck limits the length of an acknowledgement with its header, in bytes.
 const maxAck = 256
 
-// ackOf reads how many messages a client acknowledges. A message with an id is a
-// call, and the browser's to refuse.
+// ackOf reads the message number that a client acknowledges. A message with an
+// id is a call to the browser.
 func ackOf(m wsframe.Message) (seq int64, ok bool) {
 	if m.Opcode != wsframe.Text || len(m.Raw) > maxAck {
 		return 0, false

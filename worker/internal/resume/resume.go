@@ -1,7 +1,7 @@
-// Package resume keeps CDP connections that outlive their clients' sockets. The
-// browser's end stays open while a client is away, what the browser says is kept
-// within a bound, and a client that comes back goes on where it was: every
-// message passes once, in order, in both directions.
+// Package resume keeps CDP connections open while their clients reconnect. While a
+// client is disconnected, the browser's socket stays open and its messages are
+// buffered up to a limit. A client that reconnects continues where it was: every
+// message is delivered once, in order, in both directions.
 package resume
 
 import (
@@ -27,41 +27,43 @@ const (
 	maxRemembered = 64
 )
 
-// Options are what Connections need.
+// Options configure Connections.
 type Options struct {
-	ResumeTimeout time.Duration // how long a connection waits for its client; 0 for none at all
-	Buffer        int           // what is kept of a browser's messages, for all of its clients, in bytes; no message is bigger
+	ResumeTimeout time.Duration // how long a connection waits for its client; 0 disables resuming
+	Buffer        int           // limit of a browser's buffered messages, shared by its clients, in bytes; also the limit of one message
 }
 
-// Connections are those of one worker. They are safe for concurrent use.
+// Connections are the resumable connections of one worker. They are safe for
+// concurrent use.
 type Connections struct {
 	Options
 
-	mu       sync.Mutex
-	conns    map[Key]*Conn // those that have ended lately, too
+	mu    sync.Mutex
+	conns map[Key]*Conn // includes recently ended ones
+	// launch is the state of one launch.
 	launches map[string]*launch
 }
 
 // launch is what there is of one launch.
 type launch struct {
 	open          int
-	bufferedBytes atomic.Int64 // bytes, of all connections
+	bufferedBytes atomic.Int64 // buffered bytes of all connections
 	ended         []*endedConn // the oldest first
 }
 
-// endedConn is of a connection that has ended.
+// endedConn is a connection that has ended.
 type endedConn struct {
 	key   Key
 	conn  *Conn
 	timer *time.Timer
 }
 
-// New returns no connections yet.
+// New returns an empty set of connections.
 func New(o Options) *Connections {
 	return &Connections{Options: o, conns: map[Key]*Conn{}, launches: map[string]*launch{}}
 }
 
-// Key tells connections apart.
+// Key identifies a connection.
 type Key struct {
 	LaunchID string
 	Path     string // of the browser's socket
@@ -77,11 +79,11 @@ type Browser struct {
 	Watch func(conn net.Conn) (stop func())
 }
 
-// Find returns the connection that a client which has received so many messages
-// means, or what is remembered of it; nil when there is none.
+// Find returns the connection to resume for a client that has received this many
+// messages, which may have ended; nil if there is none.
 //
-// A client that has received nothing is new where others have: what was there
-// ends.
+// A client that has received nothing starts a new connection if the previous one
+// was used: Find then closes that.
 func (cs *Connections) Find(key Key, received int64) *Conn {
 	cs.mu.Lock()
 	c := cs.conns[key]
@@ -92,9 +94,9 @@ func (cs *Connections) Find(key Key, received int64) *Conn {
 	return c
 }
 
-// Open makes a connection, which the caller runs, unless another call just did:
-// then it returns that one, and the browser's socket is not used. A launch that
-// has its share already is refused with a fault.
+// Open creates a connection, which the caller must run. If a concurrent call has
+// created it, Open returns that one and does not use the browser's socket. It
+// refuses a launch that has reached its limit of connections.
 func (cs *Connections) Open(key Key, b Browser) (c *Conn, isNew bool, err error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -107,7 +109,7 @@ func (cs *Connections) Open(key Key, b Browser) (c *Conn, isNew bool, err error)
 		cs.launches[key.LaunchID] = l
 	}
 	if l.open >= maxPerLaunch {
-		return nil, false, fault.New(fault.Unavailable, fmt.Sprintf("This browser has %d connections that can be resumed, as many as it may.", maxPerLaunch))
+		return nil, false, fault.New(fault.Unavailable, fmt.Sprintf("This browser has reached its limit of %d resumable connections.", maxPerLaunch))
 	}
 	c = newConn(b, cs.Options, &l.bufferedBytes)
 	cs.conns[key] = c
@@ -115,8 +117,7 @@ func (cs *Connections) Open(key Key, b Browser) (c *Conn, isNew bool, err error)
 	return c, true, nil
 }
 
-// Run moves a new connection's messages until it has ended, at the latest with
-// ctx.
+// Run moves a new connection's messages until the connection or ctx ends.
 func (cs *Connections) Run(ctx context.Context, key Key, c *Conn) {
 	c.run(ctx)
 	cs.mu.Lock()
@@ -133,7 +134,7 @@ func (cs *Connections) Run(ctx context.Context, key Key, c *Conn) {
 	most := maxRemembered
 	select {
 	case <-c.browser.Done:
-		most = 0 // nobody asks for what was a launch
+		most = 0 // the launch has ended: clients do not resume
 	default:
 	}
 	for len(l.ended) > most {
@@ -141,7 +142,7 @@ func (cs *Connections) Run(ctx context.Context, key Key, c *Conn) {
 	}
 }
 
-// forget forgets a connection that has ended, and a launch without any. The
+// forget removes an ended connection, and its launch if that has no others. The
 // caller holds the lock.
 func (cs *Connections) forget(l *launch, m *endedConn) {
 	m.timer.Stop()
@@ -154,7 +155,7 @@ func (cs *Connections) forget(l *launch, m *endedConn) {
 	}
 }
 
-// Refuse tells a client that there is nothing to resume.
+// Refuse closes a client's socket because there is nothing to resume.
 func Refuse(client *ws.Raw) {
 	defer func() { _ = client.Conn.Close() }()
 	writeClose(client.Conn, closeNothing)

@@ -2,24 +2,24 @@ package resume
 
 import "sync/atomic"
 
-// overhead is what a message costs beside its bytes.
+// overhead is the memory used by a message besides its bytes.
 const overhead = 64
 
-// ring keeps the browser's latest messages, numbered from 1, within a bound of
+// ring buffers the browser's latest messages, numbered from 1, within a limit of
 // bytes that the connections of a launch share.
 type ring struct {
 	maxBytes    int
 	bytes       int
-	sharedBytes *atomic.Int64 // bytes of all of the launch's rings
-	dropped     int64         // the number of the last message that is kept no more
+	sharedBytes *atomic.Int64 // bytes in all rings of the launch
+	dropped     int64         // number of the last message that was dropped
 	messages    [][]byte
 }
 
-// browserClose is the number of the last message.
+// last returns the number of the last message.
 func (r *ring) last() int64 { return r.dropped + int64(len(r.messages)) }
 
-// fits reports whether a message of so many bytes finds room. Where it doesn't,
-// the oldest messages go, up to number upTo.
+// fits reports whether a message of this size fits. It drops the oldest
+// messages, up to number upTo, to make it fit.
 func (r *ring) fits(size int, upTo int64) bool {
 	for !r.hasSpace(size) && len(r.messages) > 0 && r.dropped < upTo {
 		r.dropOne()
@@ -27,8 +27,8 @@ func (r *ring) fits(size int, upTo int64) bool {
 	return r.hasSpace(size)
 }
 
-// hasSpace is true of an empty ring whatever the others keep, or nothing would
-// pass any more.
+// hasSpace is true for an empty ring even if the shared limit is reached, so
+// that messages can always pass.
 func (r *ring) hasSpace(size int) bool {
 	size += overhead
 	return r.bytes+size <= r.maxBytes && (len(r.messages) == 0 || r.sharedBytes.Load()+int64(size) <= int64(r.maxBytes))
@@ -44,7 +44,7 @@ func (r *ring) addBytes(bytes int) {
 	r.sharedBytes.Add(int64(bytes))
 }
 
-// drop forgets the messages up to a number.
+// drop drops the messages up to a number.
 func (r *ring) drop(upTo int64) {
 	for r.dropped < upTo && len(r.messages) > 0 {
 		r.dropOne()
@@ -58,8 +58,8 @@ func (r *ring) dropOne() {
 	r.dropped++
 }
 
-// appendAfter appends the messages after a number, which must be kept, to a batch: at
-// least one, and more while they are no more than so many bytes together.
+// appendAfter appends the messages after a number, which must be buffered, to a
+// batch: at least one, and more up to this many bytes.
 func (r *ring) appendAfter(number int64, bytes int, batch [][]byte) [][]byte {
 	for _, message := range r.messages[number-r.dropped:] {
 		if bytes -= len(message); bytes < 0 && len(batch) > 0 {
@@ -70,8 +70,7 @@ func (r *ring) appendAfter(number int64, bytes int, batch [][]byte) [][]byte {
 	return batch
 }
 
-// size is what the messages from one number to another take, without the first,
-// in bytes.
+// size returns the bytes of the messages after one number up to another.
 func (r *ring) size(after, to int64) (bytes int) {
 	for _, message := range r.messages[after-r.dropped : to-r.dropped] {
 		bytes += len(message) + overhead

@@ -17,10 +17,10 @@ const (
 	// client to agree.
 	closeTimeout = time.Second
 
-	batchSize = 256 << 10 // what is written at once, in bytes, unless a single message is bigger
+	batchSize = 256 << 10 // limit of one write in bytes, unless a single message is bigger
 )
 
-// socket is one of a client's, the connection's or one that was.
+// socket is a client's current or earlier socket.
 type socket struct {
 	conn *Conn
 	raw  *ws.Raw
@@ -28,16 +28,15 @@ type socket struct {
 	read, written atomic.Int64 // bytes
 
 	// Under the connection's lock:
-	reason       *closeReason // to say
-	disconnected bool         // nobody hears a goodbye
-	greeting     []byte       // the worker's first message, until it is given
-	acked        bool         // an acknowledgement is to be answered
-	ping         []byte       // the payload of the last one, to be answered
+	reason       *closeReason // to send
+	disconnected bool         // the peer has disconnected
+	greeting     []byte       // the worker's first message, until sent
+	acked        bool         // an acknowledgement must be answered
+	ping         []byte       // payload of the last ping to answer
 }
 
-// Serve lets a client that has received so many messages go on with the
-// connection until its socket ends, which may be at once, with the reason. It
-// returns what was moved, in bytes.
+// Serve connects a client that has received this many messages until its socket
+// ends, at once if the client cannot resume. It returns the bytes moved.
 func (c *Conn) Serve(client *ws.Raw, received int64) (toBrowser, toClient int64) {
 	defer func() { _ = client.Conn.Close() }()
 	s := &socket{conn: c, raw: client}
@@ -56,7 +55,7 @@ func (c *Conn) Serve(client *ws.Raw, received int64) (toBrowser, toClient int64)
 	return s.read.Load(), s.written.Load()
 }
 
-// closeWith makes the socket end with a goodbye; called.
+// closeWith closes the socket with a reason. The caller holds the lock.
 func (s *socket) closeWith(g closeReason) {
 	if s.reason == nil {
 		s.reason = &g
@@ -64,7 +63,7 @@ func (s *socket) closeWith(g closeReason) {
 	}
 }
 
-// readClient takes what the client says until its socket ends.
+// readClient reads the client's messages until its socket ends.
 func (s *socket) readClient() {
 	frames := wsframe.NewReader(io.MultiReader(bytes.NewReader(s.raw.Early), s.raw.Conn), true, s.conn.limit)
 	for {
@@ -100,8 +99,8 @@ func (s *socket) readClient() {
 	}
 }
 
-// handleReadError ends a socket that nothing more can be read from. What breaks the
-// protocol would break it again.
+// handleReadError handles the end of reading. Protocol errors end the
+// connection, because they would occur again.
 func (s *socket) handleReadError(err error) {
 	switch {
 	case errors.Is(err, wsframe.ErrProtocol):
@@ -114,8 +113,7 @@ func (s *socket) handleReadError(err error) {
 	s.conn.detach(s, nil)
 }
 
-// writeClient gives the client what there is for it, until its socket ends or a goodbye
-// is said.
+// writeClient sends messages to the client until its socket ends or is closed.
 func (s *socket) writeClient() {
 	batch := make([][]byte, 0, 16)
 	for {
@@ -128,7 +126,7 @@ func (s *socket) writeClient() {
 		batch = frames
 		s.written.Add(n)
 		if err != nil {
-			_ = s.raw.Conn.Close() // within a frame, perhaps
+			_ = s.raw.Conn.Close() // may be in the middle of a frame
 			return
 		}
 		s.conn.markSent(s, upTo)
@@ -146,8 +144,8 @@ func (s *socket) closeReason() *closeReason {
 	return s.reason
 }
 
-// next waits for frames for a socket; none when it is to end. upTo is the number
-// of the last of the browser's messages among them.
+// next waits for frames for a socket; none if the socket must end. upTo is the
+// number of the last browser message among them.
 func (c *Conn) next(s *socket, batch [][]byte) (frames [][]byte, upTo int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +174,7 @@ func (c *Conn) next(s *socket, batch [][]byte) (frames [][]byte, upTo int64) {
 	return nil, 0
 }
 
-// markSent notes what a socket was given.
+// markSent records what was sent to a socket.
 func (c *Conn) markSent(s *socket, upTo int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,9 +185,9 @@ func (c *Conn) markSent(s *socket, upTo int64) {
 	}
 }
 
-// writeClose says goodbye and sends nothing more. What the client sends must be read
-// until it agrees: a connection that is closed before is reset, and the goodbye
-// lost.
+// writeClose sends a close frame and nothing more. The caller must read until
+// the client closes: closing earlier would reset the connection and lose the
+// frame.
 func writeClose(conn net.Conn, g closeReason) {
 	_ = conn.SetDeadline(time.Now().Add(closeTimeout))
 	_, _ = conn.Write(g.frame())
@@ -198,5 +196,5 @@ func writeClose(conn net.Conn, g closeReason) {
 	}
 }
 
-// discard reads until the client closes or its time is over.
+// discard reads until the client closes or the deadline passes.
 func discard(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
-// reportedSession is what the cloud was told of one session.
+// reportedSession is what the worker reported about one session.
 type reportedSession struct {
 	session, profile uuid.UUID
 	starts           int
@@ -20,7 +20,7 @@ type reportedSession struct {
 	ended            time.Time
 }
 
-// groupBySession sorts what the cloud was told, by session, in order.
+// groupBySession groups the cloud's log by session, in order.
 func groupBySession(log []fakecloud.Entry) []*reportedSession {
 	var all []*reportedSession
 	known := map[uuid.UUID]*reportedSession{}
@@ -44,8 +44,8 @@ func groupBySession(log []fakecloud.Entry) []*reportedSession {
 	return all
 }
 
-// audit compares what the cloud was told with what was expected: each session
-// started and ended once, and for a reason of its way.
+// audit compares the worker's reports with the expectations: each session must
+// start and end once, with an allowed reason.
 func (b *sessionLog) audit(log []fakecloud.Entry) []string {
 	byProfile := map[uuid.UUID]*expectation{}
 	b.mu.Lock()
@@ -59,7 +59,7 @@ func (b *sessionLog) audit(log []fakecloud.Entry) []string {
 		e := byProfile[s.profile]
 		switch {
 		case e == nil:
-			problems = append(problems, fmt.Sprintf("session %s of profile %s was not asked for", s.session, s.profile))
+			problems = append(problems, fmt.Sprintf("unexpected session %s of profile %s", s.session, s.profile))
 			continue
 		case e.ignored:
 			continue
@@ -72,7 +72,7 @@ func (b *sessionLog) audit(log []fakecloud.Entry) []string {
 	}
 	for _, e := range slices.SortedFunc(maps.Values(byProfile), func(x, y *expectation) int { return strings.Compare(x.scenario, y.scenario) }) {
 		if !e.ignored && !e.endOptional && launches[e] != e.launches {
-			problems = append(problems, fmt.Sprintf("%s: %d sessions were told to have started, want %d", e.scenario, launches[e], e.launches))
+			problems = append(problems, fmt.Sprintf("%s: %d sessions reported as started, want %d", e.scenario, launches[e], e.launches))
 		}
 	}
 	return problems
@@ -81,14 +81,14 @@ func (b *sessionLog) audit(log []fakecloud.Entry) []string {
 func (s *reportedSession) check(e *expectation) []string {
 	var problems []string
 	if s.starts > 1 {
-		problems = append(problems, fmt.Sprintf("%s: the start of session %s was told %d times", e.scenario, s.session, s.starts))
+		problems = append(problems, fmt.Sprintf("%s: start of session %s reported %d times", e.scenario, s.session, s.starts))
 	}
 	switch n := len(s.reasons); {
 	case n == 0 && e.endOptional:
 	case n != 1:
-		problems = append(problems, fmt.Sprintf("%s: the end of session %s was told %d times", e.scenario, s.session, n))
+		problems = append(problems, fmt.Sprintf("%s: end of session %s reported %d times", e.scenario, s.session, n))
 	case !slices.Contains(e.reasons, s.reasons[0]):
-		problems = append(problems, fmt.Sprintf("%s: session %s was told to have ended for %s, want one of %v", e.scenario, s.session, s.reasons[0], e.reasons))
+		problems = append(problems, fmt.Sprintf("%s: session %s ended for %s, want one of %v", e.scenario, s.session, s.reasons[0], e.reasons))
 	}
 	return problems
 }

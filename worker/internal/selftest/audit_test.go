@@ -31,10 +31,10 @@ func TestAudit_FindsWrongReports(t *testing.T) {
 		want string // in the one problem; empty for none
 	}{
 		{"as it should be", []fakecloud.Entry{authorize, start, end}, ""},
-		{"ended twice", []fakecloud.Entry{authorize, start, end, end}, "the end of session"},
-		{"never ended", []fakecloud.Entry{authorize, start}, "told 0 times"},
-		{"started twice", []fakecloud.Entry{authorize, start, start, end}, "the start of session"},
-		{"never started", []fakecloud.Entry{authorize, end}, "0 sessions were told to have started, want 1"},
+		{"ended twice", []fakecloud.Entry{authorize, start, end, end}, "end of session"},
+		{"never ended", []fakecloud.Entry{authorize, start}, "reported 0 times"},
+		{"started twice", []fakecloud.Entry{authorize, start, start, end}, "start of session"},
+		{"never started", []fakecloud.Entry{authorize, end}, "0 sessions reported as started, want 1"},
 		{"for another reason", []fakecloud.Entry{authorize, start, tell(fakecloud.End, "crash")}, "ended for crash, want one of [killed]"},
 	} {
 		b := newSessionLog()
@@ -45,7 +45,7 @@ func TestAudit_FindsWrongReports(t *testing.T) {
 		}
 	}
 	b := newSessionLog()
-	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 1 || !strings.Contains(got[0], "was not asked for") {
+	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 1 || !strings.Contains(got[0], "unexpected session") {
 		t.Errorf("nobody's session: %q", got)
 	}
 	b.expect(&expectation{profile: profile, launches: 1, ignored: true})

@@ -31,13 +31,14 @@ func dial(ctx context.Context, address string, header http.Header) (*client, err
 	return &client{cdp.New(p, p), socket}, nil
 }
 
-// disconnect says goodbye and closes the connection.
+// disconnect closes the connection normally.
 func (c *client) disconnect() {
 	_ = c.socket.Close(ws.NormalClosure, "")
 	_ = c.Close()
 }
 
-// wsPipe makes a WebSocket look like the pipes of cdp: a NUL after each message.
+// wsPipe adapts a WebSocket to the pipes of package cdp, which end messages with
+// NUL.
 type wsPipe struct {
 	socket *ws.Conn
 	unread []byte
@@ -88,8 +89,7 @@ func (c *client) newTab(ctx context.Context) (tab, error) {
 	return tab{c, attached.SessionID}, err
 }
 
-// start goes to an address and waits until the page is loaded; its title must be
-// that.
+// open navigates to a URL, waits until it is loaded and checks its title.
 func (t tab) open(ctx context.Context, address, title string) error {
 	loaded := t.Subscribe(16, "Page.loadEventFired")
 	defer loaded.Close()
@@ -125,7 +125,7 @@ func (t tab) open(ctx context.Context, address, title string) error {
 	}
 }
 
-// evaluate runs a script and decodes what it comes to.
+// evaluate runs a script and decodes its result.
 func (t tab) evaluate(ctx context.Context, script string, value any) error {
 	var answer struct {
 		Result           struct{ Value any }
@@ -142,7 +142,7 @@ func (t tab) evaluate(ctx context.Context, script string, value any) error {
 	return nil
 }
 
-// capture takes a picture, or prints, and checks that it is one.
+// capture takes a screenshot or a PDF and checks its format.
 func (t tab) capture(ctx context.Context, method, magic string) error {
 	var answer struct{ Data string }
 	if err := t.Call(ctx, t.session, method, map[string]any{}, &answer); err != nil {
@@ -157,8 +157,7 @@ func (t tab) capture(ctx context.Context, method, magic string) error {
 
 const pictureTimeout = 30 * time.Second
 
-// waitForPicture connects to the live view and waits for the first picture: of the
-// display, or of the page where there is no display.
+// waitForPicture connects to the live view and waits for the first image.
 func waitForPicture(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, pictureTimeout)
 	defer cancel()
@@ -170,7 +169,7 @@ func waitForPicture(ctx context.Context, address string) error {
 	return firstPicture(socket.Stream(ctx, ws.Binary))
 }
 
-// firstPicture is a viewer's part of RFB 3.8, without a password.
+// firstPicture is the client side of RFB 3.8 without a password.
 func firstPicture(conn io.ReadWriter) error {
 	init := make([]byte, 24)
 	steps := []struct {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// cutProxy is a connection to the worker that can be cut: it passes on what comes,
-// and stops in the middle of it.
+// cutProxy is a TCP proxy to the worker that can cut connections in the middle
+// of a message.
 type cutProxy struct {
 	listener   net.Listener
 	worker     string // host:port
@@ -17,11 +17,11 @@ type cutProxy struct {
 
 	mu        sync.Mutex
 	conns     []*net.TCPConn
-	remaining [2]int64 // how many bytes of each direction still pass; negative for all
+	remaining [2]int64 // bytes that may still pass in each direction; negative is unlimited
 	closed    bool
 }
 
-// direction is one of a line's.
+// direction is a direction of a cutProxy's traffic.
 type direction int
 
 const (
@@ -39,7 +39,7 @@ func openCutProxy(worker string) (*cutProxy, error) {
 	return l, nil
 }
 
-// rewriteURL is the address of something on the worker, over this line.
+// rewriteURL changes a URL of the worker so that it uses this proxy.
 func (l *cutProxy) rewriteURL(address string) string {
 	return strings.Replace(address, l.worker, l.listener.Addr().String(), 1)
 }
@@ -66,7 +66,7 @@ func (l *cutProxy) accept() {
 	}
 }
 
-// forward passes on until either side ends, or there is no room any more.
+// forward copies bytes until either side ends or the limit is reached.
 func (l *cutProxy) forward(to io.Writer, from io.Reader, d direction) {
 	buffer := make([]byte, 4<<10)
 	for {
@@ -88,7 +88,7 @@ func (l *cutProxy) forward(to io.Writer, from io.Reader, d direction) {
 	}
 }
 
-// serveProxy is how many of n bytes may go on, and whether those are the last.
+// allow returns how many of n bytes may pass, and whether the limit is reached.
 func (l *cutProxy) allow(d direction, n int) (passing int, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,15 +100,14 @@ func (l *cutProxy) allow(d direction, n int) (passing int, full bool) {
 	return n, l.remaining[d] == 0
 }
 
-// cutAfter lets so many bytes of one direction pass from now on, and then breaks
-// the connection.
+// cutAfter resets the connections after this many more bytes in one direction.
 func (l *cutProxy) cutAfter(d direction, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.remaining[d] = n
 }
 
-// resetConns breaks what is open, by RST. The caller holds the lock.
+// resetConns resets open connections with RST. The caller holds the lock.
 func (l *cutProxy) resetConns() {
 	for _, conn := range l.conns {
 		_ = conn.SetLinger(0)
@@ -116,7 +115,7 @@ func (l *cutProxy) resetConns() {
 	}
 }
 
-// close breaks the line and ends it.
+// close resets the connections and stops the proxy.
 func (l *cutProxy) close() {
 	_ = l.listener.Close()
 	l.mu.Lock()

@@ -15,13 +15,13 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// markEndRequested notes that the end is asked for now.
+// markEndRequested records that the end is requested now.
 func (t *scenarioRun) markEndRequested() {
 	t.endRequestedAt = time.Now()
 	t.log.update(t.expected, func(e *expectation) { e.endRequestedAt = t.endRequestedAt })
 }
 
-// kill ends the session by DELETE.
+// kill ends the session with DELETE.
 func (t *scenarioRun) kill(ctx context.Context) error {
 	t.markEndRequested()
 	answer, err := t.worker.api.KillBrowserSessionWithResponse(ctx, t.session.Id)
@@ -34,8 +34,8 @@ func (t *scenarioRun) kill(ctx context.Context) error {
 	return nil
 }
 
-// waitForEnd waits until the session has ended as the way expects, and nothing of its
-// launch is left.
+// waitForEnd waits until the session has ended as expected and its resources are
+// released.
 func (t *scenarioRun) waitForEnd(ctx context.Context) error {
 	var last workerapi.BrowserSession
 	for {
@@ -65,7 +65,7 @@ func (t *scenarioRun) waitForEnd(ctx context.Context) error {
 	return nil
 }
 
-// leftovers of the launch: its port, its directory.
+// leftovers returns the launch's port and directory if they still exist.
 func (t *scenarioRun) leftovers() []string {
 	var found []string
 	if port := t.session.DebugPort; port != nil {
@@ -82,7 +82,8 @@ func (t *scenarioRun) leftovers() []string {
 	return found
 }
 
-// recordTimeline takes the worker's own phases: each step since the one before.
+// recordTimeline records the worker's timeline steps as phases, each since the
+// step before.
 func (t *scenarioRun) recordTimeline(s workerapi.BrowserSession) {
 	names := map[string]string{
 		"authorized": phaseAuthorize, "claimed": phaseConfigured, "started": phaseStarted, "answered": phaseAnswered,

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// findProcess finds a process of the trial's own launch: the browser's main one, or
-// its display's server.
+// findProcess finds a process of the launch: the browser's main process or its X
+// server.
 func (t *scenarioRun) findProcess(display bool) (process, error) {
 	processes := descendants(t.worker.pid())
 	debugged := fmt.Sprintf("--remote-debugging-port=%d ", value(t.session.DebugPort))
@@ -31,7 +31,7 @@ func (t *scenarioRun) findProcess(display bool) (process, error) {
 	return processes[at], nil
 }
 
-// killProcess kills a process of the trial's launch.
+// killProcess kills a process of the launch with SIGKILL.
 func (t *scenarioRun) killProcess(display bool) error {
 	p, err := t.findProcess(display)
 	if err != nil {

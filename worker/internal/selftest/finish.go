@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// checkIdle looks at the worker when it has nothing to do any more.
+// checkIdle checks the idle worker for leaks.
 func (r *run) checkIdle(ctx context.Context) {
 	now, err := r.waitUntilIdle(ctx, &r.baseline)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *run) heldSlots() []string {
 	return []string{fmt.Sprintf("%d reserved, %d running", reserved, running)}
 }
 
-// survivorTimeout is how soon after its worker's death a browser is gone.
+// survivorTimeout is how soon after its worker's death a browser must end.
 const survivorTimeout = 2 * time.Second
 
 // killWorker kills the worker while browsers run, and starts it again.
@@ -77,7 +77,7 @@ func (r *run) killWorker(ctx context.Context) {
 
 func launchOnly(ctx context.Context, t *scenarioRun) error { return t.launch(ctx) }
 
-// launchEachKind launches a browser of each kind and leaves them alone.
+// launchEachKind launches a browser of each kind and leaves them running.
 func (r *run) launchEachKind(ctx context.Context, w scenario) {
 	screens := []displayMode{headlessOnly, headfulOnly}
 	if !r.hasDisplay {
@@ -96,8 +96,8 @@ func (r *run) launchEachKind(ctx context.Context, w scenario) {
 	launching.Wait()
 }
 
-// stopWorker ends the worker in order while browsers run, and looks at what is
-// left of everything.
+// stopWorker stops the worker with SIGTERM while browsers run, and checks for
+// leaks.
 func (r *run) stopWorker(ctx context.Context) {
 	drained := scenario{name: "worker ended by SIGTERM", run: launchOnly, launches: 1, reasons: []string{"drain"}}
 	r.launchEachKind(ctx, drained)
@@ -121,7 +121,7 @@ func (r *run) stopWorker(ctx context.Context) {
 	r.report.check("in the end: no report waits for the cloud", r.monitor.listDir(filepath.Join(r.worker.dir, "reports"))...)
 }
 
-// summarize closes the books.
+// summarize completes the report.
 func (r *run) summarize() {
 	problems := r.log.audit(r.cloud.Log())
 	r.report.check("each session was told to the cloud once, and ended for its reason", problems...)
@@ -142,7 +142,7 @@ func (r *run) summarize() {
 	}
 }
 
-// truncateProblems keeps what a person may read.
+// truncateProblems limits the number and length of problems.
 func truncateProblems(problems []string) []string {
 	const most, longest = 10, 1000
 	rest := len(problems) - most

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// idleState is a worker that runs no session: what it holds all the same.
+// idleState is what a worker without sessions holds.
 type idleState struct {
 	descriptors []string
 	directories []string // of launches
@@ -22,10 +22,9 @@ type idleState struct {
 	memory      int64 // its own, in bytes
 }
 
-// waitUntilIdle takes the worker out of service, so that it keeps no browsers ready, and
-// waits until it runs nothing and, where there is something to compare with, holds
-// no more than then, for a bounded time; it tells what the worker holds, and puts
-// it back into service.
+// waitUntilIdle drains the worker, so that it keeps no warm browsers, waits
+// until it is idle and holds no more than before, if given, returns what it
+// holds, and resumes it. The wait is limited.
 func (r *run) waitUntilIdle(ctx context.Context, before *idleState) (idleState, error) {
 	if _, err := r.worker.api.DrainWorkerWithResponse(ctx); err != nil {
 		return idleState{}, err
@@ -71,8 +70,8 @@ func (r *run) pollUntilIdle(ctx context.Context, before *idleState) (idleState, 
 	}
 }
 
-// triggerGC has the worker do so much that it collects its garbage: pipes that Go keeps
-// for moving bytes between sockets are closed then, and would look like a leak.
+// triggerGC sends so many requests that the worker collects garbage: Go caches
+// the pipes that it uses for splice, which would look like a leak.
 func (r *run) triggerGC(ctx context.Context) error {
 	const enough = 300
 	for range enough {
@@ -98,8 +97,8 @@ func (r *run) measure() idleState {
 	return now
 }
 
-// newDescriptors lists the descriptors that were not there before; none when there are no
-// more of them.
+// newDescriptors lists descriptors that did not exist before; none if their
+// number has not grown.
 func (i idleState) newDescriptors(before idleState) []string {
 	if len(i.descriptors) <= len(before.descriptors) {
 		return nil
@@ -113,8 +112,8 @@ func (i idleState) newDescriptors(before idleState) []string {
 	return found
 }
 
-// memoryOf is the memory of a process alone and its share of what it shares, in
-// bytes; what is resident where that is not told.
+// memoryOf returns a process's proportional share of memory in bytes, or its
+// resident memory if that is not readable.
 func memoryOf(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err == nil {
@@ -134,7 +133,7 @@ func portOfURL(address string) int {
 	return port
 }
 
-// status is what the worker says of itself.
+// status returns the worker's fleet status.
 func (r *run) status(ctx context.Context) (workerapi.FleetStatus, error) {
 	answer, err := r.worker.api.GetFleetStatusWithResponse(ctx)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// log keeps what was done, how long it took and what went wrong. It is safe
+// sessionLog records actions, durations, failures and expectations. It is safe
 // for concurrent use.
 type sessionLog struct {
 	mu         sync.Mutex
-	phaseNames []string // of the phases, as they first came
+	phaseNames []string // phases in the order of their first occurrence
 	phases     map[string][]time.Duration
 	done       map[string]int
 	failures   []string
@@ -24,18 +24,19 @@ func newSessionLog() *sessionLog {
 	return &sessionLog{phases: map[string][]time.Duration{}, done: map[string]int{}}
 }
 
-// expectation is what the cloud is to be told of the sessions of a profile.
+// expectation describes what the worker must report to the cloud about a
+// profile's sessions.
 type expectation struct {
 	scenario       string
 	profile        uuid.UUID
-	launches       int       // how many sessions start
-	reasons        []string  // of their ends; any of them
-	endOptional    bool      // the end may be untold
-	ignored        bool      // something went wrong: anything may be told
-	endRequestedAt time.Time // when the last end was asked for; zero where it was not
+	launches       int       // number of sessions
+	reasons        []string  // allowed end reasons
+	endOptional    bool      // the end may be unreported
+	ignored        bool      // the scenario failed: reports are not checked
+	endRequestedAt time.Time // when the last end was requested; zero if it was not
 }
 
-// expect notes an expectation before anything can come of it.
+// expect adds an expectation.
 func (b *sessionLog) expect(e *expectation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +50,7 @@ func (b *sessionLog) update(e *expectation, change func(*expectation)) {
 	change(e)
 }
 
-// recordDuration notes how long a phase took.
+// recordDuration records the duration of a phase.
 func (b *sessionLog) recordDuration(phase string, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,21 +60,21 @@ func (b *sessionLog) recordDuration(phase string, d time.Duration) {
 	b.phases[phase] = append(b.phases[phase], d)
 }
 
-// count counts something that was done.
+// count counts an action.
 func (b *sessionLog) count(what string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done[what]++
 }
 
-// addFailure notes what went wrong.
+// addFailure records a failure.
 func (b *sessionLog) addFailure(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = append(b.failures, fmt.Sprintf(format, args...))
 }
 
-// counts are how much was done so far, and how much of it went wrong.
+// counts returns the number of actions and of failures so far.
 func (b *sessionLog) counts() (done, failures int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +84,7 @@ func (b *sessionLog) counts() (done, failures int) {
 	return done, len(b.failures)
 }
 
-// phaseSummary is the phases in the order in which they come in a session's life.
+// phaseSummary returns the phases in the order of a session's life.
 func (b *sessionLog) phaseSummary() []Phase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +105,8 @@ func phaseRank(phase string) int {
 	return len(phaseOrder)
 }
 
-// quantile is the value that so many percent do not exceed (nearest rank).
+// quantile returns the value that this percentage of values does not exceed
+// (nearest rank).
 func quantile(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

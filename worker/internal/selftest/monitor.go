@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// monitor is what workers could leave on this one, compared with what was there
-// before.
+// machineMonitor finds resources that workers leak on this machine, compared
+// with the state before.
 type machineMonitor struct {
-	dir      string // of the run; what names it is ours
+	dir      string // directory of the run
 	displays map[string]fileID
 	ports    map[string]tcpSocket // that were listened on, by inode
 
@@ -25,13 +25,14 @@ type machineMonitor struct {
 	stop         func()
 }
 
-// fileID tells a file from a later one of the same name.
+// fileID distinguishes a file from a later one with the same name.
 type fileID struct {
 	inode   uint64
 	changed syscall.Timespec
 }
 
-// startMonitor looks at the machine, and keeps watching what our processes get.
+// startMonitor records the machine's state and keeps sampling the processes of
+// this run.
 func startMonitor(dir string) *machineMonitor {
 	m := &machineMonitor{dir: dir, displays: displayFiles(), ports: listeners(), cgroups: map[string]bool{}}
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -65,16 +66,16 @@ func (m *machineMonitor) sample() {
 	}
 }
 
-// containsAny reports whether one of the groups is that one, or below it. A root
-// holds all.
+// containsAny reports whether a group is, or contains, one of the groups. A root
+// contains all.
 func containsAny(group string, groups []string) bool {
 	_, err := os.Stat(filepath.Join(filepath.Dir(group), "cgroup.procs"))
 	isRoot := err != nil
 	return isRoot || slices.ContainsFunc(groups, func(g string) bool { return g == group || strings.HasPrefix(g, group+"/") })
 }
 
-// cgroupsOf are the directories of a process's control groups, of both versions,
-// where they can be seen.
+// cgroupsOf returns the directories of a process's v1 and v2 control groups,
+// where visible.
 func cgroupsOf(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
@@ -95,8 +96,8 @@ func cgroupsOf(pid int) []string {
 	return found
 }
 
-// waitUntilEmpty lists what is left of one kind, after a while without it: the kernel
-// takes its time.
+// waitUntilEmpty polls until look returns nothing, and returns what remains
+// after the timeout.
 func waitUntilEmpty(patience time.Duration, look func() []string) []string {
 	deadline := time.Now().Add(patience)
 	for {
@@ -108,10 +109,11 @@ func waitUntilEmpty(patience time.Duration, look func() []string) []string {
 	}
 }
 
-// leftoverProcesses that are left, whoever they belong to by now.
+// leftoverProcesses returns the remaining processes of this run, zombies
+// included.
 func (m *machineMonitor) leftoverProcesses() []string { return m.listProcesses(true) }
 
-// runningProcesses are those that still run.
+// runningProcesses returns the remaining processes that still run.
 func (m *machineMonitor) runningProcesses() []string { return m.listProcesses(false) }
 
 func (m *machineMonitor) listProcesses(dead bool) []string {
@@ -123,7 +125,7 @@ func (m *machineMonitor) listProcesses(dead bool) []string {
 		}
 	}
 	marked, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range marked { // should the kernel not have given them to us
+	for _, dir := range marked { // in case they were not reparented to this process
 		p, ok := readProcess(dir)
 		if ok && p.pid != os.Getpid() && strings.Contains(p.command, m.dir+"/") && !slices.Contains(found, p.String()) {
 			found = append(found, p.String())
@@ -132,8 +134,7 @@ func (m *machineMonitor) listProcesses(dead bool) []string {
 	return found
 }
 
-// newListeners lists ports that are listened on now and were not before, by nobody
-// else than us.
+// newListeners lists listening ports of this run that did not exist before.
 func (m *machineMonitor) newListeners() []string {
 	ours := map[int]bool{os.Getpid(): true}
 	for _, p := range descendants(os.Getpid()) {
@@ -161,7 +162,7 @@ func listeners() map[string]tcpSocket {
 	return found
 }
 
-// socketOwner is a process that has the socket; 0 when none can be seen.
+// socketOwner returns a process that has the socket; 0 if none is visible.
 func socketOwner(inode string) int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -172,7 +173,8 @@ func socketOwner(inode string) int {
 	return 0
 }
 
-// newDisplayFiles lists the sockets, locks and links in /tmp that are new and nobody's.
+// newDisplayFiles lists new sockets, locks and links in /tmp that no server
+// uses.
 func (m *machineMonitor) newDisplayFiles() []string {
 	serving, _ := os.ReadFile("/proc/net/unix")
 	var found []string
@@ -195,7 +197,7 @@ func (m *machineMonitor) newDisplayFiles() []string {
 	return found
 }
 
-// displayFiles are what displays, and launches with short paths, have in /tmp.
+// displayFiles returns the files of displays and launches in /tmp.
 func displayFiles() map[string]fileID {
 	found := map[string]fileID{}
 	for _, pattern := range []string{"/tmp/.X11-unix/X*", "/tmp/.X*-lock", "/tmp/svc-*", "/tmp/server-*.xkm"} {
@@ -213,7 +215,7 @@ func displayFiles() map[string]fileID {
 	return found
 }
 
-// leftoverMounts lists those of our directories.
+// leftoverMounts lists mounts of the run's directory.
 func (m *machineMonitor) leftoverMounts() []string {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	var found []string
@@ -225,8 +227,7 @@ func (m *machineMonitor) leftoverMounts() []string {
 	return found
 }
 
-// leftoverCgroups lists the control groups that our processes were in and that are still
-// there.
+// leftoverCgroups lists control groups of this run's processes that still exist.
 func (m *machineMonitor) leftoverCgroups() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,7 +241,7 @@ func (m *machineMonitor) leftoverCgroups() []string {
 	return found
 }
 
-// listDir lists what is in a directory of the run, but for hidden files.
+// listDir lists a directory of the run without hidden files.
 func (m *machineMonitor) listDir(dir string) []string {
 	var found []string
 	entries, _ := os.ReadDir(dir)

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one that /proc shows.
+// process is a process in /proc.
 type process struct {
 	pid, parent int
 	zombie      bool
 	command     string // its arguments, each followed by a space
 }
 
-// String names it in a few words.
+// String describes the process briefly.
 func (p process) String() string {
 	const enough = 100
 	command := strings.TrimSpace(p.command)
@@ -33,8 +33,8 @@ func (p process) String() string {
 	return fmt.Sprintf("%d %s", p.pid, command)
 }
 
-// becomeSubreaper makes this process the parent of every process that stems from it and
-// loses its own: nothing that a worker starts gets out of sight.
+// becomeSubreaper makes this process the parent of orphaned descendants, so that
+// no process of a worker escapes.
 func becomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
@@ -42,8 +42,7 @@ func becomeSubreaper() error {
 	return nil
 }
 
-// descendants are all processes that stem from pid, the dead that nobody has
-// waited for included.
+// descendants returns all descendants of pid, zombies included.
 func descendants(pid int) []process {
 	children := map[int][]process{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -79,7 +78,7 @@ func readProcess(dir string) (process, bool) {
 	return p, true
 }
 
-// procStatusValue reads a number of /proc/<pid>/status; 0 when it is not there.
+// procStatusValue reads a number from /proc/<pid>/status; 0 if it is missing.
 func procStatusValue(dir, name string) int64 {
 	status, err := os.ReadFile(dir + "/status")
 	if err != nil {
@@ -96,8 +95,7 @@ func procStatusValue(dir, name string) int64 {
 	return 0
 }
 
-// reap waits for the orphans among our children that are dead; those in keep
-// have somebody who waits for them.
+// reap waits for dead orphans, except for those in keep.
 func reap(keep ...int) {
 	for _, p := range descendants(os.Getpid()) {
 		if p.zombie && p.parent == os.Getpid() && !slices.Contains(keep, p.pid) {
@@ -106,8 +104,8 @@ func reap(keep ...int) {
 	}
 }
 
-// descriptors lists what a process has open, but for its connections to the
-// port of the cloud: how many of those wait to be used again is chance.
+// descriptors lists a process's open descriptors, except for connections to the
+// cloud's port: the number of idle ones is random.
 func descriptors(pid, cloudPort int) []string {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	sockets := map[string]tcpSocket{}
@@ -146,7 +144,7 @@ func (s tcpSocket) String() string {
 	return fmt.Sprintf("a connection from port %d to %d", s.localPort, s.remotePort)
 }
 
-// tcpSockets are those of the network that a process sees.
+// tcpSockets returns the sockets of a process's network namespace.
 func tcpSockets(pid int) []tcpSocket {
 	var found []tcpSocket
 	for _, table := range []string{"tcp", "tcp6"} {
@@ -171,7 +169,7 @@ func portOf(address string) int {
 	return int(port)
 }
 
-// hasSocket reports whether a process has a socket open, as far as can be seen.
+// hasSocket reports whether a process has a socket open, if visible.
 func hasSocket(pid int, inode string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(links, func(link string) bool {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// showProgress tells how far it has come, until the returned function is called: on a
-// terminal in one line that changes, else in a line every ten seconds.
+// showProgress prints the progress until the returned function is called: in one
+// changing line on a terminal, otherwise in a line every ten seconds.
 func (r *run) showProgress(began time.Time) (end func()) {
 	every, format := 10*time.Second, "%s\n"
 	terminal := isTerminal(r.Progress)
@@ -41,14 +41,15 @@ func (r *run) showProgress(began time.Time) (end func()) {
 	})
 }
 
-// progressLine is such as "selftest: 20 s of 60 s, 41 browsers launched, none failed".
+// progressLine returns a line such as "selftest: 20 s of 60 s, 41 actions, 0
+// failed".
 func (r *run) progressLine(began time.Time) string {
 	gone, failed := r.log.counts()
 	spent := fmt.Sprintf("%d s of %.0f s", int(time.Since(began).Seconds()), r.Duration.Seconds())
 	if r.Rounds > 0 {
 		spent = fmt.Sprintf("%d s", int(time.Since(began).Seconds()))
 	}
-	return fmt.Sprintf("selftest: %s, %d things done, %d failed", spent, gone, failed)
+	return fmt.Sprintf("selftest: %s, %d actions, %d failed", spent, gone, failed)
 }
 
 func isTerminal(out io.Writer) bool {

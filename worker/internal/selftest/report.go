@@ -13,25 +13,27 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// Report is what a selftest found.
+// Report is the result of a self-test.
 type Report struct {
-	Passed      bool     `json:"passed"`
-	Seed        uint64   `json:"seed"`
-	User        string   `json:"user"`
-	Browser     string   `json:"browser"` // its full version
-	Windows     string   `json:"windows"` // whether it was tried with a window, else why not
-	Concurrency int      `json:"atOnce"`
-	Processes   int      `json:"mostProcesses"`
-	Seconds     float64  `json:"seconds"`
-	Phases      []Phase  `json:"phases"`
-	Done        []Tally  `json:"done"`
-	Skipped     []string `json:"missed"` // scenarios that were never gone
+	Passed      bool    `json:"passed"`
+	Seed        uint64  `json:"seed"`
+	User        string  `json:"user"`
+	Browser     string  `json:"browser"` // its full version
+	Windows     string  `json:"windows"` // whether it was tried with a window, else why not
+	Concurrency int     `json:"atOnce"`
+	Processes   int     `json:"mostProcesses"`
+	Seconds     float64 `json:"seconds"`
+	// Phase is the duration of a part of a session's life, in milliseconds.
+	Phases  []Phase  `json:"phases"`
+	Done    []Tally  `json:"done"`
+	Skipped []string `json:"missed"` // scenarios that were never gone
 
 	Isolation []workerapi.IsolationPiece `json:"isolation"`
 	WarmPool  workerapi.FleetWarmPool    `json:"warmPool"`
 	Worker    WorkerUsage                `json:"worker"`
-	Checks    []Check                    `json:"checks"`
-	Log       string                     `json:"log,omitempty"` // the worker's, when something failed
+	// Check is one checked condition; it holds if it has no problems.
+	Checks []Check `json:"checks"`
+	Log    string  `json:"log,omitempty"` // the worker's, when something failed
 }
 
 // Phase is how long a part of a session's life took, in milliseconds.
@@ -42,14 +44,14 @@ type Phase struct {
 	P95   float64 `json:"p95"`
 }
 
-// Tally is how often something was done.
+// Tally is how often an action was performed.
 type Tally struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 }
 
-// WorkerUsage is what the worker itself took of the machine when it ran nothing,
-// after its first browsers and in the end. Memory is in bytes.
+// WorkerUsage is what the idle worker uses after its first browsers and at the
+// end. Memory is in bytes.
 type WorkerUsage struct {
 	DescriptorsBefore int   `json:"descriptorsBefore"`
 	DescriptorsAfter  int   `json:"descriptorsAfter"`
@@ -70,12 +72,12 @@ func (r *Report) check(name string, problems ...string) {
 	r.Passed = r.OK()
 }
 
-// OK reports whether everything holds.
+// OK reports whether all checks hold.
 func (r *Report) OK() bool {
 	return len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return len(c.Problems) > 0 })
 }
 
-// tallies is what was done how often, by name.
+// tallies returns the count of each action, by name.
 func (b *sessionLog) tallies() []Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +88,7 @@ func (b *sessionLog) tallies() []Tally {
 	return found
 }
 
-// Write tells a person.
+// Write writes the report as text.
 func (r *Report) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Chromium %s, %s, as %s; %d at once for %.0f s; seed %d\n", r.Browser, r.Windows, r.User, r.Concurrency, r.Seconds, r.Seed)
@@ -101,7 +103,7 @@ func (r *Report) Write(out io.Writer) error {
 		fmt.Fprintf(&b, "%6d  %s\n", t.Count, t.Name)
 	}
 	if len(r.Skipped) > 0 {
-		fmt.Fprintf(&b, "Not done, for want of time or of what it takes: %s\n", strings.Join(r.Skipped, "; "))
+		fmt.Fprintf(&b, "Skipped, because of time or missing requirements: %s\n", strings.Join(r.Skipped, "; "))
 	}
 	r.writeMachine(&b)
 	b.WriteString("\n")
@@ -126,12 +128,12 @@ func (r *Report) Write(out io.Writer) error {
 func (r *Report) writeMachine(b *strings.Builder) {
 	b.WriteString("\nIsolation of browsers:\n")
 	if len(r.Isolation) == 0 {
-		b.WriteString("  the worker does not tell\n")
+		b.WriteString("  not reported by the worker\n")
 	}
 	for _, piece := range r.Isolation {
 		state := "on"
 		if !piece.Enabled {
-			state = "OFF: " + cmp.Or(value(piece.Reason), "for no reason that is told")
+			state = "OFF: " + cmp.Or(value(piece.Reason), "no reason reported")
 		}
 		fmt.Fprintf(b, "  %-17s %s\n", piece.Name, state)
 	}
@@ -140,6 +142,6 @@ func (r *Report) writeMachine(b *strings.Builder) {
 		fmt.Fprintf(b, ", %d cold (%s)", c.Count, c.Reason)
 	}
 	w := r.Worker
-	fmt.Fprintf(b, "\nThe worker itself, at rest, after the first browsers and in the end: %d and %d descriptors, %d and %d threads, %s and %s\n",
+	fmt.Fprintf(b, "\nIdle worker, after the first browsers and at the end: %d and %d descriptors, %d and %d threads, %s and %s\n",
 		w.DescriptorsBefore, w.DescriptorsAfter, w.ThreadsBefore, w.ThreadsAfter, program.Bytes(w.MemoryBefore), program.Bytes(w.MemoryAfter))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// resumingClient is a client whose connection outlives its sockets. It makes calls and
-// wants each answered once, in order.
+// resumingClient is a client that resumes its connection. It makes calls and
+// expects each reply once, in order.
 type resumingClient struct {
 	address  string // of the browser, with its name
 	calls    int
@@ -23,8 +23,8 @@ type resumingClient struct {
 // maxCuts is how often one client is cut off.
 const maxCuts = 6
 
-// resumeAfterCuts is cut off in the middle of its calls, and then again and again in the
-// middle of their answers, and loses none.
+// resumeAfterCuts cuts the client off in the middle of its calls and repeatedly
+// in the middle of the replies, and checks that no reply is lost.
 func resumeAfterCuts(ctx context.Context, t *scenarioRun) error {
 	if err := t.launch(ctx); err != nil {
 		return err
@@ -62,8 +62,8 @@ func (c *resumingClient) connect(ctx context.Context, over *cutProxy) (*ws.Conn,
 	return ws.Dial(ctx, fmt.Sprintf("%s&resume=%d", address, c.received), nil, ws.Options{})
 }
 
-// exchange goes on where the worker says that it was, until everything is answered
-// or the socket is cut off.
+// exchange continues where the worker's greeting says, until all calls are
+// answered or the socket is cut off.
 func (c *resumingClient) exchange(ctx context.Context, socket *ws.Conn) error {
 	defer socket.CloseNow()
 	_, first, err := socket.Read(ctx)
@@ -102,7 +102,7 @@ func (c *resumingClient) exchange(ctx context.Context, socket *ws.Conn) error {
 	return nil
 }
 
-// ignoreCut is nil where the socket was cut off, and not closed with a reason.
+// ignoreCut returns nil if the socket was cut off without a close frame.
 func (c *resumingClient) ignoreCut(ctx context.Context, err error) error {
 	if status := ws.CloseStatus(err); status >= 0 || ctx.Err() != nil {
 		return fmt.Errorf("the connection ended with status %d: %w", status, err)

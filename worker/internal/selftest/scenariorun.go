@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
-// scenarioRun is one way, gone once.
+// scenarioRun is one run of a scenario.
 type scenarioRun struct {
 	*run
 	scenario scenario
@@ -56,11 +56,11 @@ func (r *run) newScenarioRun(w scenario, dice *rand.Rand) *scenarioRun {
 	return t
 }
 
-// scenarioTimeout bounds one way, whatever it waits for.
+// scenarioTimeout limits one scenario.
 const scenarioTimeout = 2 * time.Minute
 
-// execute goes the way. After an error nothing runs of it, and the books expect
-// nothing.
+// execute runs the scenario. After an error it kills the session and disables
+// its expectation.
 func (t *scenarioRun) execute(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, scenarioTimeout)
 	defer cancel()
@@ -76,7 +76,7 @@ func (t *scenarioRun) execute(ctx context.Context) error {
 	return fmt.Errorf("%w (page %s)", err, t.token)
 }
 
-// launch asks for a browser over REST.
+// launch launches a browser over REST.
 func (t *scenarioRun) launch(ctx context.Context, change ...func(*workerapi.LaunchProfileRequest)) error {
 	answer, err := t.requestLaunch(ctx, change...)
 	if err != nil {
@@ -91,7 +91,7 @@ func (t *scenarioRun) launch(ctx context.Context, change ...func(*workerapi.Laun
 	return nil
 }
 
-// requestLaunch makes the request of launch, whatever it is answered.
+// requestLaunch sends a launch request and returns any response.
 func (t *scenarioRun) requestLaunch(ctx context.Context, change ...func(*workerapi.LaunchProfileRequest)) (*workerapi.LaunchProfileResult, error) {
 	request := workerapi.LaunchProfileRequest{ProfileId: &t.profile, Browser: &t.settings}
 	for _, apply := range change {
@@ -101,8 +101,8 @@ func (t *scenarioRun) requestLaunch(ctx context.Context, change ...func(*workera
 	return t.worker.api.LaunchProfileWithResponse(ctx, request)
 }
 
-// expectRefusal makes a launch that is to be answered with that status, and to have
-// started nothing.
+// expectRefusal sends a launch request that must be refused with this status and
+// start nothing.
 func (t *scenarioRun) expectRefusal(ctx context.Context, status int, change ...func(*workerapi.LaunchProfileRequest)) error {
 	t.settings.StartUrls = &sharedapi.StartUrls{t.site.pageURL(t.token)}
 	t.settings.Args = &sharedapi.BrowserArgs{"--selftest=" + t.token} // to know its browser by
@@ -128,7 +128,8 @@ func (t *scenarioRun) expectRefusal(ctx context.Context, status int, change ...f
 	return t.checkNoVisits()
 }
 
-// watchStarts looks for a browser that is started with the trial's token, until the returned function is called, which tells what was found.
+// watchStarts looks for a browser process with the run's token until the
+// returned function is called, which returns what it found.
 func (t *scenarioRun) watchStarts() (stop func() string) {
 	done, found := make(chan struct{}), make(chan string, 1)
 	go func() {
@@ -150,7 +151,7 @@ func (t *scenarioRun) watchStarts() (stop func() string) {
 	return func() string { close(done); return <-found }
 }
 
-// checkNoVisits fails when a browser has been on the trial's page.
+// checkNoVisits fails if a browser has visited the run's page.
 func (t *scenarioRun) checkNoVisits() error {
 	if n := t.site.visitCount(t.token); n > 0 {
 		return fmt.Errorf("a refused launch visited its page %d times", n)
@@ -190,7 +191,7 @@ func (t *scenarioRun) launchBySocket(ctx context.Context, address string) (*clie
 	return c, nil
 }
 
-// connect drives the browser that was launched over REST.
+// connect connects to the browser launched over REST.
 func (t *scenarioRun) connect(ctx context.Context) (*client, error) {
 	if t.session.WebSocketDebuggerUrl == nil {
 		return nil, errors.New("the session has no address")
@@ -202,8 +203,8 @@ func (t *scenarioRun) connect(ctx context.Context) (*client, error) {
 	return c, err
 }
 
-// firstAnswer asks the browser something and returns the time since the launch.
-// Whether it fails, the next call tells.
+// firstAnswer sends a call to the browser and returns the time since the launch.
+// The next call reports errors.
 func (t *scenarioRun) firstAnswer(ctx context.Context, c *client) time.Duration {
 	_ = c.Call(ctx, "", "Browser.getVersion", nil, nil)
 	return time.Since(t.launchedAt)
@@ -218,7 +219,7 @@ func (t *scenarioRun) recordFirstAnswer(d time.Duration) {
 	t.log.recordDuration(phase, d)
 }
 
-// sample reads a session.
+// getSession gets a session from the worker.
 func (t *scenarioRun) getSession(ctx context.Context, id uuid.UUID) (workerapi.BrowserSession, error) {
 	answer, err := t.worker.api.GetBrowserSessionWithResponse(ctx, id)
 	if err != nil {
@@ -237,7 +238,7 @@ func (t *scenarioRun) label(what string) string {
 	return what + ", headful"
 }
 
-// value is what a pointer points to; the zero value for nil.
+// value dereferences a pointer; nil is the zero value.
 func value[T any](p *T) T {
 	if p == nil {
 		var zero T

@@ -7,7 +7,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// displayMode says how a way's browser is launched.
+// displayMode says how a scenario's browser is launched.
 type displayMode int
 
 const (
@@ -16,24 +16,24 @@ const (
 	headfulOnly
 )
 
-// scenario is one thing that can become of a launch, and what follows from it.
+// scenario is one course of a launch, with its expected result.
 type scenario struct {
 	name        string
 	display     displayMode
 	persist     bool
-	profile     func(t *scenarioRun, c *cloudapi.ProfileConfig) // changes the profile; nil for none
+	profile     func(t *scenarioRun, c *cloudapi.ProfileConfig) // changes the profile; may be nil
 	run         func(ctx context.Context, t *scenarioRun) error
-	launches    int      // how many sessions the cloud hears of
-	reasons     []string // of their ends: one of them
-	endOptional bool     // the cloud may hear of no end
+	launches    int      // number of sessions reported to the cloud
+	reasons     []string // allowed end reasons
+	endOptional bool     // the end may be unreported
 }
 
-// scenarios are all that a selftest knows.
+// scenarios returns all scenarios.
 func scenarios() []scenario {
 	return slices.Concat(endScenarios(), cutScenarios(), settingScenarios(), refusalScenarios())
 }
 
-// endScenarios are the ways of ending a browser that runs.
+// endScenarios are the scenarios that end a running browser.
 func endScenarios() []scenario {
 	return []scenario{
 		{name: "end by DELETE", run: driveThenEnd(endByDelete), launches: 1, reasons: []string{"killed"}},
@@ -49,7 +49,7 @@ func endScenarios() []scenario {
 	}
 }
 
-// cutScenarios are the ways of losing a client.
+// cutScenarios are the scenarios in which a client disconnects.
 func cutScenarios() []scenario {
 	return []scenario{
 		{name: "client cut off mid-frame", run: cutClient, launches: 1, reasons: []string{"killed"}},
@@ -60,7 +60,7 @@ func cutScenarios() []scenario {
 	}
 }
 
-// settingScenarios are the ways of launching that need more than a browser.
+// settingScenarios are the scenarios with special settings.
 func settingScenarios() []scenario {
 	return []scenario{
 		{name: "time zone and language", profile: setTokyoProfile, run: checkTokyoSettings, launches: 1, reasons: []string{"killed"}},
@@ -70,7 +70,7 @@ func settingScenarios() []scenario {
 	}
 }
 
-// refusalScenarios are the launches that must not come to anything.
+// refusalScenarios are the launches that must be refused.
 func refusalScenarios() []scenario {
 	return []scenario{
 		{name: "refused: no slot is free", run: noFreeSlot},
@@ -83,8 +83,8 @@ func refusalScenarios() []scenario {
 	}
 }
 
-// driveThenEnd launches over REST, drives the browser for a while, ends it that way,
-// and waits until it is over.
+// driveThenEnd launches over REST, drives the browser, ends it with end and
+// waits until it has ended.
 func driveThenEnd(end func(ctx context.Context, t *scenarioRun) error) func(context.Context, *scenarioRun) error {
 	return func(ctx context.Context, t *scenarioRun) error {
 		if err := t.launch(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// drive connects to the browser, has it do something, and leaves.
+// drive connects to the browser, performs some actions and disconnects.
 func (t *scenarioRun) drive(ctx context.Context) error {
 	c, err := t.connect(ctx)
 	if err != nil {
@@ -22,7 +22,7 @@ func (t *scenarioRun) drive(ctx context.Context) error {
 	return t.runActions(ctx, c)
 }
 
-// runActions has the browser load a page, and then a few things more, by chance.
+// runActions loads a page and performs two random actions.
 func (t *scenarioRun) runActions(ctx context.Context, c *client) error {
 	page, err := c.newTab(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t *scenarioRun) runActions(ctx context.Context, c *client) error {
 	return nil
 }
 
-// call makes a request of the browser's routes.
+// call sends a request to one of the browser's routes.
 func (t *scenarioRun) call(ctx context.Context, method, route, body string) (status int, text string, err error) {
 	address := fmt.Sprintf("%s/browsers/%s/%s", t.worker.url, t.session.LaunchId, route)
 	request, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
@@ -100,7 +100,7 @@ func (t *scenarioRun) openLiveView(ctx context.Context) error {
 	return nil
 }
 
-// get reads something of the browser's routes, which begins like that.
+// get requests one of the browser's routes and checks the start of the response.
 func (t *scenarioRun) get(ctx context.Context, route, begins string) error {
 	status, body, err := t.call(ctx, http.MethodGet, route, "")
 	if err != nil {
@@ -130,7 +130,7 @@ func closeBrowser(ctx context.Context, t *scenarioRun) error {
 	return t.closeBrowserOver(ctx, c)
 }
 
-// closeBrowserOver asks the browser itself to end; it may be gone before it answers.
+// closeBrowserOver sends Browser.close; the browser may end before it answers.
 func (t *scenarioRun) closeBrowserOver(ctx context.Context, c *client) error {
 	t.markEndRequested()
 	err := c.Call(ctx, "", "Browser.close", nil, nil)
@@ -142,8 +142,7 @@ func (t *scenarioRun) closeBrowserOver(ctx context.Context, c *client) error {
 	}
 }
 
-// waitForLimit launches with a limit and waits until it takes hold, which on a slow
-// machine may be before anybody is connected.
+// waitForLimit launches with a limit and waits until it ends the browser.
 func waitForLimit(limit func(t *scenarioRun)) func(context.Context, *scenarioRun) error {
 	return func(ctx context.Context, t *scenarioRun) error {
 		limit(t)
@@ -189,7 +188,8 @@ func socketBrowserClose(ctx context.Context, t *scenarioRun) error {
 	return errors.Join(t.runActions(ctx, c), t.closeBrowserOver(ctx, c), t.waitForEnd(ctx))
 }
 
-// cutMidFrame sends a long message and breaks the connection in the middle of it.
+// cutMidFrame sends a long message and resets the connection in the middle of
+// it.
 func cutMidFrame(ctx context.Context, over *cutProxy, c *client) {
 	over.cutAfter(fromClient, 40<<10)
 	_ = c.Call(ctx, "", "Runtime.evaluate", map[string]any{"expression": strings.Repeat("x", 256<<10)}, nil)
@@ -255,7 +255,7 @@ func cutView(ctx context.Context, t *scenarioRun) error {
 	return errors.Join(t.openLiveView(ctx), t.kill(ctx), t.waitForEnd(ctx))
 }
 
-// abandonLaunch leaves while the browser is being launched.
+// abandonLaunch disconnects during the launch.
 func abandonLaunch(ctx context.Context, t *scenarioRun) error {
 	wait := time.Duration(t.rng.Int64N(int64(250 * time.Millisecond)))
 	impatient, cancel := context.WithTimeout(ctx, wait)

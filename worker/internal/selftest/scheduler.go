@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// scenarioScheduler deals the ways: all of them in an order by chance, then again.
+// scenarioScheduler schedules all scenarios in random order, in rounds.
 type scenarioScheduler struct {
 	seed   uint64
 	all    []scenario
@@ -24,7 +24,8 @@ func newScenarioScheduler(o Options) *scenarioScheduler {
 	return &scenarioScheduler{seed: o.Seed, all: all, rounds: o.Rounds, rng: rand.New(rand.NewPCG(o.Seed, 1))}
 }
 
-// next is the next way, with dice of its own; false when all rounds are over.
+// next returns the next scenario with its own random source; false when all
+// rounds are done.
 func (d *scenarioScheduler) next(canShow bool) (scenario, *rand.Rand, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +46,8 @@ func (d *scenarioScheduler) next(canShow bool) (scenario, *rand.Rand, bool) {
 	return w, rand.New(rand.NewPCG(d.seed, 1+d.scheduled)), true
 }
 
-// skipped are the ways that were never gone: for want of time, or of windows.
+// skipped returns the scenarios that never ran, because of time or missing
+// headful mode.
 func (d *scenarioScheduler) skipped(canShow bool) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

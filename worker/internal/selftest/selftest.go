@@ -1,7 +1,7 @@
-// Package selftest tries a worker out on the machine that it is to stand on. It
-// runs one beside itself, before a cloud in memory, goes every way that a launch
-// can go, several at once and in an order by chance, kills the worker in the
-// end, and compares what is on the machine with what was there before.
+// Package selftest tests a worker on its target machine. It starts a separate
+// worker with an in-memory cloud, runs all launch scenarios concurrently in random
+// order, kills the worker at the end, and checks that nothing has leaked on the
+// machine.
 package selftest
 
 import (
@@ -23,25 +23,25 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
-// Options says what is tried, and for how long. Zero values of the second part
-// are settled by Run.
+// Options configure a self-test. Run sets defaults for zero values of the fields
+// after Progress.
 type Options struct {
-	Program      []string      // starts a worker: svc-worker serve
-	Environ      []string      // of the worker, but for what the run decides
-	BrowsersDirs string        // what BROWSERS_DIR is for it
-	Duration     time.Duration // of the time in which ways are begun
-	Progress     io.Writer     // how far it has come; nil tells nobody
+	Program      []string      // command that starts a worker: svc-worker serve
+	Environ      []string      // environment of the worker, except for reservedEnv
+	BrowsersDirs string        // BROWSERS_DIR of the worker
+	Duration     time.Duration // how long scenarios are started
+	Progress     io.Writer     // progress output; may be nil
 
-	Rounds      int      // goes every way so many times instead, however long that takes
-	Version     int      // the browser's major version; the newest
-	Concurrency int      // browsers at once; what the processors carry
-	Seed        uint64   // of what is left to chance; a new one
-	Scenarios   []string // by name, without browsers that are kept ready; all
+	Rounds      int      // runs of each scenario; replaces Duration
+	Version     int      // browser major version; by default the newest
+	Concurrency int      // concurrent browsers; by default from the number of processors
+	Seed        uint64   // random seed; by default a new one
+	Scenarios   []string // by name, without warm launches; by default all
 
-	CleanupTimeout time.Duration // for what has ended to be gone; 15 s
+	CleanupTimeout time.Duration // for resources to be released; by default 15 s
 }
 
-// run is one selftest.
+// run is one self-test.
 type run struct {
 	Options
 	dir     string
@@ -53,12 +53,12 @@ type run struct {
 	report  *Report
 
 	version    int       // of the browser
-	hasDisplay bool      // it can show windows here
-	baseline   idleState // the worker after it was warmed up
+	hasDisplay bool      // headful mode is available
+	baseline   idleState // the worker's resources after the warm-up
 }
 
-// Run makes a selftest. The error means that it could not be made; what it
-// found is in the report.
+// Run runs a self-test. The error means that the test could not run; its
+// findings are in the report.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // browsers may run as users of their own
+	if err := os.Chmod(dir, 0o755); err != nil { // browsers may run as other users
 		return nil, err
 	}
 	r := &run{Options: o, dir: dir, log: newSessionLog(), monitor: startMonitor(dir), report: &Report{Seed: o.Seed, User: user()}}
@@ -105,10 +105,10 @@ func user() string {
 	return fmt.Sprintf("user %d", os.Geteuid())
 }
 
-// start starts the cloud, the pages and the worker, and warms that up.
+// start starts the cloud, the test site and the worker, and warms the worker up.
 func (r *run) start(ctx context.Context) error {
 	var err error
-	violated := func(text string) { r.log.addFailure("the worker breaks the cloud's contract: %s", text) }
+	violated := func(text string) { r.log.addFailure("the worker violates the cloud's contract: %s", text) }
 	if r.cloud, err = fakecloud.Open(ctx, violated); err != nil {
 		return err
 	}
@@ -137,10 +137,10 @@ func (r *run) start(ctx context.Context) error {
 	return r.warmUp(ctx)
 }
 
-// close ends what is still there.
+// close stops what is still running.
 func (r *run) close() {
 	if r.worker != nil && r.worker.done != nil {
-		_ = r.worker.stop() // has been told of, where it matters
+		_ = r.worker.stop() // stopWorker reports errors
 	}
 	if r.site != nil {
 		r.site.close()
@@ -150,7 +150,8 @@ func (r *run) close() {
 	}
 }
 
-// chooseBrowser settles which browser is tried, and whether it can show windows.
+// chooseBrowser selects the tested browser and checks whether headful mode is
+// available.
 func (r *run) chooseBrowser(ctx context.Context) error {
 	answer, err := r.worker.api.ListBrowserVersionsWithResponse(ctx)
 	if err != nil {
@@ -182,8 +183,8 @@ func (r *run) chooseBrowser(ctx context.Context) error {
 	return nil
 }
 
-// warmUp launches one browser of each kind, so that what a worker makes once is
-// made.
+// warmUp launches one browser of each kind, so that the worker's one-time
+// initialization is done before the baseline is measured.
 func (r *run) warmUp(ctx context.Context) error {
 	dice := rand.New(rand.NewPCG(r.Seed, 0))
 	for _, screen := range []displayMode{headlessOnly, headfulOnly} {
@@ -201,7 +202,7 @@ func (r *run) warmUp(ctx context.Context) error {
 	return err
 }
 
-// runScenarios goes the ways until the time is up, several at once.
+// runScenarios runs scenarios concurrently until the time is up.
 func (r *run) runScenarios(ctx context.Context) {
 	began := time.Now()
 	cards := newScenarioScheduler(r.Options)

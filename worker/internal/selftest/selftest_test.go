@@ -174,7 +174,7 @@ func TestRun_FindsLeaks(t *testing.T) {
 		"in the end: no port is listened on":                                "",
 		"in the end: no display, lock or link in /tmp":                      leftLock,
 		"in the end: no launch directory":                                   leftDir,
-		"each session was told to the cloud once, and ended for its reason": "told 0 times",
+		"each session was told to the cloud once, and ended for its reason": "reported 0 times",
 	} {
 		if found := problems(report, name); len(found) == 0 || !strings.Contains(strings.Join(found, "\n"), want) {
 			t.Errorf("%s: found %q, want %q", name, found, want)

@@ -42,7 +42,7 @@ func launchBySpec(ctx context.Context, t *scenarioRun) error {
 	return t.evaluateAndEnd(ctx, "Intl.DateTimeFormat().resolvedOptions().timeZone", testTimezone)
 }
 
-// launchAndEvaluate launches, and has a page find something out.
+// launchAndEvaluate launches a browser and checks the result of a script.
 func (t *scenarioRun) launchAndEvaluate(ctx context.Context, script, want string) error {
 	if err := t.launch(ctx); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (t *scenarioRun) launchAndEvaluate(ctx context.Context, script, want string
 	return t.evaluateAndEnd(ctx, script, want)
 }
 
-// evaluateAndEnd has a page of the browser find something out, and ends the browser.
+// evaluateAndEnd checks the result of a script in a page and ends the browser.
 func (t *scenarioRun) evaluateAndEnd(ctx context.Context, script, want string) error {
 	c, err := t.connect(ctx)
 	if err != nil {
@@ -100,7 +100,8 @@ func checkProxy(ctx context.Context, t *scenarioRun) error {
 	return errors.Join(t.kill(ctx), t.waitForEnd(ctx))
 }
 
-// checkPersistence launches twice: what a page has stored is there the second time.
+// checkPersistence launches twice: data that a page stores must be there the
+// second time.
 func checkPersistence(ctx context.Context, t *scenarioRun) error {
 	steps := []struct{ script, want string }{
 		{"localStorage.setItem('seen', '" + t.token + "'); localStorage.getItem('seen')", t.token},
@@ -130,7 +131,8 @@ func cloudResets(ctx context.Context, t *scenarioRun) error {
 	return t.expectRefusal(ctx, http.StatusServiceUnavailable)
 }
 
-// startRefused is the one refusal that comes after the browser's start.
+// startRefused refuses the start report, the only refusal after the browser has
+// started.
 func startRefused(ctx context.Context, t *scenarioRun) error {
 	t.cloud.AnswerForProfile(t.profile, fakecloud.Start, fakecloud.Failure(fault.PaymentRequired, "All slots of the organization are taken."))
 	t.markEndRequested()
@@ -167,8 +169,8 @@ func withProxyOverride(port int, password string) func(*workerapi.LaunchProfileR
 	}
 }
 
-// notInstalled asks for a browser that no machine has, once by a profile, which
-// only the cloud knows, and once by a spec.
+// notInstalled requests a version that is not installed, once with a profile,
+// whose version only the cloud knows, and once with a spec.
 func notInstalled(ctx context.Context, t *scenarioRun) error {
 	const never = 1
 	id := t.cloud.Profile(never)

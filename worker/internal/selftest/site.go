@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// testSite is the web that the browsers visit, on the loopback, and the proxies to
-// it.
+// testSite is the website that the browsers visit, on the loopback, with its
+// proxy.
 type testSite struct {
 	pagePort, proxyPort int // ports
 	servers             []*http.Server
@@ -61,17 +61,17 @@ func (s *testSite) close() {
 	s.serving.Wait()
 }
 
-// allowedHosts are what a worker has to let its browsers reach.
+// allowedHosts are the addresses that the worker must allow browsers to reach.
 func (s *testSite) allowedHosts() string {
 	return fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", s.pagePort, s.proxyPort)
 }
 
-// pageURL is a page's. Its title is its token.
+// pageURL returns the URL of a page, whose title is its token.
 func (s *testSite) pageURL(token string) string {
 	return fmt.Sprintf("http://127.0.0.1:%d/page/%s", s.pagePort, token)
 }
 
-// proxiedURL is the page's address that only the proxy knows.
+// proxiedURL returns the page's URL that works only through the proxy.
 func (s *testSite) proxiedURL(token string) string { return "http://selftest.invalid/page/" + token }
 
 func (s *testSite) servePage(w http.ResponseWriter, r *http.Request) {
@@ -87,30 +87,31 @@ func (s *testSite) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "<!doctype html><title>%s</title><h1>selftest</h1><p>%s</p>", html.EscapeString(token), strings.Repeat("A page of a selftest. ", 200))
 }
 
-// visitCount is how often a page was asked for.
+// visitCount returns how often a page was requested.
 func (s *testSite) visitCount(token string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.visits[token]
 }
 
-// proxiedCount is how many requests for a page came through the proxy.
+// proxiedCount returns how many requests for a page came through the proxy.
 func (s *testSite) proxiedCount(token string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proxied[token]
 }
 
-// serveProxy is a proxy that wants credentials and knows the pages alone.
+// serveProxy is a proxy that requires credentials and serves only the test
+// pages.
 func (s *testSite) serveProxy(w http.ResponseWriter, r *http.Request) {
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte(proxyUser+":"+proxyPassword))
 	if r.Header.Get("Proxy-Authorization") != want {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="selftest"`)
-		http.Error(w, "who are you?", http.StatusProxyAuthRequired)
+		http.Error(w, "proxy authentication required", http.StatusProxyAuthRequired)
 		return
 	}
 	if r.Method == http.MethodConnect || r.URL.Hostname() != "selftest.invalid" {
-		http.Error(w, "nobody there", http.StatusBadGateway)
+		http.Error(w, "unknown host", http.StatusBadGateway)
 		return
 	}
 	s.mu.Lock()

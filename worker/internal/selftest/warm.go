@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// warmLaunches is how many launches are made of browsers that were kept ready,
-// where the machine spares the time to make them so.
+// warmLaunches is how many launches use warm browsers, if the machine is fast
+// enough to start them.
 const warmLaunches = 5
 
-// runWarmLaunches launches, one after the other, what the worker keeps ready; and at last
-// after it was killed, since what is dead must not be handed out.
+// runWarmLaunches launches warm browsers one after another. Before the last
+// launch it kills the warm browsers: the worker must not assign a dead one.
 func (r *run) runWarmLaunches(ctx context.Context) {
 	if len(r.Scenarios) > 0 {
 		return
@@ -41,8 +41,8 @@ func (r *run) runWarmLaunches(ctx context.Context) {
 	}
 }
 
-// awaitWarmBrowser waits until the worker keeps a plain browser ready, for a bounded
-// time; false when it keeps none.
+// awaitWarmBrowser waits until the worker has a warm browser; false if it has
+// none in time.
 func (r *run) awaitWarmBrowser(ctx context.Context) (displayMode, bool) {
 	for deadline := time.Now().Add(r.CleanupTimeout); ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		status, err := r.status(ctx)
@@ -62,7 +62,7 @@ func (r *run) awaitWarmBrowser(ctx context.Context) (displayMode, bool) {
 	return anyDisplay, false
 }
 
-// killWarmBrowsers kills the browsers that are kept ready, when no others run.
+// killWarmBrowsers kills the warm browsers while no others run.
 func (r *run) killWarmBrowsers() {
 	for _, p := range descendants(r.worker.pid()) {
 		if isBrowser(p) {
@@ -71,7 +71,7 @@ func (r *run) killWarmBrowsers() {
 	}
 }
 
-// isBrowser reports whether it is a browser's main process.
+// isBrowser reports whether a process is a browser's main process.
 func isBrowser(p process) bool {
 	return !p.zombie && strings.Contains(p.command, "--remote-debugging-pipe") && !strings.Contains(p.command, "--type=")
 }

@@ -26,7 +26,7 @@ const (
 	callTimeout  = 2 * time.Minute
 )
 
-// worker is one of this run's own, as a process beside this one.
+// worker is the worker process under test.
 type worker struct {
 	program     []string
 	environment []string
@@ -41,7 +41,8 @@ type worker struct {
 	done chan struct{} // closed when the process is gone
 }
 
-// reservedEnv are the variables that the run decides; all others are the operator's.
+// reservedEnv are the variables that the self-test sets; all others come from
+// the operator.
 var reservedEnv = []string{
 	"HOST", "PORT", "PUBLIC_URL", "WORKER_ID", "SVC_KEY", "API_KEY", "SVC_CLOUD_URL", "DATA_DIR", "BROWSERS_DIR", "DRAIN_TIMEOUT",
 	"LOG_LEVEL", "LOG_FORMAT", "ALLOWED_HOSTS", "TRUSTED_PROXIES", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
@@ -71,7 +72,7 @@ func newWorker(o Options, dir, key string, cloud *fakecloud.Cloud, web *testSite
 	return w, err
 }
 
-// start starts the worker, again where it was, and waits until it answers.
+// start starts the worker, also after it has ended, and waits until it answers.
 func (w *worker) start(ctx context.Context) error {
 	log, err := os.OpenFile(w.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -111,13 +112,13 @@ func (w *worker) pid() int { return w.cmd.Process.Pid }
 
 func (w *worker) launchesDir() string { return filepath.Join(w.dir, "launches") }
 
-// kill is kill -9.
+// kill kills the worker with SIGKILL.
 func (w *worker) kill() {
 	_ = w.cmd.Process.Kill()
 	<-w.done
 }
 
-// stop asks the worker to end, and kills one that doesn't.
+// stop sends SIGTERM and kills the worker if it does not end in time.
 func (w *worker) stop() error {
 	if w.cmd == nil || w.done == nil {
 		return nil
@@ -135,7 +136,7 @@ func (w *worker) stop() error {
 	return nil
 }
 
-// logTail is the end of the worker's log.
+// logTail returns the end of the worker's log.
 func (w *worker) logTail() string {
 	text, err := os.ReadFile(w.log)
 	if err != nil {
@@ -145,7 +146,7 @@ func (w *worker) logTail() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// copyLog copies the log to where it outlives the run.
+// copyLog copies the log to a file that is kept.
 func (w *worker) copyLog(to string) error {
 	from, err := os.Open(w.log)
 	if err != nil {
@@ -160,7 +161,7 @@ func (w *worker) copyLog(to string) error {
 	return errors.Join(err, file.Close())
 }
 
-// freePort is a port of the loopback that nobody listens on at the moment.
+// freePort returns an unused loopback port.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
 	if err != nil {
