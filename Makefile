@@ -6,11 +6,11 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Run everything here: PostgreSQL, the cloud, a worker, and a first browser
+run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser
 	@scripts/need go postgres chromium display
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
-# What the tests run on.
+# What the tests need.
 needed := go postgres chromium display chromedriver node haproxy nginx caddy tinyproxy microsocks
 
 .PHONY: test
@@ -33,54 +33,54 @@ proof: ## Run all tests with all repetitions and combinations (the license model
 	@scripts/browsers
 	@scripts/test -count=1 -timeout 90m
 
-# FUZZ are patterns of package/Name, such as 'ticket|access'; all targets when empty.
+# FUZZ is a list of patterns of package/Name, such as 'ticket|access'; all targets when empty.
 .PHONY: fuzz
 fuzz: FUZZ_SECONDS ?= 60
-fuzz: ## Fuzz what parses foreign bytes, FUZZ_SECONDS each, as many at once as there are processors; FUZZ='ticket|access' only those
+fuzz: ## Fuzz all parsers of untrusted input for FUZZ_SECONDS each; FUZZ='ticket|access' selects some
 	@scripts/need go
 	@scripts/fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ),'$(FUZZ)')
 
 .PHONY: selftest
 selftest: export SELFTEST_SECONDS ?= 60
-selftest: ## Launch, drive, kill and cut off browsers in every way for a minute; nothing may be left
+selftest: ## Launch, drive, kill and disconnect browsers for SELFTEST_SECONDS; fail if a resource leaks
 	@scripts/need go chromium display
 	CGO_ENABLED=0 go build -trimpath -o bin/svc-worker ./worker
 	@bin/svc-worker selftest --seconds $(SELFTEST_SECONDS)
 
-# SOAK_ROUNDS deaths, SOAK_AT_ONCE browsers (230 MB each) at the same time, then SOAK_SEQUENCE one after the other.
+# SOAK_ROUNDS kills, SOAK_AT_ONCE concurrent browsers (230 MB each), then SOAK_SEQUENCE browsers one after another.
 .PHONY: soak-worker
 soak-worker: export SOAK_ROUNDS ?= 200
 soak-worker: export SOAK_AT_ONCE ?= 50
 soak-worker: export SOAK_SEQUENCE ?= 500
-soak-worker: ## Kill browsers, displays and workers in every phase; open many sessions (half an hour)
+soak-worker: ## Kill browsers, displays and workers in every phase; run many sessions (half an hour)
 	@scripts/need go postgres chromium display
 	SVC_TEST_DEPTH=full go test -count=1 -v -timeout 3h -run '^TestSoak_' ./scripts/e2e
 
-# SOAK_MINUTES of a time that passes sixty times as fast as ours.
+# SOAK_MINUTES are minutes of a clock that runs sixty times as fast as real time.
 .PHONY: soak-license
 soak-license: export SOAK_MINUTES ?= 60
-soak-license: ## Let a fleet use the license accounting for an hour in a minute; compare memory, connections and tables
+soak-license: ## Simulate an hour of a fleet's license calls in a minute; compare memory, connections and table sizes
 	@scripts/need go postgres
 	go test -count=1 -v -timeout 1h -run TestSoak_LeavesNoResources ./cloud/internal/license/proof
 
 .PHONY: bench-worker
-bench-worker: ## Measure the worker beside its peers; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table, BENCH_QUICK=1 only sees that it runs
+bench-worker: ## Benchmark the worker against other tools; BENCH_WRITE=scripts/bench/RESULTS.md saves the table, BENCH_QUICK=1 is a trial run
 	@scripts/need go postgres chromium chromedriver node haproxy
 	@scripts/npm-install
 	@go run ./scripts/bench $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
 .PHONY: bench-license
-bench-license: ## Measure the license accounting beside its floors; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table
+bench-license: ## Benchmark the license accounting against its lower bounds; BENCH_WRITE=scripts/bench/RESULTS.md saves the table
 	@scripts/need go postgres
 	@go run ./cloud/internal/bench $(if $(BENCH_WRITE),--write $(BENCH_WRITE)) $(if $(BENCH_PROFILE),--profile $(BENCH_PROFILE))
 
 .PHONY: bench-feed
-bench-feed: ## Read a feed of a million sessions beside one of a thousand, and show the plans
+bench-feed: ## Benchmark the sessions feed with a million and with a thousand sessions, and show the query plans
 	@scripts/need go postgres
 	go test -run '^$$' -bench Feed -benchtime 50x -v ./cloud/internal/activity
 
 .PHONY: check
-check: ## Prove the generated code fresh, lint the documents and the code
+check: ## Check that generated code is up to date; lint the API documents and the code
 	@scripts/need go node
 	@scripts/npm-install
 	@scripts/check
@@ -88,7 +88,7 @@ check: ## Prove the generated code fresh, lint the documents and the code
 # CONTRACT_STAGES are the only stages to run, separated by commas; all when empty.
 .PHONY: contract
 contract: CONTRACT_EXAMPLES ?= 60
-contract: ## Prove the documents: linters, examples, made-up requests, SDKs, every answer seen; tells of each stage
+contract: ## Test the API documents against the servers: linters, examples, random requests, SDKs, coverage of all responses
 	@scripts/need $(needed)
 	@scripts/npm-install
 	@scripts/browsers
@@ -100,7 +100,7 @@ contract-deep: ## Run make contract with 300 random requests per operation, diff
 	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=300
 
 .PHONY: generate
-generate: ## Make gen/, db/schema.sql and the tables of CONFIGURATION.md from their sources
+generate: ## Generate gen/, db/schema.sql and the tables of CONFIGURATION.md from their sources
 	@scripts/generate
 
 .PHONY: build
@@ -114,5 +114,5 @@ images: ## Build the images svc-cloud and svc-worker
 	docker compose build
 
 .PHONY: clean
-clean: ## Remove what was built; the data in .svc stays
+clean: ## Remove build output; the data in .svc stays
 	rm -rf bin scripts/node_modules
