@@ -192,7 +192,7 @@ func (a *acceptance) goesOn(t *testing.T) {
 	operations, _ := document.at("paths").(map[string]any)
 	operation, _ := operations["/v1/profiles/{profileId}/sessions"].(map[string]any)
 	start, _ := operation["post"].(map[string]any)
-	if text, _ := start["description"].(string); !strings.Contains(strings.Join(strings.Fields(text), " "), "that was handed out already goes on, whatever the answer") {
+	if text, _ := start["description"].(string); !strings.Contains(strings.Join(strings.Fields(text), " "), "already handed to the client, keep it running") {
 		t.Errorf("the start of a session is described as %q", text)
 	}
 

@@ -18,14 +18,17 @@ import (
 	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/embedded"
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 const (
-	deaths     = 5  // of the database
 	clients    = 12 // of three replicas
 	underWay   = 300 * time.Millisecond
 	limitThere = 40
 )
+
+// deaths is how often the database is killed.
+func deaths() int { return testenv.Depth(2, 5) }
 
 // acknowledgedCalls are the calls that clients got an answer to.
 type acknowledgedCalls struct {
@@ -44,7 +47,7 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 	}
 	org := uuid.Must(uuid.NewV7())
 	told := &acknowledgedCalls{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, begun: map[uuid.UUID]bool{}}
-	for death := range deaths {
+	for death := range deaths() {
 		server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data")})
 		if err != nil {
 			t.Fatal(err)
@@ -61,8 +64,8 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 	}
 	defer server.Stop(context.Background())
 	told.compare(t, server.DSN(), org)
-	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", deaths, told.grants, len(told.ended), told.failures)
-	if told.grants < deaths*20 || len(told.ended) < deaths*10 || told.failures < deaths {
+	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", deaths(), told.grants, len(told.ended), told.failures)
+	if told.grants < deaths()*20 || len(told.ended) < deaths()*10 || told.failures < deaths() {
 		t.Error("too few calls")
 	}
 }
