@@ -37,7 +37,7 @@ func (a *acceptance) loopback(t *testing.T) {
 		socket := strings.Replace(a.worker.base, "http:", "ws:", 1) + base + "/devtools/page/" + opened.text("data.targetId")
 		return evaluateCDP(t, socket, http.Header{"X-Api-Key": {a.tour.key}}, "Runtime.evaluate", `{"expression":"document.body.innerText"}`, "result.value")
 	}
-	if text := shows(servePage(t)); strings.Contains(text, " is denied: ") {
+	if text := shows(servePage(t)); strings.Contains(text, " is denied by the egress policy ") {
 		t.Errorf("a server of the loopback is denied: %s", text)
 	}
 	addresses := a.ownServer(t)
@@ -47,7 +47,7 @@ func (a *acceptance) loopback(t *testing.T) {
 		}
 	}
 	for _, address := range addresses {
-		if text := shows(address); !strings.Contains(text, " is denied: ") {
+		if text := shows(address); !strings.Contains(text, " is denied by the egress policy ") {
 			t.Errorf("%s shows %q", address, text)
 		}
 	}
