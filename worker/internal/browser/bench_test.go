@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// BenchmarkLaunch measures from the start to the first answer, beside a bare
-// Chromium without any of the launcher's arrangements. Ends are not counted.
+// BenchmarkLaunch measures the time from the start to the first answer, compared
+// with a Chromium started without the launcher. Kills are not measured.
 func BenchmarkLaunch(b *testing.B) {
 	dir, err := os.MkdirTemp("", "browser-bench-")
 	if err != nil {
@@ -49,8 +49,8 @@ func BenchmarkLaunch(b *testing.B) {
 		return took
 	}
 	for name, once := range map[string]func(b *testing.B, n int) time.Duration{
-		"bare": func(b *testing.B, n int) time.Duration {
-			return timeDirectLaunch(b, builds[0].Path, fmt.Sprintf("%s/bare%d", dir, n))
+		"direct": func(b *testing.B, n int) time.Duration {
+			return timeDirectLaunch(b, builds[0].Path, fmt.Sprintf("%s/direct%d", dir, n))
 		},
 		"headless": func(b *testing.B, n int) time.Duration {
 			return launch(b, browser.Spec{LaunchID: fmt.Sprint("h", n), Build: builds[0], Headless: true})
@@ -114,9 +114,9 @@ func timeDirectLaunch(b *testing.B, path, dir string) time.Duration {
 	return took
 }
 
-// BenchmarkIsolatedLaunch measures what a room of its own costs a launch: browsers with
-// and without one take turns, and the medians of the worker's own share, until
-// the program runs, and of the whole are told of each.
+// BenchmarkIsolatedLaunch measures the cost of isolation. It alternates launches with
+// and without isolation and reports the medians of the worker's share, until the
+// program runs, and of the total.
 func BenchmarkIsolatedLaunch(b *testing.B) {
 	builds, err := browser.NewFinder(browser.FindOptions{}).Find(b.Context())
 	if err != nil || len(builds) == 0 {

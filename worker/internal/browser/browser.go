@@ -12,9 +12,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// closeTimeout bounds how long a browser whose data is kept may take to write
-// it down before it is killed. When many are to end, no more than closesPerCPU for
-// each processor do so at a time, so that all have enough of it.
+// closeTimeout limits how long a browser with persistent data may take to close
+// before it is killed. At most closesPerCPU browsers per processor close at a time.
 const (
 	closeTimeout = 5 * time.Second
 	closesPerCPU = 4

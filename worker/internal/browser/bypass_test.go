@@ -20,7 +20,7 @@ import (
 func TestIsolation_ProxyCannotBeBypassed(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a site") }))
 	t.Cleanup(site.Close)
-	for name, without := range map[string][]string{"sealed": nil, "in the host's network": {sandbox.NetworkNamespace}} {
+	for name, without := range map[string][]string{"isolated": nil, "in the host's network": {sandbox.NetworkNamespace}} {
 		t.Run(name, func(t *testing.T) {
 			r := newIsolatedFixture(t, without...)
 			reached := len(without) > 0
@@ -147,6 +147,6 @@ func TestIsolation_DebugPortConnections(t *testing.T) {
 	open[0].Close()
 	open[0], _ = b.Dial(t.Context())
 	if open[0] == nil {
-		t.Fatal("a connection that has ended makes no room for another")
+		t.Fatal("closing a connection does not free its socket")
 	}
 }

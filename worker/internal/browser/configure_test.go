@@ -56,12 +56,12 @@ func TestConfigure_MatchesColdLaunch(t *testing.T) {
 			spec.Headless = test.headless
 			test.set(&spec)
 			if cold := spec.StartupSettings(); cold != nil {
-				t.Fatalf("it is cold for %v", cold)
+				t.Fatalf("settings %v need a start", cold)
 			}
 			started := observeBrowser(t, spec, r.launch)
-			claimed := observeBrowser(t, spec, r.launchConfigured)
-			if diff := cmp.Diff(started, claimed); diff != "" {
-				t.Errorf("(-started +claimed):\n%s", diff)
+			configured := observeBrowser(t, spec, r.launchConfigured)
+			if diff := cmp.Diff(started, configured); diff != "" {
+				t.Errorf("(-started +configured):\n%s", diff)
 			}
 		})
 	}
@@ -127,7 +127,7 @@ func TestStartupSettings(t *testing.T) {
 	}
 }
 
-// configurableSpec has every setting that a claim can give.
+// configurableSpec has every setting that Configure can apply.
 func configurableSpec(s browser.Spec) browser.Spec {
 	s.Locale, s.TimezoneID, s.Viewport, s.IsMobile, s.HasTouch = "fr-FR", "Asia/Tokyo", &browser.Size{Width: 412, Height: 915}, true, true
 	s.DeviceScaleFactor, s.Geolocation, s.Permissions = 2.5, &browser.Geolocation{Latitude: 1}, []string{"geolocation"}
@@ -135,11 +135,11 @@ func configurableSpec(s browser.Spec) browser.Spec {
 	return s
 }
 
-// launchWarm is a browser that waits for its claim by spec.
+// launchWarm launches a warm browser for the spec.
 func (r *fixture) launchWarm(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
 	b := r.launch(t, browser.Spec{
-		LaunchID: spec.LaunchID + "-spare", Build: spec.Build, Headless: spec.Headless, Locale: spec.Locale, Warm: true,
+		LaunchID: spec.LaunchID + "-warm", Build: spec.Build, Headless: spec.Headless, Locale: spec.Locale, Warm: true,
 	})
 	return b
 }
@@ -151,13 +151,13 @@ func (r *fixture) launchConfigured(t *testing.T, spec browser.Spec) *browser.Bro
 		began := time.Now()
 		err := b.Configure(t.Context(), spec)
 		if err == nil {
-			t.Logf("claimed in %v", time.Since(began))
+			t.Logf("configured in %v", time.Since(began))
 			return b
 		}
 		if tries == 3 || !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		t.Logf("%v: a launch would start cold", err) // a busy browser is slow to see its time zone
+		t.Logf("%v: a launch would start cold", err) // a busy browser is slow to notice its time zone
 		if err := b.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -168,10 +168,10 @@ func TestConfigure_AcceptsWarmBrowserOnce(t *testing.T) {
 	r := newFixture(t)
 	spec := r.spec("one")
 	if err := r.launch(t, spec).Configure(t.Context(), spec); !errors.Is(err, browser.ErrNotWarm) {
-		t.Errorf("a claim of a launched browser: %v", err)
+		t.Errorf("Configure of a launched browser: %v", err)
 	}
 	b := r.launchConfigured(t, spec)
 	if err := b.Configure(t.Context(), spec); !errors.Is(err, browser.ErrNotWarm) {
-		t.Errorf("a second claim: %v", err)
+		t.Errorf("second Configure: %v", err)
 	}
 }

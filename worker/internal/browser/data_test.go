@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// directoryData is browser.Data in a directory.
+// directoryData stores browser.Data in a directory.
 type directoryData struct {
 	dir             string
 	restored, saved int
@@ -78,11 +78,10 @@ func copyInto(into *os.Root, from fs.FS) error {
 	})
 }
 
-// withAndWithoutIsolation runs a test with browsers that are started plainly, and with
-// browsers in rooms of their own.
+// withAndWithoutIsolation runs a test without and with isolation.
 func withAndWithoutIsolation(t *testing.T, test func(t *testing.T, r *fixture)) {
-	t.Run("plain", func(t *testing.T) { test(t, newFixture(t)) })
-	t.Run("sealed", func(t *testing.T) { test(t, newIsolatedFixture(t)) })
+	t.Run("not isolated", func(t *testing.T) { test(t, newFixture(t)) })
+	t.Run("isolated", func(t *testing.T) { test(t, newIsolatedFixture(t)) })
 }
 
 func newIsolatedFixture(t *testing.T, without ...string) *fixture {

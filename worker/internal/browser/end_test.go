@@ -147,6 +147,6 @@ func TestDisplay_RequiresCookie(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer[0] != 0 {
-		t.Errorf("a stranger was answered %d, want 0 (refused)", answer[0])
+		t.Errorf("a client without the cookie got %d, want 0 (refused)", answer[0])
 	}
 }

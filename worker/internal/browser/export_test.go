@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SetSerialClose has browsers close one after the other, each within a time.
+// SetSerialClose makes browsers close one at a time, each within a time limit.
 func SetSerialClose(l *Launcher, within time.Duration) {
 	l.closeSlots, l.closeTimeout = make(chan struct{}, 1), within
 }

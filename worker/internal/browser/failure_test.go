@@ -116,7 +116,7 @@ func TestLaunch_DescribesBadExecutable(t *testing.T) {
 
 func TestLaunch_DropsSandboxOnlyWhenAllowed(t *testing.T) {
 	r, log := newNoSandboxFixture(t)
-	spec := r.spec("bare")
+	spec := r.spec("no-sandbox")
 	spec.Build.Path = script(t, `case "$*" in
 *--no-sandbox*) exec `+r.build.Path+` "$@" ;;
 esac
@@ -126,7 +126,7 @@ exit 1`)
 		t.Errorf("the sandbox is off from the start: %+v", r.Isolation())
 	}
 	if b := r.launch(t, spec); b.Sandboxed {
-		t.Error("the browser claims a sandbox")
+		t.Error("Sandboxed is true")
 	}
 	if !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("no warning was given: %q", log)

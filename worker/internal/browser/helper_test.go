@@ -52,12 +52,12 @@ func majorBuilds(t *testing.T) []browser.Build {
 	return builds
 }
 
-// fixture is a launcher with what its tests look at.
+// fixture is a launcher with its directory and a build.
 type fixture struct {
 	*browser.Launcher
 	dir      string
 	build    browser.Build
-	isolated bool // in networks of their own
+	isolated bool // browsers have a separate network
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -99,7 +99,7 @@ func (r *fixture) launch(t *testing.T, spec browser.Spec) *browser.Browser {
 	return b
 }
 
-// startEgress leads to every site of this machine.
+// startEgress starts a proxy that allows every site of this machine.
 func startEgress(t *testing.T) (server string, moved func(net.Listener)) {
 	t.Helper()
 	policy, err := proxy.ParseDenylist("")
@@ -118,7 +118,7 @@ func startEgress(t *testing.T) (server string, moved func(net.Listener)) {
 	return way.Address(), way.MoveTo
 }
 
-// assertNoLeaks fails when anything of a launch is still there.
+// assertNoLeaks fails if a launch has leaked processes, directories or links.
 func (r *fixture) assertNoLeaks(t *testing.T) {
 	t.Helper()
 	if left := markedProcesses(r.dir); len(left) > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// canReadFile reports whether whoever drives a browser can read a file with it.
+// canReadFile reports whether a client can read a file through the browser.
 func canReadFile(t *testing.T, c client, page, path string) bool {
 	t.Helper()
 	var answer struct{ ErrorText string }
@@ -32,17 +32,17 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 	}
 	oneUser := os.Geteuid() != 0 // the browsers' is the worker's
 	for name, tc := range map[string]struct {
-		rig              func(*testing.T) *fixture
+		newFixture       func(*testing.T) *fixture
 		files, processes bool // of the host are in sight
 		plain            bool
 	}{
-		"sealed":                   {rig: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},
-		"without files of its own": {rig: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: true},
-		"without a PID namespace":  {rig: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, processes: true},
-		"without anything":         {rig: newFixture, files: true, processes: true, plain: true},
+		"isolated":                 {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},
+		"without files of its own": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: true},
+		"without a PID namespace":  {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, processes: true},
+		"without anything":         {newFixture: newFixture, files: true, processes: true, plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := tc.rig(t)
+			r := tc.newFixture(t)
 			other := r.launch(t, r.spec("other"))
 			c := dial(t, r.launch(t, r.spec("seal")))
 			page := c.visit(t, "data:text/html,") // a tab that has shown nothing yet may close with a download
@@ -222,8 +222,8 @@ func TestIsolation_EndsAllProcesses(t *testing.T) {
 	}
 }
 
-// TestIsolation_UnprivilegedWorker runs these tests as a user without
-// rights, whose browsers run as that user too.
+// TestIsolation_UnprivilegedWorker runs these tests as an
+// unprivileged user, whose browsers run as the same user.
 func TestIsolation_UnprivilegedWorker(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // the other tests are it

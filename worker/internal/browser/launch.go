@@ -35,9 +35,9 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Browser, error) {
 	if l.sandboxes != nil {
 		defer l.sandboxes.refill() // in the background, after the launch
 	}
-	bare := l.runsWithoutSandbox(spec.Build)
-	b, err := l.launch(ctx, spec, bare)
-	if errors.Is(err, ErrNoSandbox) && !bare && l.opts.AllowNoSandbox && l.confirmNoSandbox(ctx, spec.Build) {
+	noSandbox := l.runsWithoutSandbox(spec.Build)
+	b, err := l.launch(ctx, spec, noSandbox)
+	if errors.Is(err, ErrNoSandbox) && !noSandbox && l.opts.AllowNoSandbox && l.confirmNoSandbox(ctx, spec.Build) {
 		b, err = l.launch(ctx, spec, true)
 	}
 	if err != nil {
@@ -46,9 +46,9 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Browser, error) {
 	return b, nil
 }
 
-func (l *Launcher) launch(ctx context.Context, spec Spec, bare bool) (*Browser, error) {
+func (l *Launcher) launch(ctx context.Context, spec Spec, noSandbox bool) (*Browser, error) {
 	b := newBrowser(l, spec)
-	b.Sandboxed = !bare
+	b.Sandboxed = !noSandbox
 	if err := l.register(b); err != nil {
 		return nil, err
 	}

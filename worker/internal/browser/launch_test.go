@@ -49,7 +49,7 @@ func TestLaunch_HeadfulFillsDisplay(t *testing.T) {
 	}
 }
 
-// Pages that nobody asked for cost every launch half a second of a processor.
+// Internal pages cost each launch half a second of CPU.
 func TestLaunch_OpensNoInternalPages(t *testing.T) {
 	r := newFixture(t)
 	for name, headless := range map[string]bool{"headless": true, "headful": false} {
@@ -109,12 +109,12 @@ func TestLaunch_OpensStartURLs(t *testing.T) {
 	}
 }
 
-// TestLaunch_WithoutTabAppliesSettings, be it started or claimed.
+// TestLaunch_WithoutTabAppliesSettings tests cold launches and warm browsers.
 func TestLaunch_WithoutTabAppliesSettings(t *testing.T) {
 	r := newFixture(t)
-	for name, get := range map[string]func(*testing.T, browser.Spec) *browser.Browser{"started": r.launch, "claimed": r.launchConfigured} {
+	for name, get := range map[string]func(*testing.T, browser.Spec) *browser.Browser{"started": r.launch, "configured": r.launchConfigured} {
 		t.Run(name, func(t *testing.T) {
-			spec := r.spec("bare-" + name)
+			spec := r.spec("tabless-" + name)
 			spec.StartURLs, spec.Viewport = []string{}, &browser.Size{Width: 500, Height: 400}
 			c := dial(t, get(t, spec))
 			if tabs := c.pages(t); len(tabs) > 0 {

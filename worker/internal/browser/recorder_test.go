@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// pageRecorder serves pages that tell it what they see: as a page, in frames of
+// pageRecorder serves pages that report what scripts observe: in a page, in frames of
 // the same and of another site, in workers of each kind, and in a popup.
 type pageRecorder struct {
 	*httptest.Server

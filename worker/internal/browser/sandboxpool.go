@@ -65,19 +65,19 @@ func (r *sandboxPool) acquire() (*browserProcess, error) {
 }
 
 func (r *sandboxPool) create() (*browserProcess, error) {
-	room, err := r.manager.NewSandbox()
+	sb, err := r.manager.NewSandbox()
 	if err != nil {
 		return nil, err
 	}
 	made, err := startBrowserProcess(func(read, write, stderr *os.File) (*process, error) {
-		return r.starter.start(room.Command(read, write, stderr), -1)
+		return r.starter.start(sb.Command(read, write, stderr), -1)
 	})
 	if err != nil {
-		room.Close()
+		sb.Close()
 		return nil, err
 	}
-	made.sandbox = room
-	if err := room.ProcessStarted(made.proc.pid()); err != nil {
+	made.sandbox = sb
+	if err := sb.ProcessStarted(made.proc.pid()); err != nil {
 		made.discard()
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 // that directory and waits to be killed.
 const (
 	helperDir      = "BROWSER_TEST_HELPER_DIR"
-	helperIsolated = "BROWSER_TEST_HELPER_SEALED" // in rooms of their own
+	helperIsolated = "BROWSER_TEST_HELPER_SEALED" // with isolation
 )
 
 func TestMain(m *testing.M) {
@@ -62,7 +62,7 @@ func actAsWorker(dir string) {
 	select {}
 }
 
-// waitingProcesses are a worker's processes that are to become browsers.
+// waitingProcesses returns a worker's prepared sandbox processes.
 func waitingProcesses(worker int) []int {
 	return processesWhere(func(pid, _, _ int) bool {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -98,8 +98,8 @@ func displaySockets(t *testing.T) map[string]bool {
 }
 
 func TestSweep_AfterKilledWorker(t *testing.T) {
-	t.Run("plain", func(t *testing.T) { testKilledWorker(t, nil) })
-	t.Run("sealed", func(t *testing.T) { testKilledWorker(t, &sandbox.Options{}) })
+	t.Run("not isolated", func(t *testing.T) { testKilledWorker(t, nil) })
+	t.Run("isolated", func(t *testing.T) { testKilledWorker(t, &sandbox.Options{}) })
 }
 
 func testKilledWorker(t *testing.T, how *sandbox.Options) {
@@ -129,8 +129,8 @@ func testKilledWorker(t *testing.T, how *sandbox.Options) {
 	for _, pid := range markedProcesses(dir) {
 		all = append(all, processTree(pid)...)
 	}
-	if how != nil { // and the room that waits for the next launch
-		eventually(t, 5*time.Second, "a room that waits", func() bool { return len(waitingProcesses(worker.Process.Pid)) == 1 })
+	if how != nil { // and the prepared sandbox
+		eventually(t, 5*time.Second, "a prepared sandbox", func() bool { return len(waitingProcesses(worker.Process.Pid)) == 1 })
 		all = append(all, waitingProcesses(worker.Process.Pid)...)
 	}
 	slices.Sort(all)

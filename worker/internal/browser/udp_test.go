@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// udpListener is a UDP socket that answers nothing.
+// udpListener is a UDP socket that records packets and never answers.
 type udpListener struct {
 	port int
 
@@ -61,8 +61,8 @@ func (e *udpListener) bindings() (requests, others int) {
 	return requests, others
 }
 
-// webRTCScript makes a page ask a STUN server and knock at a peer, and lets it gather
-// its own addresses until it has them or gave up.
+// webRTCScript makes a page contact a STUN server and a peer and gather its ICE
+// candidates.
 const webRTCScript = `(async (stun, peer) => {
 	const [a, b] = [new RTCPeerConnection({iceServers: [{urls: "stun:127.0.0.1:" + stun}]}), new RTCPeerConnection()];
 	const addresses = [];

@@ -48,7 +48,7 @@ func TestAwaitExit_EndsUnresponsiveBrowser(t *testing.T) {
 	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = time.Second })
 	for name, change := range map[string]func(*browser.Spec){
 		"headless": func(*browser.Spec) {},
-		"spare":    func(s *browser.Spec) { s.Warm = true },
+		"warm":     func(s *browser.Spec) { s.Warm = true },
 		"headful":  func(s *browser.Spec) { s.Headless = false },
 	} {
 		t.Run(name, func(t *testing.T) {

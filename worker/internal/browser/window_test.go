@@ -7,7 +7,7 @@ import (
 )
 
 // TestWindow_OpensWithoutWarningBar looks for Chromium's bar about unsupported
-// switches: it takes room from the first tab only.
+// switches: it reduces the height of the first tab only.
 func TestWindow_OpensWithoutWarningBar(t *testing.T) {
 	r := newFixture(t)
 	for _, build := range majorBuilds(t) {
