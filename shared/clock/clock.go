@@ -1,4 +1,4 @@
-// Package clock makes time an input.
+// Package clock has an injectable clock.
 package clock
 
 import (
@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// Clock tells the time.
+// Clock returns the current time.
 type Clock interface {
 	Now() time.Time
 }
 
-// System is the machine's clock, in UTC and to the microsecond, which is what
-// PostgreSQL stores.
+// System is the system clock in UTC, truncated to microseconds, the precision of
+// PostgreSQL.
 type System struct{}
 
 // Now implements Clock.
 func (System) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Fake is a clock that stands still until it is told to move. The zero value
-// starts at the zero time; it is safe for concurrent use.
+// Fake is a clock that moves only with Advance. The zero value starts at the zero
+// time. It is safe for concurrent use.
 type Fake struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewFake returns a clock that stands at t.
+// NewFake returns a clock set to t.
 func NewFake(t time.Time) *Fake { return &Fake{now: t.UTC()} }
 
 // Now implements Clock.

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// Table describes the variables of T as a Markdown table: Variable, Default,
-// Meaning.
+// Table returns a Markdown table of the variables of T with the columns Variable,
+// Default and Meaning.
 func Table[T any]() string {
 	var b strings.Builder
 	b.WriteString("| Variable | Default | Meaning |\n|---|---|---|\n")
@@ -24,7 +24,7 @@ func Table[T any]() string {
 	return b.String()
 }
 
-// Usage describes the variables of T as plain text, for --help.
+// Usage returns the variables of T as plain text for --help.
 func Usage[T any]() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -39,7 +39,7 @@ func Usage[T any]() string {
 	return b.String()
 }
 
-// defaultText is what holds when the variable isn't set; empty for nothing.
+// defaultText describes the default value; empty if there is none.
 func (v variable) defaultText() string {
 	switch {
 	case v.defaultValue() != "":
@@ -50,13 +50,13 @@ func (v variable) defaultText() string {
 	return ""
 }
 
-// escapeCell makes text fit one cell of a Markdown table.
+// escapeCell escapes text for a cell of a Markdown table.
 func escapeCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
-// Redacted is the configuration for a start-up log: one attribute a variable,
-// named like it. Of a secret only whether it is set, of a URL no password.
+// Redacted returns the configuration as log attributes with the names of the
+// variables. Secrets are "set" or "not set"; URLs have no password.
 func Redacted[T any](config T) []slog.Attr {
 	root := reflect.ValueOf(config)
 	var attrs []slog.Attr

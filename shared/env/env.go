@@ -1,6 +1,6 @@
-// Package env reads configuration from the environment into a struct, once, and
-// documents it from the same struct: the README's table, the --help text and
-// the line a program logs at its start can't disagree with the code.
+// Package env parses environment variables into a configuration struct. The
+// README table, the --help text and the configuration log line are generated from
+// the same struct.
 //
 //	type Config struct {
 //		Port     int           `env:"PORT" envDefault:"3000" doc:"Port to listen on."`
@@ -24,37 +24,36 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Validator is a configuration with rules that one variable's type can't
-// express. Parse calls it when every variable could be read.
+// Validator is implemented by configurations with rules across variables. Parse
+// calls Validate after it has parsed all variables.
 type Validator interface {
 	Validate() error
 }
 
-// Error lists everything that is wrong with an environment.
+// Error lists all problems of an environment.
 type Error struct {
 	Problems []Problem
 }
 
-// Problem is what is wrong with one variable.
+// Problem is an invalid variable.
 type Problem struct {
 	Variable string
-	Reason   string // never holds the value of a secret
+	Reason   string // without the value of a secret
 }
 
-// Error implements error, one line a variable.
+// Error implements error, with one line per variable.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString("the environment is not valid:")
+	b.WriteString("invalid environment:")
 	for _, p := range e.Problems {
 		fmt.Fprintf(&b, "\n  %s: %s", p.Variable, p.Reason)
 	}
 	return b.String()
 }
 
-// Parse reads a T from environ, or from the process's environment when environ
-// is nil. An *Error names all bad variables at once; an error of T's own
-// Validate is returned as it is. A variable set to nothing counts as its
-// default.
+// Parse parses a T from environ, or from the process environment if environ is
+// nil. It returns an *Error with all invalid variables, or the wrapped error of
+// T's Validate. An empty variable has its default value.
 func Parse[T any](environ map[string]string) (T, error) {
 	var config T
 	if environ == nil {
@@ -72,13 +71,13 @@ func Parse[T any](environ map[string]string) (T, error) {
 	}
 	if validator, ok := any(&config).(Validator); ok {
 		if err := validator.Validate(); err != nil {
-			return config, fmt.Errorf("the environment is not valid: %w", err)
+			return config, fmt.Errorf("invalid environment: %w", err)
 		}
 	}
 	return config, nil
 }
 
-// variable is one environment variable of a configuration struct.
+// variable is an environment variable of a configuration struct.
 type variable struct {
 	name   string
 	prefix string
@@ -86,7 +85,7 @@ type variable struct {
 	index  []int // of the field, from the outermost struct
 }
 
-// variables lists the variables of a struct type in the order of its fields.
+// variables returns the variables of a struct type in the order of its fields.
 func variables(structure reflect.Type, prefix string, at []int) []variable {
 	var all []variable
 	for i := range structure.NumField() {
@@ -115,8 +114,8 @@ func (v variable) required() bool {
 
 func (v variable) defaultValue() string { return v.field.Tag.Get("envDefault") }
 
-// read parses the one variable into target. The library names the Go field in
-// its errors; reading variable by variable tells which variable it was.
+// read parses one variable into target. The library's errors name the Go field,
+// so each variable is parsed on its own to know its name.
 func (v variable) read(target reflect.Value, environ map[string]string) error {
 	alone := reflect.New(reflect.StructOf([]reflect.StructField{{Name: v.field.Name, Type: v.field.Type, Tag: v.field.Tag}}))
 	err := env.ParseWithOptions(alone.Interface(), env.Options{Environment: environ, Prefix: v.prefix})
@@ -127,10 +126,11 @@ func (v variable) read(target reflect.Value, environ map[string]string) error {
 	return nil
 }
 
-// parseErrorReason puts the library's error into words; the value of a secret stays out.
+// parseErrorReason converts the library's error to a message without the values
+// of secrets.
 func (v variable) parseErrorReason(err error) string {
 	if _, ok := errors.AsType[env.VarIsNotSetError](err); ok {
-		return "required, but not set"
+		return "is required"
 	}
 	if _, ok := errors.AsType[env.EmptyVarError](err); ok {
 		return "must not be empty"
@@ -145,7 +145,7 @@ func (v variable) parseErrorReason(err error) string {
 	return err.Error()
 }
 
-// typeName names a type for a person who sets an environment.
+// typeName returns a readable name of a type.
 func typeName(t reflect.Type) string {
 	switch {
 	case t.String() == "time.Duration":

@@ -72,7 +72,7 @@ func TestParse_ReportsAllInvalidVariablesWithoutSecrets(t *testing.T) {
 	}
 	text := err.Error()
 	for _, want := range []string{
-		"\n  PORT: not a valid whole number: ", `"many"`, "\n  DATABASE_URL: required, but not set",
+		"\n  PORT: not a valid whole number: ", `"many"`, "\n  DATABASE_URL: is required",
 		"everyone", "\n  PIN: not a valid whole number\n", `duration, such as "30s"`,
 	} {
 		if !strings.Contains(text, want) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// CheckMarkdown reports whether the section of the file between
-// <!-- env:marker --> and <!-- /env:marker --> is table. A test calls it so
-// that the README keeps up with the code:
+// CheckMarkdown returns an error unless the section of the file between
+// <!-- env:marker --> and <!-- /env:marker --> equals table. Tests use it to keep
+// the README up to date:
 //
 //	if *update {
 //		err = env.UpdateMarkdown("../README.md", "cloud", env.Table[Config]())
@@ -28,8 +28,8 @@ func CheckMarkdown(path, marker, table string) error {
 	return nil
 }
 
-// UpdateMarkdown puts table between the markers of the file. It leaves a file
-// that is right already untouched, and the mode of one that is not.
+// UpdateMarkdown writes table between the markers of the file. It does not write
+// a file that is up to date.
 func UpdateMarkdown(path, marker, table string) error {
 	content, old, wanted, err := section(path, marker, table)
 	if err != nil || old == wanted {
@@ -47,7 +47,7 @@ func markers(marker string) (opening, closing string) {
 	return "<!-- env:" + marker + " -->", "<!-- /env:" + marker + " -->"
 }
 
-// section returns the file, what stands between the markers and what should.
+// section returns the file, the text between the markers and the wanted text.
 func section(path, marker, table string) (content, old, wanted string, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

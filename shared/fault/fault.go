@@ -1,9 +1,8 @@
-// Package fault is the one error type that crosses a package boundary on its
-// way to a client, and the one table that turns it into a status and a code.
+// Package fault has the error type that packages return for API responses, and
+// the table that maps it to an HTTP status and an error code.
 //
-// The public message and details are written for the caller; the wrapped cause
-// is written for the log. The two never mix: Error reports both, the envelope
-// only the public part.
+// The message and the details are public. The wrapped cause is for the log only:
+// the Error method includes it, the failure envelope does not.
 package fault
 
 import (
@@ -14,8 +13,8 @@ import (
 	"time"
 )
 
-// Code is the error.code of the failure envelope: one of eight values
-// (specification 7.1; the last two names are fixed by this project).
+// Code is the error.code of the failure envelope (specification 7.1; this project
+// defines the last two names).
 type Code string
 
 // The eight codes.
@@ -30,10 +29,10 @@ const (
 	CodeInternal        Code = "INTERNAL_ERROR"
 )
 
-// Kind says what went wrong; it decides the status and the code.
+// Kind classifies an error. It determines the status and the code.
 type Kind int
 
-// The kinds. The zero value is Internal: an error nobody classified is ours.
+// The kinds. The zero value is Internal: an unclassified error is a server error.
 const (
 	Internal Kind = iota
 	Validation
@@ -49,10 +48,10 @@ const (
 	NotInstalled // an uninstalled browser version (specification 4.3)
 	Conflict
 	RateLimited
-	BadGateway    // an outside service answered with a refusal or nonsense
-	Unavailable   // an outside service could not be reached
-	Timeout       // an outside service did not answer in time
-	OwnKeyRefused // an outside service refuses this service's own credential, or there is none: only the operator can change that
+	BadGateway    // another service returned an error or an invalid response
+	Unavailable   // another service is unreachable
+	Timeout       // another service did not respond in time
+	OwnKeyRefused // this service's own credential is missing or refused; the operator must fix it
 )
 
 type kindResponse struct {
@@ -60,7 +59,7 @@ type kindResponse struct {
 	code   Code
 }
 
-// kindResponses is the only place that knows which kind has which status and code.
+// kindResponses maps each kind to its status and code.
 var kindResponses = map[Kind]kindResponse{
 	Internal:             {http.StatusInternalServerError, CodeInternal},
 	Validation:           {http.StatusBadRequest, CodeValidation},
@@ -82,10 +81,10 @@ var kindResponses = map[Kind]kindResponse{
 	OwnKeyRefused:        {http.StatusServiceUnavailable, CodeAuthentication},
 }
 
-// Status is the HTTP status of the kind.
+// Status returns the HTTP status of the kind.
 func (k Kind) Status() int { return kindResponses[k].status }
 
-// Code is the envelope code of the kind.
+// Code returns the envelope code of the kind.
 func (k Kind) Code() Code { return kindResponses[k].code }
 
 // The field-level codes of a Detail (specification 7.2).
@@ -108,10 +107,9 @@ const (
 	ResourceNotFound = "RESOURCE_NOT_FOUND"
 )
 
-// Detail is one entry of error.details (specification 2.2). Received is the
-// value as the caller sent it, up to MaxReceived characters, and is left out for a
-// secret; Constraint holds
-// the bound that was broken.
+// Detail is one entry of error.details (specification 2.2). Received is the value
+// that the caller sent, up to MaxReceived characters; it is omitted for secrets.
+// Constraint is the violated limit.
 type Detail struct {
 	Field      string         `json:"field"`
 	Code       string         `json:"code"`
@@ -120,7 +118,7 @@ type Detail struct {
 	Constraint map[string]any `json:"constraint,omitempty"`
 }
 
-// Error is a failure on its way to a client.
+// Error is an error with a public message.
 type Error struct {
 	Kind       Kind
 	Message    string        // public
@@ -130,18 +128,18 @@ type Error struct {
 	cause      error         // for the log only
 }
 
-// New returns an Error of that kind with a public message.
+// New returns an Error with a public message.
 func New(kind Kind, message string, details ...Detail) *Error {
 	return &Error{Kind: kind, Message: message, Details: details}
 }
 
-// Wrap returns an Error of that kind with a public message and, for the log,
-// the cause. A nil cause is allowed.
+// Wrap returns an Error with a public message and a cause for the log. The cause
+// may be nil.
 func Wrap(cause error, kind Kind, message string, details ...Detail) *Error {
 	return &Error{Kind: kind, Message: message, Details: details, cause: cause}
 }
 
-// Invalid returns a Validation error with these details.
+// Invalid returns a Validation error with the details.
 func Invalid(details ...Detail) *Error {
 	return New(Validation, "The request is not valid.", details...)
 }
@@ -151,8 +149,8 @@ func Field(field, message string) *Error {
 	return Invalid(Detail{Field: field, Code: Custom, Message: message})
 }
 
-// Oversized returns a TooLarge error for a request body of more than limit bytes.
-// A nil cause is allowed.
+// Oversized returns a TooLarge error for a request body larger than limit bytes.
+// The cause may be nil.
 func Oversized(cause error, limit int64) *Error {
 	message := fmt.Sprintf("The request body is larger than %d bytes.", limit)
 	return Wrap(cause, TooLarge, message, Detail{
@@ -161,12 +159,12 @@ func Oversized(cause error, limit int64) *Error {
 	})
 }
 
-// Missing returns a NotFound error for a resource, named by its noun.
+// Missing returns a NotFound error for a kind of resource, such as "profile".
 func Missing(noun string) *Error {
 	return New(NotFound, fmt.Sprintf("No such %s.", noun))
 }
 
-// Error reports the public message and the cause: for logs, never for clients.
+// Error returns the public message and the cause. It is for logs only.
 func (e *Error) Error() string {
 	if e.cause == nil {
 		return e.Message
@@ -177,8 +175,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// defaultDetails are what a VALIDATION_ERROR is about that names no field of its own: a
-// part of the request, and what is wrong with it.
+// defaultDetails are the details of validation errors without details: the
+// affected part of the request.
 var defaultDetails = map[Kind]Detail{
 	Validation:           {Field: "request", Code: Custom},
 	MethodNotAllowed:     {Field: "method", Code: InvalidEnumValue},
@@ -187,10 +185,9 @@ var defaultDetails = map[Kind]Detail{
 	RangeNotSatisfiable:  {Field: "Range", Code: Custom},
 }
 
-// PublicDetails are the details of the envelope. A VALIDATION_ERROR has at least
-// one (specification 7.1): where e names no field, it is the part of the request
-// that e's kind is about. The message of that entry is the one of e. Each received
-// value is RedactReceived.
+// PublicDetails returns the details of the failure envelope, with redacted
+// received values. A VALIDATION_ERROR has at least one detail (specification 7.1):
+// if e has none, it is the affected part of the request, with e's message.
 func (e *Error) PublicDetails() []Detail {
 	if len(e.Details) > 0 {
 		details := slices.Clone(e.Details)
@@ -209,8 +206,8 @@ func (e *Error) PublicDetails() []Detail {
 	return []Detail{part}
 }
 
-// From finds the Error in err's chain; an error without one is Internal, with
-// err as its cause. It returns nil for nil.
+// From returns the Error in err's chain, or an Internal error with err as its
+// cause. It returns nil for nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -222,7 +219,7 @@ func From(err error) *Error {
 	return Wrap(err, Internal, "Something went wrong on our side.")
 }
 
-// Is reports whether err is, or wraps, an Error of that kind.
+// Is reports whether err is or wraps an Error of the kind.
 func Is(err error, kind Kind) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == kind

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxReceived is how many characters of a value an answer repeats.
+// MaxReceived is the maximum length of Detail.Received in characters.
 const MaxReceived = 1000
 
-// Truncate shortens s to n characters and marks the cut with an ellipsis.
+// Truncate shortens s to n characters and appends an ellipsis.
 func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -26,11 +26,11 @@ func Truncate(s string, n int) string {
 	return s
 }
 
-// secretWords in a name say that its value is a secret.
+// secretWords mark the names of secrets.
 var secretWords = []string{"pass", "secret", "token", "key", "auth", "credential", "cookie", "ticket", "signature"}
 
-// IsSecretName tells whether a member, a parameter or a header of that name may
-// hold a secret, by the usual words for one.
+// IsSecretName reports whether the name of a member, parameter or header suggests
+// that its value is a secret.
 func IsSecretName(name string) bool {
 	lower := strings.ToLower(name)
 	for _, word := range secretWords {
@@ -41,7 +41,7 @@ func IsSecretName(name string) bool {
 	return false
 }
 
-// secretPatterns are how secrets look wherever they stand.
+// secretPatterns match secrets in any text.
 var secretPatterns = sync.OnceValue(func() []secretPattern {
 	return []secretPattern{
 		{"_", regexp.MustCompile(`(?i)svc_[a-z2-7]{32}`), "svc_***"},
@@ -52,13 +52,13 @@ var secretPatterns = sync.OnceValue(func() []secretPattern {
 })
 
 type secretPattern struct {
-	mark        string // is in every text that the pattern finds
+	mark        string // part of every match, for a fast check
 	pattern     *regexp.Regexp
 	replacement string
 }
 
-// MaskSecrets is text with what looks like a secret masked: an organization
-// key, a token, and the user and password of a URL.
+// MaskSecrets returns text with organization keys, tokens and the credentials of
+// URLs masked.
 func MaskSecrets(text string) string {
 	for _, one := range secretPatterns() {
 		if strings.Contains(text, one.mark) {
@@ -68,8 +68,8 @@ func MaskSecrets(text string) string {
 	return text
 }
 
-// RedactReceived is a received value as an answer repeats it: without what looks like
-// a secret, and cut after MaxReceived characters, as text where it is no text.
+// RedactReceived returns a received value for a response: without secrets, and
+// truncated to MaxReceived characters. A truncated value is returned as text.
 func RedactReceived(received any) any {
 	if text, isText := received.(string); isText {
 		return Truncate(MaskSecrets(text), MaxReceived)

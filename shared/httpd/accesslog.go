@@ -13,10 +13,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// accessLog writes one line a request when it ends; for an upgraded connection
-// that is when the handler lets go of it. The query is left out because tokens
-// travel in queries (specification 5.5), and a key in the path is masked. Refusals
-// that repeat are summarized.
+// accessLog logs each request when its handler returns. It omits the query,
+// which may contain tokens (specification 5.5), masks keys in the path, and
+// summarizes repeated refusals.
 func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 	alike := newRefusalLimiter(logger)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -24,7 +23,7 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			start := time.Now()
 			var failure error
 			finished := false
-			// Deferred, so that an aborted response is in the log too.
+			// Deferred, so that aborted responses are logged too.
 			defer func() {
 				logRequest(logger, alike, c, time.Since(start), failure, !finished)
 			}()
@@ -35,8 +34,8 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			}
 			finished = true
 			if _, panicked := errors.AsType[*panicError](failure); panicked && begun {
-				// The rest of the answer will never come: only a broken
-				// connection tells the client so.
+				// The response is incomplete. Only closing the connection
+				// shows that to the client.
 				panic(http.ErrAbortHandler)
 			}
 			return nil
@@ -50,7 +49,7 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 	now := time.Now()
 	alike.summarize(r.Context(), now)
 	ours := res.Status >= http.StatusInternalServerError
-	probe := c.Path() == "/livez" || c.Path() == "/readyz" // they come all the time; Readiness logs what changes
+	probe := c.Path() == "/livez" || c.Path() == "/readyz" // frequent; Readiness logs changes
 	least := slog.LevelInfo
 	if probe {
 		least = slog.LevelDebug
@@ -80,7 +79,7 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 		if p, ok := errors.AsType[*panicError](failure); ok {
 			attrs = append(attrs, slog.String("stack", p.stack))
 		}
-		// The status is no guide once the response had begun.
+		// The status was sent before the failure if the response had started.
 		ours = f.Kind.Status() >= http.StatusInternalServerError && !clientDisconnected(r, failure)
 	}
 	level := least
@@ -90,8 +89,8 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 	logger.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// hijackWatcher marks a response as committed once its connection is taken
-// over, so that nobody writes an error onto an upgraded connection.
+// hijackWatcher marks the response as committed when its connection is hijacked,
+// so that the error handler does not write to an upgraded connection.
 type hijackWatcher struct {
 	http.ResponseWriter
 	response *echo.Response
@@ -107,7 +106,7 @@ func (w *hijackWatcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		w.response.Committed = true
 		w.response.Status = http.StatusSwitchingProtocols
 	}
-	if c, ok := taken.(*conn); ok { // relays want the connection itself
+	if c, ok := taken.(*conn); ok { // relays need the underlying connection
 		c.hijacked.Store(true)
 		taken = c.Conn
 	}

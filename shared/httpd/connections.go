@@ -11,18 +11,19 @@ import (
 	"time"
 )
 
-// limitedListener is a listener with at most so many connections open at once; more
-// wait to be accepted. An upgraded connection counts until its handler returns.
+// limitedListener is a listener with a maximum number of open connections;
+// further connections wait in the accept queue. An upgraded connection counts
+// until its handler returns.
 type limitedListener struct {
 	net.Listener
 	slots     chan struct{} // one entry for each connection; nil for no limit
 	closing   chan struct{}
 	closeOnce func()
 	refuse    func(refusal []byte, from net.Addr) []byte // see conn.Write
-	warnFull  func()                                     // tells that the limit is reached
+	warnFull  func()                                     // logs that the limit is reached
 }
 
-// warnInterval is how often the log tells that the limit is reached, at most.
+// warnInterval is the minimum time between two warnings about the limit.
 const warnInterval = time.Minute
 
 func newLimitedListener(ln net.Listener, limit int, logger *slog.Logger, refuse func([]byte, net.Addr) []byte) *limitedListener {
@@ -31,7 +32,7 @@ func newLimitedListener(ln net.Listener, limit int, logger *slog.Logger, refuse 
 	if limit > 0 {
 		l.slots = make(chan struct{}, limit)
 	}
-	var last time.Time // of one goroutine, the one that accepts
+	var last time.Time // used by the accepting goroutine only
 	l.warnFull = func() {
 		if now := time.Now(); now.Sub(last) >= warnInterval {
 			last = now
@@ -41,7 +42,7 @@ func newLimitedListener(ln net.Listener, limit int, logger *slog.Logger, refuse 
 	return l
 }
 
-// Accept implements net.Listener. It waits for room first.
+// Accept implements net.Listener. It waits for a free slot first.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	release := func() {}
 	if l.slots != nil {
@@ -74,9 +75,9 @@ func (l *limitedListener) Close() error {
 // conn is one counted connection.
 type conn struct {
 	net.Conn
-	release   func() // gives back its place, once
+	release   func() // frees its slot, once
 	refuse    func(refusal []byte, from net.Addr) []byte
-	answering atomic.Bool // from when its handler begins until its answer is out
+	answering atomic.Bool // from the start of the handler until the response is sent
 	hijacked  atomic.Bool
 }
 
@@ -86,9 +87,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Write implements net.Conn. What net/http writes by itself, before a handler
-// begins, is the refusal of a request that it could not read: it is replaced by
-// the failure envelope.
+// Write implements net.Conn. Anything written before a handler starts is
+// net/http's error response to a malformed request, which Write replaces with the
+// failure envelope.
 func (c *conn) Write(p []byte) (int, error) {
 	if !c.answering.Load() {
 		if envelope := c.refuse(p, c.RemoteAddr()); envelope != nil {
@@ -101,7 +102,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// ReadFrom implements io.ReaderFrom, so that files are still sent by the kernel.
+// ReadFrom implements io.ReaderFrom, so that files are still sent with sendfile.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if to, ok := c.Conn.(io.ReaderFrom); ok {
 		return to.ReadFrom(r)
@@ -109,7 +110,8 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{c.Conn}, r)
 }
 
-// CloseWrite lets net/http end a connection without losing its last answer.
+// CloseWrite lets net/http half-close the connection, so that the client can
+// still read the last response.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -123,14 +125,15 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// markIdle ends the answer of a connection that waits for its next request.
+// markIdle marks a connection that waits for its next request.
 func markIdle(c net.Conn, state http.ConnState) {
 	if counted, ok := c.(*conn); ok && state == http.StateIdle {
 		counted.answering.Store(false)
 	}
 }
 
-// trackHandlers lets the connections know when a handler has them.
+// trackHandlers marks connections while a handler runs, and frees the slots of
+// hijacked connections when their handler returns.
 func trackHandlers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {

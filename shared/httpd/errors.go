@@ -16,12 +16,12 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// statusClientClosedRequest is logged (and written, though nobody reads it) when the
-// client left before its answer was ready.
+// statusClientClosedRequest is logged when the client disconnected before the
+// response was ready.
 const statusClientClosedRequest = 499
 
-// failure is the failure envelope (specification 2.1). Success has no value but
-// false: it is the discriminant.
+// failure is the failure envelope (specification 2.1). Success is always false;
+// clients use it as the discriminator.
 type failure struct {
 	Success bool         `json:"success"`
 	Error   failureError `json:"error"`
@@ -33,8 +33,8 @@ type failureError struct {
 	Details []fault.Detail `json:"details,omitempty"`
 }
 
-// handleError is the only place where an error becomes an answer. It writes
-// nothing on a response that has begun or a connection that was taken over.
+// handleError writes the response for an error. It does nothing if the response
+// has started or the connection was hijacked.
 func handleError(err error, c echo.Context) {
 	res := c.Response()
 	if err == nil || res.Committed {
@@ -48,7 +48,7 @@ func handleError(err error, c echo.Context) {
 	h := res.Header()
 	h.Set("Cache-Control", "no-store")
 	for _, name := range []string{"ETag", "Last-Modified", "Content-Length", "Content-Encoding", "Content-Disposition"} {
-		h.Del(name) // what a handler prepared for the answer that didn't come
+		h.Del(name) // set by the handler for the response that was not sent
 	}
 	if f.RetryAfter > 0 {
 		seconds := max(1, int64(math.Ceil(f.RetryAfter.Seconds())))
@@ -65,11 +65,11 @@ func handleError(err error, c echo.Context) {
 		return
 	}
 	res.WriteHeader(status)
-	_, _ = res.Write(body) // a failed write has no one to be told
+	_, _ = res.Write(body) // the client is gone if this fails
 }
 
-// failureDetails are those of the failure, where it has none those that the request
-// tells: which method was refused and which are allowed.
+// failureDetails returns the public details of the failure. For a method that is
+// not allowed, it adds the received method and the allowed ones.
 func failureDetails(f *fault.Error, r *http.Request, allow string) []fault.Detail {
 	all := f.PublicDetails()
 	if f.Kind == fault.MethodNotAllowed && len(f.Details) == 0 {
@@ -95,7 +95,7 @@ func encodeFailure(f *fault.Error, all []fault.Detail) []byte {
 	return append(encoded, '\n')
 }
 
-// classify finds the fault in err, or makes the one that fits.
+// classify returns the fault in err, or converts err to one.
 func classify(err error) *fault.Error {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f
@@ -109,34 +109,34 @@ func classify(err error) *fault.Error {
 	return fault.From(err)
 }
 
-// fromEcho gives Echo's own errors a public message of ours: theirs quote
-// decoders and Go types.
+// fromEcho converts Echo's errors. Their messages quote decoders and Go types,
+// so they are replaced.
 func fromEcho(he *echo.HTTPError, err error) *fault.Error {
 	switch he.Code {
 	case http.StatusNotFound:
-		return fault.Wrap(err, fault.NotFound, "There is nothing at this path.")
+		return fault.Wrap(err, fault.NotFound, "No operation exists at this path.")
 	case http.StatusMethodNotAllowed:
-		return fault.Wrap(err, fault.MethodNotAllowed, "This path does not answer to this method.")
+		return fault.Wrap(err, fault.MethodNotAllowed, "This path does not support this method.")
 	case http.StatusRequestEntityTooLarge:
 		return fault.Wrap(err, fault.TooLarge, "The request body is too large.")
 	case http.StatusUnsupportedMediaType:
 		return fault.Wrap(err, fault.UnsupportedMediaType, "The request body has the wrong content type.")
 	case http.StatusRequestedRangeNotSatisfiable:
-		return fault.Wrap(err, fault.RangeNotSatisfiable, "The range lies outside of what is there.")
+		return fault.Wrap(err, fault.RangeNotSatisfiable, "The requested range is outside the content.")
 	case http.StatusUnauthorized:
 		return fault.Wrap(err, fault.Unauthenticated, "The request is not authenticated.")
 	case http.StatusForbidden:
-		return fault.Wrap(err, fault.Forbidden, "This is not allowed.")
+		return fault.Wrap(err, fault.Forbidden, "This request is not allowed.")
 	case http.StatusConflict:
-		return fault.Wrap(err, fault.Conflict, "The request conflicts with the present state.")
+		return fault.Wrap(err, fault.Conflict, "The request conflicts with the current state of the resource.")
 	case http.StatusTooManyRequests:
 		return fault.Wrap(err, fault.RateLimited, "Too many requests.")
 	case http.StatusBadGateway:
-		return fault.Wrap(err, fault.BadGateway, "A service this depends on gave no usable answer.")
+		return fault.Wrap(err, fault.BadGateway, "A required service returned an invalid response.")
 	case http.StatusServiceUnavailable:
-		return fault.Wrap(err, fault.Unavailable, "A service this depends on is not available.")
+		return fault.Wrap(err, fault.Unavailable, "A required service is not available.")
 	case http.StatusGatewayTimeout:
-		return fault.Wrap(err, fault.Timeout, "A service this depends on did not answer in time.")
+		return fault.Wrap(err, fault.Timeout, "A required service did not respond in time.")
 	}
 	if he.Code >= 400 && he.Code < 500 {
 		return fault.Wrap(err, fault.Validation, "The request is not valid.")
@@ -144,15 +144,15 @@ func fromEcho(he *echo.HTTPError, err error) *fault.Error {
 	return fault.From(err)
 }
 
-// clientDisconnected reports whether a failure of ours is only the echo of a client
-// that hung up: whatever the handler was waiting for was cancelled with it.
+// clientDisconnected reports whether a server error was caused by the client's
+// disconnect, which cancels the request context.
 func clientDisconnected(r *http.Request, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) &&
 		classify(err).Kind.Status() >= http.StatusInternalServerError
 }
 
-// panicError is a panic on its way to the error handler: Internal to the
-// client, with its stack to the log.
+// panicError is a recovered panic. The client gets an internal error; the stack
+// is logged.
 type panicError struct {
 	value any
 	stack string
@@ -160,8 +160,8 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// recoverPanic calls next and turns a panic into an error. http.ErrAbortHandler
-// passes: it is how a proxy says that a response must not look complete.
+// recoverPanic calls next and converts a panic to an error. It does not recover
+// http.ErrAbortHandler, with which a proxy aborts an incomplete response.
 func recoverPanic(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
 		value := recover()

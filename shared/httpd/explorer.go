@@ -18,19 +18,19 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// explorerFiles is the API explorer: our page and Swagger UI, which
-// scripts/vendor-swagger-ui fetches.
+// explorerFiles has the page of the API explorer and Swagger UI, which
+// scripts/vendor-swagger-ui downloads.
 //
 //go:embed docs
 var explorerFiles embed.FS
 
-// explorerPolicy lets the page load only what this server sends and call only
-// this server. The pictures of Swagger UI are data: addresses in its style sheet.
+// explorerPolicy allows resources and requests of this server only. The style
+// sheet of Swagger UI has its images as data: URLs.
 const explorerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// contentTypes are those of what the page consists of. Other files are for
-// those who read this directory.
+// contentTypes has the content types of the served files. Other files in the
+// directory, such as licenses, are not served.
 var contentTypes = map[string]string{
 	".css": "text/css; charset=utf-8",
 	".js":  "text/javascript; charset=utf-8",
@@ -38,8 +38,8 @@ var contentTypes = map[string]string{
 	".txt": "text/plain; charset=utf-8",
 }
 
-// addExplorer serves /docs (specification 1.6) and the documents. Everything in
-// them that is an address is relative, so they work behind a path prefix.
+// addExplorer serves /docs (specification 1.6) and the OpenAPI documents. All
+// URLs in them are relative, so they work behind a path prefix.
 func addExplorer(e *echo.Echo, document Document) {
 	read := []string{http.MethodGet, http.MethodHead}
 	serve := func(at string, a *asset) { e.Match(read, at, a.serve) }
@@ -56,7 +56,7 @@ func addExplorer(e *echo.Echo, document Document) {
 	for _, pattern := range []string{"docs/*", "docs/swagger-ui/*"} {
 		names, err := fs.Glob(explorerFiles, pattern)
 		if err != nil {
-			panic(fmt.Errorf("explorer: %w", err)) // the patterns are right
+			panic(fmt.Errorf("explorer: %w", err)) // only for an invalid pattern
 		}
 		for _, name := range names {
 			if contentType, ok := contentTypes[path.Ext(name)]; ok {
@@ -78,9 +78,9 @@ func explorerAsset(name, contentType string) *asset {
 	return a
 }
 
-// asset is content that doesn't change while the process runs. Clients keep it
-// and ask whether it is still the same, so an upgrade shows at once. Most
-// processes are never asked for it, so it is made when it is.
+// asset is content that does not change while the process runs. Clients cache it
+// and revalidate it, so an upgrade is visible at once. It is created at the first
+// request, because most processes never serve it.
 type asset struct {
 	contentType string
 	policy      string // Content-Security-Policy, if any
@@ -120,8 +120,8 @@ func (a *asset) serve(c echo.Context) error {
 	return nil
 }
 
-// acceptsGzip reports whether the client takes gzip; a range is of the plain
-// content.
+// acceptsGzip reports whether to send gzip. A Range request always gets the
+// uncompressed content.
 func acceptsGzip(r *http.Request) bool {
 	if r.Header.Get("Range") != "" {
 		return false

@@ -1,10 +1,9 @@
-// Package httpd is the HTTP front of both surfaces: one way to set up Echo, one
-// error handler, one access log, the API explorer and a shutdown that lets
-// running requests finish.
+// Package httpd is the HTTP server of both programs: the Echo setup, the error
+// handler, the access log, the API explorer, readiness and graceful shutdown.
 //
-// Handlers return their errors; only this package turns an error into a status
-// and a failure envelope (specification 2.1, 7). What an error says to the log
-// never reaches a client.
+// Handlers return errors. Only this package turns an error into a status and a
+// failure envelope (specification 2.1, 7). The internal cause of an error is
+// logged and never sent to a client.
 //
 //	options := httpd.Options{Logger: logger, Document: document, Name: "cloud"}
 //	e := httpd.New(options)
@@ -24,46 +23,45 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Document is the bundled description of a surface, in the forms that are
-// served: OpenAPI 3.0 and the derived 3.1, each as JSON and YAML.
+// Document is the bundled OpenAPI document of a program in the served formats:
+// OpenAPI 3.0 and 3.1, each as JSON and YAML.
 type Document interface {
 	JSON() []byte
 	YAML() []byte
 	JSON31() []byte
 	YAML31() []byte
-	// ContractVersion is info.version; every answer carries it.
+	// ContractVersion is info.version, which every response carries.
 	ContractVersion() string
 	// DeprecationHeaders is what the answers of a deprecated operation carry besides, by its
 	// method and its Echo pattern; nil for one that stays.
 	DeprecationHeaders(method, route string) http.Header
 }
 
-// Options says how a surface is served. Every field may be left out.
+// Options configures a server. All fields are optional.
 type Options struct {
 	Logger   *slog.Logger // nil discards
 	Document Document     // nil serves neither /docs nor the documents
 	Name     string       // of the service, for the log
 	Version  string       // of the service, for the log
 
-	// TrustedProxies are the peers whose X-Forwarded-For is believed. With none,
-	// the client's address is the peer's.
+	// TrustedProxies are the peers whose X-Forwarded-For header is trusted. If
+	// empty, the client address is the peer address.
 	TrustedProxies []netip.Prefix
 
-	// ReadTimeout is how long a client may take to send a request, its body
-	// included; 0 means a minute. How long the answer takes is not its concern,
-	// nor is an upgraded connection.
+	// ReadTimeout limits reading a request including its body; 0 means one
+	// minute. It does not limit handlers or upgraded connections.
 	ReadTimeout time.Duration
 
-	// MaxHeaderBytes bounds the head of a request; 0 means 64 KiB.
+	// MaxHeaderBytes limits the size of the request headers; 0 means 64 KiB.
 	MaxHeaderBytes int
 
-	// MaxConnections is how many connections Serve has open at once; more wait
-	// to be accepted. An upgraded one counts until its handler returns. 0 means
-	// no limit.
+	// MaxConnections limits the number of open connections; further connections
+	// wait in the accept queue. An upgraded connection counts until its handler
+	// returns. 0 means no limit.
 	MaxConnections int
 
-	// DrainTimeout is how long Serve lets running requests finish once it is
-	// told to stop; 0 means 15 seconds.
+	// DrainTimeout is how long Serve waits for running requests when it stops; 0
+	// means 15 seconds.
 	DrainTimeout time.Duration
 }
 
@@ -89,9 +87,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// New returns an Echo with everything in place but the routes: request ids, the
-// access log, panic recovery, security headers, the error handler and, when
-// there is a Document, the explorer. Each route for GET answers to HEAD, too.
+// New returns an Echo instance without routes. It has request IDs, the access
+// log, panic recovery, security headers, the error handler and, if there is a
+// Document, the API explorer. Each GET route also serves HEAD.
 func New(options Options) *echo.Echo {
 	o := options.withDefaults()
 	e := echo.New()
@@ -113,8 +111,8 @@ func New(options Options) *echo.Echo {
 	return e
 }
 
-// clientIPExtractor believes X-Forwarded-For only where it comes from one of the
-// trusted proxies; Echo's own default would also believe private networks.
+// clientIPExtractor trusts X-Forwarded-For only from the trusted proxies. Echo's
+// default also trusts private networks.
 func clientIPExtractor(trusted []netip.Prefix) echo.IPExtractor {
 	if len(trusted) == 0 {
 		return echo.ExtractIPDirect()
@@ -132,11 +130,11 @@ func clientIPExtractor(trusted []netip.Prefix) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// contractHeader tells a client which version of the document is kept here.
+// contractHeader has the version of the OpenAPI document that the server implements.
 const contractHeader = "X-Svc-Contract"
 
-// prepareRequest gives a request and its answer what all of them have. It is one
-// middleware, since each costs every request.
+// prepareRequest sets the request information and the default response headers.
+// It is a single middleware because each middleware costs time per request.
 func prepareRequest(document Document) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -153,9 +151,9 @@ func prepareRequest(document Document) echo.MiddlewareFunc {
 	}
 }
 
-// setDefaultHeaders sets what every answer starts with; a handler that serves
-// something cacheable or embeddable overrides it. The values lie in one array,
-// and each can't grow into the next.
+// setDefaultHeaders sets the headers that every response has. Handlers may
+// override them, for example for cacheable content. All values share one array to
+// save allocations; their capacities keep an append from overwriting the next.
 func setDefaultHeaders(h http.Header, requestID string) {
 	values := [...]string{requestID, "nosniff", "no-referrer", "DENY", "no-store"}
 	for i, name := range [...]string{echo.HeaderXRequestID, "X-Content-Type-Options", "Referrer-Policy", "X-Frame-Options", "Cache-Control"} {
@@ -163,7 +161,7 @@ func setDefaultHeaders(h http.Header, requestID string) {
 	}
 }
 
-// setDocumentHeaders sets what the document promises of an answer.
+// setDocumentHeaders sets the contract version and the deprecation headers.
 func setDocumentHeaders(h http.Header, document Document, method, route string) {
 	h[contractHeader] = []string{document.ContractVersion()}
 	maps.Copy(h, document.DeprecationHeaders(method, route))

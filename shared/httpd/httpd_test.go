@@ -47,11 +47,11 @@ func TestHandleError_WritesFailureEnvelope(t *testing.T) {
 		"echo's 413":                    {echo.ErrStatusRequestEntityTooLarge, 413, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body is too large.","details":[{"field":"body","code":"TOO_LONG","message":"The request body is too large."}]}}`, nil},
 		"a body over the limit":         {fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 10}), 413, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body is larger than 10 bytes.","details":[{"field":"body","code":"TOO_LONG","message":"must be at most 10 bytes long","constraint":{"max":10}}]}}`, nil},
 		"echo's 415":                    {echo.ErrUnsupportedMediaType, 415, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body has the wrong content type.","details":[{"field":"contentType","code":"INVALID_ENUM_VALUE","message":"The request body has the wrong content type."}]}}`, nil},
-		"echo's 416":                    {echo.NewHTTPError(416, secret), 416, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The range lies outside of what is there.","details":[{"field":"Range","code":"CUSTOM","message":"The range lies outside of what is there."}]}}`, nil},
+		"echo's 416":                    {echo.NewHTTPError(416, secret), 416, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The requested range is outside the content.","details":[{"field":"Range","code":"CUSTOM","message":"The requested range is outside the content."}]}}`, nil},
 		"an unusual 4xx is validation":  {echo.NewHTTPError(418, secret), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid.","details":[{"field":"request","code":"CUSTOM","message":"The request is not valid."}]}}`, nil},
 		"an unusual 5xx is internal":    {echo.NewHTTPError(507, secret), 500, `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Something went wrong on our side."}}`, nil},
 		"echo's error around a fault":   {echo.NewHTTPError(500, secret).SetInternal(fault.Missing("plan")), 404, `{"success":false,"error":{"code":"RESOURCE_NOT_FOUND","message":"No such plan."}}`, nil},
-		"echo's 503 is another service": {echo.NewHTTPError(503, secret), 503, `{"success":false,"error":{"code":"EXTERNAL_SERVICE_ERROR","message":"A service this depends on is not available."}}`, nil},
+		"echo's 503 is another service": {echo.NewHTTPError(503, secret), 503, `{"success":false,"error":{"code":"EXTERNAL_SERVICE_ERROR","message":"A required service is not available."}}`, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -15,19 +15,21 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// plainErrorHead is how net/http begins its answer to a request that it cannot read,
-// after the status line; what follows is a text. The answer is one write.
+// plainErrorHead follows the status line in net/http's response to a malformed
+// request. A text follows it. The response is a single write.
 const plainErrorHead = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// malformedResponder answers requests that net/http refuses before any handler, such as
-// one with a broken escape in its path, with the failure envelope.
+// malformedResponder writes the failure envelope for requests that net/http
+// refuses before a handler runs, for example those with an invalid escape in the
+// path.
 type malformedResponder struct {
 	logger    *slog.Logger
 	document  Document
 	maxHeader int
 }
 
-// encodeFailure is the answer in place of the refusal, and nil where p is none.
+// encodeFailure returns the response that replaces p, or nil if p is not a
+// refusal of net/http.
 func (m malformedResponder) replaceRefusal(p []byte, from net.Addr) []byte {
 	line, text, found := bytes.Cut(p, []byte(plainErrorHead))
 	status, found2 := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
@@ -47,7 +49,7 @@ func (m malformedResponder) replaceRefusal(p []byte, from net.Addr) []byte {
 	return m.encode(code, id, encodeFailure(f, f.PublicDetails()))
 }
 
-// fault says what net/http found.
+// fault converts the status and the text of net/http's response.
 func (m malformedResponder) fault(status int, text string) *fault.Error {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:

@@ -12,25 +12,24 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Reason is why a program takes no work now.
+// Reason is one reason why a program is not ready.
 type Reason struct {
-	Check   string // what was checked, such as database
-	Code    string // for programs, such as database_read_only
-	Message string // for people: what is wrong and, where they can do something, what
+	Check   string // the failed check, such as database
+	Code    string // machine-readable, such as database_read_only
+	Message string // human-readable: the problem and, if there is one, the remedy
 }
 
-// Draining is the check, and the code, of a program that stops taking work.
+// Draining is the check and the code of a program that shuts down.
 const Draining = "draining"
 
-// retryReadiness is when a program that is not ready may be asked again.
+// retryReadiness is the Retry-After of a failed readiness check.
 const retryReadiness = 2 * time.Second
 
 // Check is one condition of readiness. Every probe asks it: what costs a round
 // trip is remembered, see CachedCheck.
 type Check func(ctx context.Context) []Reason
 
-// Readiness tells whether a program takes work: the answer to GET /readyz, and
-// the only place that other answers take it from.
+// Readiness reports whether a program accepts work. It answers GET /readyz.
 type Readiness struct {
 	logger   *slog.Logger
 	checks   []Check
@@ -40,8 +39,8 @@ type Readiness struct {
 	lastCodes string // of the last answer, for the log
 }
 
-// NewReadiness returns the readiness of a program with these checks, in the
-// order in which their reasons are told. A nil logger discards.
+// NewReadiness returns a Readiness with these checks. Reasons are reported in the
+// order of the checks. A nil logger discards.
 func NewReadiness(logger *slog.Logger, checks ...Check) *Readiness {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -49,7 +48,7 @@ func NewReadiness(logger *slog.Logger, checks ...Check) *Readiness {
 	return &Readiness{logger: logger, checks: checks}
 }
 
-// Reasons are all that keep the program from taking work; none when it is ready.
+// Reasons returns all reasons why the program is not ready; empty if it is ready.
 func (r *Readiness) Reasons(ctx context.Context) []Reason {
 	var found []Reason
 	for _, check := range r.checks {
@@ -62,8 +61,8 @@ func (r *Readiness) Reasons(ctx context.Context) []Reason {
 	return append([]Reason{{Draining, Draining, "This service is shutting down."}}, found...)
 }
 
-// Err is nil when the program is ready, else a *fault.Error of kind Unavailable
-// with a detail for each reason. What changes is logged.
+// Err returns nil if the program is ready, and otherwise a *fault.Error of kind
+// Unavailable with a detail for each reason. It logs changes.
 func (r *Readiness) Err(ctx context.Context) error {
 	reasons := r.Reasons(ctx)
 	r.log(ctx, reasons)
@@ -98,15 +97,15 @@ func (r *Readiness) log(ctx context.Context, reasons []Reason) {
 	r.lastCodes = codes
 }
 
-// Shutdown makes the program unready for good, and returns after delay, in which
-// it goes on serving: load balancers notice meanwhile, and no request meets a
-// closed port. It returns earlier when done is closed, which may be nil.
+// Shutdown makes the program permanently unready and returns after delay. The
+// program keeps serving during the delay, so that load balancers can stop sending
+// requests. Shutdown returns early if done is closed; done may be nil.
 func (r *Readiness) Shutdown(delay time.Duration, done <-chan struct{}) {
 	r.shutdown.Store(true)
 	if delay <= 0 {
 		return
 	}
-	r.logger.Info("shutting down: requests are served until load balancers have noticed", "delay", delay)
+	r.logger.Info("shutting down, serving requests until load balancers notice", "delay", delay)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -115,10 +114,11 @@ func (r *Readiness) Shutdown(delay time.Duration, done <-chan struct{}) {
 	}
 }
 
-// CachedCheck asks check at most once in period, however many probes come, and
-// gives it until timeout, also when the probe that asked has left.
+// CachedCheck returns a check that runs check at most once per period and caches
+// its result. The run is limited by timeout and not canceled with the probe that
+// started it.
 func CachedCheck(period, timeout time.Duration, check Check) Check {
-	turn := make(chan struct{}, 1) // taken while it is asked: the others wait for the answer
+	turn := make(chan struct{}, 1) // held while check runs; other probes wait for its result
 	var at time.Time
 	var last []Reason
 	return func(ctx context.Context) []Reason {

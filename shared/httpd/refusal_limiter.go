@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	repeatWindow = time.Minute // in which lines are alike
-	maxLogged    = 10          // counts that are written of those
-	maxKeys      = 1000        // that are told apart; all others are written
+	repeatWindow = time.Minute // in which equal refusals are counted
+	maxLogged    = 10          // log lines for equal refusals in a window
+	maxKeys      = 1000        // counted at once; refusals beyond are always logged
 )
 
-// refusalLimiter writes the first requests of a client that are refused alike, and then
-// how many there were: nobody fills the log by asking for what is refused.
+// refusalLimiter limits the log lines for refused requests: it logs the first
+// equal refusals of a client one by one, and then a summary with their number, so
+// that a client cannot fill the log.
 type refusalLimiter struct {
 	logger *slog.Logger
 	due    atomic.Int64 // when the next summary is, in Unix nanoseconds; 0 for never
@@ -26,7 +27,7 @@ type refusalLimiter struct {
 	counts map[refusalKey]*refusalCount
 }
 
-// refusalKey is what requests have in common that are logged alike.
+// refusalKey identifies equal refusals.
 type refusalKey struct {
 	route, address string
 	kind           fault.Kind
@@ -41,7 +42,7 @@ func newRefusalLimiter(logger *slog.Logger) *refusalLimiter {
 	return &refusalLimiter{logger: logger, counts: map[refusalKey]*refusalCount{}}
 }
 
-// shouldLog reports whether a request that failed is logged by itself.
+// shouldLog reports whether to log this failed request on its own.
 func (r *refusalLimiter) shouldLog(l refusalKey, now time.Time) bool {
 	switch l.kind {
 	case fault.Unauthenticated, fault.Forbidden, fault.RateLimited, fault.Unavailable:
@@ -63,7 +64,7 @@ func (r *refusalLimiter) shouldLog(l refusalKey, now time.Time) bool {
 	return known.total <= maxLogged
 }
 
-// summarize writes the summaries that are due. Each request calls it.
+// summarize logs the summaries that are due. Each request calls it.
 func (r *refusalLimiter) summarize(ctx context.Context, now time.Time) {
 	due := r.due.Load()
 	if due == 0 || now.UnixNano() < due || !r.due.CompareAndSwap(due, 0) {
@@ -82,7 +83,7 @@ func (r *refusalLimiter) summarize(ctx context.Context, now time.Time) {
 		}
 		delete(r.counts, l)
 		if known.total > maxLogged {
-			r.logger.LogAttrs(ctx, slog.LevelWarn, "repeated requests were not logged one by one", slog.String("route", l.route),
+			r.logger.LogAttrs(ctx, slog.LevelWarn, "repeated refusals not logged individually", slog.String("route", l.route),
 				slog.String("remoteIp", l.address), slog.String("code", string(l.kind.Code())), slog.Int("status", l.kind.Status()),
 				slog.Int("notLogged", known.total-maxLogged), slog.Time("since", known.since))
 		}

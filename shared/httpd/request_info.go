@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 )
 
-// requestInfo is which request something belongs to, and where that comes from. It
-// does not change once a context carries it.
+// requestInfo identifies a request and its client. It is immutable once it is in
+// a context.
 type requestInfo struct{ id, address, userAgent string }
 
 type requestInfoKey struct{}
@@ -28,10 +28,10 @@ func requestInfoFrom(ctx context.Context) requestInfo {
 	return requestInfo{}
 }
 
-// RequestID is the id of the request that ctx belongs to; empty outside of one.
+// RequestID returns the ID of the request of ctx; empty outside of a request.
 func RequestID(ctx context.Context) string { return requestInfoFrom(ctx).id }
 
-// WithRequestID returns a context that carries the id, for work that goes on
+// WithRequestID returns a context with the request ID, for work that continues
 // after its request.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	o := requestInfoFrom(ctx)
@@ -39,22 +39,23 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return withRequestInfo(ctx, &o)
 }
 
-// ClientAddress is where the request that ctx belongs to comes from, as the
-// trusted proxies tell it; empty outside of one.
+// ClientAddress returns the client address of the request of ctx, taken from
+// X-Forwarded-For if a trusted proxy sent it; empty outside of a request.
 func ClientAddress(ctx context.Context) string { return requestInfoFrom(ctx).address }
 
-// WithClientAddress returns a context that carries the address.
+// WithClientAddress returns a context with the client address.
 func WithClientAddress(ctx context.Context, address string) context.Context {
 	o := requestInfoFrom(ctx)
 	o.address = address
 	return withRequestInfo(ctx, &o)
 }
 
-// UserAgent is what the client of the request that ctx belongs to calls itself;
-// empty outside of one, and when it doesn't say.
+// UserAgent returns the User-Agent of the request of ctx; empty outside of a
+// request.
 func UserAgent(ctx context.Context) string { return requestInfoFrom(ctx).userAgent }
 
-// A client's own id is taken only in a form that can't harm a log or a header.
+// acceptableRequestID limits client-supplied IDs to a form that is safe in logs
+// and headers.
 var acceptableRequestID = lazy.Regexp(`^[A-Za-z0-9._-]{8,64}$`)
 
 func requestID(r *http.Request) string {

@@ -15,11 +15,11 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// Serve answers on ln until ctx is done, then stops accepting, gives running
-// requests Options.DrainTimeout to finish and closes what is left. Requests
-// keep a live context while they drain. It returns nil after a clean stop, an
-// error when the listener failed or when requests had to be cut off. A hijacked
-// connection is not its business: its handler's owner ends it.
+// Serve serves requests on ln until ctx is done. Then it stops accepting
+// connections, waits up to Options.DrainTimeout for running requests and closes
+// the remaining connections. The contexts of running requests stay valid while
+// they drain. Serve returns nil after a clean stop, and an error if the listener
+// failed or requests were cut off. It does not close hijacked connections.
 //
 // Serve owns ln and closes it.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, options Options) error {
@@ -48,15 +48,15 @@ func Serve(ctx context.Context, ln net.Listener, handler http.Handler, options O
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
-	logger.InfoContext(ctx, "draining", "service", o.Name, "timeout", o.DrainTimeout)
+	logger.InfoContext(ctx, "draining requests", "service", o.Name, "timeout", o.DrainTimeout)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.DrainTimeout)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
-		return fmt.Errorf("requests cut off after %s: %w", o.DrainTimeout, errors.Join(err, server.Close()))
+		return fmt.Errorf("drain timeout: requests cut off after %s: %w", o.DrainTimeout, errors.Join(err, server.Close()))
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
-	logger.InfoContext(ctx, "stopped", "service", o.Name)
+	logger.InfoContext(ctx, "server stopped", "service", o.Name)
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package lazy makes what a program needs later, if ever, when it is needed.
+// Package lazy defers initialization to the first use.
 package lazy
 
 import (
@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Regexp is a regular expression that is compiled when it is first asked for,
-// since each process of a program would pay for it in time and memory when it
-// starts. A bound on a repetition is what costs most.
+// Regexp returns a function that compiles the expression at the first call.
+// Expressions with bounded repetitions are expensive to compile, and most
+// processes never use them.
 func Regexp(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// maxDetails bounds an answer: a body can be wrong in more places than
-// anybody reads.
+// maxDetails limits the number of reported problems.
 const maxDetails = 100
 
 // step is one step from a value to a value in it.
@@ -18,7 +17,7 @@ type step struct {
 	item int   // an item of an array when node is 0
 }
 
-// edit replaces a part of the body by an equal value that decodes.
+// edit replaces a part of the body with an equivalent value that Go can decode.
 type edit struct {
 	at   span
 	text string
@@ -30,9 +29,9 @@ type checker struct {
 	tape    tape
 	param   string // the parameter being checked; "" is the body
 	path    []step
-	secret  bool            // what is being checked is, or lies within, a secret
-	secrets map[string]bool // names of parameters and members that hold a secret somewhere in the document
-	quiet   int             // above 0: only count failures
+	secret  bool            // the value is a secret or a part of one
+	secrets map[string]bool // names of secret parameters and members in the document
+	quiet   int             // if positive, failures are only counted
 	failed  int
 	details []fault.Detail
 	edits   []edit
@@ -55,13 +54,13 @@ func (c *checker) done() bool {
 	return len(c.details) >= maxDetails
 }
 
-// finding is one thing that is wrong with the value being checked.
+// finding is one problem of the value being checked.
 type finding struct {
 	code       string
 	message    string
 	constraint map[string]any
-	received   any    // nil is left out
-	member     string // the finding is about this member of the value
+	received   any    // omitted if nil
+	member     string // the affected member of the value, if any
 }
 
 func (c *checker) report(f finding) {
@@ -79,7 +78,7 @@ func (c *checker) report(f finding) {
 	if c.secret {
 		f.received = nil
 	}
-	// One entry a field: what was found first.
+	// Report only the first finding of each field.
 	if slices.ContainsFunc(c.details, func(d fault.Detail) bool { return d.Field == field }) {
 		return
 	}
@@ -88,8 +87,8 @@ func (c *checker) report(f finding) {
 	})
 }
 
-// location is where the value being checked is, as a dotted path: "" is the
-// body as a whole.
+// location returns the dotted path of the value being checked; "" is the whole
+// body.
 func (c *checker) location() string {
 	field := c.param
 	for _, s := range c.path {
@@ -127,7 +126,7 @@ func (c *checker) reportDuplicates() {
 	c.path = c.path[:0]
 }
 
-// pathTo appends the steps from the root to the node target.
+// pathTo appends the path from the root to the node target.
 func (t *tape) pathTo(path []step, target int32) []step {
 	for at := int32(0); at != target; {
 		child := at + 1
@@ -156,7 +155,7 @@ func (c *checker) applyEdits(body []byte) []byte {
 	done := int32(0)
 	for _, e := range c.edits {
 		if e.at.from < done {
-			continue // two branches of a union asked for the same edit
+			continue // two branches of a union made the same edit
 		}
 		out.Write(body[done:e.at.from])
 		out.WriteString(e.text)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// minNoticeMonths is how long a deprecated operation stays at least, in months.
+// minNoticeMonths is the minimum time from deprecation to removal.
 const minNoticeMonths = 6
 
 // deprecations are the headers of the answers of deprecated operations, by method,
@@ -65,17 +65,17 @@ func deprecationDates(op *endpoint) (since, sunset time.Time, err error) {
 	from, until := op.DeprecatedAt, op.Sunset
 	if !op.Deprecated {
 		if from != nil || until != nil {
-			err = errors.New("it has x-deprecated-at or x-sunset, but is not deprecated")
+			err = errors.New("x-deprecated-at and x-sunset require deprecated: true")
 		}
 		return since, sunset, err
 	}
 	since, notSince := parseDate("x-deprecated-at", from)
 	sunset, notSunset := parseDate("x-sunset", until)
 	if err := errors.Join(notSince, notSunset); err != nil {
-		return since, sunset, fmt.Errorf("it is deprecated: %w", err)
+		return since, sunset, fmt.Errorf("deprecated operation: %w", err)
 	}
 	if earliest := since.AddDate(0, minNoticeMonths, 0); sunset.Before(earliest) {
-		return since, sunset, fmt.Errorf("it is deprecated: x-sunset is less than %d months after x-deprecated-at, it must not come before %s",
+		return since, sunset, fmt.Errorf("deprecated operation: x-sunset must be at least %d months after x-deprecated-at, not before %s",
 			minNoticeMonths, earliest.Format(time.DateOnly))
 	}
 	return since, sunset, nil

@@ -133,9 +133,9 @@ func TestParse_RequiresSixMonthsNotice(t *testing.T) {
 		"no date":                 {"      x-deprecated-at: 2027-01-01\n", "", "x-deprecated-at must be a date"},
 		"no sunset":               {"      x-sunset: '2027-07-01'\n", "", "x-sunset must be a date"},
 		"no day":                  {"2027-01-01", "January", "x-deprecated-at must be a date such as 2027-01-31, not January"},
-		"a day too few":           {"2027-07-01", "2027-06-30", "it must not come before 2027-07-01"},
-		"a sunset before":         {"2027-07-01", "2026-01-01", "it must not come before 2027-07-01"},
-		"dates of one that stays": {"      deprecated: true\n", "", "but is not deprecated"},
+		"a day too few":           {"2027-07-01", "2027-06-30", "not before 2027-07-01"},
+		"a sunset before":         {"2027-07-01", "2026-01-01", "not before 2027-07-01"},
+		"dates of one that stays": {"      deprecated: true\n", "", "require deprecated: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(deprecatedSpec, test.from, test.to, 1)

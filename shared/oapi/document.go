@@ -1,7 +1,6 @@
-// Package oapi makes an OpenAPI document the gate of a service: a Guard
-// authenticates each request by the operation's security, authorizes it, and
-// checks its parameters and its body, saying everything that is wrong with it at
-// once.
+// Package oapi validates requests against an OpenAPI document. A Guard
+// authenticates each request by the operation's security schemes, authorizes it,
+// and validates its parameters and its body. It reports all problems at once.
 package oapi
 
 import (
@@ -12,19 +11,19 @@ import (
 	"github.com/oasdiff/yaml"
 )
 
-// Document is one OpenAPI 3.0 document in one piece. It does not change and is
-// safe for concurrent use.
+// Document is a bundled OpenAPI 3.0 document. It is immutable and safe for
+// concurrent use.
 type Document struct {
 	version      string
 	deprecations deprecations
 	json         []byte
-	yaml         func() []byte // made when somebody asks
+	yaml         func() []byte // created at the first call
 	json31       func() []byte
 	yaml31       func() []byte
 }
 
-// Parse reads a document that package bundled has validated and bundled, as
-// JSON. The text must not be changed from then on.
+// Parse parses a JSON document that package bundled has validated and bundled.
+// The caller must not modify text afterwards.
 func Parse(text []byte) (*Document, error) {
 	s, err := readSpec(text)
 	if err != nil {
@@ -42,19 +41,19 @@ func Parse(text []byte) (*Document, error) {
 	}, nil
 }
 
-// ContractVersion is the version of the contract, info.version.
+// ContractVersion returns info.version.
 func (d *Document) ContractVersion() string { return d.version }
 
-// JSON is the bundled OpenAPI 3.0 document. It must not be changed.
+// JSON returns the document as JSON. The caller must not modify it.
 func (d *Document) JSON() []byte { return d.json }
 
-// YAML is the bundled OpenAPI 3.0 document. It must not be changed.
+// YAML returns the document as YAML. The caller must not modify it.
 func (d *Document) YAML() []byte { return d.yaml() }
 
-// JSON31 is the same document as OpenAPI 3.1. It must not be changed.
+// JSON31 returns the document as OpenAPI 3.1 JSON. The caller must not modify it.
 func (d *Document) JSON31() []byte { return d.json31() }
 
-// YAML31 is the same document as OpenAPI 3.1. It must not be changed.
+// YAML31 returns the document as OpenAPI 3.1 YAML. The caller must not modify it.
 func (d *Document) YAML31() []byte { return d.yaml31() }
 
 // toYAML and as31 are a document in other forms. What was read from its text can

@@ -83,7 +83,7 @@ func TestNewGuard_RefusesUnsupportedDocuments(t *testing.T) {
 	}
 	tests := map[string]struct{ from, to, want string }{
 		"a scheme without authenticator": {"{session: []}, {bearer: []}", "{viewer: []}", "viewer has no authenticator"},
-		"no word about security":         {"security: []\n      requestBody:\n        required: true\n        content: {application/octet", "requestBody:\n        required: true\n        content: {application/octet", "says nothing about security"},
+		"no word about security":         {"security: []\n      requestBody:\n        required: true\n        content: {application/octet", "requestBody:\n        required: true\n        content: {application/octet", "security is missing"},
 		"an unknown format":              {"format: uri}", "format: link}", `format "link"`},
 		"an object in the query":         {"name: on, in: query, schema: {type: boolean}", "name: on, in: query, schema: {type: object}", "parameter on"},
 		"roles that are no list":         {"x-roles: [owner, admin]", "x-roles: owner", "x-roles"},

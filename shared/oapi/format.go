@@ -11,10 +11,10 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 )
 
-// textFormats are the string formats that a request may use. Those with nil
-// say how a value is shown or carried, not how it must look.
+// textFormats are the supported string formats. A format with nil has no syntax to
+// validate.
 var textFormats = map[string]func([]byte) bool{
-	"uuid":          isUUID, // the one that long lists have: it makes no string of them
+	"uuid":          isUUID, // common in long lists, so it avoids string conversions
 	"uri":           asString(isURI),
 	"uri-reference": asString(func(s string) bool { u, err := url.Parse(s); return err == nil && isURIText(s, u) }),
 	"email":         asString(isEmail),
@@ -32,7 +32,7 @@ func asString(wellFormed func(string) bool) func([]byte) bool {
 	return func(s []byte) bool { return wellFormed(string(s)) }
 }
 
-// formatNouns say what a format is, for messages.
+// formatNouns describe the formats for messages.
 var formatNouns = map[string]string{
 	"uuid":          "a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f",
 	"uri":           "an absolute URL, such as https://example.com/page",
@@ -46,8 +46,7 @@ var formatNouns = map[string]string{
 	"hostname":      "a host name",
 }
 
-// isUUID accepts the canonical form only: decoders take others too, but what
-// is compared or logged as text should have one spelling.
+// isUUID accepts the canonical form only, so that UUIDs can be compared as text.
 func isUUID(s []byte) bool {
 	if len(s) != 36 {
 		return false
@@ -64,8 +63,7 @@ func isUUID(s []byte) bool {
 	return true
 }
 
-// isHexDigit is a table, since no processor foresees whether the next digit of
-// an identifier is a letter.
+// isHexDigit is a table because branches on random digits are mispredicted.
 var isHexDigit = [256]bool{
 	'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true,
 	'a': true, 'b': true, 'c': true, 'd': true, 'e': true, 'f': true,
@@ -84,8 +82,8 @@ func isURI(s string) bool {
 	return u.Host != "" || u.Path != "" || u.Opaque != ""
 }
 
-// isURIText holds s to the characters of RFC 3986: url.Parse, which made u of
-// it, takes more, such as letters that a URI has to encode.
+// isURIText reports whether s has only the characters of RFC 3986. url.Parse, which
+// returned u, accepts more.
 func isURIText(s string, u *url.URL) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -97,7 +95,7 @@ func isURIText(s string, u *url.URL) bool {
 			return false
 		}
 	}
-	// Brackets stand around an address, and nowhere else.
+	// Brackets are allowed around an IPv6 address only.
 	inHost := strings.Count(u.Host, "[") + strings.Count(u.Host, "]")
 	return strings.Count(s, "[")+strings.Count(s, "]") == inHost && strings.Count(s, "#") <= 1
 }
@@ -125,12 +123,12 @@ func isHostname(s string) bool {
 	return true
 }
 
-// dateTime is RFC 3339 in capitals: the decoder of time.Time takes more, such
-// as a comma before the fraction.
+// dateTime is RFC 3339 in upper case. time.Time also accepts a comma before the
+// fraction.
 var dateTime = lazy.Regexp(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$`)
 
-// isDateTime refuses what is, in UTC, in a year beyond four digits, which could
-// not be answered as JSON, or before the year 1, which PostgreSQL does not know.
+// isDateTime accepts the years 1 to 9999 in UTC: JSON encoding fails for later
+// years, and PostgreSQL has no earlier ones.
 func isDateTime(s []byte) bool {
 	var t time.Time
 	if !dateTime().Match(s) || t.UnmarshalText(s) != nil {
@@ -140,7 +138,7 @@ func isDateTime(s []byte) bool {
 	return 1 <= year && year <= 9999
 }
 
-// isBase64 refuses line breaks too, which decoding would skip.
+// isBase64 also refuses line breaks, which the decoder skips.
 func isBase64(s string) bool {
 	_, err := base64.StdEncoding.DecodeString(s)
 	return err == nil && !strings.ContainsAny(s, "\r\n")
@@ -148,8 +146,7 @@ func isBase64(s string) bool {
 
 var codePoint = lazy.Regexp(`\\u([0-9A-Fa-f]{4})`)
 
-// goPattern turns the one escape of a document's patterns that Go spells
-// differently.
+// goPattern converts \uXXXX escapes, which Go regular expressions do not support.
 func goPattern(pattern string) string {
 	return codePoint().ReplaceAllString(pattern, `\x{$1}`)
 }

@@ -14,42 +14,42 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Authenticator checks one security scheme. It returns the context to go on
-// with. ErrNoCredential means that the request does not carry this credential
-// at all; a *fault.Error is the answer to a wrong one; any other error is a
-// failure of ours.
+// Authenticator checks the credential of one security scheme. It returns the
+// context for the rest of the request. It returns ErrNoCredential if the request
+// has no such credential, and a *fault.Error if the credential is invalid. Any
+// other error is a server error.
 type Authenticator func(r *http.Request) (context.Context, error)
 
-// ErrNoCredential is what an Authenticator returns for a request that does not
-// carry its credential.
+// ErrNoCredential is returned by an Authenticator if the request does not have its
+// credential.
 var ErrNoCredential = errors.New("no credential")
 
-// Operation is what an authorizer may need to know.
+// Operation describes an operation for the authorizer.
 type Operation struct {
 	ID     string            // operationId
 	Method string            // such as GET
-	Path   string            // as the document has it, such as /v1/profiles/{profileId}
-	Roles  []string          // x-roles; empty asks for none
-	Params map[string]string // the path parameters, decoded and not yet checked
-	Public bool              // it asks for no credential
-	// AnyOrganization tells that it may name another organization than the active
-	// one (x-active-organization: any).
+	Path   string            // as in the document, such as /v1/profiles/{profileId}
+	Roles  []string          // x-roles; empty requires no role
+	Params map[string]string // the path parameters, decoded but not yet validated
+	Public bool              // requires no credential
+	// AnyOrganization allows another organization than the active one
+	// (x-active-organization: any).
 	AnyOrganization bool
 }
 
 // Options configure a Guard.
 type Options struct {
-	// Authenticators by the name of their security scheme. Every scheme that a
-	// guarded operation asks for must have one.
+	// Authenticators by the name of the security scheme. Every scheme of a guarded
+	// operation needs one.
 	Authenticators map[string]Authenticator
-	// Authorize, if set, is called after authentication and before anything of
-	// the request is checked. Its error is the answer.
+	// Authorize, if set, is called after authentication and before validation. An
+	// error refuses the request.
 	Authorize func(ctx context.Context, op Operation) (context.Context, error)
-	// MaxBody is the largest body read, in bytes. 0 is 1 MiB.
+	// MaxBody is the maximum size of a body in bytes; 0 means 1 MiB.
 	MaxBody int64
 }
 
-// Guard stands before the handlers of a document's operations. It is safe for
+// Guard authenticates, authorizes and validates requests. It is safe for
 // concurrent use.
 type Guard struct {
 	authorize func(context.Context, Operation) (context.Context, error)
@@ -58,14 +58,14 @@ type Guard struct {
 	checks    sync.Pool
 }
 
-// NewGuard makes the document's operations ready. It refuses a document that
-// it could not enforce: a security scheme without an authenticator, an
-// operation that says nothing about security, a string format that it does not
-// check, a kind of parameter that it does not read.
+// NewGuard compiles the operations of the document. It returns an error if it
+// cannot enforce the document: a security scheme has no authenticator, an
+// operation has no security, or the document uses an unsupported string format or
+// parameter serialization.
 //
-// An operation with the extension `x-guard: none` is left alone: its handler
-// does all of this itself. With `x-guard: request` the handler admits the caller
-// and then has the request checked by Inspect.
+// The Guard ignores operations with the extension `x-guard: none`. The handler of
+// an operation with `x-guard: request` authorizes the caller itself and then calls
+// Inspect to validate the request.
 func NewGuard(doc *Document, opts Options) (*Guard, error) {
 	g := &Guard{authorize: opts.Authorize, maxBody: opts.MaxBody, routes: map[string]map[string]*operation{}}
 	if g.maxBody == 0 {
@@ -110,14 +110,13 @@ func (g *Guard) addRoute(o *operation) error {
 		g.routes[o.info.Method] = routes
 	}
 	if other := routes[shape]; other != nil {
-		return fmt.Errorf("%s %s and %s are the same route", o.info.Method, o.info.Path, other.info.Path)
+		return fmt.Errorf("duplicate route: %s %s and %s", o.info.Method, o.info.Path, other.info.Path)
 	}
 	routes[shape] = o
 	return nil
 }
 
-// lookup returns the operation of a route, or nil. A HEAD request is guarded as
-// the GET that it asks about.
+// lookup returns the operation of a route, or nil. HEAD uses the operation of GET.
 func (g *Guard) lookup(method, route string) *operation {
 	var buf [128]byte
 	shape := pattern(buf[:0], route)
@@ -132,11 +131,11 @@ func (g *Guard) lookup(method, route string) *operation {
 
 // OperationsWithHeader is an operation that takes a header as a parameter.
 type HeaderOperation struct {
-	Method, Path string // as the document has them
+	Method, Path string // as in the document
 	ShownOnce    bool   // x-shown-once of the parameter
 }
 
-// OperationsWithHeader are the guarded operations that have a parameter in this header.
+// OperationsWithHeader returns the guarded operations with this header parameter.
 func (g *Guard) OperationsWithHeader(header string) (all []HeaderOperation) {
 	for method, routes := range g.routes {
 		for _, o := range routes {
@@ -148,16 +147,15 @@ func (g *Guard) OperationsWithHeader(header string) (all []HeaderOperation) {
 	return all
 }
 
-// Middleware authenticates, authorizes and checks the requests of every route
-// that the document knows, by its method and its Echo pattern, however the
-// placeholders are named; requests of other routes pass untouched. It must be
-// added with Use, since the route has to be known.
+// Middleware returns an Echo middleware that authenticates, authorizes and
+// validates the requests of all routes in the document. Routes are matched by
+// method and Echo pattern; the names of placeholders do not matter. Other requests
+// pass unchanged. Add it with Use, because it needs the matched route.
 //
-// A request that is refused never reaches the handler: the error is a
-// *fault.Error, with all that is wrong with the request, up to 100 entries, in
-// its details. The body is read only after the caller proved to be allowed to
-// send it. Behind the Guard, a JSON body decodes into the generated types; it
-// can be read again, and has a method Text() []byte for who wants it whole.
+// A refused request does not reach the handler. The error is a *fault.Error whose
+// details list up to 100 problems. The body is read only after authorization. The
+// handler can read the body again; its method Text() []byte returns the complete
+// body. A valid JSON body decodes to the generated types.
 func (g *Guard) Middleware() echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -176,8 +174,8 @@ func (g *Guard) Middleware() echo.MiddlewareFunc {
 	}
 }
 
-// Inspect checks a request of an operation with `x-guard: request`, as the
-// Middleware does after it has admitted one. Requests of other routes pass.
+// Inspect validates a request of an operation with `x-guard: request`. Requests of
+// other routes pass.
 func (g *Guard) Inspect(c echo.Context) error {
 	op := g.lookup(c.Request().Method, c.Path())
 	if op == nil || !op.selfAuthorizing {
@@ -186,9 +184,9 @@ func (g *Guard) Inspect(c echo.Context) error {
 	return g.inspect(c, op)
 }
 
-// CheckBody checks a JSON text as if it were the body of that operation, for
-// what comes by another way, and returns it as the generated types take it. Its
-// error is a *fault.Error. The operation must have a JSON body.
+// CheckBody validates a JSON text as the body of an operation, for input that does
+// not arrive as a request body. It returns a text that decodes to the generated
+// types, or a *fault.Error. The operation must have a JSON body.
 func (g *Guard) CheckBody(operationID string, text []byte) ([]byte, error) {
 	for _, routes := range g.routes {
 		for _, o := range routes {

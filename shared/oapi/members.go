@@ -38,17 +38,17 @@ func (c *checker) members(r *rule, object int32) {
 	}
 }
 
-// isAbsent tells whether a null stands for an optional member that has no null:
-// typed clients send it for what they leave out.
+// isAbsent reports whether a null means that an optional, non-nullable member is
+// absent. Typed clients send null for unset members.
 func (c *checker) isAbsent(r *rule, i int32) bool {
 	key := c.tape.key(i)
 	property, known := r.object.props[string(key)]
 	return known && !slices.Contains(r.object.required, string(key)) && (property.readOnly || !c.passes(property, i))
 }
 
-// omit takes the member i out of the body that the handler gets, with one comma.
-// Before is the member before it, if any; kept tells whether any before it stays;
-// end is the node after the object.
+// omit removes the member i and one comma from the body that the handler gets.
+// before is the preceding member, if any; kept reports whether a preceding member
+// remains; end is the node after the object.
 func (c *checker) omit(end, before, i int32, kept bool) {
 	n := &c.tape.nodes[i]
 	n.absent = true
@@ -78,7 +78,7 @@ func (c *checker) member(r *rule, i int32) {
 	property, known := r.object.props[string(c.tape.key(i))]
 	switch {
 	case known && property.readOnly:
-		c.report(finding{code: fault.Custom, message: "is set by the service and can't be sent", received: c.received(property, i)})
+		c.report(finding{code: fault.Custom, message: "is read-only", received: c.received(property, i)})
 	case known:
 		c.value(property, i)
 	case c.tape.nodes[i].keyUnstorable:
@@ -90,7 +90,7 @@ func (c *checker) member(r *rule, i int32) {
 	}
 }
 
-// has tells whether an object has a member of that name.
+// has reports whether an object has a member with the name.
 func (t *tape) has(object int32, name string) bool {
 	for i := object + 1; i < t.nodes[object].next; i = t.nodes[i].next {
 		if string(t.key(i)) == name {
@@ -100,7 +100,8 @@ func (t *tape) has(object int32, name string) bool {
 	return false
 }
 
-// textOf is the string that a member of an object is, if it is one.
+// textOf returns the value of a member: the string, or the JSON text of another
+// value.
 func (t *tape) textOf(object int32, name string) (text string, present bool) {
 	for i := object + 1; i < t.nodes[object].next; i = t.nodes[i].next {
 		if string(t.key(i)) == name && !t.nodes[i].absent {

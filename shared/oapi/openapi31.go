@@ -30,8 +30,8 @@ func asMap(v any) map[string]any {
 	return m
 }
 
-// upgradeTree looks for schemas in anything that is not one itself. What an
-// example or an extension holds is data.
+// upgradeTree upgrades the schemas in a value that is not a schema. Examples and
+// extensions are data and not changed.
 func upgradeTree(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -87,8 +87,8 @@ func upgradeBound(schema map[string]any, bound, exclusive string) {
 	}
 }
 
-// upgradeNullable adds null to the type where that is enough, and else makes
-// the schema one of two alternatives.
+// upgradeNullable adds null to the type if possible, and otherwise wraps the
+// schema in anyOf with null.
 func upgradeNullable(schema map[string]any) {
 	nullable, _ := schema["nullable"].(bool)
 	delete(schema, "nullable")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// operation is one operation of the document made ready.
+// operation is a compiled operation of the document.
 type operation struct {
 	info       Operation // without Params
 	security   []credentialSet
@@ -16,36 +16,36 @@ type operation struct {
 	query      map[string]*param
 	queryOrder []*param // the query parameters in the document's order
 	header     []*param
-	// credentials are the query parameters that a security scheme reads.
+	// credentials are the query parameters of security schemes.
 	credentials []string
-	// selfAuthorizing operations decide themselves who may pass, before Inspect.
+	// selfAuthorizing operations authorize the caller themselves, before Inspect.
 	selfAuthorizing bool
 	body            *bodyRule
 }
 
-// param is one parameter.
+// param is a compiled parameter.
 type param struct {
 	name      string
 	in        string
 	required  bool
 	list      bool   // of rule.array.items
-	split     string // what separates the items of a list in one value; "" repeats the parameter
+	split     string // the separator of list items; "" if the parameter is repeated
 	rule      *rule
 	shownOnce bool // see OperationsWithHeader
 }
 
-// bodyRule is what an operation accepts as its body.
+// bodyRule has the accepted media types and schemas of a body.
 type bodyRule struct {
 	required bool
 	accepts  []string         // the media types, for messages
-	schemas  map[string]*rule // by media type; a nil rule is not checked
+	schemas  map[string]*rule // by media type; nil for bodies that are not validated
 }
 
 // anyOrganization is the only value of x-active-organization.
 const anyOrganization = "any"
 
-// pattern is the shape of a route: each placeholder of either spelling becomes
-// a colon, so `/a/{id}`, `/a/:id` and `/a/*` are the same.
+// pattern normalizes a route: each placeholder becomes a colon, so `/a/{id}`,
+// `/a/:id` and `/a/*` are equal.
 func pattern(dst []byte, route string) []byte {
 	for i := 0; i < len(route); i++ {
 		atStart := i > 0 && route[i-1] == '/'
@@ -61,7 +61,7 @@ func pattern(dst []byte, route string) []byte {
 	return dst
 }
 
-// placeholders are the names in a path of the document, in order.
+// placeholders returns the parameter names of a path, in order.
 func placeholders(path string) []string {
 	var names []string
 	for part := range strings.SplitSeq(path, "/") {
@@ -72,7 +72,7 @@ func placeholders(path string) []string {
 	return names
 }
 
-// operation makes one operation of the document ready.
+// operation compiles an operation of the document.
 func (c *compiler) operation(path, method string, item *pathItem, op *endpoint) (*operation, error) {
 	roles, err := rolesOf(op)
 	if err != nil {
@@ -145,14 +145,14 @@ func (c *compiler) params(o *operation, shared, own []*parameter) error {
 		}
 	}
 	if at := slices.Index(o.path, nil); at >= 0 {
-		return fmt.Errorf("path parameter %s has no description", placeholders(o.info.Path)[at])
+		return fmt.Errorf("path parameter %s is not declared", placeholders(o.info.Path)[at])
 	}
 	return nil
 }
 
 func (c *compiler) param(from *parameter) (*param, error) {
 	if from.Schema == nil {
-		return nil, errors.New("it has no schema")
+		return nil, errors.New("schema is missing")
 	}
 	r, err := c.compile(from.Schema)
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *compiler) param(from *parameter) (*param, error) {
 	}
 	p := &param{name: from.Name, in: from.In, required: from.Required, rule: r, shownOnce: from.ShownOnce}
 	if !r.isArrayOfText() && !r.isText() {
-		return nil, errors.New("it must be a string, a number, a boolean or an array of these")
+		return nil, errors.New("schema must be a string, a number, a boolean or an array of these")
 	}
 	if r.kinds&kindArray == 0 {
 		return p, nil
@@ -177,8 +177,8 @@ func (c *compiler) param(from *parameter) (*param, error) {
 	return p, nil
 }
 
-// isText tells whether one text in a path, a query or a header can be the
-// value.
+// isText reports whether a single string in a path, query or header can represent
+// the value.
 func (r *rule) isText() bool {
 	if r.oneOf != nil || r.anyOf != nil || r.not != nil || r.kinds&(kindArray|kindObject) != 0 {
 		return false

@@ -11,14 +11,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// params checks the path, the query and the headers of a request.
+// params validates the path, query and header parameters of a request.
 func (c *checker) params(ctx echo.Context, o *operation) {
 	r := ctx.Request()
 	for i, p := range o.path {
 		value, ok := pathParam(ctx, i)
 		if !ok {
 			c.param = p.name
-			c.report(finding{code: fault.InvalidFormat, message: "is not well encoded", constraint: map[string]any{"format": "percent-encoding"}})
+			c.report(finding{code: fault.InvalidFormat, message: "is not valid percent-encoding", constraint: map[string]any{"format": "percent-encoding"}})
 			continue
 		}
 		if value == "" {
@@ -41,7 +41,7 @@ func (c *checker) query(ctx echo.Context, o *operation) {
 		return
 	}
 	if strings.ContainsAny(raw, "%;") {
-		// What does not decode would be dropped in silence.
+		// Echo would silently drop invalid pairs.
 		if _, err := url.ParseQuery(raw); err != nil {
 			c.param = "query"
 			c.report(finding{code: fault.InvalidFormat, message: "is not a well-formed query string", constraint: map[string]any{"format": "percent-encoding"}})
@@ -79,7 +79,7 @@ func (c *checker) optionalParam(p *param, values []string) {
 	}
 }
 
-// values checks the values of a parameter, of which there is at least one.
+// values validates the values of a parameter; there is at least one.
 func (c *checker) values(p *param, values []string) {
 	c.param, c.path = p.name, c.path[:0]
 	if (!p.list || p.split != "") && len(values) > 1 {
@@ -104,7 +104,7 @@ func receivedParam(r *rule, values []string) any {
 	return receivedValues(values)
 }
 
-// list checks an array parameter.
+// list validates an array parameter.
 func (c *checker) list(r *rule, values []string) {
 	a := r.array
 	switch {
@@ -115,7 +115,7 @@ func (c *checker) list(r *rule, values []string) {
 		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds(), received: receivedParam(r, values)})
 		return
 	case a.unique && len(slices.Compact(slices.Sorted(slices.Values(values)))) < len(values):
-		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}, received: receivedParam(r, values)})
+		c.report(finding{code: fault.Custom, message: "must not contain duplicate items", constraint: map[string]any{"unique": true}, received: receivedParam(r, values)})
 		return
 	}
 	for i, value := range values {
@@ -128,7 +128,7 @@ func (c *checker) list(r *rule, values []string) {
 	c.path = c.path[:0]
 }
 
-// literal checks one value that is sent as text.
+// literal validates a value that is sent as text.
 func (c *checker) literal(r *rule, value string) {
 	if !isStorable(value) {
 		c.report(unstorableText(receivedText(value)))
@@ -164,8 +164,8 @@ func typeFinding(r *rule, value string) finding {
 	return finding{code: fault.InvalidType, message: typeMessage(r.typ, 0), constraint: typeConstraint(r.typ), received: receivedText(value)}
 }
 
-// numeral checks a number that is sent as text. An integer has digits only:
-// the code that binds it takes nothing else.
+// numeral validates a number that is sent as text. An integer must consist of
+// digits, because the generated binding code accepts nothing else.
 func (c *checker) numeral(r *rule, value string) {
 	t := tape{text: []byte(value)}
 	if err := t.number(); err != nil || t.pos < len(value) {

@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// inspect checks the parameters and the body of a request and puts the body
-// back for the handler.
+// inspect validates the parameters and the body of a request, and restores the
+// body for the handler.
 func (g *Guard) inspect(c echo.Context, o *operation) error {
 	schema, err := o.bodySchema(c.Request())
 	if err != nil {
@@ -36,8 +36,7 @@ func (g *Guard) inspect(c echo.Context, o *operation) error {
 	return nil
 }
 
-// hasBody tells whether there is a body, as far as the head of the request
-// says.
+// hasBody reports whether the request headers announce a body.
 func hasBody(r *http.Request) bool {
 	return r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
 }
@@ -65,7 +64,7 @@ func (o *operation) bodySchema(r *http.Request) (*rule, error) {
 		return nil, o.body.unsupportedType(header)
 	}
 	if isJSON(base) {
-		r.Header.Set("Content-Type", base) // the binder compares it to the letter
+		r.Header.Set("Content-Type", base) // Echo's binder compares the exact value
 	}
 	return schema, nil
 }
@@ -158,24 +157,23 @@ func (g *Guard) rejectBody(c echo.Context, run *checker) error {
 		return nil
 	}
 	if run.tape.parse(text) != nil || run.tape.nodes[0].kind != kindObject {
-		run.report(finding{code: fault.UnrecognizedKey, message: "this operation takes no body"})
+		run.report(finding{code: fault.UnrecognizedKey, message: "this operation does not accept a body"})
 		return nil
 	}
 	run.body(&emptyObject)
 	return nil
 }
 
-// emptyObject is the rule of the body of an operation that takes none.
+// emptyObject is the rule for the body of an operation without one.
 var emptyObject = rule{object: objectRule{closed: true, max: -1}}
 
-// readBody reads the whole body, up to the limit.
+// readBody reads the complete body, up to the limit.
 func (g *Guard) readBody(c echo.Context) ([]byte, error) {
 	r := c.Request()
 	if r.ContentLength > g.maxBody {
 		return nil, g.tooLargeError()
 	}
-	// What is announced is believed only so far: beyond, the memory is taken as
-	// the bytes arrive.
+	// Trust a small Content-Length only. For larger ones, allocate as data arrives.
 	const believed = 64 << 10
 	if r.ContentLength >= 0 && r.ContentLength <= believed {
 		text := make([]byte, r.ContentLength)
@@ -202,8 +200,8 @@ func (g *Guard) tooLargeError() error {
 }
 
 func bodyReadError(err error) error {
-	return fault.Wrap(err, fault.Validation, "The body could not be read to its end.", fault.Detail{
-		Field: "body", Code: fault.Custom, Message: "could not be read to its end",
+	return fault.Wrap(err, fault.Validation, "The request body is incomplete.", fault.Detail{
+		Field: "body", Code: fault.Custom, Message: "is incomplete",
 	})
 }
 
@@ -214,7 +212,7 @@ func syntaxFinding(text []byte, broken *syntaxError) finding {
 	column := len([]rune(string(before[bytes.LastIndexByte(before, '\n')+1:]))) + 1
 	return finding{
 		code:       fault.InvalidFormat,
-		message:    fmt.Sprintf("is not JSON: %s at line %d, column %d", broken.reason, line, column),
+		message:    fmt.Sprintf("is not valid JSON: %s at line %d, column %d", broken.reason, line, column),
 		constraint: map[string]any{"format": "json"},
 	}
 }

@@ -49,7 +49,7 @@ func TestParameters(t *testing.T) {
 		"long list":                       {target: "/things?tag=a&tag=b&tag=c", want: []wrong{{"tag", "ARRAY_TOO_LONG", `["a","b","c"]`, `{"max":2}`, "must have at most 2 items"}}},
 		"split list":                      {target: "/things?ids=1,x", want: []wrong{{"ids[1]", "INVALID_TYPE", `"x"`, `{"type":"integer"}`, "must be a whole number"}}},
 		"split list, twice":               {target: "/things?ids=1&ids=2", want: []wrong{{"ids", "CUSTOM", `["1","2"]`, `{"max":1}`, "is given more than once"}}},
-		"split list, same":                {target: "/things?ids=1,1", want: []wrong{{"ids", "CUSTOM", `["1","1"]`, `{"unique":true}`, "must not have the same item twice"}}},
+		"split list, same":                {target: "/things?ids=1,1", want: []wrong{{"ids", "CUSTOM", `["1","1"]`, `{"unique":true}`, "must not contain duplicate items"}}},
 		"unknown, repeated":               {target: "/things?a=b&a=c", want: []wrong{{"a", "UNRECOGNIZED_KEY", `["b","c"]`, ``, "is not a known query parameter"}}},
 		"unknown, a credential elsewhere": {target: "/things?ticket=good", want: []wrong{{"ticket", "UNRECOGNIZED_KEY", ``, ``, "is not a known query parameter"}}},
 		"unknown, a key":                  {target: "/things?a=SVC_ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", want: []wrong{{"a", "UNRECOGNIZED_KEY", `"svc_***"`, ``, "is not a known query parameter"}}},
@@ -195,7 +195,7 @@ func TestBody_TruncatedIsClientError(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		newEcho(t, &saw).ServeHTTP(w, r)
-		if w.Code != http.StatusBadRequest || saw.handled || !strings.Contains(w.Body.String(), "could not be read to its end") {
+		if w.Code != http.StatusBadRequest || saw.handled || !strings.Contains(w.Body.String(), "is incomplete") {
 			t.Errorf("%s: status %d: %s", name, w.Code, w.Body)
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// rule is a schema made ready to check values quickly.
+// rule is a compiled schema.
 type rule struct {
 	name     string // of the component it comes from, if any
 	kinds    kind   // the permitted kinds; 0 permits all
 	typ      string // the declared type, for messages
 	nullable bool
 	readOnly bool
-	secret   bool // its value is never repeated
+	secret   bool // the value is never included in a response
 	enum     []any
 	text     textRule
 	number   numberRule
@@ -22,7 +22,7 @@ type rule struct {
 	object   objectRule
 	allOf    []*rule
 	not      *rule
-	// exclusive are members that must not all be there.
+	// exclusive are members that must not all be present.
 	exclusive []string
 	oneOf     *union
 	anyOf     *union
@@ -68,8 +68,8 @@ var anyValue = rule{
 	object: objectRule{max: -1},
 }
 
-// compiler turns schemas into rules, each once, so that a recursive schema
-// becomes a recursive rule.
+// compiler compiles each schema once, so that a recursive schema becomes a
+// recursive rule.
 type compiler struct {
 	spec     *spec
 	compiled map[*schema]*rule
@@ -117,7 +117,7 @@ var kindOf = map[string]kind{
 func (c *compiler) fill(r *rule, s *schema) error {
 	r.typ, r.kinds = s.Type, kindOf[s.Type]
 	r.nullable, r.readOnly, r.enum = s.Nullable, s.ReadOnly, s.Enum
-	if r.nullable { // that null is allowed is looked at before the enum
+	if r.nullable { // null is checked before the enum
 		r.enum = slices.DeleteFunc(slices.Clone(r.enum), func(one any) bool { return one == nil })
 	}
 	r.secret = s.WriteOnly || s.Format == "password"
@@ -149,7 +149,7 @@ func (c *compiler) fillObject(o *objectRule, s *schema) (err error) {
 		}
 	}
 	for _, name := range s.Required {
-		// What the service sets, a request need not have.
+		// A request need not contain read-only members.
 		if p := o.props[name]; p == nil || !p.readOnly {
 			o.required = append(o.required, name)
 		}
@@ -242,7 +242,7 @@ func textRuleOf(s *schema) (textRule, error) {
 	if s.Format != "" && s.Type == "string" {
 		check, known := textFormats[s.Format]
 		if !known {
-			return t, fmt.Errorf("format %q of a string is not one that is checked", s.Format)
+			return t, fmt.Errorf("unsupported string format %q", s.Format)
 		}
 		t.format, t.wellFormed = s.Format, check
 	}
@@ -267,7 +267,7 @@ func numberRuleOf(s *schema) numberRule {
 	return n
 }
 
-// holdsSecret tells whether a value under this rule can contain a secret.
+// holdsSecret reports whether a value of this rule can contain a secret.
 func (r *rule) holdsSecret(visited map[*rule]bool) bool {
 	if r == nil || visited[r] {
 		return false

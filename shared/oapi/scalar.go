@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// text checks a string, which is known to be storable.
+// text validates a string without NUL and invalid Unicode.
 func (c *checker) text(r *rule, s []byte) {
 	t := &r.text
 	if t.min == 0 && t.max < 0 && t.pattern == nil && t.wellFormed == nil {
@@ -30,8 +30,8 @@ func (c *checker) text(r *rule, s []byte) {
 
 func (t *textRule) bounds() map[string]any { return limits(t.min > 0, t.min, t.max >= 0, t.max) }
 
-// numberNode checks a number of the body and, where it is an integer spelled
-// in a way that decoding into a Go integer refuses, has it respelled.
+// numberNode validates a number of the body. It rewrites an integer such as 1e2
+// that encoding/json cannot decode into a Go integer.
 func (c *checker) numberNode(r *rule, i int32) {
 	literal := string(c.tape.raw(i))
 	if !r.number.integer {
@@ -50,14 +50,14 @@ func isNotDigit(b byte) bool { return b != '-' && (b < '0' || b > '9') }
 // receivedFunc is how an answer repeats what was sent as this text.
 type receivedFunc func(literal string) any
 
-// number checks a number that need not be whole.
+// number validates a number that may have a fraction.
 func (c *checker) number(r *rule, literal string, sent receivedFunc) {
 	f, err := strconv.ParseFloat(literal, 64)
 	if err != nil || math.Abs(f) > r.number.limit {
-		edge, code, message := r.number.limit, fault.TooBig, "is too big a number"
+		edge, code, message := r.number.limit, fault.TooBig, "is too large"
 		key := "max"
 		if literal[0] == '-' {
-			edge, code, message, key = -edge, fault.TooSmall, "is too small a number", "min"
+			edge, code, message, key = -edge, fault.TooSmall, "is too small", "min"
 		}
 		c.report(finding{code: code, message: message, constraint: map[string]any{key: edge}, received: sent(literal)})
 		return
@@ -89,7 +89,7 @@ func (c *checker) integer(r *rule, literal string, n int64, v integerKind, sent 
 	}
 }
 
-// bounds checks the range and the step that the document asks for.
+// bounds validates the minimum, maximum and multipleOf of the schema.
 func (c *checker) bounds(r *rule, f float64, literal string, sent receivedFunc) {
 	n := &r.number
 	switch {
@@ -106,7 +106,7 @@ func (c *checker) bounds(r *rule, f float64, literal string, sent receivedFunc) 
 	}
 }
 
-// isMultiple allows for what binary fractions lose: 0.3 is a multiple of 0.1.
+// isMultiple tolerates rounding errors: 0.3 is a multiple of 0.1.
 func isMultiple(f, step float64) bool {
 	q := f / step
 	return math.Abs(q-math.Round(q)) <= 1e-9*max(1, math.Abs(q))
@@ -129,7 +129,7 @@ func (n *numberRule) constraint() map[string]any {
 	return m
 }
 
-// boundsOr is the document's constraint with one bound that it may lack.
+// boundsOr returns the constraint with one limit replaced.
 func (n *numberRule) boundsOr(key string, limit int64) map[string]any {
 	m := n.constraint()
 	m[key] = limit

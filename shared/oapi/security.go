@@ -18,16 +18,16 @@ import (
 // anybody in.
 type credentialSet []Authenticator
 
-// setSecurity gives the operation the authenticators of its security. What is of
-// cookies alone comes last: a browser sends those unasked, so that a header or
-// the address says more of what the client wants.
+// setSecurity sets the authenticators of the operation. Alternatives with cookies
+// only come last: browsers send cookies automatically, so an explicit header or
+// query credential takes precedence.
 func (o *operation) setSecurity(s *spec, op *endpoint, known map[string]Authenticator) error {
 	requirements := s.Security
 	if op.Security != nil {
 		requirements = *op.Security
 	}
 	if requirements == nil {
-		return errors.New("it says nothing about security; a public operation has security: []")
+		return errors.New("security is missing; a public operation needs security: []")
 	}
 	o.info.Public = len(requirements) == 0
 	var unasked []credentialSet
@@ -63,8 +63,7 @@ func (s *spec) credentialLocation(scheme string) (in, name string) {
 	return "", ""
 }
 
-// admit authenticates and authorizes a request, and gives it the context that
-// results.
+// admit authenticates and authorizes a request and sets its new context.
 func (g *Guard) admit(c echo.Context, o *operation) error {
 	r, err := o.authenticate(c.Request())
 	if err != nil {
@@ -85,8 +84,8 @@ func (g *Guard) admit(c echo.Context, o *operation) error {
 	return nil
 }
 
-// authenticate tries the alternatives in their order. The first one that the request
-// carries every credential of decides, and so does a wrong credential.
+// authenticate tries the alternatives in order. The first alternative whose
+// credentials are all present, or an invalid credential, decides.
 func (o *operation) authenticate(r *http.Request) (*http.Request, error) {
 	if o.info.Public {
 		return r, nil

@@ -7,9 +7,9 @@ import (
 	"reflect"
 )
 
-// spec is a bundled document, as far as requests are held to it. A reference is
-// a value that has nothing but Ref. It is many times larger than what is made of
-// it, so nobody keeps it.
+// spec has the parts of a bundled document that are needed to validate requests. A
+// reference is a value with only Ref set. A spec is large, so it is dropped after
+// compilation.
 type spec struct {
 	Info     struct{ Version string }
 	Security []requirement
@@ -31,7 +31,7 @@ func readSpec(text []byte) (*spec, error) {
 	return &s, nil
 }
 
-// requirement names the security schemes of one way to be let in.
+// requirement has the security schemes of one security alternative.
 type requirement map[string][]string
 
 type pathItem struct {
@@ -40,7 +40,7 @@ type pathItem struct {
 	Get, Put, Post, Delete, Options, Head, Patch, Trace *endpoint
 }
 
-// endpoints are the operations of a path, by method.
+// endpoints returns the operations of a path by method.
 func (p *pathItem) endpoints() map[string]*endpoint {
 	all := map[string]*endpoint{
 		"GET": p.Get, "PUT": p.Put, "POST": p.Post, "DELETE": p.Delete,
@@ -78,7 +78,7 @@ type parameter struct {
 	ShownOnce bool `json:"x-shown-once"`
 }
 
-// Where a parameter, or the credential of a security scheme, is.
+// The locations of parameters and credentials.
 const (
 	inPath   = "path"
 	inQuery  = "query"
@@ -86,7 +86,8 @@ const (
 	inCookie = "cookie"
 )
 
-// serialization is how a list is written in a parameter.
+// serialization returns the style and explode of the parameter, with the defaults
+// of OpenAPI.
 func (p *parameter) serialization() (style string, explode bool) {
 	style = p.Style
 	if style == "" {
@@ -144,8 +145,7 @@ type discriminator struct {
 	Mapping      map[string]string
 }
 
-// additional is what an object may have besides its properties: anything,
-// nothing, or what a schema allows.
+// additional is additionalProperties: anything, nothing, or a schema.
 type additional struct {
 	none   bool
 	schema *schema
@@ -162,7 +162,7 @@ func (a *additional) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// isEmpty tells whether the schema allows everything.
+// isEmpty reports whether the schema allows everything.
 func (s *schema) isEmpty() bool { return reflect.ValueOf(*s).IsZero() }
 
 func (s *spec) parameter(p *parameter) *parameter {
@@ -186,8 +186,8 @@ func (s *spec) schema(one *schema) *schema {
 	return s.Components.Schemas[componentName(one.Ref)]
 }
 
-// secretNames are the names of all members that are secrets, and of the query
-// parameters that carry a credential, of whatever operation.
+// secretNames returns the names of all secret members, and of the query parameters
+// of security schemes.
 func (s *spec) secretNames() map[string]bool {
 	names := map[string]bool{}
 	for _, scheme := range s.Components.SecuritySchemes {

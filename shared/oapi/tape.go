@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep arrays and objects may nest.
+// maxDepth limits the nesting of arrays and objects.
 const maxDepth = 64
 
 type kind uint8
@@ -23,10 +23,10 @@ const (
 // span is a part of the text: offsets in bytes.
 type span struct{ from, to int32 }
 
-// node is one JSON value. The nodes of a text lie in one slice in the order in
-// which they begin, so the children of nodes[i] follow it, and next is the
-// index of the first node after all of them. Offsets into the text instead of
-// copies keep a node at 32 bytes.
+// node is one JSON value. The nodes of a text are in one slice, ordered by their
+// start, so the children of nodes[i] follow it; next is the index of the first
+// node after them. Nodes have offsets into the text instead of copies, which keeps
+// them at 32 bytes.
 type node struct {
 	raw           span // the value, strings with their quotes
 	key           span // the member name without its quotes, for a member of an object
@@ -40,7 +40,7 @@ type node struct {
 	absent        bool // null for an optional member that has no null: as if it were not there
 }
 
-// tape is a parsed JSON text. It is reused from one request to the next.
+// tape is a parsed JSON text. It is reused across requests.
 type tape struct {
 	text       []byte
 	nodes      []node
@@ -70,7 +70,7 @@ func (t *tape) fail(reason string) *syntaxError {
 	return &syntaxError{t.pos, reason}
 }
 
-// peek is the next byte, or 0 at the end.
+// peek returns the next byte, or 0 at the end.
 func (t *tape) peek() byte {
 	if t.pos < len(t.text) {
 		return t.text[t.pos]
@@ -205,7 +205,7 @@ func (t *tape) member(depth int) *syntaxError {
 	return nil
 }
 
-// string reads a string and returns what is between its quotes.
+// string parses a string and returns the span between its quotes.
 func (t *tape) string() (inner span, escaped, bad bool, err *syntaxError) {
 	t.pos++
 	from, ascii := t.pos, true
@@ -234,7 +234,7 @@ func (t *tape) string() (inner span, escaped, bad bool, err *syntaxError) {
 	return inner, escaped, bad, t.fail("")
 }
 
-// escape reads one escape and tells whether it stands for NUL.
+// escape parses an escape and reports whether it is NUL.
 func (t *tape) escape() (nul bool, err *syntaxError) {
 	t.pos++
 	switch t.peek() {

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 )
 
-// raw is the value's text as it was sent.
+// raw returns the text of the value as it was sent.
 func (t *tape) raw(i int32) []byte { return t.text[t.nodes[i].raw.from:t.nodes[i].raw.to] }
 
-// str is what a string stands for. The bytes may be part of the text.
+// str returns the decoded string. The bytes may be part of the text.
 func (t *tape) str(i int32) []byte {
 	raw := t.raw(i)
 	if t.nodes[i].escaped {
@@ -17,7 +17,7 @@ func (t *tape) str(i int32) []byte {
 	return raw[1 : len(raw)-1]
 }
 
-// key is the member name that a member of an object has.
+// key returns the name of a member.
 func (t *tape) key(i int32) []byte {
 	n := &t.nodes[i]
 	if n.keyEscaped {
@@ -26,7 +26,7 @@ func (t *tape) key(i int32) []byte {
 	return t.text[n.key.from:n.key.to]
 }
 
-// unescape decodes a string with its quotes, which is known to be well-formed.
+// unescape decodes a well-formed quoted string.
 func unescape(quoted []byte) []byte {
 	var s string
 	if err := json.Unmarshal(quoted, &s); err != nil {
@@ -35,7 +35,7 @@ func unescape(quoted []byte) []byte {
 	return []byte(s)
 }
 
-// fewMembers is up to where comparing each pair is faster than a map.
+// fewMembers is the size up to which comparing all pairs is faster than a map.
 const fewMembers = 16
 
 // findDuplicates notes the members of an object whose name came before.

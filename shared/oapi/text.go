@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// syntaxError says where a text stops being JSON.
+// syntaxError is the position and the reason of a JSON syntax error.
 type syntaxError struct {
 	offset int
 	reason string
@@ -28,8 +28,8 @@ func hexDigit(c byte) (rune, bool) {
 	return 0, false
 }
 
-// brokenSurrogates tells whether the \u escapes of a well-formed JSON string
-// name half a character, which decoding would silently replace.
+// brokenSurrogates reports whether a well-formed JSON string has an unpaired
+// surrogate escape, which decoding would silently replace.
 func brokenSurrogates(raw []byte) bool {
 	for {
 		at := bytes.IndexByte(raw, '\\')

@@ -13,8 +13,8 @@ import (
 type union struct {
 	keyword  string // oneOf or anyOf
 	branches []*rule
-	// selectors has for each branch the property that only it requires, and is
-	// nil unless each has one.
+	// selectors has the property that only this branch requires, for each branch;
+	// nil unless every branch has one.
 	selectors []string
 	// tag is the discriminator's property, and byTag what its values select.
 	tag   string
@@ -73,8 +73,8 @@ func (c *compiler) findSelectors(refs []*schema) []string {
 	return selectors
 }
 
-// union checks a value against alternatives. When none fits, but the value
-// says which was meant, what is wrong is what that one finds.
+// union validates a value against the alternatives. If none fits but the value
+// identifies the intended one, its findings are reported.
 func (c *checker) union(r *rule, u *union, i int32) {
 	var fitting []*rule
 	for _, branch := range u.branches {
@@ -85,14 +85,14 @@ func (c *checker) union(r *rule, u *union, i int32) {
 	fits := len(fitting) == 1 || (len(fitting) > 1 && u.keyword == "anyOf")
 	switch {
 	case c.quiet > 0:
-		// The verdict is enough: looking twice at each level would take
-		// exponential time in a schema that contains itself.
+		// Validating again at each level would take exponential time for a
+		// recursive schema.
 		if !fits {
 			c.failed++
 		}
 		return
 	case fits:
-		c.value(fitting[0], i) // for the edits that its integers need
+		c.value(fitting[0], i) // records its edits
 		return
 	}
 	isObject := c.tape.nodes[i].kind == kindObject
@@ -104,9 +104,9 @@ func (c *checker) union(r *rule, u *union, i int32) {
 	case len(fitting) == 0 && u.branchForKind(c.tape.nodes[i].kind) != nil:
 		c.value(u.branchForKind(c.tape.nodes[i].kind), i)
 	default:
-		message := "must fit exactly one of its alternatives"
+		message := "must match exactly one alternative"
 		if u.keyword == "anyOf" {
-			message = "must fit at least one of its alternatives"
+			message = "must match at least one alternative"
 		}
 		c.report(finding{
 			code: fault.InvalidUnion, message: message,
@@ -161,7 +161,7 @@ func (c *checker) bySelector(u *union, i int32) {
 	})
 }
 
-// exclusive refuses an object that has all of these members.
+// exclusive reports an object that has all of these members.
 func (c *checker) exclusive(names []string, i int32) {
 	if c.tape.nodes[i].kind != kindObject {
 		return
@@ -195,7 +195,7 @@ func (u *union) branchForKind(k kind) *rule {
 	return meant
 }
 
-// names say what the branches are, as well as the document tells.
+// names returns the names of the branches, as far as the document has them.
 func (u *union) names() []string {
 	names := make([]string, len(u.branches))
 	for i, b := range u.branches {

@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// value checks the value of node i, and what is in it.
+// value validates the value of node i and its children.
 func (c *checker) value(r *rule, i int32) {
 	if r == nil {
 		r = &anyValue
@@ -71,7 +71,7 @@ func (c *checker) compositions(r *rule, i int32) {
 	}
 }
 
-// passes tells whether the value meets the rule, without reporting anything.
+// passes reports whether the value satisfies the rule, without recording findings.
 func (c *checker) passes(r *rule, i int32) bool {
 	failed := c.failed
 	c.failed = 0
@@ -94,7 +94,7 @@ func (c *checker) items(r *rule, array int32) {
 		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds(), received: c.received(r, array)})
 		return
 	case a.unique && !c.tape.unique(array):
-		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}, received: c.received(r, array)})
+		c.report(finding{code: fault.Custom, message: "must not contain duplicate items", constraint: map[string]any{"unique": true}, received: c.received(r, array)})
 		return
 	}
 	item := 0
@@ -110,7 +110,7 @@ func (a arrayRule) bounds() map[string]any {
 	return limits(a.min > 0, a.min, a.max >= 0, a.max)
 }
 
-// unique tells whether no two items of an array are equal.
+// unique reports whether all items of an array are different.
 func (t *tape) unique(array int32) bool {
 	seen := make(map[string]bool, t.nodes[array].size)
 	for i := array + 1; i < t.nodes[array].next; i = t.nodes[i].next {
@@ -124,8 +124,8 @@ func (t *tape) unique(array int32) bool {
 	return true
 }
 
-// decoded is the value as encoding/json decodes it into an any. A number out
-// of range is nil.
+// decoded returns the value as encoding/json decodes it into an any; nil for a
+// number out of range.
 func (t *tape) decoded(i int32) any {
 	if n := t.nodes[i]; n.kind == kindString {
 		return string(t.str(i))
@@ -155,7 +155,7 @@ func (r *rule) allowsText(s []byte) bool {
 	return false
 }
 
-// allowsLiteral tells whether a value that is sent as text is one of the enum.
+// allowsLiteral reports whether the enum contains a value that is sent as text.
 func (r *rule) allowsLiteral(value string) bool {
 	return slices.ContainsFunc(r.enum, func(allowed any) bool { return fmt.Sprint(allowed) == value })
 }
@@ -212,7 +212,7 @@ func typeConstraint(typ string) map[string]any {
 	return map[string]any{"type": typ}
 }
 
-// limits is the constraint of a pair of bounds, of which either may be unset.
+// limits returns the constraint of a minimum and a maximum; either may be unset.
 func limits[T any](hasMin bool, minimum T, hasMax bool, maximum T) map[string]any {
 	if !hasMin && !hasMax {
 		return nil

@@ -1,22 +1,21 @@
-// Package page is what every paginated list has in common: what was asked for
-// and what comes back (specification 2.1).
+// Package page has the types of paginated lists (specification 2.1).
 package page
 
-// Request is which page of a list to return. Page counts from 1; the document
-// bounds both numbers before a Request is made.
+// Request selects a page of a list. Page starts at 1. The OpenAPI document limits
+// Page and Limit.
 type Request struct {
 	Page   int
 	Limit  int
-	SortBy string // a name from the list's own allow-list
+	SortBy string // a sort field of the list
 	Desc   bool
 }
 
-// Offset is how many rows come before the page.
+// Offset returns the number of rows before the page.
 func (r Request) Offset() int { return (r.Page - 1) * r.Limit }
 
-// OrderBy is the ORDER BY clause of the page: the column that columns maps SortBy
-// to, ties broken by id. A SortBy that columns does not know sorts by id alone,
-// so no caller's text ever reaches SQL.
+// OrderBy returns the ORDER BY clause of the page: the column of SortBy, then id.
+// It orders by id alone if columns has no such SortBy, so the caller's text never
+// becomes part of the SQL.
 func (r Request) OrderBy(columns map[string]string) string {
 	direction := " ASC"
 	if r.Desc {
@@ -29,14 +28,14 @@ func (r Request) OrderBy(columns map[string]string) string {
 	return " ORDER BY " + column + direction + ", id" + direction
 }
 
-// Page is one page of a list, with how many rows the whole list has.
+// Page is one page of a list. Total is the number of rows of the whole list.
 type Page[T any] struct {
 	Request Request
 	Items   []T
 	Total   int
 }
 
-// TotalPages is how many pages the whole list has; 0 when it is empty.
+// TotalPages returns the number of pages of the whole list; 0 if it is empty.
 func (p Page[T]) TotalPages() int {
 	if p.Request.Limit <= 0 {
 		return 0
@@ -44,8 +43,8 @@ func (p Page[T]) TotalPages() int {
 	return (p.Total + p.Request.Limit - 1) / p.Request.Limit
 }
 
-// HasNext reports whether a page follows.
+// HasNext reports whether there is a next page.
 func (p Page[T]) HasNext() bool { return p.Request.Page < p.TotalPages() }
 
-// HasPrev reports whether a page comes before.
+// HasPrev reports whether there is a previous page.
 func (p Page[T]) HasPrev() bool { return p.Request.Page > 1 && p.Total > 0 }

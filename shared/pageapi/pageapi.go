@@ -1,5 +1,5 @@
-// Package pageapi converts between the pages of the documents and those of
-// package page.
+// Package pageapi converts between the pagination types of the API and package
+// page. It is separate because domain packages must not import generated code.
 package pageapi
 
 import (
@@ -7,14 +7,14 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// What a list does when the request does not say (the document's defaults).
+// The defaults in the OpenAPI document.
 const (
 	defaultPage  = 1
 	defaultLimit = 20
 )
 
-// Request is which page of a list the parameters ask for. The document has
-// bounded the numbers and sortBy already.
+// Request returns the page request for the query parameters, which are already
+// validated.
 func Request(number, limit *int32, sortBy string, order *sharedapi.SortDirection) page.Request {
 	r := page.Request{Page: defaultPage, Limit: defaultLimit, SortBy: sortBy, Desc: order == nil || *order == sharedapi.Desc}
 	if number != nil {
@@ -26,7 +26,7 @@ func Request(number, limit *int32, sortBy string, order *sharedapi.SortDirection
 	return r
 }
 
-// Pagination is where in its list a page stands.
+// Pagination returns the pagination metadata of a page.
 func Pagination[T any](p page.Page[T]) sharedapi.Pagination {
 	return sharedapi.Pagination{
 		Page:       int32(p.Request.Page),

@@ -13,27 +13,27 @@ import (
 	"github.com/browser-svc/svc/shared/env"
 )
 
-// Command is one thing that a program does, or a group of them. Its context
-// ends with the first SIGINT or SIGTERM; a second one ends the program at once.
+// Command is a command of a program, or a group of commands. The first SIGINT or
+// SIGTERM cancels its context; the second one ends the program at once.
 type Command[C any] struct {
 	Name     string
-	Summary  string              // in the help; without a full stop
-	Detail   string              // more, in the command's own help; may be empty
-	Args     []Arg               // what follows the name, in order; all of it is required
-	Flags    func(*flag.FlagSet) // declares the flags; nil has none
+	Summary  string              // for the help; without a full stop
+	Detail   string              // for the help of the command itself; optional
+	Args     []Arg               // positional arguments, all required
+	Flags    func(*flag.FlagSet) // defines the flags; optional
 	Run      func(ctx context.Context, config C, logger *slog.Logger) error
-	Commands []Command[C] // a group has these instead of Run
+	Commands []Command[C] // for a group, instead of Run
 }
 
 // Arg is one argument of a command.
 type Arg struct {
 	Name  string  // in capitals, such as FILE
-	Doc   string  // in the help; without a full stop
-	Value *string // where it goes before Run
+	Doc   string  // for the help; without a full stop
+	Value *string // set before Run
 }
 
-// parse gives the command what follows its name. Flags may stand before, after
-// and between the arguments; after "--" nothing is a flag.
+// parse parses the arguments and flags of the command. Flags may appear before,
+// between and after the arguments; "--" ends the flags.
 func (c Command[C]) parse(words []string) error {
 	flags := c.flagSet()
 	var values []string
@@ -52,10 +52,10 @@ func (c Command[C]) parse(words []string) error {
 		values, words = append(values, rest[0]), rest[1:]
 	}
 	if len(values) > len(c.Args) {
-		return fmt.Errorf("%q is one word too many", values[len(c.Args)])
+		return fmt.Errorf("unexpected argument %q", values[len(c.Args)])
 	}
 	if len(values) < len(c.Args) {
-		return fmt.Errorf("%s is missing", c.Args[len(values)].Name)
+		return fmt.Errorf("missing argument %s", c.Args[len(values)].Name)
 	}
 	for i, value := range values {
 		*c.Args[i].Value = value
@@ -72,13 +72,13 @@ func (c Command[C]) flagSet() *flag.FlagSet {
 	return flags
 }
 
-// findCommand follows the words into the groups. It returns the command, what it is
-// called from the program on, and the words that follow.
+// findCommand resolves the words to a command. It returns the command, its path
+// and the remaining words.
 func findCommand[C any](commands []Command[C], words []string) (command Command[C], path []string, rest []string, err error) {
 	for rest = words; len(rest) > 0; {
 		at := slices.IndexFunc(commands, func(c Command[C]) bool { return c.Name == rest[0] })
 		if at < 0 {
-			return command, path, rest, fmt.Errorf("%q is not a command", strings.Join(append(slices.Clone(path), rest[0]), " "))
+			return command, path, rest, fmt.Errorf("unknown command %q", strings.Join(append(slices.Clone(path), rest[0]), " "))
 		}
 		command, path, rest = commands[at], append(path, rest[0]), rest[1:]
 		if commands = command.Commands; len(commands) == 0 {
@@ -88,7 +88,7 @@ func findCommand[C any](commands []Command[C], words []string) (command Command[
 	return command, path, rest, nil
 }
 
-// help describes the whole program, or the command when there is a path to it.
+// help prints the help of the program, or of the command if path is not empty.
 func (p Program[C]) help(command Command[C], path []string) {
 	var b strings.Builder
 	name := strings.Join(append([]string{p.Name}, path...), " ")
@@ -113,7 +113,7 @@ func (p Program[C]) help(command Command[C], path []string) {
 	if len(path) == 0 || len(group) == 0 {
 		fmt.Fprintf(&b, "\nEnvironment:\n%s", env.Usage[C]())
 	} else {
-		fmt.Fprintf(&b, "\n%s COMMAND --help tells more about one.\n", name)
+		fmt.Fprintf(&b, "\nRun %s COMMAND --help for the help of a command.\n", name)
 	}
 	_, _ = io.WriteString(p.Out, b.String())
 }
@@ -150,7 +150,7 @@ func (p Program[C]) commandRows(group []Command[C], isProgram bool) [][2]string 
 	return rows
 }
 
-// flagRows lists flags as they are written on a command line.
+// flagRows lists the flags for the help.
 func flagRows(flags *flag.FlagSet) [][2]string {
 	var rows [][2]string
 	flags.VisitAll(func(f *flag.Flag) {

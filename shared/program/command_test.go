@@ -60,12 +60,12 @@ func TestMain_GroupArgumentsAndFlags(t *testing.T) {
 		{"things add --force a.zip --channel beta", 0, "add a.zip beta true", ""},
 		{"things add -- --force", 0, "add --force stable false", ""},
 		{"things add -- --help", 0, "add --help stable false", ""},
-		{"things add", 2, "", "prog things add: FILE is missing. See prog things add --help."},
-		{"things add a b", 2, "", `"b" is one word too many`},
+		{"things add", 2, "", "prog things add: missing argument FILE. See prog things add --help."},
+		{"things add a b", 2, "", `unexpected argument "b"`},
 		{"things add a --colour", 2, "", "flag provided but not defined: -colour"},
 		{"things add a --channel", 2, "", "flag needs an argument: -channel"},
-		{"things", 2, "", "prog things: which command?"},
-		{"things drop", 2, "", `"things drop" is not a command`},
+		{"things", 2, "", "prog things: a command is required"},
+		{"things drop", 2, "", `unknown command "things drop"`},
 		{"serve --force", 2, "", "flag provided but not defined: -force"},
 	} {
 		status, _, errs, given := runGroup(strings.Fields(tc.line)...)
@@ -97,7 +97,7 @@ func TestMain_Help(t *testing.T) {
 			}
 		}
 	}
-	if status, _, errs, _ := runGroup("dance", "--help"); status != 2 || !strings.Contains(errs, `"dance" is not a command`) {
+	if status, _, errs, _ := runGroup("dance", "--help"); status != 2 || !strings.Contains(errs, `unknown command "dance"`) {
 		t.Errorf("help on nothing: %d %q", status, errs)
 	}
 }

@@ -18,16 +18,16 @@ const (
 	maxResponseBytes = 64 << 10
 )
 
-// Health is the command that asks the service on this machine whether it is
-// ready (GET /readyz), or with --live whether it runs (GET /livez), for
-// containers without a shell. The address is what the service listens on.
+// Health returns the command that checks the service on this machine: readiness
+// (GET /readyz) or, with --live, liveness (GET /livez). It is for containers
+// without a shell. The address is the one that the service listens on.
 func Health[C any](address func(C) (host string, port int)) Command[C] {
 	var live bool
 	return Command[C]{
-		Name: "health", Summary: "Succeed if the service on this machine is ready",
-		Detail: "A service that is not ready says why. It may be busy, or wait for something else: only one that does not run needs a restart.",
+		Name: "health", Summary: "Check whether the service on this machine is ready",
+		Detail: "Exits with status 1 and prints the reasons if the service is not ready. A service may be unready because it is full or waits for another service; restart it only if --live fails.",
 		Flags: func(f *flag.FlagSet) {
-			f.BoolVar(&live, "live", false, "Succeed if it runs, ready or not")
+			f.BoolVar(&live, "live", false, "check liveness instead of readiness")
 		},
 		Run: func(ctx context.Context, config C, _ *slog.Logger) error {
 			host, port := address(config)

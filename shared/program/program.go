@@ -1,6 +1,5 @@
-// Package program is the frame of a command-line program: its commands, its
-// help, its configuration from the environment, its log, and its end on a
-// signal.
+// Package program runs command-line programs: commands, help, configuration from
+// the environment, logging and signal handling.
 package program
 
 import (
@@ -17,13 +16,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Logging is what every program's configuration has in common.
+// Logging is the logging configuration of every program.
 type Logging struct {
-	Level  slog.Level `env:"LOG_LEVEL" envDefault:"info" doc:"The least that is logged: debug, info, warn or error."`
-	Format string     `env:"LOG_FORMAT" envDefault:"text" doc:"How it is logged: text or json."`
+	Level  slog.Level `env:"LOG_LEVEL" envDefault:"info" doc:"The log level: debug, info, warn or error."`
+	Format string     `env:"LOG_FORMAT" envDefault:"text" doc:"The log format: text or json."`
 }
 
-// New returns the logger that the configuration asks for.
+// New returns a logger with this configuration.
 func (l Logging) New(out io.Writer) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: l.Level, ReplaceAttr: maskSecrets}
 	switch l.Format {
@@ -36,8 +35,7 @@ func (l Logging) New(out io.Writer) (*slog.Logger, error) {
 	}
 }
 
-// maskSecrets masks what looks like a key, a token or a password in a URL,
-// whatever logs it.
+// maskSecrets masks keys, tokens and passwords of URLs in all log attributes.
 func maskSecrets(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
@@ -50,19 +48,19 @@ func maskSecrets(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Program is what Main runs. C is its configuration, see package env.
+// Program is a command-line program. C is its configuration, see package env.
 type Program[C any] struct {
 	Name     string
 	Summary  string
 	Commands []Command[C]      // the first is the default
-	Logging  func(C) Logging   // where C holds it
-	Environ  map[string]string // nil is the process's
-	Out      io.Writer         // of help and version
-	Err      io.Writer         // of errors and the log
+	Logging  func(C) Logging   // returns the logging configuration
+	Environ  map[string]string // nil reads the process environment
+	Out      io.Writer         // for help and version
+	Err      io.Writer         // for errors and the log
 }
 
-// Main runs the command that args name and returns the exit status: 0, 1 when
-// it failed, 2 when it was not understood.
+// Main runs the command in args and returns the exit status: 0 on success, 1 if
+// the command failed, 2 if args are invalid.
 func (p Program[C]) Main(args []string) int {
 	words, wantsHelp := cutHelp(args)
 	if !wantsHelp && len(words) == 0 {
@@ -79,7 +77,7 @@ func (p Program[C]) Main(args []string) int {
 		p.help(command, path)
 		return 0
 	case err == nil && len(command.Commands) > 0:
-		err = fmt.Errorf("which command?")
+		err = fmt.Errorf("a command is required")
 	case err == nil:
 		err = command.parse(rest)
 	}
@@ -94,8 +92,8 @@ func (p Program[C]) Main(args []string) int {
 	return 0
 }
 
-// cutHelp takes a request for help out of the words: help before them all,
-// or a flag anywhere before "--".
+// cutHelp removes a request for help from args: the word help at the start, or a
+// help flag before "--".
 func cutHelp(args []string) (words []string, wanted bool) {
 	for i, arg := range args {
 		switch {
@@ -121,7 +119,7 @@ func (p Program[C]) run(command Command[C]) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the next signal does what it does by default
+	context.AfterFunc(ctx, stop) // restores the default handling for the next signal
 	logger.LogAttrs(ctx, slog.LevelDebug, "configuration", env.Redacted(config)...)
 	return command.Run(ctx, config, logger)
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Progress tells a person how far something long has come: as a bar that is
-// drawn again and again on a terminal, else as a line for each tenth.
+// Progress shows the progress of a transfer: a progress bar on a terminal, and
+// otherwise a line for each tenth.
 type Progress struct {
 	out      io.Writer
 	label    string
@@ -22,7 +22,7 @@ type Progress struct {
 
 	mu        sync.Mutex
 	done      int64
-	initial   int64 // what was done before it began
+	initial   int64 // done at the start
 	drawn     time.Time
 	lastTenth int64
 }
@@ -32,14 +32,14 @@ const (
 	redrawInterval = 100 * time.Millisecond
 )
 
-// NewProgress begins at done of total bytes.
+// NewProgress starts at done of total bytes.
 func NewProgress(out io.Writer, label string, done, total int64) *Progress {
 	p := &Progress{out: out, label: label, total: max(total, 1), terminal: isTerminal(out), started: time.Now(), done: done, initial: done}
 	p.lastTenth = 10 * done / p.total
 	return p
 }
 
-// Write counts the bytes and keeps none of them. It never fails.
+// Write counts the bytes. It never fails.
 func (p *Progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,14 +48,14 @@ func (p *Progress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Restart goes back to done bytes.
+// Restart resets the progress to done bytes.
 func (p *Progress) Restart(done int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done, p.initial, p.started, p.lastTenth = done, done, time.Now(), 10*done/p.total
 }
 
-// End draws the last state and leaves the line. Nothing may follow it.
+// End draws the final state and ends the line. It must be the last call.
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *Progress) state() string {
 	return fmt.Sprintf("%d%% of %s, %s/s", 100*min(p.done, p.total)/p.total, Bytes(p.total), Bytes(int64(speed)))
 }
 
-// Bytes writes a size for people: 1.5 GB, of 1000 to the step.
+// Bytes formats a size with decimal units, such as 1.5 GB.
 func Bytes(n int64) string {
 	const step = 1000
 	if n < step {

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// Log keeps everything that is written to it, by any number of goroutines. The
-// zero value is empty.
+// Log is a buffer that is safe for concurrent use. The zero value is empty.
 type Log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -19,7 +18,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
-// String is everything so far.
+// String returns everything written so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,22 +11,22 @@ import (
 	"testing"
 )
 
-// Proxy is a proxy as distributions have it, on the loopback. It lets nobody
-// through without the credentials.
+// Proxy is a proxy of a Linux distribution on the loopback interface. It requires
+// credentials.
 type Proxy struct {
 	URL                string // without credentials
 	Username, Password string
 	log                string
 }
 
-// StartProxy starts tinyproxy, for the scheme http, or microsocks, for socks5,
-// until the test ends.
+// StartProxy starts tinyproxy for the scheme http, or microsocks for socks5. The
+// proxy is stopped when the test ends.
 func StartProxy(t testing.TB, scheme string) *Proxy {
 	t.Helper()
 	dir, port := t.TempDir(), strconv.Itoa(FreePort(t))
 	address := net.JoinHostPort("127.0.0.1", port)
 	p := &Proxy{URL: scheme + "://" + address, Username: "robot-5c1d", Password: "letmein-" + port, log: filepath.Join(dir, "proxy.log")}
-	ctx := context.WithoutCancel(t.Context()) // the end of the test ends it in order
+	ctx := context.WithoutCancel(t.Context()) // the cleanup stops it
 	var command *exec.Cmd
 	switch scheme {
 	case "http":
@@ -64,8 +64,8 @@ func StartProxy(t testing.TB, scheme string) *Proxy {
 	return p
 }
 
-// Log is what the program has logged: a line for each connection, with where it
-// leads.
+// Log returns the log of the proxy, which has a line with the target of each
+// connection.
 func (p *Proxy) Log(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile(p.log)

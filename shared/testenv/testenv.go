@@ -1,5 +1,4 @@
-// Package testenv has what tests of real servers and browsers need of the
-// machine.
+// Package testenv has helpers for tests with real servers and browsers.
 package testenv
 
 import (
@@ -10,9 +9,9 @@ import (
 	"time"
 )
 
-// PublicTempDir is a directory that other users can reach, which t.TempDir is
-// not: as root, PostgreSQL and the browsers run as users of their own. It is
-// removed with the test.
+// PublicTempDir returns a temporary directory that other users can access, unlike
+// t.TempDir: if the tests run as root, PostgreSQL and the browsers run as other
+// users. It is removed when the test ends.
 func PublicTempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "svc-test-")
@@ -26,7 +25,7 @@ func PublicTempDir(t testing.TB) string {
 	return dir
 }
 
-// FreePort is a port of the loopback that nobody listens on at the moment.
+// FreePort returns a free port of the loopback interface.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -37,7 +36,7 @@ func FreePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// Eventually waits for something to be so, and fails the test after 30 seconds.
+// Eventually waits until ok returns true, and fails the test after 30 seconds.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -47,8 +46,8 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// CopyTestBinary copies the program that runs the tests into dir, where other users
-// may run it, and returns its path.
+// CopyTestBinary copies the running test binary to dir, where other users may run
+// it, and returns its path.
 func CopyTestBinary(t testing.TB, dir string) string {
 	t.Helper()
 	raw, err := os.ReadFile("/proc/self/exe")

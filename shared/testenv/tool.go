@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BuildTool builds a program that a module under scripts/tools pins, unless the
-// build cache has it, and returns its path.
+// BuildTool returns the path of a program that a module below scripts/tools pins.
+// It builds the program unless it is in the build cache.
 func BuildTool(t testing.TB, module, program string) string {
 	t.Helper()
 	_, self, _, _ := runtime.Caller(0)

@@ -1,6 +1,6 @@
-// Package bundled makes one document of the hand-written ones: it resolves what
-// refers to other files, validates the whole, and bundles it. What runs reads the
-// bundle, see oapi.Parse.
+// Package bundled bundles the hand-written OpenAPI documents: it resolves
+// references to other files, validates the result and writes it as one document.
+// The programs read the bundle with oapi.Parse.
 package bundled
 
 import (
@@ -18,19 +18,18 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 )
 
-// Document is one loaded, valid and bundled OpenAPI 3.0 document.
+// Document is a validated and bundled OpenAPI 3.0 document.
 type Document struct {
 	*oapi.Document
 	spec *openapi3.T
 }
 
-// T is the bundled document. It must not be changed.
+// T returns the bundled document. The caller must not modify it.
 func (d *Document) T() *openapi3.T { return d.spec }
 
-// Load reads the document called name, resolving references to the other files
-// of fsys, validates it, and bundles it to one without external references.
-// Components keep their names; two different components that would share one
-// are an error.
+// Load loads and validates the document name, resolving references to other files
+// of fsys, and bundles it without external references. Components keep their
+// names; different components with the same name are an error.
 func Load(ctx context.Context, fsys fs.FS, name string) (*Document, error) {
 	doc, err := read(ctx, fsys, name)
 	if err != nil {
@@ -60,15 +59,15 @@ func read(ctx context.Context, fsys fs.FS, name string) (*openapi3.T, error) {
 	loader.IsExternalRefsAllowed = true
 	loader.ReadFromURIFunc = func(_ *openapi3.Loader, location *url.URL) ([]byte, error) {
 		if location.Scheme != "" || location.Host != "" {
-			return nil, fmt.Errorf("reference to %s: only files beside the document are read", location)
+			return nil, fmt.Errorf("reference to %s: only references to local files are supported", location)
 		}
 		return fs.ReadFile(fsys, path.Clean(location.Path))
 	}
 	return loader.LoadFromURI(&url.URL{Path: name})
 }
 
-// publish renders the bundled document and loads it again from its own text,
-// which proves that it stands alone.
+// publish encodes the bundled document and loads it again, which verifies that it
+// has no external references.
 func publish(ctx context.Context, bundled *openapi3.T) (*Document, error) {
 	text, err := bundled.MarshalJSON()
 	if err != nil {
@@ -88,13 +87,13 @@ func publish(ctx context.Context, bundled *openapi3.T) (*Document, error) {
 	return &Document{parsed, doc}, nil
 }
 
-// bundler names the components that bundling brings in from other files.
+// bundler names the components of other files.
 type bundler struct {
-	sources map[string]string // collection/name -> where it comes from
+	sources map[string]string // collection/name -> source reference
 	clashes []error
 }
 
-// newBundler knows the components that the root document has itself.
+// newBundler registers the components of the root document.
 func newBundler(root string, doc *openapi3.T) (*bundler, error) {
 	b := &bundler{sources: map[string]string{}}
 	text, err := json.Marshal(doc.Components)
@@ -127,7 +126,7 @@ func (b *bundler) name(_ *openapi3.T, ref openapi3.ComponentRef) string {
 	}
 	key := ref.CollectionName() + "/" + name
 	if first, taken := b.sources[key]; taken && first != source.String() {
-		b.clashes = append(b.clashes, fmt.Errorf("%s is both %s and %s", key, first, source.String()))
+		b.clashes = append(b.clashes, fmt.Errorf("duplicate component %s: %s and %s", key, first, source.String()))
 	}
 	b.sources[key] = source.String()
 	return name

@@ -21,15 +21,15 @@ func TestLoadRefuses(t *testing.T) {
 		"missing file": {fstest.MapFS{}, "not exist"},
 		"not YAML":     {fstest.MapFS{"a.yaml": {Data: []byte("{")}}, "load a.yaml"},
 		"invalid":      {fstest.MapFS{"a.yaml": {Data: []byte(head)}}, "validate a.yaml"},
-		"remote":       {fstest.MapFS{"a.yaml": {Data: []byte(head + "paths: {/a: {$ref: 'http://127.0.0.1:1/x.yaml'}}")}}, "only files beside"},
+		"remote":       {fstest.MapFS{"a.yaml": {Data: []byte(head + "paths: {/a: {$ref: 'http://127.0.0.1:1/x.yaml'}}")}}, "only references to local files"},
 		"one name, two": {fstest.MapFS{
 			"a.yaml": {Data: []byte(head + "paths: {/a: {get: {responses: {'200': " + op("b.yaml#/components/schemas/A") + ", '201': " + op("c.yaml#/components/schemas/A") + "}}}}")},
 			"b.yaml": {Data: []byte(named)}, "c.yaml": {Data: []byte(named)},
-		}, "schemas/A is both"},
+		}, "duplicate component schemas/A"},
 		"one name, own and other": {fstest.MapFS{
 			"a.yaml": {Data: []byte(head + "paths: {/a: {get: {responses: {'200': " + op("b.yaml#/components/schemas/A") + ", '201': " + op("#/components/schemas/A") + "}}}}\ncomponents: {schemas: {A: {type: integer}}}")},
 			"b.yaml": {Data: []byte(named)},
-		}, "schemas/A is both"},
+		}, "duplicate component schemas/A"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
