@@ -13,13 +13,12 @@ import (
 	"github.com/browser-svc/svc/db/embedded"
 )
 
-// maxClusters is how many clusters the cache holds: each state of the migrations has
-// one, of some 50 MB.
+// maxClusters is the maximum number of cached clusters. There is one for each version of
+// the migrations, of about 50 MB.
 const maxClusters = 4
 
-// copyCluster copies the data directory of a stopped server that holds the
-// template. The original is made once for each state of the migrations, and
-// lives in the user's cache directory.
+// copyCluster copies a cluster with the template from the user's cache directory.
+// The cached cluster is created once for each version of the migrations.
 func copyCluster(ctx context.Context, to string) error {
 	bin, err := embedded.FindBin(ctx, "")
 	if err != nil {
@@ -45,7 +44,7 @@ func copyCluster(ctx context.Context, to string) error {
 	dir := filepath.Join(root, version+"-"+name)
 	if _, err := os.Stat(dir); err != nil {
 		if err := makeCluster(ctx, dir); err != nil {
-			return fmt.Errorf("make the cluster for tests: %w", err)
+			return fmt.Errorf("create the test cluster: %w", err)
 		}
 	}
 	now := time.Now()
@@ -54,13 +53,13 @@ func copyCluster(ctx context.Context, to string) error {
 	}
 	evictOld(root)
 	if err := copyTree(dir, to); err != nil {
-		return fmt.Errorf("copy the cluster for tests: %w", err)
+		return fmt.Errorf("copy the test cluster: %w", err)
 	}
 	return nil
 }
 
-// makeCluster makes it among the temporary files, where the server's user can
-// reach it, and moves it to the cache when it is complete.
+// makeCluster creates the cluster in a temporary directory, which the server's user
+// can access, and moves it to the cache when it is complete.
 func makeCluster(ctx context.Context, final string) error {
 	dir, err := os.MkdirTemp(scratchDir(), dirPrefix)
 	if err != nil {
@@ -96,8 +95,8 @@ func makeCluster(ctx context.Context, final string) error {
 	return os.Rename(next, final)
 }
 
-// cacheRoot is below the user's cache directory, or among the temporary files
-// for a user who has none.
+// cacheRoot returns a directory below the user's cache directory, or a temporary
+// directory if there is none.
 func cacheRoot() (string, error) {
 	if base, err := os.UserCacheDir(); err == nil {
 		root := filepath.Join(base, "svc-dbtest")
@@ -109,7 +108,7 @@ func cacheRoot() (string, error) {
 	return root, os.MkdirAll(root, 0o700)
 }
 
-// evictOld removes all but the clusters used last.
+// evictOld removes the least recently used clusters.
 func evictOld(root string) {
 	dirs, _ := filepath.Glob(filepath.Join(root, "*-svc_template_*")) // fails for a bad pattern only
 	used := map[string]time.Time{}

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scratchDir is where the data lives: in memory where there is room, since many
-// file systems are slow to create files just after others were deleted, which
-// is what databases that come and go amount to.
+// scratchDir returns the parent directory of the data: /dev/shm if it has enough space,
+// because many file systems are slow when many files are created and deleted.
 func scratchDir() string {
 	const memory, room = "/dev/shm", 2 << 30
 	var stat syscall.Statfs_t
@@ -24,12 +23,13 @@ func scratchDir() string {
 	return memory
 }
 
-// removeStaleDirs removes the directories of test processes whose guard was killed too.
+// removeStaleDirs removes the directories of killed test processes whose guard was killed
+// too.
 func removeStaleDirs() {
 	dirs, _ := filepath.Glob(filepath.Join(scratchDir(), dirPrefix+"*"))
 	for _, dir := range dirs {
-		// A young directory is left alone: it is being made, or its guard is
-		// about to remove it.
+		// Skip new directories: they are being created, or their guard is about
+		// to remove them.
 		info, err := os.Stat(dir)
 		if err != nil || time.Since(info.ModTime()) < time.Hour {
 			continue

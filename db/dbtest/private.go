@@ -66,7 +66,7 @@ func openPrivate(ctx context.Context) (*server, error) {
 	return s, s.ensureTemplate(ctx)
 }
 
-// options trade safety, of which tests need none, for speed.
+// options disables durability for speed.
 func options(data string) embedded.Options {
 	return embedded.Options{DataDir: data, Settings: map[string]string{
 		"fsync":              "off",
@@ -79,9 +79,9 @@ func options(data string) embedded.Options {
 	}}
 }
 
-// guardScript waits for the end of its input, which comes when the process that
-// holds the other end is gone, however it went. Then it waits for the server,
-// whose process id it read, and removes the directory.
+// guardScript waits for the end of its input, which means that the test process is gone.
+// Then it waits for the server, whose process ID it read, and removes the
+// directory.
 const guardScript = `read -r pid; cat >/dev/null
 if [ -n "$pid" ]; then
 	i=0

@@ -11,9 +11,9 @@ import (
 	"github.com/browser-svc/svc/db/embedded"
 )
 
-// Schema returns the definition of the database at dsn as SQL, as pg_dump has
-// it, without what depends on the version of pg_dump or on goose: two databases
-// have the same schema exactly when the texts are equal.
+// Schema returns the output of pg_dump for the schema of a database, without
+// version-dependent parts and the goose tables. Two databases have the same schema
+// if and only if the texts are equal.
 func Schema(ctx context.Context, dsn string) (string, error) {
 	bin, err := embedded.FindBin(ctx, "")
 	if err != nil {

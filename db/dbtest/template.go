@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// templateName names the template by the migrations it holds.
+// templateName returns a name with the hash of the migrations.
 func templateName() (string, error) {
 	hash := sha256.New()
 	err := fs.WalkDir(db.Files(), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -32,9 +32,9 @@ func templateName() (string, error) {
 	return "svc_template_" + hex.EncodeToString(hash.Sum(nil))[:16], nil
 }
 
-// ensureTemplate makes the template where it is missing. Processes that do so
-// at once on one server take turns under an advisory lock. The template gets
-// its final name only when it is complete.
+// ensureTemplate creates the template if it does not exist. Concurrent processes
+// are serialized with an advisory lock. The template is renamed to its final name
+// when it is complete.
 func (s *server) ensureTemplate(ctx context.Context) error {
 	name, err := templateName()
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/lib/pq/pqerror"
 )
 
-// connector opens the connections of one pool. When one of them finds that the
-// server refuses writes, all that are open by then are replaced: the server may
-// have become a standby, or a setting that a session keeps from its start has
-// made it read-only, and neither goes away on a connection that stays open.
+// connector opens the connections of a pool. If the server refuses a write on one
+// of them, all open connections are replaced: the server may have become a standby,
+// or a session setting may have made it read-only. Open connections do not recover
+// from either.
 type connector struct {
 	driver.Connector
-	// readOnlySince is when a connection last was refused a write, in Unix
-	// nanoseconds. Connections that were opened before are not used again.
+	// readOnlySince is the time of the last refused write in Unix nanoseconds.
+	// Connections opened before it are not reused.
 	readOnlySince atomic.Int64
 }
 
-// replaceInterval bounds how often all connections are replaced while the server
-// stays read-only. The connection that was refused is always replaced.
+// replaceInterval is the minimum time between two replacements of all connections. The
+// connection whose write was refused is always replaced.
 const replaceInterval = time.Second
 
 // Connect implements driver.Connector.
@@ -36,7 +36,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{pqConn: raw.(pqConn), connector: c, opened: opened}, nil
 }
 
-// pqConn is what database/sql uses of the driver's connection.
+// pqConn has the methods of the driver's connection that database/sql uses.
 type pqConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -49,7 +49,7 @@ type pqConn interface {
 	driver.Validator
 }
 
-// conn is a connection that is discarded once the server refused it a write.
+// conn is a connection that is discarded after the server refused a write.
 type conn struct {
 	pqConn
 	connector *connector
@@ -76,10 +76,10 @@ func (c *conn) markReadOnly() {
 
 func (c *conn) stale() bool { return c.readOnly || c.opened < c.connector.readOnlySince.Load() }
 
-// IsValid implements driver.Validator: false keeps the connection out of the pool.
+// IsValid implements driver.Validator. The pool discards invalid connections.
 func (c *conn) IsValid() bool { return !c.stale() && c.pqConn.IsValid() }
 
-// ResetSession implements driver.SessionResetter: ErrBadConn has the pool take
+// ResetSession implements driver.SessionResetter. For ErrBadConn, the pool uses
 // another connection.
 func (c *conn) ResetSession(ctx context.Context) error {
 	if c.stale() {
@@ -88,8 +88,8 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	return c.pqConn.ResetSession(ctx)
 }
 
-// BeginTx implements driver.ConnBeginTx. A transaction that may write is all that
-// a standby refuses there, as a feature that it does not have.
+// BeginTx implements driver.ConnBeginTx. A standby refuses read-write transactions
+// with feature_not_supported.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.pqConn.BeginTx(ctx, opts)
 	if err != nil && pq.As(err, pqerror.FeatureNotSupported) != nil {
@@ -123,7 +123,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	return prepared, nil
 }
 
-// pqStmt is what database/sql uses of the driver's prepared statement.
+// pqStmt has the methods of the driver's prepared statement that database/sql uses.
 type pqStmt interface {
 	driver.Stmt
 	driver.StmtExecContext

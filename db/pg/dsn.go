@@ -18,10 +18,10 @@ const defaultPort = "5432"
 func parseDSN(dsn string) (pq.Config, error) {
 	config, err := pq.NewConfig(portsAsParameter(dsn))
 	if _, unreadable := errors.AsType[*url.Error](err); unreadable {
-		err = errors.New("it is not a valid postgres:// URL; special characters in the password must be percent-encoded")
+		err = errors.New("not a valid postgres:// URL; percent-encode special characters in the password")
 	}
 	if err != nil {
-		return pq.Config{}, fmt.Errorf("read the database address: %w", err)
+		return pq.Config{}, fmt.Errorf("parse the database URL: %w", err)
 	}
 	if len(config.Multi) > 0 && config.TargetSessionAttrs == "" {
 		config.TargetSessionAttrs = pq.TargetSessionAttrsReadWrite
@@ -29,8 +29,8 @@ func parseDSN(dsn string) (pq.Config, error) {
 	return config, nil
 }
 
-// portsAsParameter moves the ports of several hosts in a URL into the parameter
-// port: the driver reads them there only.
+// portsAsParameter moves the ports of several hosts in a URL to the parameter port,
+// because the driver supports several ports only there.
 func portsAsParameter(dsn string) string {
 	scheme, rest, isURL := strings.Cut(dsn, "://")
 	if !isURL {

@@ -35,10 +35,9 @@ func violates(err error, code pqerror.Code, constraint string) bool {
 	return e != nil && (constraint == "" || e.Constraint == constraint)
 }
 
-// IsUnavailable reports whether err says that the server can't be reached, is
-// starting up or going down, has no connection left, or dropped this one, or said
-// nothing for too long: the same request may well succeed later. It says nothing
-// about whether a statement that was under way took effect.
+// IsUnavailable reports whether the server is unreachable, is starting up or
+// shutting down, has no free connection, closed the connection or did not respond
+// in time. A retry may succeed. The interrupted statement may have taken effect.
 func IsUnavailable(err error) bool {
 	if e := pq.As(err); e != nil {
 		switch e.Code {
@@ -59,8 +58,8 @@ func IsUnavailable(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// isTransient reports whether the transaction lost a race that a new attempt
-// may win.
+// isTransient reports whether the transaction failed because of a concurrent one
+// and can be retried.
 func isTransient(err error) bool {
 	return pq.As(err, pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected) != nil
 }

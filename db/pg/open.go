@@ -1,4 +1,5 @@
-// Package pg opens PostgreSQL, runs transactions and tells its errors apart.
+// Package pg opens PostgreSQL connection pools, runs transactions and classifies
+// errors.
 package pg
 
 import (
@@ -13,40 +14,37 @@ import (
 	"github.com/lib/pq"
 )
 
-// Options tune a pool. Zero values mean the defaults; a negative timeout means
-// none.
+// Options configures a pool. Zero values are replaced by defaults; a negative
+// timeout disables it.
 type Options struct {
-	ApplicationName string        // shown by pg_stat_activity; default "svc"
-	MaxOpen         int           // connections at most; default 20
-	MaxIdle         int           // connections kept while idle; default MaxOpen
-	MaxIdleTime     time.Duration // an idle connection is closed after it; default 5 min
-	MaxLifetime     time.Duration // any connection is replaced after it; default 1 h
-	Statement       time.Duration // longest statement; default 30 s
-	Lock            time.Duration // longest wait for a lock; default 10 s
-	IdleInTx        time.Duration // longest pause inside a transaction; default 15 s
-	Connect         time.Duration // one attempt to connect; default 5 s
-	Wait            time.Duration // how long Open waits for a server that is not up; default 30 s
-	Role            string        // to act as; default the one that signs in
-	// PreferIndexes has the planner take an index wherever there is one, and make one
-	// plan for a prepared statement. Else the statement is planned anew five times
-	// on each connection, and keeps the plan that it got while its tables were
-	// small: then it reads them whole until somebody analyzes them.
+	ApplicationName string        // application_name; default "svc"
+	MaxOpen         int           // maximum open connections; default 20
+	MaxIdle         int           // maximum idle connections; default MaxOpen
+	MaxIdleTime     time.Duration // maximum idle time of a connection; default 5 min
+	MaxLifetime     time.Duration // maximum age of a connection; default 1 h
+	Statement       time.Duration // statement_timeout; default 30 s
+	Lock            time.Duration // lock_timeout; default 10 s
+	IdleInTx        time.Duration // idle_in_transaction_session_timeout; default 15 s
+	Connect         time.Duration // timeout of one connection attempt; default 5 s
+	Wait            time.Duration // how long Open waits for the server to start; default 30 s
+	Role            string        // SET ROLE; default the login role
+	// PreferIndexes disables sequential scans where an index exists and uses generic
+	// plans for prepared statements. Otherwise a plan made while the tables were
+	// small keeps scanning them sequentially until the next ANALYZE.
 	PreferIndexes bool
 }
 
-// The roles that the service works as. They own nothing, and migrations make
-// them.
+// The database roles of the service. Migrations create them; they own nothing.
 const (
-	AppRole = "svc_app" // sees one organization's rows under row-level security, and only inside InOrg
-	AllRole = "svc_all" // sees every organization's
+	AppRole = "svc_app" // accesses the rows of one organization, inside InOrg only
+	AllRole = "svc_all" // accesses the rows of all organizations
 )
 
-// Open returns a pool on the database that dsn names (a postgres:// URL or
-// key=value pairs) once it has answered. A server that can't be reached yet, or
-// is starting up, is asked again with growing pauses until opts.Wait or ctx
-// ends; any other refusal is returned at once. Parameters in the dsn win over
-// opts. An argument of type []byte is sent as binary: that is right for bytea,
-// while JSON has to be a string.
+// Open connects to the database of dsn (a postgres:// URL or key=value pairs) and
+// returns a pool. If the server is unreachable or starting up, Open retries with
+// backoff until opts.Wait or ctx ends. Other errors are returned at once. Parameters
+// in the dsn override opts. Arguments of type []byte are sent as binary: use them
+// for bytea, and strings for JSON.
 func Open(ctx context.Context, dsn string, opts Options) (*sqlx.DB, error) {
 	opts = opts.withDefaults()
 	config, err := parseDSN(dsn)
@@ -56,7 +54,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*sqlx.DB, error) {
 	configure(&config, opts)
 	driver, err := pq.NewConnectorConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("read the database address: %w", err)
+		return nil, fmt.Errorf("parse the database URL: %w", err)
 	}
 	driver.Dialer(dialer{responseTimeout(config)})
 	db := sql.OpenDB(&connector{Connector: driver})
@@ -100,8 +98,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// configure adds what the address leaves out. The timeouts travel as start-up
-// parameters, so every connection of the pool has them without a round trip.
+// configure adds the parameters that the DSN does not set. The timeouts are startup
+// parameters, so setting them needs no round trip.
 func configure(config *pq.Config, opts Options) {
 	if config.ApplicationName == "" {
 		config.ApplicationName = opts.ApplicationName
@@ -117,7 +115,7 @@ func configure(config *pq.Config, opts Options) {
 		"statement_timeout":                   milliseconds(opts.Statement),
 		"lock_timeout":                        milliseconds(opts.Lock),
 		"idle_in_transaction_session_timeout": milliseconds(opts.IdleInTx),
-		"jit":                                 "off", // no statement here is worth compiling
+		"jit":                                 "off", // statements are too short to benefit
 	}
 	if opts.PreferIndexes {
 		runtime["enable_seqscan"], runtime["plan_cache_mode"] = "off", "force_generic_plan"
@@ -133,8 +131,8 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatInt(max(d, 0).Milliseconds(), 10)
 }
 
-// waitReady pings until the database answers, says something that waiting won't
-// change, or the time is up.
+// waitReady pings until the database responds, returns a permanent error, or the
+// time is up.
 func waitReady(ctx context.Context, db *sql.DB, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, max(wait, time.Millisecond))
 	defer cancel()

@@ -8,17 +8,17 @@ import (
 	"github.com/lib/pq/pqerror"
 )
 
-// ErrReadOnly is a server that takes no writes, since it is a standby or only reading is allowed there.
+// ErrReadOnly means that the server accepts no writes.
 var ErrReadOnly = errors.New("the database is a standby, or read-only")
 
-// Outage is why the database can't do now what it can do at other times. The same
-// request may succeed after RetryAfter. Its message is for the caller.
+// Outage is a temporary failure of the database. The request may succeed after
+// RetryAfter. The message is public.
 type Outage struct {
 	Message    string
 	RetryAfter time.Duration
 }
 
-// TimedOut is a database that is there and does not answer.
+// TimedOut is the outage for a database that does not respond in time.
 var TimedOut = Outage{"The database did not answer in time. Try again later.", 5 * time.Second}
 
 var (
@@ -32,7 +32,7 @@ var (
 	ioFailure     = Outage{"The database cannot read or write its files. Try again later.", 30 * time.Second}
 )
 
-// outages is the one table from what PostgreSQL says to an outage.
+// outages maps PostgreSQL error codes to outages.
 var outages = map[pqerror.Code]Outage{
 	pqerror.AdminShutdown:                   restarting,
 	pqerror.CrashShutdown:                   restarting,
@@ -48,8 +48,8 @@ var outages = map[pqerror.Code]Outage{
 	pqerror.IOError:                         ioFailure,
 }
 
-// OutageOf returns the outage that err tells of, and whether it is one. Of a
-// context that has ended it knows nothing: whose it was decides.
+// OutageOf returns the outage of err, and whether err is one. It does not classify
+// context errors, because only the caller knows why the context ended.
 func OutageOf(err error) (Outage, bool) {
 	if errors.Is(err, ErrReadOnly) {
 		return readOnly, true

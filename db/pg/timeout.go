@@ -9,7 +9,7 @@ import (
 	"github.com/lib/pq"
 )
 
-// timeoutMargin is how much longer than a statement may take the network has.
+// timeoutMargin is the additional time for the network, beyond the statement timeout.
 const timeoutMargin = 5 * time.Second
 
 // timeout is how long a server may take to answer what was sent to it; 0 is for
@@ -23,8 +23,8 @@ func responseTimeout(config pq.Config) time.Duration {
 	return time.Duration(ms)*time.Millisecond + timeoutMargin
 }
 
-// dialer connects with patience. With it a call has a deadline also without a
-// context that has one, which costs two goroutines for each statement.
+// dialer opens connections that time out. Context deadlines would cost two
+// goroutines per statement.
 type dialer struct{ timeout time.Duration }
 
 // Dial implements pq.Dialer.
@@ -48,15 +48,14 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	return &timeoutConn{Conn: conn, timeout: d.timeout}, nil
 }
 
-// timeoutConn fails when nothing comes back in time.
+// timeoutConn is a connection that fails if the server does not respond in time.
 type timeoutConn struct {
 	net.Conn
 	timeout    time.Duration
-	connecting bool // the driver's own deadline counts
+	connecting bool // the driver's deadline applies
 }
 
-// SetDeadline implements net.Conn. The driver sets one for the time in which it
-// connects.
+// SetDeadline implements net.Conn. The driver sets a deadline while it connects.
 func (c *timeoutConn) SetDeadline(at time.Time) error {
 	c.connecting = !at.IsZero()
 	return c.Conn.SetDeadline(at)

@@ -14,11 +14,10 @@ import (
 
 const txAttempts = 4
 
-// InTx runs fn in a transaction: committed when fn returns nil, rolled back
-// when it returns an error or panics. A deadlock or a serialization failure
-// runs fn again, in a new transaction after a short random pause, four times in
-// all; so fn must have no effect besides the transaction. The error of fn is
-// returned as it is.
+// InTx runs fn in a transaction. The transaction is committed if fn returns nil,
+// and rolled back if fn returns an error or panics. After a deadlock or a
+// serialization failure, InTx retries fn in a new transaction, up to four attempts,
+// so fn must not have other side effects. Errors of fn are returned unchanged.
 func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := runTx(ctx, db, fn)
@@ -34,11 +33,11 @@ func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 	}
 }
 
-// InOrg is InTx for one organization: of the tables under row-level security,
-// the transaction sees and changes only that organization's rows.
+// InOrg is InTx for one organization: in tables with row-level security, the
+// transaction can access only the rows of the organization.
 func InOrg(ctx context.Context, db *sqlx.DB, orgID uuid.UUID, fn func(tx *sqlx.Tx) error) error {
 	return InTx(ctx, db, func(tx *sqlx.Tx) error {
-		// Without arguments it is one round trip; an id has nothing to quote.
+		// Without arguments it is one round trip. A UUID needs no quoting.
 		if _, err := tx.ExecContext(ctx, `SET LOCAL svc.organization = '`+orgID.String()+`'`); err != nil {
 			return fmt.Errorf("enter organization %s: %w", orgID, err)
 		}
@@ -52,7 +51,7 @@ func runTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) (err er
 		return fmt.Errorf("begin a transaction: %w", err)
 	}
 	committed := false
-	defer func() { // runs on a panic too, which then goes on
+	defer func() { // also runs on a panic
 		if committed {
 			return
 		}

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// Where is a WHERE clause that grows by filters.
+// Where builds a WHERE clause from optional filters.
 type Where struct {
 	text string
 	args []any
 }
 
-// NewWhere begins with a condition that always holds, on $1 and so on.
+// NewWhere starts with a condition that uses the arguments as $1 and so on.
 func NewWhere(condition string, args ...any) *Where {
 	return &Where{text: " WHERE " + condition, args: args}
 }
 
-// And adds a condition, in which each ? stands for the argument; a nil one adds
-// nothing.
+// And adds a condition in which ? is the argument. It adds nothing if arg is nil.
 func And[T any](w *Where, condition string, arg *T) {
 	if arg == nil {
 		return

@@ -7,9 +7,9 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Writable asks the database whether it takes writes, with one statement. It
-// returns nil, ErrReadOnly, or why the database did not answer. Connections that
-// are read-only are not used again: they may stay so when the database does not.
+// Writable checks with one statement whether the database accepts writes. It
+// returns nil, ErrReadOnly or the error of the statement. Read-only connections are
+// discarded, because they may stay read-only after the database becomes writable.
 func Writable(ctx context.Context, db *sqlx.DB) error {
 	asked, err := db.Connx(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func Writable(ctx context.Context, db *sqlx.DB) error {
 		if c, ok := of.(*conn); ok {
 			c.markReadOnly()
 		}
-		return driver.ErrBadConn // the pool lets go of it
+		return driver.ErrBadConn // the pool discards it
 	})
 	return ErrReadOnly
 }
