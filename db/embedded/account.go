@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// account is the user the server runs as. Root can't be it: PostgreSQL refuses.
+// account is the user that the server runs as. PostgreSQL refuses to run as root.
 type account struct {
 	name     string
 	uid, gid int
@@ -45,7 +45,7 @@ func chooseAccount(cluster string) (account, error) {
 		}
 		return account{name: name, uid: uid, gid: gid, foreign: true}, nil
 	}
-	return account{}, errors.New("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
+	return account{}, errors.New("PostgreSQL refuses to run as root, and the users postgres and nobody do not exist")
 }
 
 // credential makes a process run as the account; nil means as we do.
@@ -112,7 +112,7 @@ func (a account) canReach(dir string) error {
 	if blocked == "" {
 		return nil
 	}
-	return fmt.Errorf("PostgreSQL runs as the user %s, who may not pass the directory %s on the way to %s: chmod o+x %s, or choose another data directory",
+	return fmt.Errorf("PostgreSQL runs as the user %s, which cannot access the directory %s in the path %s: run chmod o+x %s, or use another data directory",
 		a.name, blocked, dir, blocked)
 }
 

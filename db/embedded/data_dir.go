@@ -60,17 +60,17 @@ func openDataDir(dir string) (*dataDir, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	mode := fs.FileMode(0o700)
 	if h.account.foreign {
 		mode = 0o711
 		if err := os.Chown(dir, 0, 0); err != nil {
-			return nil, fmt.Errorf("take the data directory: %w", err)
+			return nil, fmt.Errorf("change the owner of the data directory: %w", err)
 		}
 	}
 	if err := os.Chmod(dir, mode); err != nil {
-		return nil, fmt.Errorf("protect the data directory: %w", err)
+		return nil, fmt.Errorf("set the permissions of the data directory: %w", err)
 	}
 	if err := h.account.canReach(dir); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (h *dataDir) takeLock() error {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		owner, _ := io.ReadAll(io.LimitReader(file, 20)) // only for the message
 		file.Close()
-		return fmt.Errorf("%w: %s belongs to process %s", ErrInUse, h.dir, strings.TrimSpace(string(owner)))
+		return fmt.Errorf("%w: %s is used by process %s", ErrInUse, h.dir, strings.TrimSpace(string(owner)))
 	}
 	if err == nil {
 		err = file.Truncate(0)
@@ -129,7 +129,7 @@ func (h *dataDir) makeTag() (string, error) {
 	}
 	var stat syscall.Stat_t
 	if err := syscall.Stat(h.dir, &stat); err != nil {
-		return "", fmt.Errorf("look at the data directory: %w", err)
+		return "", fmt.Errorf("stat the data directory: %w", err)
 	}
 	return fmt.Sprintf("svc-%s-%x-%x", name, stat.Dev, stat.Ino), nil
 }
@@ -145,11 +145,11 @@ func (h *dataDir) secret(name string) (string, error) {
 		return "", err
 	}
 	if name == "password" && h.exists() {
-		return "", fmt.Errorf("%s is missing: the cluster beside it can't be entered without it", h.path(name))
+		return "", fmt.Errorf("%s is missing: the cluster is not accessible without it", h.path(name))
 	}
 	made := strings.ToLower(rand.Text())
 	if err := writeSynced(h.path(name), made+"\n"); err != nil {
-		return "", fmt.Errorf("keep the %s: %w", name, err)
+		return "", fmt.Errorf("write the %s file: %w", name, err)
 	}
 	return made, nil
 }

@@ -1,6 +1,6 @@
-// Package embedded runs a private PostgreSQL for one machine, with its data in
-// a directory of ours: no service to install beyond the programs, nothing that
-// listens to the network, and nothing that outlives us.
+// Package embedded runs a private PostgreSQL server with its data in a directory of
+// the caller. It needs only the PostgreSQL programs. The server listens on a Unix
+// socket by default and does not outlive this process.
 package embedded
 
 import (
@@ -23,16 +23,16 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// startTimeout bounds a start, crash recovery included.
+// startTimeout limits a start, including crash recovery.
 const startTimeout = 5 * time.Minute
 
-// Options say where and how the server runs. Only DataDir is required.
+// Options configures the server. Only DataDir is required.
 type Options struct {
-	DataDir  string            // made on the first start
+	DataDir  string            // created on the first start
 	BinDir   string            // of postgres and initdb; default: FindBin
 	Logger   *slog.Logger      // default: none
 	TCP      bool              // also listen on a free port of 127.0.0.1
-	Settings map[string]string // PostgreSQL settings that differ from ours
+	Settings map[string]string // override the PostgreSQL settings
 }
 
 // Server is a running PostgreSQL.
@@ -49,15 +49,16 @@ type Server struct {
 	stopErr  error
 }
 
-// Start runs the server and returns when it answers. The first start makes the
-// cluster (UTF-8, data checksums) and the database svc. What a crash left is
-// put in order: a former server of the same directory is stopped, and
-// PostgreSQL recovers its data.
+// Start starts the server and returns when it accepts connections. The first start
+// creates the cluster (UTF-8, data checksums) and the database svc. After a crash,
+// Start stops a leftover server of the same directory, and PostgreSQL recovers its
+// data.
 //
-// One process owns a data directory: ErrInUse names the other. ErrNotInstalled
-// means that the machine has no PostgreSQL. When root, the server runs as the
-// user postgres, or nobody, who must be able to reach the directory. Cancelling
-// ctx later does not stop the server: Stop does, and so does our own death.
+// A data directory can be used by one process at a time; otherwise Start returns
+// ErrInUse. ErrNotInstalled means that PostgreSQL is not installed. If this process
+// runs as root, the server runs as the user postgres or nobody, which must be able
+// to access the directory. Canceling ctx after Start does not stop the server. It
+// stops with Stop, or when this process dies.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	began := time.Now()
 	logger := opts.Logger
@@ -92,10 +93,10 @@ func (s *Server) start(ctx context.Context, opts Options) error {
 		return err
 	}
 	if err := s.dataDir.makeSocketDir(); err != nil {
-		return fmt.Errorf("make the socket's directory: %w", err)
+		return fmt.Errorf("create the socket directory: %w", err)
 	}
 	if err := s.dataDir.ensureCluster(ctx, bin); err != nil {
-		return fmt.Errorf("make the cluster: %w", err)
+		return fmt.Errorf("create the cluster: %w", err)
 	}
 	s.dataDir.dropStalePid()
 	if s.tcp {
@@ -138,19 +139,18 @@ func (s *Server) run(bin string, settings map[string]string) error {
 	go func() {
 		<-waited //nolint:errcheck // ProcessState says how
 		if !s.stopping.Load() {
-			s.err = fmt.Errorf("the PostgreSQL server ended by itself (%s); its log ends with:\n%s",
+			s.err = fmt.Errorf("PostgreSQL exited unexpectedly (%s); its log ends with:\n%s",
 				s.cmd.ProcessState, s.dataDir.logTail())
-			s.logger.Error("embedded database ended by itself", "error", s.err)
+			s.logger.Error("embedded database exited unexpectedly", "error", s.err)
 		}
 		close(s.done)
 	}()
 	return nil
 }
 
-// arguments are the whole configuration: the files that initdb wrote stay as
-// they are. Errors are logged without the values they concern, and shared
-// memory between processes is kept in files of the cluster, where a crash
-// leaves nothing behind that the next start would not clear.
+// arguments returns the complete configuration; the files of initdb are unchanged.
+// Errors are logged without values. Dynamic shared memory is in files of the
+// cluster, which the next start removes after a crash.
 func (s *Server) arguments(settings map[string]string) []string {
 	all := map[string]string{
 		"unix_socket_directories": s.dataDir.sockets,
@@ -210,14 +210,14 @@ func (s *Server) openAdmin(ctx context.Context) (*sqlx.DB, error) {
 	return pg.Open(ctx, s.AdminDSN(), pg.Options{MaxOpen: 1, Wait: startTimeout})
 }
 
-// DSN is the address of the database svc, for the role that owns it: a
-// postgres:// URL with the password, good for lib/pq, psql and pg_dump alike.
+// DSN returns the postgres:// URL of the database svc for its owner, with the
+// password. It works with lib/pq, psql and pg_dump.
 func (s *Server) DSN() string { return s.dsn(database, database) }
 
-// AdminDSN is the address of the maintenance database for the superuser.
+// AdminDSN returns the URL of the maintenance database for the superuser.
 func (s *Server) AdminDSN() string { return s.dsn(superuser, superuser) }
 
-// Port is the port on 127.0.0.1, 0 without Options.TCP.
+// Port returns the port on 127.0.0.1; 0 without Options.TCP.
 func (s *Server) Port() int {
 	if !s.tcp {
 		return 0
@@ -234,11 +234,11 @@ func (s *Server) dsn(role, database string) string {
 	return u.String()
 }
 
-// Done is closed when the server has ended, for whatever reason.
+// Done is closed when the server has exited.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says why the server ended, with the end of its log, once Done is closed;
-// nil when Stop ended it, or while it runs.
+// Err returns why the server exited, with the end of its log; nil if Stop stopped
+// it or if it is running.
 func (s *Server) Err() error {
 	select {
 	case <-s.done:

@@ -159,7 +159,7 @@ func TestStart_NamesInaccessibleDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(parent, "data")})
-	if err == nil || !strings.Contains(err.Error(), "may not pass the directory "+parent+" ") {
+	if err == nil || !strings.Contains(err.Error(), "cannot access the directory "+parent+" ") {
 		t.Errorf("Start = %v, want an error that names %s", err, parent)
 	}
 }

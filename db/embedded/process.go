@@ -98,7 +98,7 @@ func (h *dataDir) stopLeftovers(ctx context.Context) error {
 		}
 	}
 	all, _ := h.leftovers()
-	return fmt.Errorf("a former PostgreSQL server of this data directory can't be stopped: processes %v", all)
+	return fmt.Errorf("cannot stop the leftover PostgreSQL server of this data directory: processes %v", all)
 }
 
 func (h *dataDir) waitGone(ctx context.Context, patience time.Duration) bool {

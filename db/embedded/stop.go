@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Stop ends the server and gives the data directory up: a fast shutdown, which
-// breaks connections and leaves clean data; after ten seconds, or when ctx
-// ends, an immediate one; three seconds later by force. The data is safe in
-// each case. Further calls return what the first did.
+// Stop stops the server and releases the data directory. It starts with a fast
+// shutdown, continues with an immediate shutdown after ten seconds or when ctx ends,
+// and kills the server three seconds later. No committed data is lost. Further calls
+// return the result of the first one.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		began := time.Now()
@@ -38,7 +38,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 		<-s.done
 	}
 	err := s.dataDir.stopLeftovers(context.WithoutCancel(ctx))
-	return errors.Join(errors.New("the PostgreSQL server had to be stopped at once; the next start recovers"), err)
+	return errors.Join(errors.New("PostgreSQL did not stop in time and was terminated; the next start recovers its data"), err)
 }
 
 func (s *Server) waitExit(ctx context.Context) bool {

@@ -36,7 +36,7 @@ func findChromium(ctx context.Context) (chromium, error) {
 			return chromium{path, "Chromium " + string(match[0]), major}, err
 		}
 	}
-	return chromium{}, errors.New("no Chromium found: scripts/need chromium")
+	return chromium{}, errors.New("no Chromium found: run scripts/need chromium")
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -115,7 +115,7 @@ func measureBaseline(ctx context.Context, path string, arguments []string, dir s
 	}
 	defer context.AfterFunc(ctx, func() { _ = answers.SetReadDeadline(time.Now()) })()
 	if _, err := bufio.NewReader(answers).ReadString(0); err != nil {
-		return 0, fmt.Errorf("the Chromium started by hand: %w\n%s", err, complaint.String())
+		return 0, fmt.Errorf("baseline Chromium: %w\n%s", err, complaint.String())
 	}
 	return milliseconds(time.Since(began)), nil
 }

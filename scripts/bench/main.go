@@ -1,7 +1,7 @@
-// bench is `make bench-worker`: the worker beside its peers and beside the same
-// without it, in interleaved rounds, as medians. It launches, warm and cold, as
-// other tools launch the same Chromium; relays CDP beside a direct socket;
-// weighs the worker's processes; and kills them.
+// bench is `make bench-worker`: it compares the worker with other tools and with
+// Chromium alone, in interleaved rounds, and reports medians. It measures warm and
+// cold launches, CDP through the worker and directly, bursts, the memory of the
+// worker, and leaked processes after a kill.
 package main
 
 import (
@@ -38,12 +38,12 @@ func parse() options {
 	o := options{burstSize: 20}
 	var only string
 	var quick bool
-	flag.IntVar(&o.rounds, "rounds", 20, "how often each side of a comparison is measured, turn about")
-	flag.IntVar(&o.launches, "launches", 500, "after how many launches the worker is weighed again")
-	flag.IntVar(&o.kills, "kill-rounds", 20, "how often a worker is killed")
-	flag.StringVar(&only, "only", "", "measure these parts only, separated by commas: "+strings.Join(names(), ", "))
-	flag.BoolVar(&quick, "quick", false, "see in two minutes that everything runs; the figures mean little")
-	flag.StringVar(&o.write, "write", "", "also write the table into its section of this file")
+	flag.IntVar(&o.rounds, "rounds", 20, "measurements per side of a comparison")
+	flag.IntVar(&o.launches, "launches", 500, "launches before the worker's memory is measured again")
+	flag.IntVar(&o.kills, "kill-rounds", 20, "number of times a worker is killed")
+	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", "))
+	flag.BoolVar(&quick, "quick", false, "smoke test of two minutes; the figures are not meaningful")
+	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
 	flag.Parse()
 	if quick {
 		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
@@ -58,10 +58,10 @@ func parse() options {
 func (b *bench) parts() benchresult.Parts {
 	return benchresult.Parts{
 		{Name: "starts", What: "launches, warm and cold, and those of the peers", Measure: b.starts},
-		{Name: "relay", What: "CDP through the worker and past it", Measure: b.relay},
-		{Name: "burst", What: "many who ask at once", Measure: b.burst},
+		{Name: "relay", What: "CDP through the worker and directly", Measure: b.relay},
+		{Name: "burst", What: "concurrent launches", Measure: b.burst},
 		{Name: "memory", What: "the worker's own memory", Measure: b.memory},
-		{Name: "kill", What: "what a worker leaves that is killed", Measure: b.kill},
+		{Name: "kill", What: "processes left by a killed worker", Measure: b.kill},
 	}
 }
 
@@ -82,7 +82,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := (&bench{}).parts().Check(o.only); err != nil {
 		return err
 	}
-	benchresult.Progress("Building, and starting a cloud with a PostgreSQL of its own and two workers")
+	benchresult.Progress("Building the programs, starting a cloud with PostgreSQL and two workers")
 	b := &bench{options: o}
 	if b.environment, err = newEnvironment(ctx); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// bundle makes one document of each in openapi/ and what it refers to, for the
-// programs to read.
+// bundle bundles the documents in openapi/ for the programs, without references to
+// other files.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Package children runs the programs that a script starts: each is ready before
-// the next one starts, writes a log of its own, is ended in order, and does not
-// outlive the script.
+// Package children runs child processes: it waits until each is ready, writes its
+// log, stops the processes in reverse order, and ensures that they do not outlive
+// the script.
 package children
 
 import (
@@ -40,7 +40,7 @@ func Build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// FreePort is a port of the loopback that nobody listens on at the moment.
+// FreePort returns a free port of the loopback interface.
 func FreePort(ctx context.Context) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -50,17 +50,17 @@ func FreePort(ctx context.Context) (string, error) {
 	return strconv.Itoa(port), listener.Close()
 }
 
-// Program is what to start.
+// Program describes a program to start.
 type Program struct {
-	Name        string // for people
+	Name        string // for messages
 	Path        string // of the executable
-	Log         string // the file that it appends to
-	Health      string // the address that answers 200 once it is ready
+	Log         string // the log file
+	Health      string // the URL that returns 200 when the program is ready
 	Environment []string
 }
 
-// RequireFree is an error unless this program could listen on the port, on all
-// addresses and on the loopback. What listens there is somebody else's.
+// RequireFree returns an error if the port is in use, on all addresses or on the
+// loopback address.
 func RequireFree(ctx context.Context, port string) error {
 	for _, host := range []string{"", "127.0.0.1"} {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, port))
@@ -68,7 +68,7 @@ func RequireFree(ctx context.Context, port string) error {
 			return fmt.Errorf("port %s is in use", port)
 		}
 		if err != nil {
-			return fmt.Errorf("port %s can't be listened on: %w", port, err)
+			return fmt.Errorf("cannot listen on port %s: %w", port, err)
 		}
 		if err := listener.Close(); err != nil {
 			return err
@@ -77,15 +77,15 @@ func RequireFree(ctx context.Context, port string) error {
 	return nil
 }
 
-// Child is a program that was started.
+// Child is a started program.
 type Child struct {
 	Program
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 }
 
-// Start starts a program and waits until it is ready. The child is there, to be
-// stopped, also when it does not get ready.
+// Start starts a program and waits until it is ready. If it does not become ready,
+// Start returns an error and the child, which the caller must stop.
 func Start(ctx context.Context, p Program) (*Child, error) {
 	if err := os.MkdirAll(filepath.Dir(p.Log), 0o755); err != nil {
 		return nil, err
@@ -95,10 +95,10 @@ func Start(ctx context.Context, p Program) (*Child, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	c := &Child{Program: p, done: make(chan struct{}), cmd: exec.Command(p.Path)} //nolint:noctx // it is ended by a signal, in order
+	c := &Child{Program: p, done: make(chan struct{}), cmd: exec.Command(p.Path)} //nolint:noctx // Stop ends it
 	c.cmd.Env = slices.Concat(os.Environ(), ownDefaults(), p.Environment)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
-	// Ctrl-C is ours to pass on, in order; but nothing outlives us.
+	// Ctrl-C must not reach the child directly: Stop ends the children in order.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the %s: %w", p.Name, err)
@@ -115,7 +115,7 @@ func (c *Child) ready(ctx context.Context) error {
 	defer cancel()
 	for {
 		answers := healthy(ctx, c.Health)
-		select { // who answers is the child only while that lives
+		select { // if the child has exited, another program responded
 		case <-c.done:
 			return c.ended()
 		default:
@@ -127,7 +127,7 @@ func (c *Child) ready(ctx context.Context) error {
 		case <-c.done:
 			return c.ended()
 		case <-ctx.Done():
-			return fmt.Errorf("the %s did not get ready: %w\n%s", c.Name, ctx.Err(), Tail(c.Log))
+			return fmt.Errorf("the %s did not become ready: %w\n%s", c.Name, ctx.Err(), Tail(c.Log))
 		case <-time.After(pollInterval):
 		}
 	}
@@ -149,14 +149,13 @@ func healthy(ctx context.Context, address string) bool {
 }
 
 func (c *Child) ended() error {
-	return fmt.Errorf("the %s has ended (%s), see %s:\n%s", c.Name, c.cmd.ProcessState, c.Log, Tail(c.Log))
+	return fmt.Errorf("the %s exited (%s), see %s:\n%s", c.Name, c.cmd.ProcessState, c.Log, Tail(c.Log))
 }
 
-// Done is closed when the program has ended, by itself or because it was told
-// to.
+// Done is closed when the program has exited.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Stop ends the program and waits for it.
+// Stop stops the program and waits for its exit.
 func (c *Child) Stop() error {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -169,13 +168,13 @@ func (c *Child) Stop() error {
 	return fmt.Errorf("the %s had to be killed", c.Name)
 }
 
-// Group is programs in the order in which they were started.
+// Group is a group of programs that are stopped in reverse order of their start.
 type Group struct {
-	Say func(format string, args ...any) // told of what is ended
+	Say func(format string, args ...any) // logs the programs that are stopped
 	all []*Child
 }
 
-// Start is the function of the same name, for a program of the group.
+// Start starts a program of the group.
 func (g *Group) Start(ctx context.Context, p Program) error {
 	c, err := Start(ctx, p)
 	if c != nil {
@@ -184,7 +183,7 @@ func (g *Group) Start(ctx context.Context, p Program) error {
 	return err
 }
 
-// Wait returns when ctx is done, or with an error when a program ends before.
+// Wait waits until ctx is done. It returns an error if a program exits earlier.
 func (g *Group) Wait(ctx context.Context) error {
 	for {
 		for _, one := range g.all {
@@ -202,17 +201,17 @@ func (g *Group) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop ends the programs, the last one first.
+// Stop stops the programs, the last one first.
 func (g *Group) Stop() error {
 	var problems []error
 	for _, one := range slices.Backward(g.all) {
-		g.Say("Ending the %s", one.Name)
+		g.Say("Stopping the %s", one.Name)
 		problems = append(problems, one.Stop())
 	}
 	return errors.Join(problems...)
 }
 
-// Tail is the end of a log.
+// Tail returns the last lines of a log.
 func Tail(log string) string {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -222,7 +221,8 @@ func Tail(log string) string {
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
 }
 
-// ownDefaults unsets what a shell may have set for another cloud or worker.
+// ownDefaults unsets variables that the shell may have set for another cloud or
+// worker.
 func ownDefaults() []string {
 	var unset []string
 	for _, variable := range []string{

@@ -82,7 +82,7 @@ func TestStart_StopsProgramThatDoesNotBecomeReady(t *testing.T) {
 		testenv.Eventually(t, "it has started", func() bool { return strings.Contains(Tail(p.Log), "hello") })
 		cancel()
 	}()
-	if err := g.Start(ctx, p); err == nil || !strings.Contains(err.Error(), "did not get ready") {
+	if err := g.Start(ctx, p); err == nil || !strings.Contains(err.Error(), "did not become ready") {
 		t.Errorf("start says %v", err)
 	}
 	if err := g.Stop(); err != nil || !strings.HasSuffix(Tail(p.Log), "ended") {
@@ -106,7 +106,7 @@ func TestStart_IgnoresResponseOfOtherProcess(t *testing.T) {
 		t.Fatal("it has not failed")
 	}
 	close(c.done)
-	if err := c.ready(t.Context()); err == nil || !strings.Contains(err.Error(), "the short has ended (exit status 3)") {
+	if err := c.ready(t.Context()); err == nil || !strings.Contains(err.Error(), "the short exited (exit status 3)") {
 		t.Errorf("it is ready: %v", err)
 	}
 }

@@ -8,12 +8,11 @@ import (
 	"path/filepath"
 )
 
-// publishedVersion is the browser build of the catalog. It is one by its form
-// alone.
+// publishedVersion is the version of the browser build in the catalog. The archive
+// has a placeholder instead of a browser.
 const publishedVersion = "120.0.6099.109"
 
-// publishBuild puts a browser build into the catalog of a cloud that does not
-// run yet.
+// publishBuild adds a browser build to the catalog before the cloud starts.
 func (h *testEnvironment) publishBuild(ctx context.Context) error {
 	archive := filepath.Join(h.data, "chrome.zip")
 	if err := writeBuild(archive); err != nil {

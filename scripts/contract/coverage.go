@@ -34,9 +34,9 @@ func (h *testEnvironment) seen(ctx context.Context) (string, error) {
 	if err := os.WriteFile(file, []byte(c.table()), 0o644); err != nil {
 		return "", err
 	}
-	summary := fmt.Sprintf("%d of %d answers of %d operations seen, %d undocumented", c.count(covered), c.count(covered)+c.count(notCovered), c.operations(), c.count(undocumented))
+	summary := fmt.Sprintf("%d of %d responses of %d operations observed, %d undocumented", c.count(covered), c.count(covered)+c.count(notCovered), c.operations(), c.count(undocumented))
 	if c.count(notCovered)+c.count(undocumented) > 0 {
-		return summary, fmt.Errorf("%d documented answers were never seen, %d seen ones are not documented; the whole table is in %s\n  %s",
+		return summary, fmt.Errorf("%d documented responses were not observed, %d observed responses are not documented; see the table in %s\n  %s",
 			c.count(notCovered), c.count(undocumented), file, strings.Join(c.gaps(), "\n  "))
 	}
 	return summary, nil

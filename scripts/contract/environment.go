@@ -33,7 +33,7 @@ type testEnvironment struct {
 	seed                    *seed // of the present stage
 }
 
-// documents are what the servers are held to.
+// documents are the OpenAPI documents of the two servers.
 type documents struct{ cloud, worker *bundled.Document }
 
 func loadDocuments(ctx context.Context, dir string) (documents, error) {
@@ -63,7 +63,7 @@ func (h *testEnvironment) startServers(ctx context.Context) error {
 	planter := &seeder{cloudURL: h.cloudProxy.url, workerURL: h.workerProxy.url, mail: h.mail()}
 	seed, err := planter.create(ctx, h.startWorker)
 	if err != nil {
-		return fmt.Errorf("seed them: %w", err)
+		return fmt.Errorf("seed the servers: %w", err)
 	}
 	h.seed = seed
 	seed.MailDir = h.mail().dir
@@ -83,7 +83,7 @@ func writeSeed(name string, s *seed) error {
 }
 
 func (h *testEnvironment) startCloud(ctx context.Context) (err error) {
-	logf("Building the two programs, starting the cloud (logs: %s)", filepath.Join(h.outputDir, "{cloud,worker}.log"))
+	logf("building the programs, starting the cloud (logs: %s)", filepath.Join(h.outputDir, "{cloud,worker}.log"))
 	if err := children.Build(ctx, h.outputDir); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (h *testEnvironment) requireRunning() error {
 	for _, child := range []*children.Child{h.cloud, h.worker} {
 		select {
 		case <-child.Done():
-			return fmt.Errorf("the %s has ended by itself, see %s:\n%s", child.Name, child.Log, children.Tail(child.Log))
+			return fmt.Errorf("%s exited unexpectedly, see %s:\n%s", child.Name, child.Log, children.Tail(child.Log))
 		default:
 		}
 	}
@@ -161,7 +161,7 @@ func (h *testEnvironment) stopWorker() error {
 	return worker.Stop()
 }
 
-// close ends everything, the last one first. It may be called twice.
+// close stops everything in reverse order. It may be called twice.
 func (h *testEnvironment) close() error {
 	problems := []error{h.stopWorker()}
 	if h.cloud != nil {

@@ -13,14 +13,14 @@ import (
 
 // skippedExamples are the operations whose examples can't be sent, and why not.
 var skippedExamples = map[string]string{
-	"startOidcSignIn":    "there is no OpenID provider",
-	"completeOidcSignIn": "there is no OpenID provider",
+	"startOidcSignIn":    "no OpenID provider",
+	"completeOidcSignIn": "no OpenID provider",
 	"receiveStripeEvent": "only Stripe can sign an event",
 }
 
-// examples sends every request that the documents show, with seeded things in
-// the place of what they made up, and every request without a body. Each has to
-// succeed. Examples that are not sent are held to their schemas.
+// examples sends all request examples of the documents with the IDs of seeded
+// resources, and a request for each operation without a body. All must succeed. The
+// other examples are validated against their schemas.
 func (h *testEnvironment) examples(ctx context.Context) (string, error) {
 	wrong := slices.Concat(invalidExamples("cloud", h.documents.cloud.T()), invalidExamples("worker", h.documents.worker.T()))
 	var problems []error
@@ -49,10 +49,10 @@ func (h *testEnvironment) examples(ctx context.Context) (string, error) {
 	}
 	for id := range skippedExamples {
 		if !slices.ContainsFunc(all, func(one exampleRequest) bool { return one.operation.OperationID == id }) {
-			problems = append(problems, fmt.Errorf("%s is excepted, but no operation", id))
+			problems = append(problems, fmt.Errorf("%s is in skippedExamples, but is not an operation", id))
 		}
 	}
-	summary := fmt.Sprintf("%d requests sent, %d exceptions, %d other examples held to their schemas", sent, left,
+	summary := fmt.Sprintf("%d requests sent, %d skipped, %d other examples validated", sent, left,
 		len(schemaExamples("cloud", h.documents.cloud.T()))+len(schemaExamples("worker", h.documents.worker.T())))
 	return summary, errors.Join(problems...)
 }

@@ -1,14 +1,14 @@
-// contract is `make contract`: it holds the documents in openapi/ and the two
-// servers to one another. It starts a cloud and a worker with seeded data, runs
-// the stages below, and says at the end what each did.
+// contract is `make contract`: it verifies that the documents in openapi/ and the
+// two servers match. It starts a cloud and a worker with seeded data, runs the
+// stages below and prints a summary.
 //
 //	go run ./scripts/contract                             everything
-//	go run ./scripts/contract --stage lint,examples       only these
-//	go run ./scripts/contract --examples 1000             more of what is random
+//	go run ./scripts/contract --stage lint,examples       only these stages
+//	go run ./scripts/contract --examples 1000             more random examples
 //
-// What it makes stays in bin/contract: the log of each stage and of the two
-// servers, seed.json, and in seen/ which answers were seen. A run of everything
-// empties seen/ first; a run of some stages adds to it.
+// The output stays in bin/contract: the logs of the stages and the servers,
+// seed.json, and the observed responses in seen/. A complete run clears seen/
+// first; a run of some stages adds to it.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// stages are what a run consists of, in this order.
+// stages returns all stages in the order in which they run.
 func stages() []stage {
 	return []stage{
 		{name: "lint", run: (*testEnvironment).lint},
@@ -52,8 +52,8 @@ func stages() []stage {
 
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("contract", flag.ContinueOnError)
-	only := flags.String("stage", "", "the `STAGES` to run, separated by commas; all when empty")
-	examples := flags.Int("examples", 300, "how many random examples an operation gets")
+	only := flags.String("stage", "", "comma-separated `STAGES` to run; default all")
+	examples := flags.Int("examples", 300, "random examples per operation")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -80,12 +80,12 @@ func run(ctx context.Context, args []string) (err error) {
 		return ctx.Err()
 	}
 	if slices.ContainsFunc(results, result.failed) {
-		return errors.New("the contract does not hold")
+		return errors.New("contract violations found")
 	}
 	return nil
 }
 
-// choose picks the stages that are named, in their own order.
+// choose returns the named stages in their own order.
 func choose(all []stage, names string) ([]stage, error) {
 	if names == "" {
 		return all, nil
@@ -99,7 +99,7 @@ func choose(all []stage, names string) ([]stage, error) {
 		}
 	}
 	if len(wanted) > 0 {
-		return nil, fmt.Errorf("there is no stage %s", strings.Join(wanted, ", "))
+		return nil, fmt.Errorf("unknown stage: %s", strings.Join(wanted, ", "))
 	}
 	return chosen, nil
 }
@@ -111,7 +111,7 @@ func newTestEnvironment(examples int) (*testEnvironment, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(root, "openapi", "cloud.yaml")); err != nil {
-		return nil, fmt.Errorf("run it in the root of the repository: %w", err)
+		return nil, fmt.Errorf("run this program in the repository root: %w", err)
 	}
 	kept := filepath.Join(root, "bin", "contract")
 	h := &testEnvironment{

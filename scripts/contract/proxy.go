@@ -84,10 +84,9 @@ func directTransport() *http.Transport {
 	return transport
 }
 
-// nextClientIP is the address that a request comes from, as the servers see it: a
-// new one each time where it doesn't say, of a network for such tests (RFC 2544).
-// The limits per client address have tests of their own, and would keep the
-// stages from everything behind them.
+// nextClientIP returns a new client address of the benchmark network (RFC 2544) for
+// requests without X-Forwarded-For, so that the limits per client address do not
+// refuse the requests of the stages.
 func (p *proxies) nextClientIP() string {
 	const hosts = 1 << 17 // of 198.18.0.0/15
 	first := binary.BigEndian.Uint32([]byte{198, 18, 0, 0})
@@ -109,10 +108,10 @@ func (p *proxies) record(x *contracttest.Exchange) {
 func (p *proxies) noteUnanswered(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		p.mu.Lock()
-		p.reports = append(p.reports, fmt.Sprintf("contract: %s %s got no answer: %v", r.Method, r.URL.EscapedPath(), err))
+		p.reports = append(p.reports, fmt.Sprintf("contract: %s %s got no response: %v", r.Method, r.URL.EscapedPath(), err))
 		p.mu.Unlock()
 	}
-	http.Error(w, "the server did not answer", http.StatusBadGateway)
+	http.Error(w, "the server did not respond", http.StatusBadGateway)
 }
 
 // progress is how much passed since judged was called last, and how much of it was
@@ -140,7 +139,7 @@ func (p *proxies) takeFindings(dir, stage string) (exchanges int, err error) {
 	if err := os.WriteFile(file, []byte(strings.Join(reports, "\n")+"\n"), 0o600); err != nil {
 		return exchanges, err
 	}
-	return exchanges, fmt.Errorf("%d exchanges depart from the documents, see %s:\n%s", len(reports), file, summarizeReports(reports, 10))
+	return exchanges, fmt.Errorf("%d exchanges violate the documents, see %s:\n%s", len(reports), file, summarizeReports(reports, 10))
 }
 
 // summarizeReports is the first of each kind of report, and how many of it there are. Of

@@ -157,7 +157,7 @@ func TestProxy_ReportsUnansweredRequest(t *testing.T) {
 	if status, _ := get(t, at+"/pets/1"); status != http.StatusBadGateway {
 		t.Errorf("the answer was %d", status)
 	}
-	if _, err := p.takeFindings(t.TempDir(), "try"); err == nil || !strings.Contains(err.Error(), "GET /pets/1 got no answer") {
+	if _, err := p.takeFindings(t.TempDir(), "try"); err == nil || !strings.Contains(err.Error(), "GET /pets/1 got no response") {
 		t.Errorf("found %v", err)
 	}
 }

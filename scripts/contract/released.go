@@ -9,9 +9,8 @@ import (
 	"github.com/browser-svc/svc/scripts/releases"
 )
 
-// released compares the documents with the last released ones, in
-// openapi/released. What breaks clients fails, unless the major version has
-// grown; so does what is new, unless the minor version has.
+// released compares the documents with the last released ones in openapi/released.
+// Breaking changes require a new major version, additions a new minor version.
 func (h *testEnvironment) released(ctx context.Context) (summary string, err error) {
 	program, err := releases.BuildOasdiff(ctx, h.root, h.outputDir)
 	if err != nil {

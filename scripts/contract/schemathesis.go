@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// schemathesis makes requests up from the documents, right and wrong ones, and
-// holds the answers to them.
+// schemathesis generates valid and invalid requests from the documents and checks
+// the responses.
 func (h *testEnvironment) schemathesis(ctx context.Context) (string, error) {
 	if h.only != "" {
 		return h.schemathesisOf(ctx, h.only)

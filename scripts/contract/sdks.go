@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// sdks has an SDK generated in each language and the same scenario run with it.
+// sdks generates an SDK in each language and runs the same scenario with it.
 func (h *testEnvironment) sdks(ctx context.Context) (string, error) {
 	found, err := filepath.Glob(filepath.Join(h.root, "scripts", "contract", "sdk", "*", "run"))
 	if err != nil {
 		return "", err
 	}
 	if len(found) == 0 {
-		return "", errors.New("there is no scripts/contract/sdk/*/run")
+		return "", errors.New("no files match scripts/contract/sdk/*/run")
 	}
 	var passed []string
 	var problems []error

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// stage is one way of holding the documents to what they describe.
+// stage is one check of the documents or the servers.
 type stage struct {
 	name string
 	run  func(*testEnvironment, context.Context) (summary string, err error)
-	live bool // whether it needs the servers
+	live bool // requires the servers
 }
 
-// result is how a stage went.
+// result is the result of a stage.
 type result struct {
 	stage    string
 	summary  string
@@ -26,8 +26,8 @@ type result struct {
 
 func (r result) failed() bool { return r.err != nil }
 
-// runStages runs one stage after the other. One that fails does not keep the
-// next ones from running; the end of the context does.
+// runStages runs the stages one after the other. It continues after a failure, but
+// stops when the context ends.
 func (h *testEnvironment) runStages(ctx context.Context, chosen []stage) []result {
 	var results []result
 	for _, s := range chosen {
@@ -48,8 +48,8 @@ func (h *testEnvironment) runStages(ctx context.Context, chosen []stage) []resul
 	return results
 }
 
-// runStage gives a live stage servers and data that no stage before it has
-// changed, and fails it for what the proxies found meanwhile.
+// runStage runs a stage. A live stage gets newly seeded servers, and fails if the
+// proxies found violations.
 func (h *testEnvironment) runStage(ctx context.Context, s stage) (string, error) {
 	if !s.live {
 		return s.run(h, ctx)
@@ -61,7 +61,7 @@ func (h *testEnvironment) runStage(ctx context.Context, s stage) (string, error)
 	summary, err := s.run(h, ctx)
 	quiet()
 	exchanges, departures := h.proxies.takeFindings(h.outputDir, s.name)
-	return fmt.Sprintf("%s; %d exchanges judged", summary, exchanges), errors.Join(err, departures, h.requireRunning())
+	return fmt.Sprintf("%s; %d exchanges checked", summary, exchanges), errors.Join(err, departures, h.requireRunning())
 }
 
 // reportProgress says once a minute how far a stage is, until the function that
@@ -75,7 +75,7 @@ func (h *testEnvironment) reportProgress(stage string) (quiet func()) {
 			select {
 			case <-ticker.C:
 				exchanges, departures := h.proxies.progress()
-				logf("%s: after %s, %d exchanges judged, %d of them wrong", stage, time.Since(began).Round(time.Second), exchanges, departures)
+				logf("%s: running for %s, %d exchanges checked, %d violations", stage, time.Since(began).Round(time.Second), exchanges, departures)
 			case <-stop:
 				return
 			}
@@ -88,11 +88,11 @@ func (h *testEnvironment) reportProgress(stage string) (quiet func()) {
 	}
 }
 
-// table is what a run comes to, for people.
+// table returns a summary of the results.
 func table(results []result) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "STAGE\tWHAT IT DID\tTOOK\tRESULT")
+	_, _ = fmt.Fprintln(w, "STAGE\tSUMMARY\tDURATION\tRESULT")
 	var total time.Duration
 	for _, r := range results {
 		total += r.duration

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// tests runs the tests whose clients hold every exchange to the documents, for
-// what they see of them.
+// tests runs the Go tests whose clients check all exchanges, and records the
+// observed responses.
 func (h *testEnvironment) tests(ctx context.Context) (string, error) {
 	output, err := h.toolOutput(ctx, "tests", nil, "go", "test", "-count=1", "-timeout=12m",
 		"./cloud/internal/app", "./cloud/internal/rest", "./worker/internal/app", "./worker/internal/rest")

@@ -50,7 +50,7 @@ func (h *testEnvironment) toolOutput(ctx context.Context, log string, environmen
 	group := command.Process.Pid
 	err = command.Wait()
 	if left := syscall.Kill(-group, syscall.SIGKILL); left == nil && err == nil {
-		err = errors.New("it left processes behind, which were ended")
+		err = errors.New("it leaked processes, which were killed")
 	}
 	if err != nil {
 		return output.String(), fmt.Errorf("%s: %w; see %s:\n%s", filepath.Base(program), err, name, children.Tail(name))

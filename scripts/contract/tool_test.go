@@ -41,7 +41,7 @@ func TestTool_ErrorHasOutput(t *testing.T) {
 func TestTool_FailsOnLeftoverProcesses(t *testing.T) {
 	h := &testEnvironment{root: t.TempDir(), outputDir: t.TempDir()}
 	output, err := h.toolOutput(t.Context(), "try", nil, "/bin/sh", "-c", `sleep 100 >/dev/null 2>&1 & echo $!`)
-	if err == nil || !strings.Contains(err.Error(), "left processes behind") {
+	if err == nil || !strings.Contains(err.Error(), "leaked processes") {
 		t.Errorf("error %v", err)
 	}
 	isGone(t, output)

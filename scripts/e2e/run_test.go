@@ -154,7 +154,7 @@ func TestMakeRun_RefusesPortInUse(t *testing.T) {
 		case <-time.After(readyTimeout):
 			t.Fatal("it goes on")
 		}
-		want := "make run: port " + port + " is in use: end what listens there, or set " + variable + " to another port"
+		want := "make run: port " + port + " is in use: stop the program that uses it, or set " + variable + " to another port"
 		if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.logText(), want) || asked.Load() > 0 {
 			t.Errorf("%s: status %d, %d requests to a stranger, want %q:\n%s", variable, status, asked.Load(), want, p.logText())
 		}
@@ -173,7 +173,7 @@ func TestMakeRun_PrintsHelp(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "CLOUD_PORT") || !strings.HasPrefix(string(out), "svc-run: ") {
 		t.Errorf("--help: %v\n%s", err, out)
 	}
-	if out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "run"), "--hepl").CombinedOutput(); err == nil || !strings.Contains(string(out), "not understood") {
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "run"), "--hepl").CombinedOutput(); err == nil || !strings.Contains(string(out), "unknown argument") {
 		t.Errorf("--hepl: %v\n%s", err, out)
 	}
 }

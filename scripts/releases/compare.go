@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// levels are the changes that oasdiff takes for harmless and that break our
-// clients all the same, such as the names that generated SDKs are made of.
+// levels are the changes that oasdiff considers harmless but that break clients,
+// such as renamed operations, which rename the methods of generated SDKs.
 //
 //go:embed levels.txt
 var levels []byte

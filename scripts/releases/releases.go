@@ -1,7 +1,6 @@
-// Package releases keeps the documents as they were released, bundled to one
-// file each, in openapi/released, and compares those that are worked on with the
-// latest of them: what breaks a client needs a new major version, everything
-// else that a client can notice a new minor one.
+// Package releases stores released OpenAPI documents, bundled, in openapi/released,
+// and compares the current documents with the latest release: a breaking change
+// requires a new major version, any other change a new minor version.
 package releases
 
 import (
@@ -38,9 +37,8 @@ func load(ctx context.Context, documents fs.FS, name string) (document, error) {
 	return document{version: v, text: loaded.YAML()}, nil
 }
 
-// Write releases the documents: it writes each to released, as of its version,
-// and returns the files. A version that is there already is released for good;
-// to change it is an error, unless replace says that nobody has got it yet.
+// Write writes the documents to the directory released, named by their version, and
+// returns the files. Changing a released version is an error, unless replace is set.
 func Write(ctx context.Context, documents fs.FS, released string, replace bool) ([]string, error) {
 	texts, order := map[string][]byte{}, []string{}
 	for _, name := range Names() {
@@ -54,7 +52,7 @@ func Write(ctx context.Context, documents fs.FS, released string, replace bool) 
 		case err == nil && bytes.Equal(before, d.text):
 			continue
 		case err == nil && !replace:
-			return nil, fmt.Errorf("%s is released already, and differs: set a new info.version in openapi/%s.yaml", file, name)
+			return nil, fmt.Errorf("%s is already released and differs: set a new info.version in openapi/%s.yaml", file, name)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}

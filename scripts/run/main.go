@@ -1,5 +1,5 @@
-// run is `make run`: PostgreSQL, the cloud and a worker on this machine, with a
-// first user, organization, key, profile and browser, until Ctrl-C.
+// run is `make run`: it runs PostgreSQL, the cloud and a worker on this machine
+// with a first user, organization, key, profile and browser, until Ctrl-C.
 package main
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/browser-svc/svc/scripts/children"
 )
 
-const help = `svc-run: PostgreSQL, the cloud and a worker on this machine, with a first user, organization, key, profile and
-browser, until Ctrl-C. It is what make run runs, from the repository's directory: it builds bin/svc-cloud and
-bin/svc-worker first.
+const help = `svc-run: run PostgreSQL, the cloud and a worker on this machine, with a first user, organization, key, profile
+and browser, until Ctrl-C. Run it with make run, or in the repository root. It builds bin/svc-cloud and bin/svc-worker
+first.
 
 Usage: bin/svc-run [--help]
 
-The cloud is a local demonstration: anybody who reaches it signs up (SIGN_UP=open), and organizations choose their
-plans themselves (BILLING_SELF_SERVICE=true).
+The cloud is for local use only: anyone who can reach it can sign up (SIGN_UP=open) and choose a plan without payment
+(BILLING_SELF_SERVICE=true).
 
 Environment:
   CLOUD_PORT   The port of the cloud (default 8080)
   WORKER_PORT  The port of the worker (default 3000)
-  SVC_DIR      Where the data and logs are kept (default .svc here; of root, where other users can't reach that,
-               below /var/lib/svc)
+  SVC_DIR      The directory for data and logs (default .svc; as root, below /var/lib/svc if other users cannot access
+               .svc)
 `
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 		fmt.Print(help)
 		return
 	case len(args) > 0:
-		fmt.Fprintf(os.Stderr, "svc-run: %q is not understood. See svc-run --help.\n", args[0])
+		fmt.Fprintf(os.Stderr, "svc-run: unknown argument %q. See svc-run --help.\n", args[0])
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -49,8 +49,8 @@ func main() {
 	}
 }
 
-// Where things are. The ports can be set for a machine on which they are taken,
-// and the directory of the data for a second set of them.
+// The ports and the data directory can be changed, for example to run a second
+// instance.
 func cloudPort() string  { return setting("CLOUD_PORT", "8080") }
 func workerPort() string { return setting("WORKER_PORT", "3000") }
 
@@ -69,15 +69,15 @@ func run(ctx context.Context) (err error) {
 	if err := requirePorts(ctx); err != nil {
 		return err
 	}
-	logf("Building the two programs")
+	logf("Building svc-cloud and svc-worker")
 	if err := children.Build(ctx, "bin"); err != nil {
 		return err
 	}
 	programs := &children.Group{Say: logf}
 	defer func() { err = errors.Join(err, programs.Stop()) }()
 
-	logf("Starting the cloud, with a PostgreSQL of its own (data and logs in %s)", dataDir())
-	logf("For this demonstration, anybody signs up and chooses a plan (SIGN_UP=open, BILLING_SELF_SERVICE=true)")
+	logf("Starting the cloud with PostgreSQL (data and logs in %s)", dataDir())
+	logf("For local use only: sign-up is open and plans are free (SIGN_UP=open, BILLING_SELF_SERVICE=true)")
 	if err := programs.Start(ctx, program("cloud", cloudURL(),
 		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true")); err != nil {
 		return err
@@ -86,7 +86,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	logf("Signing in; making the user, the organization, its key and a profile where there is none yet")
+	logf("Signing in, or creating the user, the organization and its key")
 	if err := tour.account(ctx); err != nil {
 		return err
 	}
@@ -109,21 +109,21 @@ func run(ctx context.Context) (err error) {
 	return programs.Wait(ctx)
 }
 
-// requirePorts fails when somebody else listens where the cloud or the worker is to:
-// all that follows would be done to them.
+// requirePorts returns an error if a port is in use. Otherwise the requests would go
+// to another program.
 func requirePorts(ctx context.Context) error {
 	if cloudPort() == workerPort() {
-		return fmt.Errorf("the cloud and the worker can't both have port %s: set CLOUD_PORT or WORKER_PORT to another one", cloudPort())
+		return fmt.Errorf("CLOUD_PORT and WORKER_PORT are both %s: set one of them to another port", cloudPort())
 	}
 	for _, each := range [][2]string{{"CLOUD_PORT", cloudPort()}, {"WORKER_PORT", workerPort()}} {
 		if err := children.RequireFree(ctx, each[1]); err != nil {
-			return fmt.Errorf("%w: end what listens there, or set %s to another port", err, each[0])
+			return fmt.Errorf("%w: stop the program that uses it, or set %s to another port", err, each[0])
 		}
 	}
 	return nil
 }
 
-// program is one of ours, with a log of this run alone.
+// program returns a program with a new log.
 func program(name, address string, environment ...string) children.Program {
 	log := filepath.Join(dataDir(), name+".log")
 	_ = os.Remove(log)

@@ -64,12 +64,12 @@ func newDemo(cloudAddress, workerAddress string) (*demo, error) {
 
 func stateFile() string { return filepath.Join(dataDir(), "tour.json") }
 
-// account signs in as the user of the last run, or makes one with an
+// account signs in as the user of the last run, or creates a user with an
 // organization and a key.
 func (t *demo) account(ctx context.Context) error {
 	text, err := os.ReadFile(stateFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return t.firstAccount(context.WithoutCancel(ctx)) // half an account would bar the next run
+		return t.firstAccount(context.WithoutCancel(ctx)) // an incomplete account would break the next run
 	}
 	if err != nil {
 		return err
@@ -124,8 +124,7 @@ func (t *demo) firstAccount(ctx context.Context) error {
 	return os.WriteFile(stateFile(), append(text, '\n'), 0o600)
 }
 
-// profile finds the profile of the last run, or makes one for the newest
-// browser that the worker has. A profile whose browser is gone is left alone.
+// profile finds a profile for the newest installed browser, or creates one.
 func (t *demo) profile(ctx context.Context) error {
 	versions, err := t.worker.ListBrowserVersionsWithResponse(ctx)
 	if err != nil {
@@ -169,7 +168,7 @@ func (t *demo) launch(ctx context.Context) (workerapi.BrowserSession, error) {
 }
 
 func failed(what string, response *http.Response, body []byte) error {
-	return fmt.Errorf("%s: the answer was %s: %s", what, response.Status, strings.TrimSpace(string(body)))
+	return fmt.Errorf("%s: response %s: %s", what, response.Status, strings.TrimSpace(string(body)))
 }
 
 func (t *demo) print(s workerapi.BrowserSession, took time.Duration) {
@@ -201,7 +200,7 @@ End it:
 
 Browsers reach servers on this machine's loopback, but not svc's own: see ALLOWED_HOSTS in worker/CONFIGURATION.md.
 
-Ctrl-C ends everything. The data stays in %s; the next run finds it again.
+Ctrl-C ends everything. The data stays in %s and is used by the next run.
 `, took.Seconds(), cloudURL(), cloudURL(), workerURL(), workerURL(), t.state.Email, t.state.Password,
 		t.state.OrganizationKey, t.state.WorkerKey, s.Id, s.BrowserVersion, *s.ViewUrl, *s.DevtoolsFrontendUrl,
 		*s.WebSocketDebuggerUrl, *s.DebugPort, *s.WebSocketDebuggerUrl, t.state.WorkerKey, workerURL(), s.Id, dataDir())

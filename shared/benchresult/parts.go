@@ -62,8 +62,8 @@ func (p Parts) Measure(ctx context.Context, only []string) (Table, error) {
 	return all, nil
 }
 
-// Progress and Detail tell the person who waits.
+// Progress prints a progress message.
 func Progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "• "+format+"\n", args...) }
 
-// Detail is about something smaller than Progress.
+// Detail prints an indented progress message.
 func Detail(format string, args ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", args...) }

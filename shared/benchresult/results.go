@@ -1,6 +1,5 @@
-// Package benchresult is what the benchmarks have in common: rounds in which what is
-// compared takes turns, a table with targets, and a file that keeps the tables, a
-// section for each.
+// Package benchresult has the common parts of the benchmarks: interleaved rounds, tables
+// with targets, and a file with one section per benchmark.
 package benchresult
 
 import (
@@ -18,14 +17,14 @@ const (
 	heading = "## " // what a section begins with
 )
 
-// Report is what a benchmark found out.
+// Report is the result of a benchmark.
 type Report struct {
 	Title   string   // of its section
-	Command string   // that makes it
-	On      []string // what it ran on, beside Machine
+	Command string   // the command that runs it
+	On      []string // the environment, in addition to Machine
 	Rounds  int
 	Rows    Table
-	Notes   string // what the table leaves open
+	Notes   string // explanations of the table
 }
 
 // String is the section without its title.
@@ -34,7 +33,7 @@ func (r Report) String() string {
 		strings.Join(append([]string{Machine()}, r.On...), ", "), r.Rounds, time.Now().UTC().Format(time.DateOnly), r.Rows, r.Notes)
 }
 
-// Write puts the report into its section of the file.
+// Write writes the report to its section of the file.
 func (r Report) Write(file string) error {
 	return write(file, r.Title, fmt.Sprintf("Made by `%s`.\n\n%s", r.Command, r))
 }
@@ -81,8 +80,8 @@ func sections(text string) []string {
 	return all
 }
 
-// Machine describes where we run: its cores, their model where Linux tells it,
-// and the version of Go.
+// Machine describes the machine: the number and model of the CPU cores and the Go
+// version.
 func Machine() string {
 	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
 	cpus, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Side is one of those that are compared: it measures itself once.
+// Side is one side of a comparison. Each call is one measurement.
 type Side[T any] func(ctx context.Context) (T, error)
 
-// Interleave measures the sides turn about, back and forth, so that what else
-// the machine does meets all. A turn before the first round warms each up, and
-// is not kept. It returns what each side measured, in the order of the rounds.
+// Interleave measures the sides alternately, in alternating order, so that other
+// load on the machine affects all sides. A warm-up round comes first and is not
+// counted. It returns the measurements of each side in the order of the rounds.
 func Interleave[T any](ctx context.Context, rounds int, sides ...Side[T]) ([][]T, error) {
 	all := make([][]T, len(sides))
 	for round := range 1 + rounds {
@@ -31,11 +31,11 @@ func Interleave[T any](ctx context.Context, rounds int, sides ...Side[T]) ([][]T
 	return all, nil
 }
 
-// Median is that of a figure of what was measured; there must be something.
+// Median returns the median of a figure; of must not be empty.
 func Median[T any](of []T, figure func(T) float64) float64 { return Quantile(of, 0.5, figure) }
 
-// Quantile is the smallest figure that a share of them, from 0 to 1, does not
-// exceed; there must be something.
+// Quantile returns the smallest figure that is not exceeded by a share, from 0 to
+// 1, of the measurements; of must not be empty.
 func Quantile[T any](of []T, share float64, figure func(T) float64) float64 {
 	figures := make([]float64, len(of))
 	for i, measured := range of {

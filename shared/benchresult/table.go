@@ -7,32 +7,32 @@ import (
 	"unicode/utf8"
 )
 
-// Row is one measurement: our figure beside another's, and what was aimed at.
+// Row is one measurement: our figure, the figure compared with, and the target.
 type Row struct {
 	What, Unit string
 	Ours       float64
-	Other      float64 // 0 where there is nothing to compare with
-	Than       string  // what the other is
+	Other      float64 // the figure compared with; 0 if there is none
+	Than       string  // names Other
 	Target     Target
 }
 
-// Target is what a row is held to; the zero one is nothing.
+// Target is the target of a row; the zero value is no target.
 type Target struct {
 	value float64
 	most  bool // at most the value; else at least
 	ratio bool // of ours to the other; else of our own figure
 }
 
-// AtLeast holds the ratio of ours to the other.
+// AtLeast is a minimum of the ratio Ours/Other.
 func AtLeast(ratio float64) Target { return Target{value: ratio, ratio: true} }
 
-// AtMost holds the ratio of ours to the other.
+// AtMost is a maximum of the ratio Ours/Other.
 func AtMost(ratio float64) Target { return Target{value: ratio, ratio: true, most: true} }
 
-// FigureAtLeast holds our own figure, in the row's unit.
+// FigureAtLeast is a minimum of Ours.
 func FigureAtLeast(value float64) Target { return Target{value: value} }
 
-// FigureAtMost holds our own figure, in the row's unit.
+// FigureAtMost is a maximum of Ours.
 func FigureAtMost(value float64) Target { return Target{value: value, most: true} }
 
 func (t Target) String() string {
