@@ -10,23 +10,23 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// staleBootDelay is how long after its first late report a replaced boot must report
+// supersededBootDelay is how long after its first late report a superseded boot must report
 // again, with a later seq, to be considered alive. Reports that a worker sent before
 // it ended do not arrive that far apart.
-const staleBootDelay = 10 * time.Second
+const supersededBootDelay = 10 * time.Second
 
-// staleBootSQL records the report of a boot that was replaced. If the boot is proven
+// supersededBootSQL records the report of a boot that was replaced. If the boot is proven
 // alive, the report extends leases like refreshSQL, but releases only the boot's own
 // sessions.
-const staleBootSQL = `
+const supersededBootSQL = `
 WITH late AS (
 	INSERT INTO license_superseded_boots AS l (organization_id, machine_id, boot_id, seq, since, heartbeat_at)
 	SELECT $1, $2, $3, $6, clock_timestamp(), clock_timestamp() FROM license_machines m
 	WHERE m.organization_id = $1 AND m.machine_id = $2 AND m.boot_id <> $3
 	ON CONFLICT (organization_id, machine_id, boot_id) DO UPDATE
 	SET seq = excluded.seq, heartbeat_at = excluded.heartbeat_at,
-		since = CASE WHEN ` + staleBootIsFresh + ` THEN l.since ELSE excluded.since END,
-		alive_since = CASE WHEN ` + staleBootIsFresh + ` THEN COALESCE(l.alive_since, CASE
+		since = CASE WHEN ` + supersededBootIsFresh + ` THEN l.since ELSE excluded.since END,
+		alive_since = CASE WHEN ` + supersededBootIsFresh + ` THEN COALESCE(l.alive_since, CASE
 			WHEN l.seq < excluded.seq AND l.since <= clock_timestamp() - make_interval(secs => $7) THEN clock_timestamp() END) END
 	WHERE l.seq <= excluded.seq
 	RETURNING alive_since
@@ -35,7 +35,7 @@ WITH late AS (
 ), recorded AS (
 	INSERT INTO license_events (organization_id, kind, machine_id, boot_id)
 	SELECT $1, 'machineDuplicated', $2, $3 FROM alive
-	WHERE NOT EXISTS (SELECT FROM license_superseded_boots l WHERE l.organization_id = $1 AND l.machine_id = $2 AND l.boot_id = $3 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `)
+	WHERE NOT EXISTS (SELECT FROM license_superseded_boots l WHERE l.organization_id = $1 AND l.machine_id = $2 AND l.boot_id = $3 AND l.alive_since IS NOT NULL AND ` + supersededBootIsFresh + `)
 	RETURNING id
 ), refreshed AS (
 	UPDATE license_slots s
@@ -52,19 +52,19 @@ SELECT EXISTS (SELECT FROM late) AS later, EXISTS (SELECT FROM alive) AS applied
 			AND s.boot_id = $3 AND s.state = 'running' AND s.seq <= $6
 			AND s.session_id NOT IN (SELECT unnest($4::uuid[]))) AS omits`
 
-// staleBootIsFresh is true if a late boot (l) still reports.
-const staleBootIsFresh = `l.heartbeat_at > clock_timestamp() - make_interval(secs => $5)`
+// supersededBootIsFresh is true if a superseded boot (l) still reports.
+const supersededBootIsFresh = `l.heartbeat_at > clock_timestamp() - make_interval(secs => $5)`
 
-// lockStaleBootSQL locks a late boot that is alive, if this heartbeat is still its
+// lockSupersededBootSQL locks a superseded boot that is alive, if this heartbeat is still its
 // latest.
-const lockStaleBootSQL = `
+const lockSupersededBootSQL = `
 SELECT '{}'::uuid[] FROM license_superseded_boots
 WHERE organization_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 AND alive_since IS NOT NULL FOR UPDATE`
 
-// applyStaleHeartbeat applies a heartbeat that is not accepted for the machine: an old
-// one, or one of a replaced boot. The latter counts only if the boot keeps reporting.
-func (s *Service) applyStaleHeartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
-	row, err := s.recordStaleBoot(ctx, report)
+// applySupersededHeartbeat applies a heartbeat that is not accepted for the machine: an old
+// one, or one of a superseded boot. The latter counts only if the boot keeps reporting.
+func (s *Service) applySupersededHeartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
+	row, err := s.recordSupersededBoot(ctx, report)
 	if err != nil {
 		return HeartbeatResult{}, err
 	}
@@ -82,8 +82,8 @@ func (s *Service) applyStaleHeartbeat(ctx context.Context, report HeartbeatRepor
 	return s.applyChanges(ctx, report, row.Accepted, row.Omits, true)
 }
 
-// staleBoot is a row of staleBootSQL.
-type staleBoot struct {
+// supersededBoot is a row of supersededBootSQL.
+type supersededBoot struct {
 	Later    bool     `db:"later"`
 	Applied  bool     `db:"applied"`
 	Found    bool     `db:"found"`
@@ -91,18 +91,18 @@ type staleBoot struct {
 	Omits    bool     `db:"omits"`
 }
 
-// recordStaleBoot runs staleBootSQL and retries after a deadlock, like refresh.
-func (s *Service) recordStaleBoot(ctx context.Context, report HeartbeatReport) (row staleBoot, err error) {
+// recordSupersededBoot runs supersededBootSQL and retries after a deadlock, like refresh.
+func (s *Service) recordSupersededBoot(ctx context.Context, report HeartbeatReport) (row supersededBoot, err error) {
 	for range maxAttempts {
-		row = staleBoot{}
-		err = s.db.get(ctx, s.stmts.staleBoot, &row, report.OrgID, report.MachineID, report.BootID,
-			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, staleBootDelay.Seconds())
+		row = supersededBoot{}
+		err = s.db.get(ctx, s.stmts.supersededBoot, &row, report.OrgID, report.MachineID, report.BootID,
+			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, supersededBootDelay.Seconds())
 		if !isLostRace(err) {
 			break
 		}
 	}
 	if err != nil {
-		return staleBoot{}, fmt.Errorf("record the heartbeat of a replaced boot: %w", err)
+		return supersededBoot{}, fmt.Errorf("record the heartbeat of a superseded boot: %w", err)
 	}
 	return row, nil
 }
@@ -122,9 +122,9 @@ WHERE m.organization_id = $1 AND l.boot_id <> m.boot_id AND l.alive_since IS NOT
 	AND l.heartbeat_at > now() - make_interval(secs => $2) AND m.heartbeat_at > now() - make_interval(secs => $2)
 GROUP BY m.organization_id, m.machine_id ORDER BY m.machine_id LIMIT $3`
 
-// deleteStaleBootsSQL deletes boots that no longer report, and records an event for
+// deleteSupersededBootsSQL deletes boots that no longer report, and records an event for
 // machines that have one worker again.
-const deleteStaleBootsSQL = `
+const deleteSupersededBootsSQL = `
 WITH old AS (
 	SELECT organization_id, machine_id, boot_id FROM license_superseded_boots
 	WHERE heartbeat_at <= now() - make_interval(secs => $1) LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -141,10 +141,10 @@ WITH old AS (
 )
 SELECT count(*) FROM gone`
 
-// deleteStaleBoots deletes up to expireBatch boots and returns their number.
-func (s *Service) deleteStaleBoots(ctx context.Context) (n int, err error) {
-	if err := s.db.db.GetContext(ctx, &n, deleteStaleBootsSQL, HeartbeatTTL.Seconds(), expireBatch); err != nil {
-		return 0, fmt.Errorf("delete replaced boots: %w", err)
+// deleteSupersededBoots deletes up to expireBatch boots and returns their number.
+func (s *Service) deleteSupersededBoots(ctx context.Context) (n int, err error) {
+	if err := s.db.db.GetContext(ctx, &n, deleteSupersededBootsSQL, HeartbeatTTL.Seconds(), expireBatch); err != nil {
+		return 0, fmt.Errorf("delete superseded boots: %w", err)
 	}
 	return n, nil
 }
@@ -155,7 +155,7 @@ func (s *Service) deleteStaleBoots(ctx context.Context) (n int, err error) {
 func (s *Service) lockReporter(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, late bool) (past uuidList, ok bool, err error) {
 	args := []any{report.OrgID, report.MachineID, report.BootID, report.Seq}
 	if late {
-		err = tx.GetContext(ctx, &past, lockStaleBootSQL, args...)
+		err = tx.GetContext(ctx, &past, lockSupersededBootSQL, args...)
 	} else {
 		err = tx.StmtxContext(ctx, s.stmts.lockMachine).GetContext(ctx, &past, args...)
 	}

@@ -49,7 +49,7 @@ func (w *duplicateWorkers) heartbeatOf(i int, sessions ...uuid.UUID) license.Hea
 	return license.HeartbeatReport{OrgID: w.org, MachineID: w.machine, BootID: w.boots[i], Seq: w.seqs[i], Sessions: sessions}
 }
 
-// advance makes the reports of late boots older.
+// advance makes the reports of superseded boots older.
 func (w *duplicateWorkers) advance(interval string) {
 	w.t.Helper()
 	w.exec(`UPDATE license_superseded_boots SET since = since - $1::interval, heartbeat_at = heartbeat_at - $1::interval`, interval)
@@ -180,7 +180,7 @@ func TestDuplicates_EndWhenOneWorkerIsGone(t *testing.T) {
 			if got := w.duplicates(); len(got) != 0 {
 				t.Errorf("flagged: %+v", got)
 			}
-			if n, err := w.DeleteStaleBoots(t.Context()); n != 1 || err != nil {
+			if n, err := w.DeleteSupersededBoots(t.Context()); n != 1 || err != nil {
 				t.Errorf("%d boots deleted, %v", n, err)
 			}
 			if kinds := w.kinds(); kinds[len(kinds)-1] != license.MachineAlone {

@@ -9,8 +9,10 @@ import (
 // MaxTombstones is the bound of tombstones per organization.
 const MaxTombstones = maxTombstones
 
-// DeleteStaleBoots is a step of RunReaper.
-func (s *Service) DeleteStaleBoots(ctx context.Context) (int, error) { return s.deleteStaleBoots(ctx) }
+// DeleteSupersededBoots is a step of RunReaper.
+func (s *Service) DeleteSupersededBoots(ctx context.Context) (int, error) {
+	return s.deleteSupersededBoots(ctx)
+}
 
 // ReapOrganizations is the second step of Reap.
 func (s *Service) ReapOrganizations(ctx context.Context, orgs []uuid.UUID) (int, error) {

@@ -25,7 +25,7 @@ type HeartbeatReport struct {
 }
 
 // HeartbeatResult is the result of a heartbeat. Applied is false for a heartbeat that
-// is older than the last one or comes from a replaced boot; it changed nothing.
+// is older than the last one or comes from a superseded boot; it changed nothing.
 type HeartbeatResult struct {
 	Applied  bool
 	Accepted []uuid.UUID   // listed and holding a slot
@@ -36,7 +36,7 @@ type HeartbeatResult struct {
 
 // omitted selects the live slots (s) of a machine that a heartbeat of the boot (m)
 // does not list ($4) and may release: a session of the same boot that started before
-// the heartbeat; a session of another boot; and a reservation of a replaced boot.
+// the heartbeat; a session of another boot; and a reservation of a superseded boot.
 // While several workers share the machine id, a heartbeat releases only sessions of
 // its own boot.
 const omitted = `s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
@@ -44,7 +44,7 @@ const omitted = `s.organization_id = $1 AND s.machine_id = $2 AND s.released_at 
 	AND CASE WHEN s.boot_id = m.boot_id THEN s.state = 'running' AND s.seq <= m.seq
 		ELSE (s.state = 'running' OR s.boot_id = ANY (m.past_boots)) AND NOT EXISTS (
 			SELECT FROM license_superseded_boots l
-			WHERE l.organization_id = $1 AND l.machine_id = $2 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `) END`
+			WHERE l.organization_id = $1 AND l.machine_id = $2 AND l.alive_since IS NOT NULL AND ` + supersededBootIsFresh + `) END`
 
 // refreshSQL is all that an ordinary heartbeat needs: it updates the machine's row and
 // the leases of the listed live slots, and counts these and all live slots. It returns
@@ -137,7 +137,7 @@ func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (Heartb
 		return HeartbeatResult{}, err
 	}
 	if !row.Applied {
-		return s.applyStaleHeartbeat(ctx, report)
+		return s.applySupersededHeartbeat(ctx, report)
 	}
 	if row.Held == len(report.Sessions) {
 		row.Accepted = report.Sessions

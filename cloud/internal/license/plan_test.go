@@ -62,7 +62,7 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 		"omits":     {hasOmittedSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1"},
 		"fence":     {lockMachineSQL, orgArg + ",'worker-1'," + some + ",1"},
 		"omit":      {releaseOmittedSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1," + list},
-		"late":      {staleBootSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1,10"},
+		"late":      {supersededBootSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1,10"},
 		"duplicate": {duplicatesSQL, orgArg + ",300,500"},
 		"timeline":  {timelineSQL, orgArg + "," + some},
 		"moments":   {momentsSQL, orgArg + "," + some + ",'lapsed',now(),900"},

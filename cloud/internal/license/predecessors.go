@@ -41,7 +41,7 @@ WITH other AS (
 	FROM other o
 	ON CONFLICT (organization_id, machine_id, boot_id) DO UPDATE
 	SET seq = excluded.seq, since = excluded.since, heartbeat_at = excluded.heartbeat_at, alive_since = excluded.alive_since
-	WHERE l.alive_since IS NULL OR NOT ` + staleBootIsFresh + `
+	WHERE l.alive_since IS NULL OR NOT ` + supersededBootIsFresh + `
 	RETURNING boot_id
 ), recorded AS (
 	INSERT INTO license_events (organization_id, kind, machine_id, boot_id) SELECT $1, 'machineDuplicated', $2, boot_id FROM flagged

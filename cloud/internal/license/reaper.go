@@ -52,7 +52,7 @@ func (s *Service) reapExpired(ctx context.Context) error {
 	if n > 0 {
 		s.logger.InfoContext(ctx, "expired slots reclaimed", "slots", n)
 	}
-	_, late := s.deleteStaleBoots(ctx)
+	_, late := s.deleteSupersededBoots(ctx)
 	return errors.Join(err, late)
 }
 

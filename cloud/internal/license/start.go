@@ -47,7 +47,7 @@ const outdatedBoot = `(m.heartbeat_at > clock_timestamp() - make_interval(secs =
 	excluded.boot_id = ANY (m.past_boots)
 	OR substr(excluded.boot_id::text, 15, 1) = '7' AND substr(m.boot_id::text, 15, 1) = '7' AND excluded.boot_id < m.boot_id))`
 
-// pastBoots is the machine's list of replaced boots after a report of the boot
+// pastBoots is the machine's list of superseded boots after a report of the boot
 // excluded: latest first, at most sixteen.
 const pastBoots = `CASE WHEN m.boot_id = excluded.boot_id THEN m.past_boots
 	ELSE (m.boot_id || array_remove(m.past_boots, excluded.boot_id))[:16] END`

@@ -15,7 +15,7 @@ type statements struct {
 	register, lock, startSlot, acquire             *sqlx.Stmt
 	flagDuplicates                                 *sqlx.Stmt
 	takeOne, adjustCounter                         *sqlx.Stmt
-	refresh, hasOmitted, staleBoot                 *sqlx.Stmt
+	refresh, hasOmitted, supersededBoot            *sqlx.Stmt
 	lockMachine, releaseOmitted, adopt, listedHeld *sqlx.Stmt
 	hasExpired, expire, usage, expiredOrgs         *sqlx.Stmt
 }
@@ -32,7 +32,7 @@ func (s *statements) all() []statement {
 		{&s.adjustCounter, adjustCounterSQL},
 		{&s.refresh, refreshSQL},
 		{&s.hasOmitted, hasOmittedSQL},
-		{&s.staleBoot, staleBootSQL},
+		{&s.supersededBoot, supersededBootSQL},
 		{&s.lockMachine, lockMachineSQL},
 		{&s.releaseOmitted, releaseOmittedSQL},
 		{&s.adopt, adoptSQL},

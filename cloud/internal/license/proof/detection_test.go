@@ -95,7 +95,7 @@ var (
 	cancelledTwice   = plan{name: "race: a cancelled caller, and two more", script: cancelledRepeatScript}
 	reaping          = plan{name: "race: two reapers and a reclaim", script: reaperScript}
 	takenOver        = plan{name: "race: a last heartbeat and a new boot's start", script: takeoverScript}
-	duplicateRaces   = plan{name: "race: two heartbeats of a late boot", script: lateHeartbeatScript}
+	duplicateRaces   = plan{name: "race: two heartbeats of a superseded boot", script: lateHeartbeatScript}
 	tenants          = plan{name: "two organizations with the same sessions", script: twoOrgScript}
 	cancelled        = plan{name: "a cancelled caller", script: cancelledScript}
 	expiredStarts    = plan{name: "start of an expired reservation", script: expiredStartScript}
@@ -166,7 +166,7 @@ func takeoverScript(seed int) script {
 		operation{kind: anEnd}, operation{kind: anEnd, session: 2})
 }
 
-// lateHeartbeatScript sends two heartbeats of a late boot that is proven alive: the
+// lateHeartbeatScript sends two heartbeats of a superseded boot that is proven alive: the
 // first omits the session that the second lists.
 func lateHeartbeatScript(seed int) script {
 	what := twoWorkerScript(seed)

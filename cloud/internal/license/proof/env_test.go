@@ -128,7 +128,7 @@ func (s *testEnv) newOrganization(m *model, keys int) {
 	s.exec(`INSERT INTO ceilings VALUES ($1, $2)`, s.org, m.most)
 	*m = model{
 		now: m.now, exists: true, limit: m.limit, most: m.most, keys: map[string]bool{},
-		slots: map[session]slot{}, machines: map[machine]machineState{}, late: map[lateKey]lateBoot{},
+		slots: map[session]slot{}, machines: map[machine]machineState{}, late: map[bootKey]supersededBoot{},
 	}
 	if a := (limit{m.limit}).send(s.t.Context(), s, &replica{Service: s.replicas[0].Service, db: s.db}); a.err != nil {
 		s.t.Fatal(a.err)

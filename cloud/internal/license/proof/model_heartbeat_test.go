@@ -8,7 +8,7 @@ import "slices"
 // and reconcile releases and adopts.
 
 // applyHeartbeat: an older heartbeat of the same boot is ignored. One of an outdated
-// boot counts only if that boot proves to be alive (recordStaleBoot). The leases of
+// boot counts only if that boot proves to be alive (recordSupersededBoot). The leases of
 // the listed sessions that hold a slot of the machine are extended.
 func (m *model) applyHeartbeat(q heartbeat, a *answer) {
 	h, found := m.machines[q.machine]
@@ -17,27 +17,27 @@ func (m *model) applyHeartbeat(q heartbeat, a *answer) {
 		a.verdict = "ignored"
 		return
 	case found && h.boot != q.boot && m.outdated(h, q.boot):
-		m.recordStaleBoot(q, a)
+		m.recordSupersededBoot(q, a)
 		return
 	}
 	m.machines[q.machine] = machineState{boot: q.boot, seq: q.seq, heard: m.now, past: h.replacedBy(q.boot, found)}
 	m.hold(q, a)
 }
 
-// recordStaleBoot: a replaced boot that reports again 10 s later is alive. This
+// recordSupersededBoot: a superseded boot that reports again 10 s later is alive. This
 // distinguishes two workers with one machine id from a restart (DESIGN 6).
-func (m *model) recordStaleBoot(q heartbeat, a *answer) {
-	key := lateKey{q.machine, q.boot}
+func (m *model) recordSupersededBoot(q heartbeat, a *answer) {
+	key := bootKey{q.machine, q.boot}
 	l, found := m.late[key]
 	switch {
 	case !found:
-		l = lateBoot{since: m.now}
+		l = supersededBoot{since: m.now}
 	case l.seq > q.seq:
 		a.verdict = "ignored"
 		return
 	case m.now-l.heard >= heartbeatTTL: // it was silent for too long
-		l = lateBoot{since: m.now}
-	case l.seq < q.seq && l.since <= m.now-lateProof:
+		l = supersededBoot{since: m.now}
+	case l.seq < q.seq && l.since <= m.now-supersededBootDelay:
 		l.alive = true
 	}
 	l.seq, l.heard = q.seq, m.now
@@ -118,7 +118,7 @@ func (s slot) adopted(b boot, now int) slot {
 // boot, was applied.
 func (m *model) isLatestReport(q heartbeat, a *answer) bool {
 	if a.late {
-		l, found := m.late[lateKey{q.machine, q.boot}]
+		l, found := m.late[bootKey{q.machine, q.boot}]
 		return found && l.seq == q.seq && l.alive
 	}
 	h, found := m.machines[q.machine]
@@ -141,7 +141,7 @@ func (m *model) omits(q heartbeat, a *answer, name session, s slot) bool {
 	return s.state == "running" || !a.late && slices.Contains(m.machines[q.machine].past, s.boot)
 }
 
-// shared reports whether a late boot of the machine is alive and still reports.
+// shared reports whether a superseded boot of the machine is alive and still reports.
 func (m *model) shared(name machine) bool {
 	for key, l := range m.late {
 		if key.machine == name && l.alive && m.now-l.heard < heartbeatTTL {

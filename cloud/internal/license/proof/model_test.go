@@ -8,11 +8,11 @@ import (
 
 // The leases, in seconds (specification 3.2, 8.6; DESIGN 6).
 const (
-	reservationTTL = 2 * 60
-	unreportedTTL  = 6 * 60 * 60
-	heartbeatTTL   = 5 * 60
-	reapGrace      = 90 // after the start of a replica
-	lateProof      = 10 // delay after which a replaced boot that reports again is considered alive
+	reservationTTL      = 2 * 60
+	unreportedTTL       = 6 * 60 * 60
+	heartbeatTTL        = 5 * 60
+	reapGrace           = 90 // after the start of a replica
+	supersededBootDelay = 10 // delay after which a superseded boot that reports again is considered alive
 )
 
 // session, machine and profile are names of what has an id in the database.
@@ -39,7 +39,7 @@ type model struct {
 	keys     map[string]bool
 	slots    map[session]slot
 	machines map[machine]machineState
-	late     map[lateKey]lateBoot
+	late     map[bootKey]supersededBoot
 }
 
 // slot is one unit of concurrency from its reservation to its end.
@@ -62,7 +62,7 @@ type slot struct {
 
 func (s slot) live() bool { return s.state != "released" }
 
-// machineState is the last report of a machine. past are the replaced boots, latest
+// machineState is the last report of a machine. past are the superseded boots, latest
 // first.
 type machineState struct {
 	boot  boot
@@ -71,13 +71,13 @@ type machineState struct {
 	past  []boot
 }
 
-type lateKey struct {
+type bootKey struct {
 	machine machine
 	boot    boot
 }
 
-// lateBoot is a boot that reported after another boot replaced it.
-type lateBoot struct {
+// supersededBoot is a boot that reported after another boot replaced it.
+type supersededBoot struct {
 	seq, since, heard int
 	alive             bool
 }

@@ -41,22 +41,22 @@ func bootMutations() []*mutation {
 	return []*mutation{
 		{name: "every boot is accepted", rule: "superseded boots are ignored (DESIGN 6)", plan: machines, changes: []change{
 			{refresh, "ELSE NOT (m.heartbeat_at", "ELSE true OR NOT (m.heartbeat_at"}}},
-		{name: "replaced boots are forgotten", rule: "superseded boots are ignored (DESIGN 6)", plan: machines, changes: []change{
+		{name: "superseded boots are forgotten", rule: "superseded boots are ignored (DESIGN 6)", plan: machines, changes: []change{
 			{refresh, "excluded.boot_id = ANY (m.past_boots)", "false"}, {register, "excluded.boot_id = ANY (m.past_boots)", "false"}}},
 		{name: "an older boot replaces the newer", rule: "superseded boots are ignored (DESIGN 6)", plan: machines, changes: []change{
 			{refresh, "AND excluded.boot_id < m.boot_id", "AND false"}, {register, "AND excluded.boot_id < m.boot_id", "AND false"}}},
 		{name: "a silent boot is never replaced by an older one", rule: "a wrong decision corrects itself", plan: machines, changes: []change{
 			{refresh, "m.heartbeat_at > clock_timestamp() - make_interval(secs => $5)", "true"}}},
-		{name: "a late boot is alive at once", rule: "a restart is no duplicate machine (DESIGN 6)", plan: duplicateWorkers, changes: []change{
-			{staleBoot, "l.since <= clock_timestamp() - make_interval(secs => $7)", "$7::float8 > 0"}}},
-		{name: "a copy of a heartbeat proves a late boot", rule: "a restart is no duplicate machine (DESIGN 6)", plan: duplicateWorkers, changes: []change{
-			{staleBoot, "WHEN l.seq < excluded.seq AND", "WHEN"}}},
+		{name: "a superseded boot is alive at once", rule: "a restart is no duplicate machine (DESIGN 6)", plan: duplicateWorkers, changes: []change{
+			{recordSuperseded, "l.since <= clock_timestamp() - make_interval(secs => $7)", "$7::float8 > 0"}}},
+		{name: "a copy of a heartbeat proves a superseded boot", rule: "a restart is no duplicate machine (DESIGN 6)", plan: duplicateWorkers, changes: []change{
+			{recordSuperseded, "WHEN l.seq < excluded.seq AND", "WHEN"}}},
 		{name: "two workers of one machine release each other's", rule: "duplicate machines do not flap (DESIGN 6)", plan: duplicateWorkers, changes: []change{
 			{releaseOmitted, alive, "AND false AND"}, {hasOmitted, alive, "AND false AND"}}},
-		{name: "older heartbeats of a late boot are accepted", rule: "older heartbeats are ignored (DESIGN 6)", plan: duplicateWorkers, changes: []change{
-			{staleBoot, "WHERE l.seq <= excluded.seq", "WHERE true"}}},
-		{name: "no check for later heartbeats of a late boot before reconcile", rule: "a later heartbeat reconciles instead (DESIGN 6)", late: lockStaleBoot, plan: duplicateRaces, changes: []change{
-			{lockStaleBoot, "AND seq = $4", "AND $4::bigint IS NOT NULL"}}},
+		{name: "older heartbeats of a superseded boot are accepted", rule: "older heartbeats are ignored (DESIGN 6)", plan: duplicateWorkers, changes: []change{
+			{recordSuperseded, "WHERE l.seq <= excluded.seq", "WHERE true"}}},
+		{name: "no check for later heartbeats of a superseded boot before reconcile", rule: "a later heartbeat reconciles instead (DESIGN 6)", late: lockSupersededBoot, plan: duplicateRaces, changes: []change{
+			{lockSupersededBoot, "AND seq = $4", "AND $4::bigint IS NOT NULL"}}},
 	}
 }
 

@@ -25,7 +25,7 @@ func formatModel(m *model) string {
 		all = append(all, "key "+key)
 	}
 	for key, l := range m.late {
-		all = append(all, formatLateBoot(key, l, m.now-l.since, m.now-l.heard))
+		all = append(all, formatSupersededBoot(key, l, m.now-l.since, m.now-l.heard))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
@@ -43,8 +43,8 @@ func formatMachine(name machine, h machineState, ago int) string {
 	return fmt.Sprintf("%s: boot %d, seq %d, heard %d s ago, past %v", name, h.boot, h.seq, ago, h.past)
 }
 
-func formatLateBoot(key lateKey, l lateBoot, since, ago int) string {
-	return fmt.Sprintf("%s: late boot %d, seq %d, since %d s, heard %d s ago, alive %t", key.machine, key.boot, l.seq, since, ago, l.alive)
+func formatSupersededBoot(key bootKey, l supersededBoot, since, ago int) string {
+	return fmt.Sprintf("%s: superseded boot %d, seq %d, since %d s, heard %d s ago, alive %t", key.machine, key.boot, l.seq, since, ago, l.alive)
 }
 
 // tablesSQL reads the tables in the form of a model.
@@ -158,8 +158,8 @@ func (r tableRows) lines(s *testEnv) string {
 		all = append(all, "key "+string(key))
 	}
 	for _, row := range r.Late {
-		key := lateKey{machine(row.Machine), s.bootOf(row.Boot)}
-		all = append(all, formatLateBoot(key, lateBoot{seq: row.Seq, alive: row.Alive}, row.Since, row.Heard))
+		key := bootKey{machine(row.Machine), s.bootOf(row.Boot)}
+		all = append(all, formatSupersededBoot(key, supersededBoot{seq: row.Seq, alive: row.Alive}, row.Since, row.Heard))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
