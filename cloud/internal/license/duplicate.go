@@ -149,9 +149,9 @@ func (s *Service) deleteSupersededBoots(ctx context.Context) (n int, err error) 
 	return n, nil
 }
 
-// lockReporter locks the row that a heartbeat speaks for, the machine or the late
-// boot, and returns the boots that it replaced. ok is false if a later heartbeat was
-// applied.
+// lockReporter locks the row that a heartbeat speaks for, the machine or the
+// superseded boot, and returns the boots that it replaced. ok is false if a later
+// heartbeat was applied.
 func (s *Service) lockReporter(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, late bool) (past uuidList, ok bool, err error) {
 	args := []any{report.OrgID, report.MachineID, report.BootID, report.Seq}
 	if late {

@@ -23,10 +23,10 @@ type Predecessors struct {
 
 // flagDuplicatesSQL flags two workers with one machine id: the machine's boot reported
 // a moment ago and is no predecessor of the reporting boot. The boot that is not (or
-// no longer) the machine's, the older one by version 7 id, is recorded as a live late
-// boot, so that each boot speaks for its own sessions. The boot that is not reporting
-// now is considered alive until its window is over, or for as long as it keeps
-// reporting.
+// no longer) the machine's, the older one by version 7 id, is recorded as a superseded
+// boot that is alive, so that each boot speaks for its own sessions. The boot that is
+// not reporting now is considered alive until its window is over, or for as long as it
+// keeps reporting.
 const flagDuplicatesSQL = `
 WITH other AS (
 	SELECT m.boot_id, m.seq, m.heartbeat_at, clock_timestamp() AS now,

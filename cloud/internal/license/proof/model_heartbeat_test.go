@@ -114,8 +114,8 @@ func (s slot) adopted(b boot, now int) slot {
 	return s
 }
 
-// isLatestReport reports whether no later heartbeat of the machine, or of the late
-// boot, was applied.
+// isLatestReport reports whether no later heartbeat of the machine, or of the
+// superseded boot, was applied.
 func (m *model) isLatestReport(q heartbeat, a *answer) bool {
 	if a.late {
 		l, found := m.late[bootKey{q.machine, q.boot}]
