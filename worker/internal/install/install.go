@@ -48,7 +48,7 @@ type Source interface {
 // Canary tests a build before it is listed.
 type Canary interface {
 	// Try launches the executable without a window, waits for its first answer
-	// and ends it. It returns the version that it says it has.
+	// and ends it. It returns the version that it reports.
 	Try(ctx context.Context, executable, scratch string) (version string, err error)
 }
 
@@ -71,7 +71,7 @@ type Installer struct {
 	Limits Limits                           // of what is unpacked; zero ones are DefaultLimits'
 	Free   func(dir string) (int64, error)  // bytes of disk space; the file system's when nil
 	Pause  time.Duration                    // before a download is taken up again, growing; half a second when 0
-	Notify func(format string, args ...any) // told of each step; may be nil
+	Notify func(format string, args ...any) // called for each step; may be nil
 	// Meter shows the progress of a download.
 	Meter func(label string, done, total int64) Meter // shows a download; may be nil
 }

@@ -30,7 +30,7 @@ var ErrUnsafe = errors.New("the archive is refused")
 var (
 	executables = []string{"chrome", "chromium", "headless_shell", "chrome-headless-shell", "chromium-browser"}
 	// helpers are programs that a browser starts; an archive made on another
-	// system doesn't say so.
+	// system lacks the mode bits.
 	helpers = []string{"chrome_crashpad_handler", "chrome-sandbox"}
 )
 

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// closeTimeout is how long a socket that has ended may take to say so, and its
-	// client to agree.
+	// closeTimeout limits how long a close handshake may take.
 	closeTimeout = time.Second
 
 	batchSize = 256 << 10 // limit of one write in bytes, unless a single message is bigger

@@ -29,7 +29,7 @@ func (t *scenarioRun) kill(ctx context.Context) error {
 		return err
 	}
 	if answer.JSON200 == nil {
-		return fmt.Errorf("DELETE was answered %s: %s", answer.Status(), answer.Body)
+		return fmt.Errorf("unexpected DELETE response %s: %s", answer.Status(), answer.Body)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (t *scenarioRun) waitForEnd(ctx context.Context) error {
 	}
 	left := waitUntilEmpty(5*time.Second, func() []string { return t.leftovers() })
 	if len(left) > 0 {
-		return fmt.Errorf("session %s has ended and left %s", t.session.Id, strings.Join(left, ", "))
+		return fmt.Errorf("session %s has ended but leaked %s", t.session.Id, strings.Join(left, ", "))
 	}
 	t.log.recordDuration(phaseCleaned, time.Since(t.endRequestedAt))
 	return nil

@@ -15,18 +15,18 @@ import (
 func (r *run) checkIdle(ctx context.Context) {
 	now, err := r.waitUntilIdle(ctx, &r.baseline)
 	if err != nil {
-		r.report.check("the worker answers in the end", err.Error())
+		r.report.check("the worker answers after the scenarios", err.Error())
 		return
 	}
 	var extra []string
 	if now.browsers > 0 {
 		extra = append(extra, fmt.Sprintf("%d browsers run", now.browsers))
 	}
-	r.report.check("at rest: no browser", extra...)
-	r.report.check("at rest: no dead process that the worker did not wait for", now.zombies...)
-	r.report.check("at rest: no more descriptors than after the first browsers", now.newDescriptors(r.baseline)...)
-	r.report.check("at rest: no launch directory", now.directories...)
-	r.report.check("at rest: no slot is held in the cloud", waitUntilEmpty(r.CleanupTimeout, r.heldSlots)...)
+	r.report.check("idle: no browser", extra...)
+	r.report.check("idle: no zombie process", now.zombies...)
+	r.report.check("idle: no more descriptors than after the first browsers", now.newDescriptors(r.baseline)...)
+	r.report.check("idle: no launch directory", now.directories...)
+	r.report.check("idle: no slot is in use", waitUntilEmpty(r.CleanupTimeout, r.heldSlots)...)
 	r.report.Worker = WorkerUsage{
 		DescriptorsBefore: len(r.baseline.descriptors), DescriptorsAfter: len(now.descriptors), ThreadsBefore: r.baseline.threads,
 		ThreadsAfter: now.threads, MemoryBefore: r.baseline.memory, MemoryAfter: now.memory,
@@ -55,23 +55,23 @@ func (r *run) killWorker(ctx context.Context) {
 	were := r.monitor.listDir(r.worker.launchesDir())
 	r.worker.kill()
 	died := time.Now()
-	r.report.check("kill -9 of the worker: no process survives it", waitUntilEmpty(survivorTimeout, r.monitor.runningProcesses)...)
+	r.report.check("kill -9 of the worker: no process survives", waitUntilEmpty(survivorTimeout, r.monitor.runningProcesses)...)
 	r.log.recordDuration(phaseSurvivors, time.Since(died))
 	began := time.Now()
 	if err := r.worker.start(ctx); err != nil {
-		r.report.check("kill -9 of the worker: the next one starts", err.Error())
+		r.report.check("kill -9 of the worker: the next worker starts", err.Error())
 		return
 	}
 	r.log.recordDuration(phaseReboot, time.Since(began))
-	r.report.check("kill -9 of the worker: the next one starts")
+	r.report.check("kill -9 of the worker: the next worker starts")
 	var found []string
 	for _, dir := range were {
 		if _, err := os.Lstat(dir); err == nil {
 			found = append(found, dir)
 		}
 	}
-	r.report.check("kill -9 of the worker: the next one removes what was left", append(found, waitUntilEmpty(survivorTimeout, r.monitor.newDisplayFiles)...)...)
-	r.report.check("kill -9 of the worker: its slots are given back", waitUntilEmpty(r.CleanupTimeout, r.heldSlots)...)
+	r.report.check("kill -9 of the worker: the next worker removes the leftovers", append(found, waitUntilEmpty(survivorTimeout, r.monitor.newDisplayFiles)...)...)
+	r.report.check("kill -9 of the worker: its slots are released", waitUntilEmpty(r.CleanupTimeout, r.heldSlots)...)
 	r.log.recordDuration(phaseSlotsReleased, time.Since(began))
 }
 
@@ -99,7 +99,7 @@ func (r *run) launchEachKind(ctx context.Context, w scenario) {
 // stopWorker stops the worker with SIGTERM while browsers run, and checks for
 // leaks.
 func (r *run) stopWorker(ctx context.Context) {
-	drained := scenario{name: "worker ended by SIGTERM", run: launchOnly, launches: 1, reasons: []string{"drain"}}
+	drained := scenario{name: "worker stopped by SIGTERM", run: launchOnly, launches: 1, reasons: []string{"drain"}}
 	r.launchEachKind(ctx, drained)
 	began := time.Now()
 	var problems []string
@@ -107,28 +107,28 @@ func (r *run) stopWorker(ctx context.Context) {
 		problems = append(problems, err.Error())
 	}
 	r.log.recordDuration(phaseDrained, time.Since(began))
-	r.report.check("SIGTERM ends the worker in order", problems...)
-	r.report.check("in the end: no slot is held in the cloud", r.heldSlots()...)
+	r.report.check("SIGTERM stops the worker cleanly", problems...)
+	r.report.check("after stop: no slot is in use", r.heldSlots()...)
 	r.site.close()
 	r.cloud.Close()
 	r.monitor.stop()
-	r.report.check("in the end: no process", waitUntilEmpty(r.CleanupTimeout, r.monitor.leftoverProcesses)...)
-	r.report.check("in the end: no port is listened on", waitUntilEmpty(survivorTimeout, r.monitor.newListeners)...)
-	r.report.check("in the end: no display, lock or link in /tmp", waitUntilEmpty(survivorTimeout, r.monitor.newDisplayFiles)...)
-	r.report.check("in the end: no mount", r.monitor.leftoverMounts()...)
-	r.report.check("in the end: no control group", waitUntilEmpty(survivorTimeout, r.monitor.leftoverCgroups)...)
-	r.report.check("in the end: no launch directory", r.monitor.listDir(r.worker.launchesDir())...)
-	r.report.check("in the end: no report waits for the cloud", r.monitor.listDir(filepath.Join(r.worker.dir, "reports"))...)
+	r.report.check("after stop: no process", waitUntilEmpty(r.CleanupTimeout, r.monitor.leftoverProcesses)...)
+	r.report.check("after stop: no listening port", waitUntilEmpty(survivorTimeout, r.monitor.newListeners)...)
+	r.report.check("after stop: no display, lock or link in /tmp", waitUntilEmpty(survivorTimeout, r.monitor.newDisplayFiles)...)
+	r.report.check("after stop: no mount", r.monitor.leftoverMounts()...)
+	r.report.check("after stop: no control group", waitUntilEmpty(survivorTimeout, r.monitor.leftoverCgroups)...)
+	r.report.check("after stop: no launch directory", r.monitor.listDir(r.worker.launchesDir())...)
+	r.report.check("after stop: no report waits for the cloud", r.monitor.listDir(filepath.Join(r.worker.dir, "reports"))...)
 }
 
 // summarize completes the report.
 func (r *run) summarize() {
 	problems := r.log.audit(r.cloud.Log())
-	r.report.check("each session was told to the cloud once, and ended for its reason", problems...)
+	r.report.check("each session was reported once, with its end reason", problems...)
 	r.log.mu.Lock()
 	failures := r.log.failures
 	r.log.mu.Unlock()
-	r.report.check("every way went as it should", failures...)
+	r.report.check("every scenario succeeded", failures...)
 	r.report.Phases, r.report.Done = r.log.phaseSummary(), r.log.tallies()
 	r.report.Concurrency, r.report.Processes = r.Concurrency, r.monitor.maxProcesses
 	if !r.report.OK() {

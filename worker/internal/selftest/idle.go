@@ -140,7 +140,7 @@ func (r *run) status(ctx context.Context) (workerapi.FleetStatus, error) {
 		return workerapi.FleetStatus{}, err
 	}
 	if answer.JSON200 == nil {
-		return workerapi.FleetStatus{}, fmt.Errorf("the worker's status was answered %s: %s", answer.Status(), answer.Body)
+		return workerapi.FleetStatus{}, fmt.Errorf("unexpected status response %s: %s", answer.Status(), answer.Body)
 	}
 	return answer.JSON200.Data, nil
 }

@@ -28,7 +28,7 @@ func (p process) String() string {
 		command = command[:enough] + "..."
 	}
 	if p.zombie {
-		command = "(dead, and not waited for)"
+		command = "(zombie)"
 	}
 	return fmt.Sprintf("%d %s", p.pid, command)
 }
@@ -136,7 +136,7 @@ type tcpSocket struct {
 	uid                   int
 }
 
-// String tells what it does.
+// String describes the socket.
 func (s tcpSocket) String() string {
 	if s.listens {
 		return fmt.Sprintf("a listener on port %d", s.localPort)

@@ -124,7 +124,7 @@ func (r *Report) Write(out io.Writer) error {
 	return err
 }
 
-// writeMachine tells how browsers are kept apart, and what the worker takes.
+// writeMachine writes the isolation and the resources of the worker.
 func (r *Report) writeMachine(b *strings.Builder) {
 	b.WriteString("\nIsolation of browsers:\n")
 	if len(r.Isolation) == 0 {

@@ -38,7 +38,7 @@ func resumeAfterCuts(ctx context.Context, t *scenarioRun) error {
 		socket, err := c.connect(ctx, over)
 		if refused, ok := errors.AsType[*ws.RefusedError](err); ok && refused.Status == http.StatusBadRequest && strings.Contains(refused.Body, "keeps no connections") {
 			over.close()
-			t.log.count("resume: not to be had, RESUME_SECONDS is 0")
+			t.log.count("resume: disabled, RESUME_SECONDS is 0")
 			break
 		}
 		if err == nil {

@@ -83,7 +83,7 @@ func (t *scenarioRun) launch(ctx context.Context, change ...func(*workerapi.Laun
 		return err
 	}
 	if answer.JSON201 == nil {
-		return fmt.Errorf("the launch was answered %s: %s", answer.Status(), answer.Body)
+		return fmt.Errorf("unexpected launch response %s: %s", answer.Status(), answer.Body)
 	}
 	t.session = answer.JSON201.Data
 	t.log.recordDuration(phaseLaunched, time.Since(t.launchedAt))
@@ -226,7 +226,7 @@ func (t *scenarioRun) getSession(ctx context.Context, id uuid.UUID) (workerapi.B
 		return workerapi.BrowserSession{}, err
 	}
 	if answer.JSON200 == nil {
-		return workerapi.BrowserSession{}, fmt.Errorf("the session was answered %s: %s", answer.Status(), answer.Body)
+		return workerapi.BrowserSession{}, fmt.Errorf("unexpected session response %s: %s", answer.Status(), answer.Body)
 	}
 	return answer.JSON200.Data, nil
 }

@@ -174,7 +174,7 @@ func socketKeptAlive(ctx context.Context, t *scenarioRun) error {
 	err = t.runActions(ctx, c)
 	c.disconnect()
 	if err == nil {
-		err = t.drive(ctx) // it goes on
+		err = t.drive(ctx) // the browser keeps running
 	}
 	return errors.Join(err, t.kill(ctx), t.waitForEnd(ctx))
 }
@@ -212,7 +212,7 @@ func cutClient(ctx context.Context, t *scenarioRun) error {
 	}
 	t.recordFirstAnswer(t.firstAnswer(ctx, c))
 	cutMidFrame(ctx, over, c)
-	return errors.Join(t.drive(ctx), t.kill(ctx), t.waitForEnd(ctx)) // the browser goes on
+	return errors.Join(t.drive(ctx), t.kill(ctx), t.waitForEnd(ctx)) // the browser keeps running
 }
 
 func cutSocket(ctx context.Context, t *scenarioRun) error {

@@ -158,12 +158,12 @@ func (r *run) chooseBrowser(ctx context.Context) error {
 		return err
 	}
 	if answer.JSON200 == nil {
-		return fmt.Errorf("the installed browsers were answered %s: %s", answer.Status(), answer.Body)
+		return fmt.Errorf("unexpected response to the list of browsers %s: %s", answer.Status(), answer.Body)
 	}
 	builds := answer.JSON200.Data.Builds
 	installed := answer.JSON200.Data.Versions
 	if len(builds) == 0 {
-		return errors.New("no browser is installed: see CHROMIUM_PATH, and svc-worker browsers install")
+		return errors.New("no browser is installed: set CHROMIUM_PATH or run svc-worker browsers install")
 	}
 	chosen := builds[0]
 	if r.Version != 0 {

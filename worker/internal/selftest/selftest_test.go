@@ -144,7 +144,7 @@ func TestRun_PassesForCleanWorker(t *testing.T) {
 		name, _, _ := strings.Cut(d.Name, ", head")
 		done[name] += d.Count
 	}
-	for _, name := range []string{"display killed", "worker killed", "worker ended by SIGTERM"} {
+	for _, name := range []string{"display killed", "worker killed", "worker stopped by SIGTERM"} {
 		if done[name] == 0 {
 			t.Errorf("%s: not counted in %v", name, done)
 		}
@@ -165,22 +165,22 @@ func TestRun_FindsLeaks(t *testing.T) {
 		o.CleanupTimeout = 2 * time.Second
 	})
 	for name, want := range map[string]string{
-		"at rest: no dead process that the worker did not wait for":         "not waited for",
-		"at rest: no more descriptors than after the first browsers":        "/dev/null",
-		"at rest: no launch directory":                                      leftDir,
-		"at rest: no slot is held in the cloud":                             "running",
-		"kill -9 of the worker: no process survives it":                     "sleep",
-		"in the end: no process":                                            "sleep",
-		"in the end: no port is listened on":                                "",
-		"in the end: no display, lock or link in /tmp":                      leftLock,
-		"in the end: no launch directory":                                   leftDir,
-		"each session was told to the cloud once, and ended for its reason": "reported 0 times",
+		"idle: no zombie process":                                 "zombie",
+		"idle: no more descriptors than after the first browsers": "/dev/null",
+		"idle: no launch directory":                               leftDir,
+		"idle: no slot is in use":                                 "running",
+		"kill -9 of the worker: no process survives":              "sleep",
+		"after stop: no process":                                  "sleep",
+		"after stop: no listening port":                           "",
+		"after stop: no display, lock or link in /tmp":            leftLock,
+		"after stop: no launch directory":                         leftDir,
+		"each session was reported once, with its end reason":     "reported 0 times",
 	} {
 		if found := problems(report, name); len(found) == 0 || !strings.Contains(strings.Join(found, "\n"), want) {
 			t.Errorf("%s: found %q, want %q", name, found, want)
 		}
 	}
-	for _, name := range []string{"in the end: no mount", "in the end: no control group", "SIGTERM ends the worker in order"} {
+	for _, name := range []string{"after stop: no mount", "in the end: no control group", "SIGTERM stops the worker cleanly"} {
 		if found := problems(report, name); len(found) > 0 {
 			t.Errorf("%s: %q", name, found)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
-// where and what a browser of these settings says it is.
+// Time zone and language of the test profile.
 const (
 	testTimezone = "Asia/Tokyo"
 	testLanguage = "fr-FR"
@@ -95,7 +95,7 @@ func checkProxy(ctx context.Context, t *scenarioRun) error {
 		return err
 	}
 	if t.site.proxiedCount(t.token) == 0 {
-		return errors.New("the page came without the proxy")
+		return errors.New("the page was loaded without the proxy")
 	}
 	return errors.Join(t.kill(ctx), t.waitForEnd(ctx))
 }

@@ -21,9 +21,9 @@ func (r *run) runWarmLaunches(ctx context.Context) {
 	dice := rand.New(rand.NewPCG(r.Seed, 1<<33))
 	for i := range warmLaunches {
 		w := endScenarios()[0]
-		w.name = "kept ready, then launched"
+		w.name = "warm launch"
 		if i == warmLaunches-1 {
-			w.name = "kept ready, killed, then launched"
+			w.name = "warm browser killed, then launched"
 		}
 		kind, ok := r.awaitWarmBrowser(ctx)
 		if !ok {

@@ -79,7 +79,7 @@ func (w *worker) start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	w.cmd = exec.Command(w.program[0], w.program[1:]...) //nolint:noctx // signals end it, in order
+	w.cmd = exec.Command(w.program[0], w.program[1:]...) //nolint:noctx // ended by signals
 	w.cmd.Env, w.cmd.Dir = w.environment, filepath.Dir(w.dir)
 	w.cmd.Stdout, w.cmd.Stderr = log, log
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -89,7 +89,7 @@ func (w *worker) start(ctx context.Context) error {
 	done := make(chan struct{})
 	w.done = done
 	go func() {
-		_ = w.cmd.Wait() // ProcessState has it
+		_ = w.cmd.Wait() // see ProcessState
 		close(done)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
