@@ -44,10 +44,10 @@ func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
 				t.Fatalf("%d names were tried: %+v", len(found), found)
 			}
 			for host, a := range found {
-				if !strings.Contains(a.Version, " is denied: ") || a.Cookies != "failed" || a.Tab != "403" && a.Tab != "failed" {
+				if !strings.Contains(a.Version, " is denied by the egress policy ") || a.Cookies != "failed" || a.Tab != "403" && a.Tab != "failed" {
 					t.Errorf("%s: the debugging port is reached: %+v", host, a)
 				}
-				if denied := strings.Contains(a.Server, " is denied: "); denied == tc.server || strings.HasPrefix(a.Server, "failed") {
+				if denied := strings.Contains(a.Server, " is denied by the egress policy "); denied == tc.server || strings.HasPrefix(a.Server, "failed") {
 					t.Errorf("%s: a server of the host is denied: %v, it shows %q", host, denied, a.Server)
 				}
 			}
@@ -57,7 +57,7 @@ func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
 			var api map[string]takeoverAttempt // of the other worker
 			runScript(t, "takeover", map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "port": 9, "path": "/", "server": "http://" + theirs.worker.address + "/health"}, &api)
 			for host, a := range api {
-				if !strings.Contains(a.Server, " is denied: ") {
+				if !strings.Contains(a.Server, " is denied by the egress policy ") {
 					t.Errorf("%s: the other worker's API shows %q", host, a.Server)
 				}
 			}
