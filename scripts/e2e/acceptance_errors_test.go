@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // launchAfterEnd ends a session and launches at once, with all slots taken.
@@ -19,8 +21,8 @@ func (a *acceptance) launchAfterEnd(t *testing.T) {
 	}
 	a.worker.post(t, "/sessions/profile", request).requireError(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").
 		requireValue(t, "error.details.0.constraint", `{"current":3,"limit":3}`)
-	refused := 0
-	for range 30 {
+	refused, launches := 0, testenv.Depth(8, 30)
+	for range launches {
 		a.worker.do(t, "DELETE", "/sessions/"+last.text("data.id"), "").requireStatus(t, 200)
 		next := a.worker.post(t, "/sessions/profile", request)
 		if next.status == http.StatusPaymentRequired {
@@ -36,7 +38,7 @@ func (a *acceptance) launchAfterEnd(t *testing.T) {
 	}
 	a.worker.do(t, "DELETE", "/sessions/"+last.text("data.id"), "").requireStatus(t, 200)
 	if refused > 0 {
-		t.Errorf("%d of 30 launches right after an end were refused", refused)
+		t.Errorf("%d of %d launches right after an end were refused", refused, launches)
 	}
 }
 

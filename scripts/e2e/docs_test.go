@@ -19,6 +19,7 @@ import (
 
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // docsTest is a test environment whose surfaces are reached through another address, as
@@ -166,8 +167,14 @@ func TestDocs_ExplorersWork(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"documents":         e.testDocuments,
 		"cloud, with a key": e.testCloudKey, "cloud, signed in": e.testCloudCookie, "worker": e.testWorker,
-		"links": e.testLinks, "remembering": e.testRemembering, "colours": e.testColours, "on a phone": e.testPhone,
+		"links": e.testLinks, "remembering": e.testRemembering,
 	} {
+		t.Run(name, test)
+	}
+	if !testenv.Full() {
+		return
+	}
+	for name, test := range map[string]func(*testing.T){"colours": e.testColours, "on a phone": e.testPhone} {
 		t.Run(name, test)
 	}
 }
