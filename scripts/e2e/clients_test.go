@@ -15,11 +15,10 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// clientTimeout is what a client has for its work.
+// clientTimeout limits the run of a client.
 const clientTimeout = 60 * time.Second
 
-// runScript runs a program of clients/ with the input as JSON and reads its answer
-// into into.
+// runScript runs a script of clients/ with JSON input and decodes its output to into.
 func runScript(t *testing.T, script string, input, into any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
@@ -29,7 +28,7 @@ func runScript(t *testing.T, script string, input, into any) {
 	}
 }
 
-// runClient runs a client with the input as JSON and reads its answer.
+// runClient runs a client with JSON input and decodes its output.
 func runClient(cmd *exec.Cmd, input, into any) error {
 	text, err := json.Marshal(input)
 	if err != nil {
@@ -48,7 +47,7 @@ func runClient(cmd *exec.Cmd, input, into any) error {
 	return nil
 }
 
-// visit is what a client tells of a page.
+// visit is the result of visiting the test page with a client.
 type visit struct {
 	Title      string `json:"title"`
 	Value      int    `json:"value"`
@@ -63,7 +62,7 @@ func (v visit) of(s workerapi.BrowserSession) bool {
 
 const pageTitle = "A page of the test"
 
-// servePage serves a page, and at /headers the headers of the request.
+// servePage serves a page, and the request headers at /headers.
 func servePage(t *testing.T) string {
 	t.Helper()
 	return servePageOn(t, httptest.NewServer)
@@ -85,7 +84,7 @@ func servePageOn(t *testing.T, start func(http.Handler) *httptest.Server) string
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 }
 
-// assertDrivable fails unless puppeteer drives the browser.
+// assertDrivable fails the test unless puppeteer can drive the browser.
 func assertDrivable(t *testing.T, s workerapi.BrowserSession, page string) {
 	t.Helper()
 	var seen visit

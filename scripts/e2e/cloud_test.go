@@ -34,7 +34,8 @@ func loadDocument(name string) (*bundled.Document, error) {
 	return bundled.Load(context.Background(), openapi.Files, name)
 }
 
-// contractClient holds both sides to a document and sends a header along.
+// contractClient returns a client that checks its exchanges against a document and
+// sends a header.
 func contractClient(t *testing.T, document func() (*bundled.Document, error), header, value string) *http.Client {
 	t.Helper()
 	loaded, err := document()
@@ -70,8 +71,9 @@ type cloud struct {
 	environment []string
 }
 
-// startCloud starts a cloud with that environment. Without DATABASE_URL it runs
-// a PostgreSQL of its own. It is ended with the test, and has to leave nothing.
+// startCloud starts a cloud with additional environment variables. Without
+// DATABASE_URL it runs an embedded PostgreSQL. It is stopped when the test ends and
+// must not leak processes.
 func startCloud(t *testing.T, environment ...string) *cloud {
 	t.Helper()
 	port, dir := freePort(t), publicDir(t)
@@ -88,7 +90,7 @@ func startCloud(t *testing.T, environment ...string) *cloud {
 	return c
 }
 
-// startProgram starts the cloud again, where it was.
+// start restarts the cloud with the same configuration.
 func (c *cloud) start(t *testing.T) {
 	t.Helper()
 	c.program = startProgram(t, "svc-cloud", c.dir, filepath.Join(c.dir, "cloud.log"), c.environment...)
@@ -114,7 +116,7 @@ type account struct {
 	license                *cloudapi.ClientWithResponses // with the organization key
 }
 
-// signUp makes a user, an organization and a key.
+// signUp creates a user, an organization and a key.
 func (c *cloud) signUp(t *testing.T) *account {
 	t.Helper()
 	a := &account{email: strings.ToLower(rand.Text()) + "@example.com", password: rand.Text()}
@@ -131,7 +133,7 @@ func (c *cloud) signUp(t *testing.T) *account {
 	return a
 }
 
-// newKey makes a key of the organization and uses it from now on.
+// newKey creates and uses a new organization key.
 func (a *account) newKey(t *testing.T, c *cloud) {
 	t.Helper()
 	key, err := a.dashboard.CreateApiKeyWithResponse(t.Context(), a.org, cloudapi.CreateApiKeyRequest{Name: "fleet"})
@@ -140,7 +142,7 @@ func (a *account) newKey(t *testing.T, c *cloud) {
 	a.license = c.api(t, "X-API-Key", a.key)
 }
 
-// requireAnswer fails the test unless the answer has that status.
+// requireAnswer fails the test unless the response has the status.
 func requireAnswer(t *testing.T, err error, answer interface {
 	StatusCode() int
 	GetBody() []byte
@@ -151,11 +153,11 @@ func requireAnswer(t *testing.T, err error, answer interface {
 		t.Fatal(err)
 	}
 	if answer.StatusCode() != status {
-		t.Fatalf("the answer is %d, want %d: %s", answer.StatusCode(), status, answer.GetBody())
+		t.Fatalf("status %d, want %d: %s", answer.StatusCode(), status, answer.GetBody())
 	}
 }
 
-// profileID makes a profile of the browser that is installed.
+// profile creates a profile.
 func (a *account) profile(t *testing.T, request cloudapi.CreateProfileRequest) uuid.UUID {
 	t.Helper()
 	if request.Name == "" {
@@ -166,7 +168,7 @@ func (a *account) profile(t *testing.T, request cloudapi.CreateProfileRequest) u
 	return created.JSON201.Data.Id
 }
 
-// usage is what the organization is charged concurrency for.
+// usage returns the license usage of the organization.
 func (a *account) usage(t *testing.T) cloudapi.LicenseSessions {
 	t.Helper()
 	answer, err := a.license.ListLicenseSessionsWithResponse(t.Context())
@@ -174,7 +176,7 @@ func (a *account) usage(t *testing.T) cloudapi.LicenseSessions {
 	return answer.JSON200.Data
 }
 
-// waitForSlots waits until the organization is charged for so many slots.
+// waitForSlots waits until the organization uses the number of slots.
 func (a *account) waitForSlots(t *testing.T, to int32, limit time.Duration) {
 	t.Helper()
 	eventually(t, limit, fmt.Sprintf("%d slots are taken", to), func() error {

@@ -99,11 +99,11 @@ func (e docsTest) visit(t *testing.T, base string, settings map[string]any, step
 		t.Fatalf("%d results of %d steps", len(seen.Results), len(steps))
 	}
 	for _, complaint := range seen.Complaints {
-		t.Errorf("the page complains: %s", complaint)
+		t.Errorf("page error: %s", complaint)
 	}
 	for _, address := range seen.Requests {
 		if address != "about:blank" && !strings.HasPrefix(address, base+"/") && !strings.HasPrefix(address, "data:image/") {
-			t.Errorf("the page asks for %s", address)
+			t.Errorf("the page requests %s", address)
 		}
 		for _, secret := range []string{e.key, e.token, e.password, e.worker.key} {
 			if strings.Contains(address, secret) {
@@ -124,7 +124,7 @@ func stepResult[T any](t *testing.T, seen visitResult, at int) T {
 	return result
 }
 
-// displayedResponse is an answer as it stands in the page.
+// displayedResponse is a response shown on the page.
 type displayedResponse struct {
 	Status int
 	Body   struct {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// interceptor stands between a worker and its cloud. Armed, it stops the next call
-// of a kind: before the cloud has heard it, or before the worker hears the
-// answer. What is stopped is cut off when it is let go.
+// interceptor is a proxy between a worker and its cloud. It can hold the next call
+// of a kind, before it reaches the cloud or before the response reaches the worker.
+// A held call is aborted when it is released.
 type interceptor struct {
 	*httptest.Server
 	cloud string
@@ -31,7 +31,7 @@ type heldCall struct {
 	once     sync.Once
 }
 
-// release cuts off what the trap has caught, and catches nothing any more.
+// release aborts the held call and disables the trap.
 func (tr *heldCall) release() { tr.once.Do(func() { close(tr.released) }) }
 
 func newInterceptor(t *testing.T, cloud string) *interceptor {
@@ -63,7 +63,7 @@ func (c *interceptor) takeMatching(call string) *heldCall {
 	return tr
 }
 
-// callName tells the calls of a launch apart.
+// callName returns the name of a license call.
 func callName(r *http.Request) string {
 	switch {
 	case r.URL.Path == "/v1/license/authorize":
@@ -110,7 +110,7 @@ func (c *interceptor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// hold tells that the call is here and keeps it until it is let go.
+// hold signals that the call has arrived and blocks until it is released.
 func (tr *heldCall) hold() {
 	close(tr.reached)
 	select {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// process is one that runs, as /proc shows it.
+// process is a running process, as shown by /proc.
 type process struct {
 	pid, group  int
 	uid         string
@@ -45,7 +45,7 @@ func (p process) references(dir string) bool {
 	return false
 }
 
-// processes are all that run on this machine and match. Zombies don't run.
+// processes returns the matching processes of this machine, without zombies.
 func processes(match func(process) bool) []process {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var found []process
@@ -82,8 +82,9 @@ func readProcess(dir string) (process, bool) {
 	return p, true
 }
 
-// browserProcesses are the processes of the launches below dir: those that carry its
-// mark, and those of their groups and users, who lose the mark in the sandbox.
+// browserProcesses returns the processes of the launches below dir: processes that
+// reference dir, and the processes of their groups and users, because sandboxed
+// processes do not reference dir.
 func browserProcesses(dir string) []process {
 	own := strconv.Itoa(os.Getuid())
 	groups, users := map[int]bool{}, map[string]bool{}
@@ -94,7 +95,7 @@ func browserProcesses(dir string) []process {
 	return processes(func(p process) bool { return groups[p.group] || users[p.uid] })
 }
 
-// displaySockets are the sockets of the X displays that the processes use.
+// displaySockets returns the sockets of the X displays that the processes use.
 func displaySockets(of []process) []string {
 	var found []string
 	for _, p := range of {
@@ -108,8 +109,8 @@ func displaySockets(of []process) []string {
 	return slices.Compact(found)
 }
 
-// assertReleased fails unless, within the limit, none of the processes runs any
-// more, nothing carries the mark of dir, and no launch directory is left in it.
+// assertGone fails the test unless, within the limit, the processes have exited and
+// no process references dir.
 func assertGone(t *testing.T, limit time.Duration, before []process, dir string) {
 	t.Helper()
 	were := map[int]process{}
@@ -123,14 +124,14 @@ func assertGone(t *testing.T, limit time.Duration, before []process, dir string)
 			return known && was.group == p.group && was.uid == p.uid || p.references(dir)
 		})
 		if len(left) > 0 {
-			return fmt.Errorf("%d of %d processes run: %v", len(left), len(before), left)
+			return fmt.Errorf("%d of %d processes still run: %v", len(left), len(before), left)
 		}
 		return nil
 	})
 	t.Logf("%d processes gone within %v", len(before), time.Since(began).Round(time.Millisecond))
 }
 
-// assertNoDirectories fails when a launch directory is left in dir.
+// assertNoDirectories fails the test if dir has a launch directory.
 func assertNoDirectories(t *testing.T, dir string) {
 	t.Helper()
 	if left := directories(t, dir); len(left) > 0 {
@@ -153,19 +154,19 @@ func directories(t *testing.T, dir string) []string {
 	return found
 }
 
-// assertClosed fails when something listens on the port of this machine.
+// assertClosed fails the test if a program listens on the port.
 func assertClosed(t *testing.T, port string) {
 	t.Helper()
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		conn, err := net.DialTimeout("tcp", net.JoinHostPort(host, port), time.Second)
 		if err == nil {
 			conn.Close()
-			t.Errorf("something still listens on %s, port %s", host, port)
+			t.Errorf("a program still listens on %s, port %s", host, port)
 		}
 	}
 }
 
-// countProcesses is how many of the processes have this in their command.
+// countProcesses returns the number of processes whose command contains part.
 func countProcesses(of []process, part string) int {
 	n := 0
 	for _, p := range of {

@@ -41,7 +41,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// program is one process of ours and its log.
+// program is a started program and its log.
 type program struct {
 	name string
 	cmd  *exec.Cmd
@@ -61,8 +61,8 @@ func startProgram(t *testing.T, name, dir, log string, environment ...string) *p
 	return startCommand(t, cmd, log, environment...)
 }
 
-// startCommand starts a program with its output in a log. Its environment has
-// nothing of the test's but the path. It dies with the test process.
+// startCommand starts a program and writes its output to a log. Of the test's
+// environment, it gets PATH and HOME only. It is killed when the test process ends.
 func startCommand(t *testing.T, cmd *exec.Cmd, log string, environment ...string) *program {
 	t.Helper()
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -89,13 +89,13 @@ func startCommand(t *testing.T, cmd *exec.Cmd, log string, environment ...string
 	return p
 }
 
-// tail is the end of a text, as much as a person may read.
+// tail returns the end of a text.
 func tail(text string) string {
 	const most = 20_000
 	return text[max(0, len(text)-most):]
 }
 
-// logText is the whole log.
+// logText returns the complete log.
 func (p *program) logText() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -135,11 +135,11 @@ func (p *program) hasExited() bool {
 	}
 }
 
-// signalAndWait asks the program to end and waits until it has, with exit code 0.
+// signalAndWait sends a signal and requires that the program exits with code 0.
 func (p *program) signalAndWait(t *testing.T, signal syscall.Signal, limit time.Duration) {
 	t.Helper()
 	if p.hasExited() {
-		t.Errorf("%s has ended by itself: %s", p.name, p.cmd.ProcessState)
+		t.Errorf("%s exited unexpectedly: %s", p.name, p.cmd.ProcessState)
 		return
 	}
 	began := time.Now()
@@ -157,14 +157,14 @@ func (p *program) signalAndWait(t *testing.T, signal syscall.Signal, limit time.
 	}
 }
 
-// kill is kill -9.
+// kill sends SIGKILL and waits for the exit.
 func (p *program) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// publicDir is a temporary directory that other users can pass through:
-// browsers and PostgreSQL run as users of their own when we are root.
+// publicDir returns a temporary directory that other users can access: if the tests
+// run as root, browsers and PostgreSQL run as other users.
 func publicDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "svc-e2e-")
@@ -178,9 +178,8 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-// freePort returns a port that nobody uses. It lies below those that the kernel
-// gives to clients and to listeners on port 0, so that it stays free while a
-// program restarts.
+// freePort returns a free port below the ephemeral range, so that it stays free
+// while a program restarts.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {

@@ -20,7 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// phase is a moment of a launch that can be met from outside.
+// phase is a phase of a launch.
 type phase struct {
 	name  string
 	call  string        // stopped at this call to the cloud
@@ -74,7 +74,7 @@ func oneCasePerPhase(all []killCase) []killCase {
 	return kept
 }
 
-// soakSetting is a number that `make soak-worker` sets.
+// soakSetting returns a number from the environment, see `make soak-worker`.
 func soakSetting(t *testing.T, variable string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -107,8 +107,8 @@ func newSoakTest(t *testing.T, slots int) soakTest {
 	return s
 }
 
-// TestSoak_KillsLeakNothing kills a worker, a browser or an X server in
-// each phase of a launch, and looks at the machine and the books after each.
+// TestSoak_KillsLeakNothing kills a worker, a browser or an X server in each phase of
+// a launch, and checks that no resources leak and the slot is released.
 func TestSoak_KillsLeakNothing(t *testing.T) {
 	s := newSoakTest(t, 10)
 	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t)})
@@ -130,8 +130,8 @@ func TestSoak_KillsLeakNothing(t *testing.T) {
 	t.Logf("%d rounds in %v", rounds, time.Since(began).Round(time.Second))
 }
 
-// round launches, kills the victim in that phase, and fails when anything is
-// left. The worker is started again when it was the victim.
+// round launches a browser, kills the victim in the phase and fails the test if
+// resources leak. It restarts the worker if it was the victim.
 func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, at phase, victim string) {
 	var caught *heldCall
 	if at.call != "" {
@@ -165,7 +165,7 @@ func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, at
 	s.assertNoLeaks(t)
 }
 
-// waitForPhase returns when the launch is in that phase.
+// waitForPhase waits until the launch is in the phase.
 func (s soakTest) waitForPhase(t *testing.T, at phase, caught *heldCall, launched chan *workerapi.LaunchProfileResult) {
 	t.Helper()
 	if at.call == "end" || at.delay < 0 {
@@ -218,8 +218,8 @@ func (s soakTest) endSessions(t *testing.T) {
 	}
 }
 
-// assertNoLeaks fails unless, soon, nothing of any launch is left on the machine
-// and the cloud charges for nothing.
+// assertNoLeaks fails the test unless all resources of launches are released soon
+// and no slot is used.
 func (s soakTest) assertNoLeaks(t *testing.T) {
 	t.Helper()
 	eventually(t, 10*time.Second, "nothing is left", func() error {
@@ -245,7 +245,7 @@ func (s soakTest) assertNoLeaks(t *testing.T) {
 	s.waitForSlots(t, 0, 45*time.Second) // a heartbeat comes every 30 s
 }
 
-// fileID tells a file from a later one of the same name.
+// fileID identifies a file, to detect a new file with the same name.
 type fileID struct {
 	inode   uint64
 	changed syscall.Timespec
@@ -260,7 +260,7 @@ func identify(path string) (fileID, bool) {
 	return fileID{stat.Ino, stat.Ctim}, true
 }
 
-// displayFiles are the sockets and locks of the X servers among the processes.
+// displayFiles returns the sockets and lock files of the X servers.
 func displayFiles(of []process) map[string]fileID {
 	paths := map[string]string{} // of sockets, by inode
 	for line := range strings.Lines(readFile("/proc/net/unix")) {

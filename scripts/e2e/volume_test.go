@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// resourceUsage is what a worker's process has of the machine.
+// resourceUsage is the resource usage of a worker process.
 type resourceUsage struct {
 	kilobytes, threads, descriptors int
 }
@@ -46,8 +46,8 @@ const (
 	slackKilobytes   = 40 * 1024 // and gives memory back when it likes
 )
 
-// TestSoak_ManySessionsLeakNothing opens many sessions at once, then many
-// more one after the other.
+// TestSoak_ManySessionsLeakNothing runs many sessions concurrently, then many
+// sessions in sequence.
 func TestSoak_ManySessionsLeakNothing(t *testing.T) {
 	atOnce, inSequence := soakSetting(t, "SOAK_AT_ONCE", testenv.Depth(5, 8)), soakSetting(t, "SOAK_SEQUENCE", testenv.Depth(6, 20))
 	s := newSoakTest(t, atOnce)
@@ -72,8 +72,8 @@ func TestSoak_ManySessionsLeakNothing(t *testing.T) {
 	runConcurrently(sessions, func(i int) { s.worker.killSession(t, sessions[i]) })
 	t.Logf("ended after %v", time.Since(began).Round(time.Millisecond))
 	s.assertNoLeaks(t)
-	// Go keeps the threads and, for a while, the memory of a crowd; and each
-	// caller keeps a connection, to the worker and from there to the cloud.
+	// Go keeps its threads and, for a while, its memory. Each caller keeps an idle
+	// connection to the worker, and the worker one to the cloud.
 	crowd := s.worker.resourceUsage(t)
 	crowd.descriptors = before.descriptors + 2*atOnce
 	s.assertResourceUsage(t, "after them", crowd)
@@ -88,7 +88,7 @@ func TestSoak_ManySessionsLeakNothing(t *testing.T) {
 	s.assertResourceUsage(t, "after those", crowd)
 }
 
-// runConcurrently does it for all of them at the same time.
+// runConcurrently calls do for all indexes concurrently.
 func runConcurrently(all []uuid.UUID, do func(i int)) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -97,7 +97,7 @@ func runConcurrently(all []uuid.UUID, do func(i int)) {
 	}
 }
 
-// assertResourceUsage fails unless the worker soon holds no more than that.
+// assertResourceUsage fails the test unless the usage drops to the maximum soon.
 func (s soakTest) assertResourceUsage(t *testing.T, when string, most resourceUsage) {
 	t.Helper()
 	var now resourceUsage

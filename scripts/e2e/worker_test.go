@@ -31,9 +31,9 @@ type worker struct {
 	api         *workerapi.ClientWithResponses
 }
 
-// startWorker starts a worker with an organization's key, and with what else is
-// to be in its environment. It keeps no browsers ready unless that says so: tests
-// count what runs. It is ended with the test, and has to leave nothing.
+// startWorker starts a worker with an organization key and additional environment
+// variables. By default it has no warm browsers, because tests count processes. It
+// is stopped when the test ends and must not leak resources.
 func startWorker(t *testing.T, of *cloud, key string, environment ...string) *worker {
 	t.Helper()
 	port, dir := freePort(t), publicDir(t)
@@ -65,14 +65,14 @@ func startWorker(t *testing.T, of *cloud, key string, environment ...string) *wo
 	return w
 }
 
-// startProgram starts the worker again, where it was.
+// start restarts the worker with the same configuration.
 func (w *worker) start(t *testing.T) {
 	t.Helper()
 	w.program = startProgram(t, "svc-worker", w.dir, filepath.Join(w.dir, "worker.log"), w.environment...)
 	w.waitReady(t, w.url+"/health")
 }
 
-// drain ends the worker in order, and fails when it leaves something.
+// drain stops the worker and fails the test if it leaks resources.
 func (w *worker) drain(t *testing.T) {
 	t.Helper()
 	before := browserProcesses(w.launches)
@@ -81,7 +81,7 @@ func (w *worker) drain(t *testing.T) {
 	assertNoDirectories(t, w.launches)
 }
 
-// newestVersion is the newest browser of this machine.
+// newestVersion returns the newest installed browser version.
 func (w *worker) newestVersion(t *testing.T) int32 {
 	t.Helper()
 	answer, err := w.api.ListBrowserVersionsWithResponse(t.Context())
@@ -100,8 +100,8 @@ func (w *worker) launch(t *testing.T, request workerapi.LaunchProfileRequest) wo
 	return answer.JSON201.Data
 }
 
-// requireLaunchRefused fails unless the launch is refused with that status and nothing is
-// started for it; it returns the error of the answer.
+// requireLaunchRefused fails the test unless the launch is refused with the status
+// and starts no process. It returns the error of the response.
 func (w *worker) requireLaunchRefused(t *testing.T, request workerapi.LaunchProfileRequest, status int) sharedapi.Error {
 	t.Helper()
 	before, dirs := browserProcesses(w.launches), directories(t, w.launches)
@@ -112,7 +112,8 @@ func (w *worker) requireLaunchRefused(t *testing.T, request workerapi.LaunchProf
 		known[p.pid] = true
 	}
 	for _, p := range browserProcesses(w.launches) {
-		// Chromium's own new child isn't a launch: that has a group of its own.
+		// A new child of a running Chromium is not a launch; a launch has its own
+		// process group.
 		if !known[p.pid] && !slices.ContainsFunc(before, func(q process) bool { return q.group == p.group || q.uid == p.uid }) {
 			t.Errorf("a refused launch started %v", p)
 		}
@@ -137,7 +138,7 @@ func (w *worker) killSession(t *testing.T, id uuid.UUID) workerapi.BrowserSessio
 	return answer.JSON200.Data
 }
 
-// testEnv is one cloud with one account and one worker.
+// testEnv is a cloud with an account and a worker.
 type testEnv struct {
 	*account
 	cloud  *cloud
@@ -156,14 +157,15 @@ func newTestEnvOn(t *testing.T, c *cloud) testEnv {
 	return testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key)}
 }
 
-// newLaunchRequest makes a profile without settings and returns the request to launch it.
+// newLaunchRequest creates a profile without settings and returns a request to
+// launch it.
 func (s testEnv) newLaunchRequest(t *testing.T, headless bool) workerapi.LaunchProfileRequest {
 	t.Helper()
 	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t)})
 	return workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}}
 }
 
-// launchResources is what one launch holds on the machine.
+// launchResources are the processes, displays and files of a launch.
 type launchResources struct {
 	processes []process
 	displays  []string
@@ -172,8 +174,8 @@ type launchResources struct {
 	launches  string
 }
 
-// launchResources finds what a running session holds, and fails when that is not what
-// such a session needs.
+// launchResources returns the resources of a running session and checks that they
+// are complete.
 func (w *worker) launchResources(t *testing.T, s workerapi.BrowserSession) launchResources {
 	t.Helper()
 	found := launchResources{
@@ -197,14 +199,14 @@ func (w *worker) launchResources(t *testing.T, s workerapi.BrowserSession) launc
 	return found
 }
 
-// assertReleased fails when anything of the launch is still there.
+// assertReleased fails the test if a resource of the launch still exists.
 func (tr launchResources) assertReleased(t *testing.T) {
 	t.Helper()
 	assertGone(t, 0, tr.processes, tr.dir)
 	assertClosed(t, tr.port)
 	for _, path := range append(tr.displays, tr.dir) {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Errorf("%s is still there (%v)", path, err)
+			t.Errorf("%s still exists (%v)", path, err)
 		}
 	}
 }

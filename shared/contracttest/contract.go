@@ -1,28 +1,26 @@
-// Package contracttest is a test client that holds both sides of an exchange to the
-// OpenAPI document. A test uses it like any other client:
+// Package contracttest has an HTTP client for tests that validates requests and
+// responses against the OpenAPI document:
 //
-//	client := contract.New(t, document, nil)
+//	client := contracttest.New(t, document, nil)
 //	res, err := client.Get(server.URL + "/v1/plans")
 //
-// and fails when the answer, or its own request, departs from the document:
+// The client fails the test for
 //
-//   - a path or method that is not in the document, unless the context says
+//   - a path or method that is not in the document, unless the context has
 //     AllowUndocumentedRoute;
-//   - a status or content type that the operation does not document, a header
-//     that it requires and that is missing, or that it does not document and is
-//     none of those that any HTTP server sends; a body that its schema does not
-//     allow, formats included;
-//   - a property that the schema does not name, which is how a misspelt one
-//     looks; an envelope whose success contradicts the status;
-//   - a request that is not valid, unless the context says AllowInvalidRequest;
-//   - a deliberately wrong request that is answered as if it were right;
-//   - an answer to a request that carries none of the credentials its operation
-//     asks for.
+//   - an undocumented status or content type, a missing required header, an
+//     undocumented header that is not a standard one, or a body that violates its
+//     schema, including formats;
+//   - a property that is not in the schema, or an envelope whose success does not
+//     match the status;
+//   - an invalid request, unless the context has AllowInvalidRequest;
+//   - an invalid request that is accepted;
+//   - an accepted request without a required credential.
 //
-// The bodies of streams, downloads and pages are not read: only JSON is judged.
+// Only JSON bodies are read; streams, downloads and pages are not.
 //
-// A Validator does the same for what is no test, such as a proxy. What either has
-// judged is recorded where the environment says so, see ObservationsVariable.
+// A Validator does the same outside of tests, for example in a proxy. The checked
+// exchanges are recorded if the environment has ObservationsVariable.
 package contracttest
 
 import (
@@ -38,9 +36,9 @@ type Document interface {
 	T() *openapi3.T
 }
 
-// New returns a client whose exchanges are held to the document; what departs
-// from it fails t. The base makes the exchange, http.DefaultTransport when nil.
-// Redirects are not followed: each answer is the server's own.
+// New returns a client that fails t for exchanges that violate the document. It
+// sends requests with base, or http.DefaultTransport if base is nil. It does not
+// follow redirects.
 func New(t testing.TB, document Document, base http.RoundTripper) *http.Client {
 	judged := NewValidator(document).Transport(base, func(x *Exchange) {
 		if len(x.Findings) > 0 {
@@ -60,15 +58,14 @@ const (
 	allowUndocumentedKey
 )
 
-// AllowInvalidRequest marks the requests of a context as wrong on purpose, for tests of
-// refusals: they may depart from the document, but then must be refused.
+// AllowInvalidRequest allows invalid requests in a context, for tests of refusals.
+// An invalid request must still be refused.
 func AllowInvalidRequest(ctx context.Context) context.Context {
 	return context.WithValue(ctx, allowInvalidKey, true)
 }
 
-// AllowUndocumentedRoute marks the requests of a context as aimed at a path or method
-// that is not in the document. An answer of 404 or 405 must still be the failure
-// envelope.
+// AllowUndocumentedRoute allows requests for a path or method that is not in the
+// document. A 404 or 405 response must still be the failure envelope.
 func AllowUndocumentedRoute(ctx context.Context) context.Context {
 	return context.WithValue(ctx, allowUndocumentedKey, true)
 }

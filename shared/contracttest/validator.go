@@ -11,21 +11,21 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Validator holds exchanges to one document. It is safe for concurrent use.
+// Validator validates exchanges against a document. It is safe for concurrent use.
 type Validator struct {
 	spec     *openapi3.T
 	routes   []route
 	recorder *recorder
 }
 
-// NewValidator returns a judge by the document, which must not change.
+// NewValidator returns a validator for the document, which must not change.
 func NewValidator(document Document) *Validator {
 	return &Validator{spec: document.T(), routes: routesOf(document.T()), recorder: newRecorder(document.T())}
 }
 
-// Transport makes exchanges through base, http.DefaultTransport when nil, and
-// tells of each one that got an answer before the caller has it. The contexts of
-// the requests say what is wrong on purpose.
+// Transport returns a transport that sends requests with base, or
+// http.DefaultTransport if base is nil, and reports each exchange before it returns
+// the response. See AllowInvalidRequest and AllowUndocumentedRoute.
 func (j *Validator) Transport(base http.RoundTripper, tell func(*Exchange)) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -59,9 +59,9 @@ func (tr *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.response, nil
 }
 
-// Exchange is one request and its answer, and what is wrong with them.
+// Exchange is a request and its response with the violations found.
 type Exchange struct {
-	Findings []string // where it departs from the document; empty when it doesn't
+	Findings []string // the violations of the document
 
 	spec         *openapi3.T
 	request      *http.Request
@@ -117,10 +117,10 @@ func (x *Exchange) check(routes []route) {
 	if !marked(x.request, allowInvalidKey) {
 		x.Findings = append(x.Findings, departures...)
 	} else if len(departures) > 0 && x.accepted() && !x.isUnguarded() {
-		x.addFinding("the request departs from the document, yet it was accepted:\n      %s", strings.Join(departures, "\n      "))
+		x.addFinding("an invalid request was accepted:\n      %s", strings.Join(departures, "\n      "))
 	}
 	if x.accepted() && !x.hasCredential() {
-		x.addFinding("the request carries none of the credentials that the operation asks for, yet it was accepted")
+		x.addFinding("a request without the required credential was accepted")
 	}
 	x.checkResponse()
 }

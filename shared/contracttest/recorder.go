@@ -12,12 +12,12 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// ObservationsVariable names the directory in which every process records the answers
-// that it has judged, when the environment has it. An absolute path: a test runs
-// in its package's directory.
+// ObservationsVariable is the environment variable with the directory in which
+// processes record the responses that they validated. It must be an absolute path,
+// because tests run in the directories of their packages.
 const ObservationsVariable = "CONTRACT_SEEN"
 
-// Observation is that an operation was answered with a status.
+// Observation is an operation and an observed response status.
 type Observation struct {
 	Surface     string // cloud or worker
 	OperationID string
@@ -28,7 +28,7 @@ type Observation struct {
 // a test makes up or changes are none of them.
 var surfaces = map[string]string{"svc cloud API": "cloud", "svc worker API": "worker"}
 
-// recorder records what was seen of one document, each only once.
+// recorder records each observation of a document once.
 type recorder struct {
 	surface, file string
 
@@ -36,8 +36,8 @@ type recorder struct {
 	entries map[Observation]bool
 }
 
-// newRecorder returns nil, a book that nothing is written into, where there is
-// nothing to record.
+// newRecorder returns nil, a recorder that records nothing, if recording is
+// disabled.
 func newRecorder(spec *openapi3.T) *recorder {
 	dir, surface := os.Getenv(ObservationsVariable), ""
 	if spec.Info != nil {
@@ -79,7 +79,7 @@ func (b *recorder) add(x *Exchange) error {
 	return nil
 }
 
-// ReadObservations reads what all processes have recorded in the directory.
+// ReadObservations reads the observations of all processes from the directory.
 func ReadObservations(dir string) (map[Observation]bool, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
