@@ -106,7 +106,7 @@ func carriedEnds(all []launch.Ended) []cloudapi.CarriedEnd {
 	return carried
 }
 
-// refusalFault is the worker's 402 (DESIGN: worker): the reason in a detail on the
+// refusalFault is the worker's 402 (DESIGN 7): the reason in a detail on the
 // field that asked.
 func refusalFault(asked launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
 	field, message := "profileId", "All slots of the organization are taken."

@@ -13,7 +13,7 @@ import (
 )
 
 // TestSettings_LaunchOverridesProfile: proxyOverride, then browser, then
-// the profile (DESIGN: worker).
+// the profile (DESIGN 7).
 func TestSettings_LaunchOverridesProfile(t *testing.T) {
 	profile := launch.Settings{
 		UserAgent: new("profile"), Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"), ColorScheme: new("dark"),
