@@ -98,9 +98,9 @@ func (a *call) rule() (status int, why string) {
 	}
 }
 
-// TestTheDocumentAsksForTheCredentialsOfTheSpecification holds what the rules
+// TestOpenAPI_CredentialsMatchSpecification holds what the rules
 // are read from to the specification (4.1, 4.2, 5.1).
-func TestTheDocumentAsksForTheCredentialsOfTheSpecification(t *testing.T) {
+func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -16,12 +16,12 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// TestEveryOperationForEveryCredential asks every operation of the document
+// TestAccess_EveryOperationWithEveryCredential asks every operation of the document
 // with every credential, each time in a fresh organization. The answers are held
 // to the document, to the rules that follow from it (access_rules_test.go), and
 // to testdata/access.md, which -update rewrites: a right that changes shows up
 // in a review.
-func TestEveryOperationForEveryCredential(t *testing.T) {
+func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
 	h.publish(t)
 	operations := operationsOf(h.document.T())

@@ -40,7 +40,7 @@ func routed(t *testing.T) (*echo.Echo, httpd.Options) {
 	return web, options
 }
 
-func TestEveryRouteIsInTheDocument(t *testing.T) {
+func TestRoutes_AreAllInOpenAPI(t *testing.T) {
 	web, _ := routed(t)
 	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestEveryRouteIsInTheDocument(t *testing.T) {
 	}
 }
 
-func TestServeWithItsOwnPostgresAndEndCleanly(t *testing.T) {
+func TestServe_EmbeddedPostgresShutsDownCleanly(t *testing.T) {
 	port := testenv.FreePort(t)
 	config := Config{Host: "127.0.0.1", Port: port, DataDir: testenv.PublicTempDir(t), ReapInterval: time.Minute}
 	for _, round := range []string{"a new directory", "the same directory again"} {
@@ -96,7 +96,7 @@ func TestServeWithItsOwnPostgresAndEndCleanly(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationNamesWhatIsWrong(t *testing.T) {
+func TestConfig_ErrorsNameTheVariable(t *testing.T) {
 	for variable, config := range map[string]Config{
 		"PUBLIC_URL":            {PublicURL: "ftp://x", ReapInterval: time.Minute},
 		"SECRET_KEYS":           {SecretKeys: "1:too short", ReapInterval: time.Minute},

@@ -58,10 +58,10 @@ func forBrowsers(op operation) bool {
 
 func forWorkers(op operation) bool { return len(op.schemes) == 1 && op.schemes[byKey] }
 
-// TestEveryTroubleOfARequestIsRefusedAsDocumented spoils a good request to every
+// TestOperations_RefuseBadRequestsAsDocumented spoils a good request to every
 // operation in every way that it can be spoilt: where the document has the
 // status, and nowhere else.
-func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
+func TestOperations_RefuseBadRequestsAsDocumented(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
 	h.publish(t)
 	hash := cheapHash(t)
@@ -92,9 +92,9 @@ func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
 	})
 }
 
-// TestAnIdempotencyKeyIsForOneRequest uses a key again for a request that is not
+// TestIdempotencyKey_RefusesReuseForAnotherRequest uses a key again for a request that is not
 // the same, and then for the first one: of every operation that takes keys.
-func TestAnIdempotencyKeyIsForOneRequest(t *testing.T) {
+func TestIdempotencyKey_RefusesReuseForAnotherRequest(t *testing.T) {
 	const header = "Idempotency-Key"
 	h, hash, asked := newTestEnv(t, nil), cheapHash(t), 0
 	t.Run("ask", func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAnIdempotencyKeyIsForOneRequest(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsKeptForAsLongAsConfigured(t *testing.T) {
+func TestIdempotencyKey_AnswerExpiresAfterConfiguredTime(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"RETENTION_IDEMPOTENCY": "2h"})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/v1/contact",
 		strings.NewReader(`{"name": "Ada", "email": "ada@example.com", "message": "Hello"}`))

@@ -12,9 +12,9 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// TestALaunchNeedsNoneOfTheOtherConnections takes all that are not for launches,
+// TestLaunch_DoesNotNeedTenantConnections takes all that are not for launches,
 // as organizations that are stuck would, and launches.
-func TestALaunchNeedsNoneOfTheOtherConnections(t *testing.T) {
+func TestLaunch_DoesNotNeedTenantConnections(t *testing.T) {
 	h := newTestEnv(t, nil)
 	var launches []*call
 	h.eachOperation(t, func(t *testing.T, op operation, r request) {

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestEveryAnswerOfEveryRouteNamesTheContract(t *testing.T) {
+func TestRoutes_AnswersCarryContractVersion(t *testing.T) {
 	web, options := routed(t)
 	server := httptest.NewServer(web)
 	defer server.Close()

@@ -18,10 +18,10 @@ import (
 	"github.com/browser-svc/svc/db/embedded"
 )
 
-// TestADumpOfTheDatabaseHasNoSecretInClear lives with the service for a while
+// TestDatabaseDump_ContainsNoPlaintextSecret lives with the service for a while
 // (life_test.go), and then looks for every secret that came up in all that the
 // database holds, however often that is wrapped in hexadecimal or base64.
-func TestADumpOfTheDatabaseHasNoSecretInClear(t *testing.T) {
+func TestDatabaseDump_ContainsNoPlaintextSecret(t *testing.T) {
 	h := newTestEnv(t, nil)
 	l := startLifecycle(t, h)
 	waiting := unwrapped(dump(t, h.dsn)) // some mail is still in the outbox

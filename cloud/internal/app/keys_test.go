@@ -126,9 +126,9 @@ var asks = []struct {
 	{"another operation", false, 200, func(k *keyClient) int { return k.send("GET", "/v1/license/sessions", "") }},
 }
 
-// TestAKnownKeyIsRefusedOnTheNextCallOnceItIsBad: what is remembered of a key
+// TestAuthorize_RefusesCachedKeyOnceInvalid: what is remembered of a key
 // lets nobody in, whatever the request would have been answered.
-func TestAKnownKeyIsRefusedOnTheNextCallOnceItIsBad(t *testing.T) {
+func TestAuthorize_RefusesCachedKeyOnceInvalid(t *testing.T) {
 	h := newTestEnv(t, nil)
 	for name, spoil := range map[string]func(k *keyClient) error{
 		"good": nil,

@@ -122,9 +122,9 @@ func (p *visitor) atOnce(n int, path string, body map[string]any, limit int) map
 	return counts
 }
 
-// TestTwentyOneOrganizationsOfOneUser: an unverified user gets one, a verified one
+// TestCreateOrganization_RateLimitedPerUser: an unverified user gets one, a verified one
 // three, however many are asked for at once.
-func TestTwentyOneOrganizationsOfOneUser(t *testing.T) {
+func TestCreateOrganization_RateLimitedPerUser(t *testing.T) {
 	h := newTestEnv(t, nil)
 	ada := h.newVisitor(t)
 	ada.signUp()
@@ -137,7 +137,7 @@ func TestTwentyOneOrganizationsOfOneUser(t *testing.T) {
 	}
 }
 
-func TestSixtyKeysOfOneOrganization(t *testing.T) {
+func TestCreateKey_StopsAtLimit(t *testing.T) {
 	h := newTestEnv(t, nil)
 	ada := h.newVisitor(t)
 	ada.signUp()
@@ -147,9 +147,9 @@ func TestSixtyKeysOfOneOrganization(t *testing.T) {
 	}
 }
 
-// TestAStrangerGetsNothingFromACloudWithItsDefaults: the first user gets in, who
+// TestDefaults_AnonymousVisitorGetsNoAccess: the first user gets in, who
 // was invited comes next, and nobody gets a plan that costs something.
-func TestAStrangerGetsNothingFromACloudWithItsDefaults(t *testing.T) {
+func TestDefaults_AnonymousVisitorGetsNoAccess(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"SIGN_UP": "", "BILLING_SELF_SERVICE": "", "CONTACT_EMAIL": "sales@example.com"})
 	ada := h.newVisitor(t)
 	ada.signUp()

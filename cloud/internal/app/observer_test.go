@@ -14,9 +14,9 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// TestALaunchThatIsBackHasItsProfile gives up the slot of a launch by spec, which
+// TestObserver_ResumedSessionKeepsEphemeralProfile gives up the slot of a launch by spec, which
 // its worker then reports as running, and as over.
-func TestALaunchThatIsBackHasItsProfile(t *testing.T) {
+func TestObserver_ResumedSessionKeepsEphemeralProfile(t *testing.T) {
 	h := newTestEnv(t, nil)
 	org, machine, boot, session := uuid.New(), "worker-1", uuid.New(), uuid.New()
 	h.all.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Engines', $2, now())`, org, org.String())

@@ -85,7 +85,7 @@ func wantEvents(t *testing.T, got []string, want ...string) {
 	}
 }
 
-func TestOrganizations_AnOperatorListsShowsPlansAndSuspends(t *testing.T) {
+func TestOrganizationsCommand_ListsShowsAssignsPlanAndSuspends(t *testing.T) {
 	h := newTestEnv(t, nil)
 	k, sh := h.newKeyClient(t), h.shell(t)
 	list := sh.run("organizations", "list", "--search", k.slug)
@@ -131,7 +131,7 @@ func TestOrganizations_AnOperatorListsShowsPlansAndSuspends(t *testing.T) {
 
 var resetLink = regexp.MustCompile(`(\S+)/account/reset-password#token=([A-Za-z0-9_-]{43})\n`)
 
-func TestUsers_AnOperatorListsDisablesAndResetsPasswords(t *testing.T) {
+func TestUsersCommand_ListsDisablesAndResetsPassword(t *testing.T) {
 	h := newTestEnv(t, nil)
 	sh, ada := h.shell(t), h.newVisitor(t)
 	id := ada.signUp().Data["user"].(map[string]any)["id"].(string)
@@ -183,7 +183,7 @@ func TestUsers_AnOperatorListsDisablesAndResetsPasswords(t *testing.T) {
 	stranger.want(200, "POST", "/v1/auth/password/reset", map[string]any{"token": l.mailedTo("ada@example.com", "Set a new password"), "password": password})
 }
 
-func TestUsers_ASignInUnderWayWhenItsUserIsDisabledEnds(t *testing.T) {
+func TestUsersCommand_DisableEndsSignInInProgress(t *testing.T) {
 	h := newTestEnv(t, nil)
 	ada := h.newVisitor(t)
 	ada.signUp()
@@ -214,7 +214,7 @@ func TestUsers_ASignInUnderWayWhenItsUserIsDisabledEnds(t *testing.T) {
 	ada.want(401, "GET", "/v1/auth/session", nil)
 }
 
-func TestKeys_AnOperatorRevokesByIDAndByText(t *testing.T) {
+func TestKeysCommand_RevokesByIDAndByText(t *testing.T) {
 	h := newTestEnv(t, nil)
 	sh := h.shell(t)
 	for _, byText := range []bool{false, true} {
@@ -233,9 +233,9 @@ func TestKeys_AnOperatorRevokesByIDAndByText(t *testing.T) {
 	}
 }
 
-// TestAnOperatorWorksBesideACloudThatRuns: on the PostgreSQL that the cloud runs,
+// TestOperatorCommands_WorkBesideRunningCloud: on the PostgreSQL that the cloud runs,
 // and alone.
-func TestAnOperatorWorksBesideACloudThatRuns(t *testing.T) {
+func TestOperatorCommands_WorkBesideRunningCloud(t *testing.T) {
 	dir, port := testenv.PublicTempDir(t), testenv.FreePort(t)
 	environ := map[string]string{"DATA_DIR": dir, "HOST": "127.0.0.1", "PORT": strconv.Itoa(port), "LOG_LEVEL": "error"}
 	sh := shell{t, environ}
@@ -263,7 +263,7 @@ func TestAnOperatorWorksBesideACloudThatRuns(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsCommandsSayWhatTheyDo(t *testing.T) {
+func TestOperatorCommands_Help(t *testing.T) {
 	for _, words := range []string{
 		"organizations list", "organizations show", "organizations plan", "organizations suspend", "organizations resume",
 		"users list", "users reset-password", "users disable", "users enable", "keys revoke",

@@ -16,9 +16,9 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// TestDatabaseOutages_BoundsTheWaitForAConnection: all connections are taken, as
+// TestMapOutages_BoundsWaitForConnection: all connections are taken, as
 // by statements that a stopped server does not answer.
-func TestDatabaseOutages_BoundsTheWaitForAConnection(t *testing.T) {
+func TestMapOutages_BoundsWaitForConnection(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{MaxOpen: 1})
 	taken, err := db.Connx(t.Context())
 	if err != nil {
@@ -49,9 +49,9 @@ func TestDatabaseOutages_BoundsTheWaitForAConnection(t *testing.T) {
 	}
 }
 
-// TestDatabaseOutages_AlsoWithAnIdempotencyKey: a disk that is full is an outage
+// TestMapOutages_WithIdempotencyKey: a disk that is full is an outage
 // for requests whose answers are kept, too.
-func TestDatabaseOutages_AlsoWithAnIdempotencyKey(t *testing.T) {
+func TestMapOutages_WithIdempotencyKey(t *testing.T) {
 	h := newTestEnv(t, nil)
 	v := newTenant(cheapHash(t))
 	h.all.MustExec(v.fill(accessSQL))

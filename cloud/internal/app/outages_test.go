@@ -29,14 +29,14 @@ var elsewhere = map[string]string{
 	"receiveStripeEvent": "cloud/internal/rest: Stripe signs what it sends",
 
 	"startOidcSignIn 503":     "cloud/internal/rest: the provider cannot be reached",
-	"checkCloudReadiness 503": "TestReadiness_WithoutItsDatabase: an answer holds for a second",
+	"checkCloudReadiness 503": "TestReadiness_WithoutDatabase: an answer holds for a second",
 }
 
-// TestOperations_AnswerForAFailingDatabase takes the tables away from the service,
+// TestOperations_AnswerWhenDatabaseFails takes the tables away from the service,
 // which is a defect of ours (500), and then the server, which is an outage (503
 // with Retry-After). Every operation that documents the status answers so, and
 // says nothing of the cause. Those that need no database answer as ever.
-func TestOperations_AnswerForAFailingDatabase(t *testing.T) {
+func TestOperations_AnswerWhenDatabaseFails(t *testing.T) {
 	dsn, cut := relay(t, dbtest.NewDSN(t))
 	h := newTestEnv(t, map[string]string{
 		"DATABASE_URL": dsn, "OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret",
@@ -176,7 +176,7 @@ func (h *testEnv) revoke(t *testing.T, which string) {
 	owner.MustExecContext(t.Context(), `REVOKE ALL ON `+strings.Join(tables, ", ")+` FROM `+pg.AppRole)
 }
 
-func TestTheHealthOfACloudWithoutItsDatabase(t *testing.T) {
+func TestHealth_WithoutDatabase(t *testing.T) {
 	h := newTestEnv(t, nil)
 	if err := h.parts.pools.close(); err != nil {
 		t.Fatal(err)
@@ -188,9 +188,9 @@ func TestTheHealthOfACloudWithoutItsDatabase(t *testing.T) {
 	}
 }
 
-// TestReadiness_WithoutItsDatabase asks a replica that has lost its connections,
+// TestReadiness_WithoutDatabase asks a replica that has lost its connections,
 // and one whose database only reads.
-func TestReadiness_WithoutItsDatabase(t *testing.T) {
+func TestReadiness_WithoutDatabase(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin func(t *testing.T, h *testEnv)
 		code  string
@@ -228,9 +228,9 @@ func TestReadiness_WithoutItsDatabase(t *testing.T) {
 	}
 }
 
-// TestReadiness_DropsBeforeThePortCloses tells a cloud to stop: it answers for
+// TestReadiness_FailsBeforePortCloses tells a cloud to stop: it answers for
 // SHUTDOWN_DELAY, and says that it wants no more.
-func TestReadiness_DropsBeforeThePortCloses(t *testing.T) {
+func TestReadiness_FailsBeforePortCloses(t *testing.T) {
 	port := testenv.FreePort(t)
 	const delay = 2 * time.Second
 	config := Config{
@@ -269,9 +269,9 @@ func TestReadiness_DropsBeforeThePortCloses(t *testing.T) {
 	}
 }
 
-// TestHealth_AsksWhetherTheDatabaseTakesWrites: it fails while the database is
+// TestHealth_ChecksDatabaseAcceptsWrites: it fails while the database is
 // read-only, and no longer than that.
-func TestHealth_AsksWhetherTheDatabaseTakesWrites(t *testing.T) {
+func TestHealth_ChecksDatabaseAcceptsWrites(t *testing.T) {
 	h := newTestEnv(t, nil)
 	health := func() outcome {
 		a := h.attempt(t, operationsOf(h.document.T())["getCloudHealth"], request{}, "")

@@ -52,7 +52,7 @@ func build(t *testing.T, names ...string) string {
 	return path
 }
 
-func TestReleasesAreAddedListedAndRemovedAloneAndBesideARunningCloud(t *testing.T) {
+func TestReleasesCommand_WorksWithAndWithoutRunningCloud(t *testing.T) {
 	dir, port := testenv.PublicTempDir(t), testenv.FreePort(t)
 	environ := map[string]string{"DATA_DIR": dir, "HOST": "127.0.0.1", "PORT": strconv.Itoa(port), "LOG_LEVEL": "error"}
 	cycle := func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestReleasesAreAddedListedAndRemovedAloneAndBesideARunningCloud(t *testing.
 	}
 }
 
-func TestReleasesSaysWhatIsWrong(t *testing.T) {
+func TestReleasesCommand_Errors(t *testing.T) {
 	environ := map[string]string{"DATA_DIR": testenv.PublicTempDir(t), "LOG_LEVEL": "error"}
 	for line, want := range map[string]string{
 		"add /nonexistent --version 1.2.3.4":                      "no such file",

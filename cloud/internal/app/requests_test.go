@@ -10,9 +10,9 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// TestRemainingRequestsAreToldToPeople: the limits of the plan are shown, by the
+// TestRateLimitHeaders_ForDashboardUsersOnly: the limits of the plan are shown, by the
 // assembled cloud, and refuse nothing (specification 8).
-func TestRemainingRequestsAreToldToPeople(t *testing.T) {
+func TestRateLimitHeaders_ForDashboardUsersOnly(t *testing.T) {
 	h := newTestEnv(t, nil)
 	v := newTenant(cheapHash(t))
 	h.all.MustExec(v.fill(accessSQL))

@@ -55,7 +55,7 @@ func archives(do func(path string) error) func(*call) {
 	}
 }
 
-func TestEachStateHasItsDocumentedStatus(t *testing.T) {
+func TestOperations_StateConflictsAnswerAsDocumented(t *testing.T) {
 	h := newTestEnv(t, nil)
 	h.publish(t)
 	hash, operations := cheapHash(t), operationsOf(h.document.T())

@@ -23,7 +23,7 @@ func wantRetry(t *testing.T, err error, after time.Duration) {
 
 func at(address string) auth.Client { return auth.Client{Address: address} }
 
-func TestAnAccountPausesAfterFiveFailuresAndLongerEachTime(t *testing.T) {
+func TestSignIn_AccountPauseGrowsAfterFiveFailures(t *testing.T) {
 	for name, email := range map[string]string{"known": ada.Email, "unknown": "eve@example.com"} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -52,7 +52,7 @@ func TestAnAccountPausesAfterFiveFailuresAndLongerEachTime(t *testing.T) {
 	}
 }
 
-func TestARightPasswordIsRefusedDuringThePause(t *testing.T) {
+func TestSignIn_RefusesCorrectPasswordDuringPause(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	for range 5 {
@@ -67,7 +67,7 @@ func TestARightPasswordIsRefusedDuringThePause(t *testing.T) {
 	}
 }
 
-func TestSuccessForgetsTheFailuresOfTheAccountOnly(t *testing.T) {
+func TestSignIn_SuccessResetsAccountFailuresOnly(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	for round := range 4 {
@@ -87,7 +87,7 @@ func TestSuccessForgetsTheFailuresOfTheAccountOnly(t *testing.T) {
 	wantRetry(t, err, 30*time.Second) // these were 20 failures from one client
 }
 
-func TestFailuresAreForgottenAfterTheWindow(t *testing.T) {
+func TestSignIn_FailuresExpireAfterWindow(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	for range 4 {
@@ -102,7 +102,7 @@ func TestFailuresAreForgottenAfterTheWindow(t *testing.T) {
 	f.signIn(t)
 }
 
-func TestAClientPausesAfterTwentyFailuresOfAnyKind(t *testing.T) {
+func TestClient_PausesAfterTwentyFailures(t *testing.T) {
 	for name, addresses := range map[string][2]string{
 		"IPv4": {"203.0.113.7", "203.0.113.7"}, "IPv4 in IPv6": {"203.0.113.7", "::ffff:203.0.113.7"},
 		"one IPv6 site": {"2001:db8:1:2::1", "2001:db8:1:2:ffff::9"},
@@ -158,7 +158,7 @@ func outcomes(attempt func(i int) error) map[fault.Kind]int {
 	return result
 }
 
-func TestManyGuessesAtOnceGetNoMoreAnswersThanAreFree(t *testing.T) {
+func TestSignIn_ConcurrentGuessesAreLimited(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	var next atomic.Int64
@@ -179,7 +179,7 @@ func TestManyGuessesAtOnceGetNoMoreAnswersThanAreFree(t *testing.T) {
 	}
 }
 
-func TestManyRightPasswordsAtOnceAllSignIn(t *testing.T) {
+func TestSignIn_ConcurrentCorrectPasswordsSucceed(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	got := outcomes(func(int) error {
@@ -191,7 +191,7 @@ func TestManyRightPasswordsAtOnceAllSignIn(t *testing.T) {
 	}
 }
 
-func TestAClientMakesOnlySoManyAccounts(t *testing.T) {
+func TestSignUp_LimitsAccountsPerClient(t *testing.T) {
 	f := newFixture(t)
 	for i := range 10 {
 		n := ada
@@ -219,7 +219,7 @@ func TestAClientMakesOnlySoManyAccounts(t *testing.T) {
 	}
 }
 
-func TestTheSweepForgetsWhatIsOver(t *testing.T) {
+func TestSweep_DeletesExpiredRows(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t) // a session, a token, a count, a home
 	_, err := f.SignIn(t.Context(), home, "eve@example.com", "not the password")

@@ -91,7 +91,7 @@ func wantKind(t *testing.T, err error, kind fault.Kind) {
 	}
 }
 
-func TestSignUpMakesAnAccountAndASession(t *testing.T) {
+func TestSignUp_CreatesAccountAndSession(t *testing.T) {
 	f := newFixture(t)
 	got := f.signUp(t)
 	if got.User.Email != "ada@example.com" || got.User.Name != "Ada" || got.ActiveOrgID != uuid.Nil {
@@ -109,7 +109,7 @@ func TestSignUpMakesAnAccountAndASession(t *testing.T) {
 	}
 }
 
-func TestSignUpRefusesAnAddressThatIsTakenInAnyCase(t *testing.T) {
+func TestSignUp_RefusesTakenAddressCaseInsensitively(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	again := ada
@@ -118,7 +118,7 @@ func TestSignUpRefusesAnAddressThatIsTakenInAnyCase(t *testing.T) {
 	wantKind(t, err, fault.Conflict)
 }
 
-func TestSignInTakesTheAddressInAnyCase(t *testing.T) {
+func TestSignIn_AddressIsCaseInsensitive(t *testing.T) {
 	f := newFixture(t)
 	first := f.signUp(t)
 	second, err := f.SignIn(t.Context(), home, " aDa@eXample.com ", ada.Password)
@@ -133,7 +133,7 @@ func TestSignInTakesTheAddressInAnyCase(t *testing.T) {
 	}
 }
 
-func TestSignOutEndsOnlyItsSession(t *testing.T) {
+func TestSignOut_EndsOnlyOwnSession(t *testing.T) {
 	f := newFixture(t)
 	first, second := f.signUp(t), f.signIn(t)
 	if err := f.SignOut(t.Context(), first.Token); err != nil {
@@ -149,7 +149,7 @@ func TestSignOutEndsOnlyItsSession(t *testing.T) {
 	}
 }
 
-func TestAuthenticateRefusesWhatIsNoToken(t *testing.T) {
+func TestAuthenticate_RefusesInvalidToken(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	var hash string
@@ -165,7 +165,7 @@ func TestAuthenticateRefusesWhatIsNoToken(t *testing.T) {
 	}
 }
 
-func TestSessionEndsAfterSevenDays(t *testing.T) {
+func TestSession_ExpiresAfterSevenDays(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	f.clock.Advance(7*24*time.Hour - time.Microsecond)
@@ -187,7 +187,7 @@ func TestSessionEndsAfterSevenDays(t *testing.T) {
 	}
 }
 
-func TestSignInReturnsToAnOrganization(t *testing.T) {
+func TestSignIn_RestoresLastOrganization(t *testing.T) {
 	f := newFixture(t)
 	u := f.signUp(t).User.ID
 	active := func() uuid.UUID { return f.signIn(t).ActiveOrgID }
@@ -219,7 +219,7 @@ func TestSignInReturnsToAnOrganization(t *testing.T) {
 	}
 }
 
-func TestActivateConcernsThisSessionOnly(t *testing.T) {
+func TestActivate_AffectsOnlyThisSession(t *testing.T) {
 	f := newFixture(t)
 	one := f.signUp(t)
 	orgID, other := f.organization(t, one.User.ID), f.organization(t, one.User.ID)
@@ -250,7 +250,7 @@ func TestActivateConcernsThisSessionOnly(t *testing.T) {
 	}
 }
 
-func TestActivateNeverBringsASessionBack(t *testing.T) {
+func TestActivate_DoesNotRecreateEndedSession(t *testing.T) {
 	f := newFixture(t)
 	u := f.signUp(t).User.ID
 	orgID := f.organization(t, u)
@@ -265,7 +265,7 @@ func TestActivateNeverBringsASessionBack(t *testing.T) {
 	}
 }
 
-func TestSessionsGoWithTheirUser(t *testing.T) {
+func TestSessions_DeletedWithUser(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	f.db.MustExec(`DELETE FROM users`)
@@ -273,7 +273,7 @@ func TestSessionsGoWithTheirUser(t *testing.T) {
 	wantKind(t, err, fault.Unauthenticated)
 }
 
-func TestNoSecretIsStoredInClear(t *testing.T) {
+func TestSecrets_AreNotStoredInPlaintext(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	var rows []string

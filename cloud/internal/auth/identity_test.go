@@ -24,7 +24,7 @@ func (f fixture) signInAs(t *testing.T, identity auth.Identity) auth.Session {
 	return session
 }
 
-func TestANewIdentityGetsAnAccountAndKeepsIt(t *testing.T) {
+func TestSignInAs_CreatesAccountOnce(t *testing.T) {
 	f := newFixture(t)
 	first := f.signInAs(t, adaElsewhere)
 	if u := first.User; u.Email != "ada@example.com" || u.Name != "Ada Lovelace" || u.EmailVerifiedAt == nil {
@@ -53,7 +53,7 @@ func TestANewIdentityGetsAnAccountAndKeepsIt(t *testing.T) {
 	}
 }
 
-func TestTheSameSubjectOfAnotherIssuerIsSomebodyElse(t *testing.T) {
+func TestSignInAs_SubjectIsScopedToIssuer(t *testing.T) {
 	f := newFixture(t)
 	first := f.signInAs(t, adaElsewhere)
 	other := adaElsewhere
@@ -63,7 +63,7 @@ func TestTheSameSubjectOfAnotherIssuerIsSomebodyElse(t *testing.T) {
 	}
 }
 
-func TestAnIdentityIsLinkedOnlyWhereBothSidesVerifiedTheAddress(t *testing.T) {
+func TestSignInAs_LinksOnlyVerifiedAddresses(t *testing.T) {
 	for name, test := range map[string]struct{ here, there bool }{
 		"both": {true, true}, "only here": {true, false}, "only there": {false, true}, "neither": {false, false},
 	} {
@@ -97,7 +97,7 @@ func TestAnIdentityIsLinkedOnlyWhereBothSidesVerifiedTheAddress(t *testing.T) {
 	}
 }
 
-func TestANewIdentityNeedsAnAddressThatIsOne(t *testing.T) {
+func TestSignInAs_RequiresValidAddress(t *testing.T) {
 	f := newFixture(t)
 	for _, email := range []string{"", "ada", "Ada <ada@example.com>", "a@b, c@d", strings.Repeat("a", 250) + "@example.com"} {
 		identity := adaElsewhere
@@ -107,7 +107,7 @@ func TestANewIdentityNeedsAnAddressThatIsOne(t *testing.T) {
 	}
 }
 
-func TestANewIdentityIsCalledSomething(t *testing.T) {
+func TestSignInAs_AlwaysSetsName(t *testing.T) {
 	f := newFixture(t)
 	for name, want := range map[string]string{"": "ada", " \t": "ada", " Ada ": "Ada", strings.Repeat("é", 200): strings.Repeat("é", 128)} {
 		identity := adaElsewhere
@@ -120,7 +120,7 @@ func TestANewIdentityIsCalledSomething(t *testing.T) {
 	}
 }
 
-func TestManyComingAtOnceAreOneUser(t *testing.T) {
+func TestSignInAs_ConcurrentCallsCreateOneUser(t *testing.T) {
 	f := newFixture(t)
 	const rounds = 5 // in the first one, most wait for a connection
 	for round := range rounds {

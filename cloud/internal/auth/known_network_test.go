@@ -22,9 +22,9 @@ func (f fixture) besiege(t *testing.T, email string) {
 	wantKind(t, err, fault.RateLimited)
 }
 
-// TestNobodyIsKeptOutOfTheirHome has strangers guess without a pause for four
+// TestKnownNetwork_SignInSucceedsDuringPause has strangers guess without a pause for four
 // hours, each from an address of its own at every attempt.
-func TestNobodyIsKeptOutOfTheirHome(t *testing.T) {
+func TestKnownNetwork_SignInSucceedsDuringPause(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	answered := 0
@@ -44,7 +44,7 @@ func TestNobodyIsKeptOutOfTheirHome(t *testing.T) {
 	}
 }
 
-func TestWhoGuessesAtHomeIsSlowedToo(t *testing.T) {
+func TestKnownNetwork_GuessesAreLimited(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	f.besiege(t, ada.Email)
@@ -68,10 +68,10 @@ func TestWhoGuessesAtHomeIsSlowedToo(t *testing.T) {
 	f.signIn(t)
 }
 
-// TestAWrongPasswordIsAnsweredAtHomeAsAnywhere makes the same attempts, from two
+// TestKnownNetwork_WrongPasswordAnswersAsElsewhere makes the same attempts, from two
 // networks, at an account that has its home in one of them, at one that has it
 // elsewhere, and at none.
-func TestAWrongPasswordIsAnsweredAtHomeAsAnywhere(t *testing.T) {
+func TestKnownNetwork_WrongPasswordAnswersAsElsewhere(t *testing.T) {
 	owner := func(client auth.Client) func(f fixture) {
 		return func(f fixture) {
 			if _, err := f.SignUp(t.Context(), client, ada); err != nil {
@@ -101,7 +101,7 @@ func TestAWrongPasswordIsAnsweredAtHomeAsAnywhere(t *testing.T) {
 	}
 }
 
-func TestFailuresOfStrangersOutliveASignInAtHome(t *testing.T) {
+func TestKnownNetwork_SignInKeepsOtherFailures(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	fail := func(client auth.Client) {
@@ -119,7 +119,7 @@ func TestFailuresOfStrangersOutliveASignInAtHome(t *testing.T) {
 	wantRetry(t, err, 30*time.Second)
 }
 
-func TestAHomeLastsThirtyDaysAfterTheLastSignIn(t *testing.T) {
+func TestKnownNetwork_ExpiresThirtyDaysAfterLastSignIn(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	for range 5 { // which make it no shorter
@@ -142,7 +142,7 @@ func TestAHomeLastsThirtyDaysAfterTheLastSignIn(t *testing.T) {
 	wantKind(t, err, fault.RateLimited)
 }
 
-func TestWhereAPasswordWasResetIsHome(t *testing.T) {
+func TestKnownNetwork_AddedByPasswordReset(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	away := at("192.0.2.1")
@@ -158,7 +158,7 @@ func TestWhereAPasswordWasResetIsHome(t *testing.T) {
 	}
 }
 
-func TestStrangersKeepNoSessionFromChangingThePassword(t *testing.T) {
+func TestChangePassword_NotBlockedByOtherFailures(t *testing.T) {
 	f := newFixture(t)
 	caller, err := f.Authenticate(t.Context(), f.signUp(t).Token)
 	if err != nil {

@@ -33,7 +33,7 @@ func (f fixture) presences(t *testing.T, caller auth.Caller) []auth.SessionInfo 
 	return found.Items
 }
 
-func TestSessionsSayWhereTheirUserIsSignedIn(t *testing.T) {
+func TestListSessions_ShowsClient(t *testing.T) {
 	f := newFixture(t)
 	began := f.clock.Now()
 	first := f.signUp(t)
@@ -70,7 +70,7 @@ func TestSessionsSayWhereTheirUserIsSignedIn(t *testing.T) {
 	}
 }
 
-func TestSessionsComeByPages(t *testing.T) {
+func TestListSessions_Pagination(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	for range 4 {
@@ -90,7 +90,7 @@ func TestSessionsComeByPages(t *testing.T) {
 	}
 }
 
-func TestSeenIsWrittenOnceAMinute(t *testing.T) {
+func TestLastSeen_WrittenOncePerMinute(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	began := f.clock.Now()
@@ -104,7 +104,7 @@ func TestSeenIsWrittenOnceAMinute(t *testing.T) {
 	}
 }
 
-func TestASessionIsEndedByItsUserOnly(t *testing.T) {
+func TestEndSession_OnlyByOwner(t *testing.T) {
 	f := newFixture(t)
 	first, second := f.signUp(t), f.signIn(t)
 	eve := ada
@@ -125,7 +125,7 @@ func TestASessionIsEndedByItsUserOnly(t *testing.T) {
 	f.caller(t, second)
 }
 
-func TestSigningOutEverywhereEndsAllSessionsOfTheUser(t *testing.T) {
+func TestSignOutEverywhere_EndsAllSessions(t *testing.T) {
 	f := newFixture(t)
 	sessions := []auth.Session{f.signUp(t), f.signIn(t), f.signIn(t)}
 	eve := ada

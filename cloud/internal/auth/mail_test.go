@@ -76,7 +76,7 @@ func (f fixture) verified(t *testing.T, session auth.Session) bool {
 	return verified
 }
 
-func TestSignUpMailsALinkThatVerifiesTheAddressOnce(t *testing.T) {
+func TestSignUp_VerificationLinkWorksOnce(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	var to, body string
@@ -105,7 +105,7 @@ func TestSignUpMailsALinkThatVerifiesTheAddressOnce(t *testing.T) {
 	wantKind(t, f.VerifyEmail(t.Context(), home, token), fault.Validation)
 }
 
-func TestVerificationTokenLivesADayAndIsGoodForNothingElse(t *testing.T) {
+func TestVerificationToken_ExpiresAfterDayAndHasOnePurpose(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	token := f.last(t, verifySubject)
@@ -121,7 +121,7 @@ func TestVerificationTokenLivesADayAndIsGoodForNothingElse(t *testing.T) {
 	}
 }
 
-func TestEveryVerificationMailIsGoodUntilOneIsUsed(t *testing.T) {
+func TestVerifyEmail_UseInvalidatesOtherTokens(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	if err := f.SendVerification(t.Context(), home, session.User.ID); err != nil {
@@ -138,7 +138,7 @@ func TestEveryVerificationMailIsGoodUntilOneIsUsed(t *testing.T) {
 	wantKind(t, f.SendVerification(t.Context(), home, session.User.ID), fault.Conflict)
 }
 
-func TestMailsAreSlowedForTheUserWhoAsks(t *testing.T) {
+func TestSendVerification_RateLimitedPerUser(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	for i := range 5 {
@@ -158,7 +158,7 @@ func TestMailsAreSlowedForTheUserWhoAsks(t *testing.T) {
 	wantRetry(t, f.SendVerification(t.Context(), home, session.User.ID), time.Minute)
 }
 
-func TestInvitationsAreSlowedForWhomTheyConcern(t *testing.T) {
+func TestSpendInvitation_RateLimits(t *testing.T) {
 	f := newFixture(t)
 	one, other, email := uuid.New(), uuid.New(), func(i int) string { return fmt.Sprintf("%d@example.com", i) }
 	for name, c := range map[string]struct {
@@ -193,7 +193,7 @@ func TestInvitationsAreSlowedForWhomTheyConcern(t *testing.T) {
 	}
 }
 
-func TestInvitationsKeepNoResetFromAnAddress(t *testing.T) {
+func TestSpendInvitation_DoesNotBlockReset(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	spend := func() error {
@@ -210,7 +210,7 @@ func TestInvitationsKeepNoResetFromAnAddress(t *testing.T) {
 	f.forgot(t)
 }
 
-func TestARefusedSignUpSendsNothing(t *testing.T) {
+func TestSignUp_RefusalSendsNoMail(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	_, err := f.SignUp(t.Context(), home, ada)
@@ -220,7 +220,7 @@ func TestARefusedSignUpSendsNothing(t *testing.T) {
 	}
 }
 
-func TestLinksKeepThePathOfThePublicAddress(t *testing.T) {
+func TestMailLinks_KeepPublicURLPath(t *testing.T) {
 	f := newFixture(t)
 	f.Public = &url.URL{Scheme: "https", Host: "svc.example", Path: "/cloud/"}
 	f.signUp(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestSignInRefusesAWrongPasswordAndAnUnknownAddressAlike(t *testing.T) {
+func TestSignIn_WrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	_, wrong := f.SignIn(t.Context(), home, ada.Email, "not the password")
@@ -56,9 +56,9 @@ func taken(work func()) uint64 {
 	return (after.TotalAlloc - before.TotalAlloc) >> 20
 }
 
-// TestEveryRefusalTakesTheSameWork is also of the pause of an address: whether
+// TestSignIn_RefusalsTakeConstantWork is also of the pause of an address: whether
 // its own password is tried at home, where it would open, must not show.
-func TestEveryRefusalTakesTheSameWork(t *testing.T) {
+func TestSignIn_RefusalsTakeConstantWork(t *testing.T) {
 	f := dear(t)
 	attempt := func(client auth.Client, email, password string, kind fault.Kind) {
 		t.Helper()
@@ -80,7 +80,7 @@ func TestEveryRefusalTakesTheSameWork(t *testing.T) {
 	}
 }
 
-func TestAClientThatMustPauseTakesNoWork(t *testing.T) {
+func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 	f := dear(t)
 	caller, err := f.Authenticate(t.Context(), f.signIn(t).Token)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestAClientThatMustPauseTakesNoWork(t *testing.T) {
 	}
 }
 
-func TestMuchAtOnceFromOneClientTakesNoMoreWorkThanIsFree(t *testing.T) {
+func TestSignIn_ConcurrentAttemptsHashWithinLimit(t *testing.T) {
 	f := dear(t)
 	var got map[fault.Kind]int
 	took := taken(func() {
@@ -139,7 +139,7 @@ func TestMuchAtOnceFromOneClientTakesNoMoreWorkThanIsFree(t *testing.T) {
 	}
 }
 
-func TestAPasswordWaitsNoLongerThanItsRequest(t *testing.T) {
+func TestHash_StopsWaitingWhenContextEnds(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -148,7 +148,7 @@ func TestAPasswordWaitsNoLongerThanItsRequest(t *testing.T) {
 	}
 }
 
-func TestOnlyClientsOfOneNetworkWaitForOneAnother(t *testing.T) {
+func TestNetworkLock_IsPerNetwork(t *testing.T) {
 	f := newFixture(t)
 	slow := &slowMailer{subject: verifySubject, holdUp: holdUp{reached: make(chan struct{}), resume: make(chan struct{})}}
 	f.Mailer = slow

@@ -26,7 +26,7 @@ func (f fixture) forgot(t *testing.T) string {
 	return f.last(t, resetSubject)
 }
 
-func TestAResetReplacesWhateverOpenedTheAccount(t *testing.T) {
+func TestResetPassword_RevokesOldCredentials(t *testing.T) {
 	f := newFixture(t)
 	first, second := f.signUp(t), f.signIn(t)
 	old, token := f.forgot(t), f.forgot(t)
@@ -54,7 +54,7 @@ func TestAResetReplacesWhateverOpenedTheAccount(t *testing.T) {
 	}
 }
 
-func TestAResetEndsThePauseOfItsAccount(t *testing.T) {
+func TestResetPassword_EndsAccountPause(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	for range 5 {
@@ -69,7 +69,7 @@ func TestAResetEndsThePauseOfItsAccount(t *testing.T) {
 	}
 }
 
-func TestAResetTokenLivesAnHour(t *testing.T) {
+func TestResetToken_ExpiresAfterHour(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	token := f.forgot(t)
@@ -82,7 +82,7 @@ func TestAResetTokenLivesAnHour(t *testing.T) {
 	}
 }
 
-func TestATokenIsUsedOnceByManyAtOnce(t *testing.T) {
+func TestResetToken_UsedOnceConcurrently(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	token, other := f.forgot(t), f.forgot(t)
@@ -94,9 +94,9 @@ func TestATokenIsUsedOnceByManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestForgottenIsTheSameForNobody goes by what is written: an unknown address
+// TestRequestReset_AnswersAlikeForUnknownAddress goes by what is written: an unknown address
 // takes the same statements, and leaves nothing but its count.
-func TestForgottenIsTheSameForNobody(t *testing.T) {
+func TestRequestReset_AnswersAlikeForUnknownAddress(t *testing.T) {
 	f := newFixture(t)
 	f.db.SetMaxOpenConns(1) // the one whose statistics are flushed
 	f.signUp(t)
@@ -146,7 +146,7 @@ func (f fixture) written(t *testing.T) int64 {
 	return n
 }
 
-func TestAClientAsksForOnlySoManyMails(t *testing.T) {
+func TestRequestReset_LimitsMailsPerClient(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {
 		if err := f.RequestReset(t.Context(), home, fmt.Sprintf("%d@example.com", i)); err != nil {
@@ -156,7 +156,7 @@ func TestAClientAsksForOnlySoManyMails(t *testing.T) {
 	wantRetry(t, f.RequestReset(t.Context(), home, "late@example.com"), 30*time.Second)
 }
 
-func TestChangingThePasswordEndsTheOtherSessions(t *testing.T) {
+func TestChangePassword_EndsOtherSessions(t *testing.T) {
 	f := newFixture(t)
 	other, mine := f.signUp(t), f.signIn(t)
 	token := f.forgot(t)
@@ -184,7 +184,7 @@ func TestChangingThePasswordEndsTheOtherSessions(t *testing.T) {
 	}
 }
 
-func TestWrongCurrentPasswordsAreSlowedForTheirSession(t *testing.T) {
+func TestChangePassword_RateLimitedPerSession(t *testing.T) {
 	f := newFixture(t)
 	caller, err := f.Authenticate(t.Context(), f.signUp(t).Token)
 	if err != nil {
@@ -213,7 +213,7 @@ func (h *holdUp) Organizations(context.Context, uuid.UUID) ([]uuid.UUID, error) 
 	return nil, nil
 }
 
-func TestASignInUnderWayWithTheOldPasswordFails(t *testing.T) {
+func TestSignIn_FailsIfPasswordChangesMeanwhile(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	token := f.forgot(t)
@@ -253,7 +253,7 @@ func (m *slowMailer) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text st
 	return m.mailbox.Send(ctx, tx, to, subject, text)
 }
 
-func TestASignInDuringAResetWaitsAndFails(t *testing.T) {
+func TestSignIn_WaitsForResetAndFails(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	token := f.forgot(t)

@@ -22,7 +22,7 @@ func (i invited) IsInvitation(_ context.Context, token, email string) (bool, err
 	return i[email] != "" && i[email] == token, nil
 }
 
-func TestSignUp_FollowsWhoMay(t *testing.T) {
+func TestSignUp_FollowsPolicy(t *testing.T) {
 	const good = "the token of the mail"
 	for _, c := range []struct {
 		rule         auth.SignUpPolicy
@@ -81,7 +81,7 @@ func TestSignUp_FollowsWhoMay(t *testing.T) {
 	}
 }
 
-func TestSignUp_TheFirstUserIsOne(t *testing.T) {
+func TestSignUp_OnlyOneFirstUser(t *testing.T) {
 	for range 5 {
 		f := newFixture(t)
 		f.SignUpPolicy = auth.SignUpFirst
@@ -117,7 +117,7 @@ func TestSignUp_TheFirstUserIsOne(t *testing.T) {
 	}
 }
 
-func TestSignUp_WrongInvitationsPauseTheClientAndGoodOnesDoNot(t *testing.T) {
+func TestSignUp_InvalidInvitationsPauseClient(t *testing.T) {
 	f := newFixture(t)
 	tokens := invited{}
 	f.SignUpPolicy, f.Invitations = auth.SignUpInvite, tokens
@@ -139,8 +139,8 @@ func TestSignUp_WrongInvitationsPauseTheClientAndGoodOnesDoNot(t *testing.T) {
 	wantKind(t, err, fault.RateLimited)
 }
 
-// TestFoldingKeepsMailboxesApart: the Kelvin sign is no k.
-func TestFoldingKeepsMailboxesApart(t *testing.T) {
+// TestSignUp_KeepsDistinctMailboxesApart: the Kelvin sign is no k.
+func TestSignUp_KeepsDistinctMailboxesApart(t *testing.T) {
 	f := newFixture(t)
 	k, kelvin := ada, ada
 	k.Email, kelvin.Email = "k@example.com", "\u212A@example.com"
@@ -164,7 +164,7 @@ func TestFoldingKeepsMailboxesApart(t *testing.T) {
 	}
 }
 
-func TestPasswordsThatAreEasilyGuessedAreRefused(t *testing.T) {
+func TestSignUp_RefusesWeakPasswords(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	caller := f.caller(t, session)

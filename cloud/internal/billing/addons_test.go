@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-func TestAnAddOnRaisesItsLimitAndItsEndLowersIt(t *testing.T) {
+func TestAddOn_ChangesLimit(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.clock.Advance(15 * 24 * time.Hour)
@@ -36,7 +36,7 @@ func TestAnAddOnRaisesItsLimitAndItsEndLowersIt(t *testing.T) {
 	wantFault(t, "an unknown add-on", err, fault.NotFound)
 }
 
-func TestAddOnsOfAnotherOrganizationAreOutOfReach(t *testing.T) {
+func TestRemoveAddOn_OtherOrganizationNotFound(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	mine := h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1)).AddOns[0].ID
@@ -50,7 +50,7 @@ func TestAddOnsOfAnotherOrganizationAreOutOfReach(t *testing.T) {
 	diff(t, "limits", new(60), h.sub().Effective().Profiles)
 }
 
-func TestTheTermsAreThoseOfThePurchase(t *testing.T) {
+func TestSubscription_KeepsPurchaseTerms(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1))
@@ -74,7 +74,7 @@ func TestTheTermsAreThoseOfThePurchase(t *testing.T) {
 	wantFault(t, "what is no longer offered", err, fault.Validation)
 }
 
-func TestAnUnlimitedLimitCantBeRaised(t *testing.T) {
+func TestAddAddOn_RefusesUnlimitedLimit(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`UPDATE plans SET api_rpm_limit = NULL WHERE slug = 'team'`)
 	h.buy("team")
@@ -102,7 +102,7 @@ func TestAnUnlimitedLimitCantBeRaised(t *testing.T) {
 	wantFault(t, "no offer at all", err, fault.Validation)
 }
 
-func TestAddOnsNeedAPlanThatCosts(t *testing.T) {
+func TestAddAddOn_RequiresPaidPlan(t *testing.T) {
 	h := newFixture(t)
 	_, err := h.AddAddOn(t.Context(), h.org, "profiles", 1)
 	wantFault(t, "what free does not offer", err, fault.Validation)
@@ -111,7 +111,7 @@ func TestAddOnsNeedAPlanThatCosts(t *testing.T) {
 	wantFault(t, "what free offers", err, fault.Conflict)
 }
 
-func TestALimitStaysANumberOfTheDocuments(t *testing.T) {
+func TestAddAddOn_RefusesLimitAboveInt32(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`UPDATE plans SET add_ons = '[{"slug": "profiles", "name": "Many", "limit": "profileLimit", "amount": 2147484, "priceCents": 9}]' WHERE slug = 'team'`)
 	h.buy("team")
@@ -122,7 +122,7 @@ func TestALimitStaysANumberOfTheDocuments(t *testing.T) {
 	wantFault(t, "one too many", err, fault.Validation)
 }
 
-func TestAddOnsComeAlongOnTheTermsOfTheNewPlan(t *testing.T) {
+func TestChangePlan_RepricesAddOns(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`UPDATE plans SET add_ons = '[{"slug": "profiles", "name": "Fifty profiles", "limit": "profileLimit", "amount": 50, "priceCents": 7000}]' WHERE slug = 'scale'`)
 	h.buy("team")
@@ -139,7 +139,7 @@ func TestAddOnsComeAlongOnTheTermsOfTheNewPlan(t *testing.T) {
 	}, amounts(h.invoices()[3]))
 }
 
-func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
+func TestChanges_ConcurrentChangesAreNotLost(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	var bought, refused atomic.Int32
@@ -166,7 +166,7 @@ func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
 	diff(t, "invoices", 1+int(bought.Load()), len(h.invoices()))
 }
 
-func TestAProfileLimitDoesNotChangeWhileSomebodyCountsAgainstIt(t *testing.T) {
+func TestChangePlan_WaitsForProfileLimitLock(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	counting := h.db.MustBegin()
@@ -188,7 +188,7 @@ func TestAProfileLimitDoesNotChangeWhileSomebodyCountsAgainstIt(t *testing.T) {
 	diff(t, "slots", new(10), h.slots())
 }
 
-func TestAChangeThatWaitedFindsTheNewPlan(t *testing.T) {
+func TestAddAddOn_SeesPlanChangedWhileWaiting(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	other := h.db.MustBegin()
@@ -229,7 +229,7 @@ func (s failingProvider) ChangePlan(ctx context.Context, sub billing.Subscriptio
 	return s.Manual.ChangePlan(ctx, sub, to)
 }
 
-func TestAFailureOfTheProviderLeavesEverythingAsItWas(t *testing.T) {
+func TestChange_ProviderFailureChangesNothing(t *testing.T) {
 	h := newFixture(t)
 	before := h.buy("team")
 	refusal := fault.New(fault.Unavailable, "The payment provider cannot be reached.")
@@ -244,7 +244,7 @@ func TestAFailureOfTheProviderLeavesEverythingAsItWas(t *testing.T) {
 	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1)) // and the next change is free to begin
 }
 
-func TestWhileAChangeIsUnderWayNoOtherBegins(t *testing.T) {
+func TestChange_RefusesConcurrentChange(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	p := failingProvider{Manual: billing.Manual{Clock: h.clock}, enter: make(chan struct{}), leave: make(chan struct{})}
@@ -268,7 +268,7 @@ func TestWhileAChangeIsUnderWayNoOtherBegins(t *testing.T) {
 	h.sweep(1)
 }
 
-func TestAChangeDoesNotReplaceWhatChangedMeanwhile(t *testing.T) {
+func TestChange_DoesNotOverwriteNewerState(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	p := failingProvider{Manual: billing.Manual{Clock: h.clock}, enter: make(chan struct{}), leave: make(chan struct{})}
@@ -284,7 +284,7 @@ func TestAChangeDoesNotReplaceWhatChangedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestAClaimLapses(t *testing.T) {
+func TestChangeLock_Expires(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.exec(`UPDATE subscriptions SET changing_until = clock_timestamp() - interval '1 second'`) // its program has died

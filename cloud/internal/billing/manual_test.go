@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-func TestANewOrganizationPaysNothing(t *testing.T) {
+func TestSubscription_NewOrganizationIsFree(t *testing.T) {
 	h := newFixture(t)
 	s := h.sub()
 	if s.Plan.Slug != "free" || s.Status != billing.Active || s.Paid() || s.CancelAtPeriodEnd || len(s.AddOns) > 0 {
@@ -25,7 +25,7 @@ func TestANewOrganizationPaysNothing(t *testing.T) {
 	}
 }
 
-func TestCheckoutTakesEffectAtOnce(t *testing.T) {
+func TestCheckout_TakesEffectImmediately(t *testing.T) {
 	h := newFixture(t)
 	s := h.buy("team")
 	end := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
@@ -46,7 +46,7 @@ func TestCheckoutTakesEffectAtOnce(t *testing.T) {
 	}
 }
 
-func TestCheckoutRefuses(t *testing.T) {
+func TestCheckout_Refusals(t *testing.T) {
 	h := newFixture(t)
 	_, _, err := h.Checkout(t.Context(), h.org, "golden", "")
 	wantFault(t, "an unknown plan", err, fault.NotFound)
@@ -60,7 +60,7 @@ func TestCheckoutRefuses(t *testing.T) {
 	}
 }
 
-func TestAChangeOfPlanCreditsAndChargesTheRestOfThePeriod(t *testing.T) {
+func TestChangePlan_ProratesPeriod(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.clock.Advance(15 * 24 * time.Hour) // half of the month
@@ -81,7 +81,7 @@ func TestAChangeOfPlanCreditsAndChargesTheRestOfThePeriod(t *testing.T) {
 	wantFault(t, "an unknown plan", err, fault.NotFound)
 }
 
-func TestTheRestOfAPeriodIsRoundedToTheCent(t *testing.T) {
+func TestChangePlan_RoundsToCent(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`INSERT INTO plans (id, slug, name, price_cents, currency, interval, profile_limit, position, add_ons)
 		VALUES (gen_random_uuid(), 'dear', 'Dear', 2147483647, 'usd', 'year', 1, 9,
@@ -96,7 +96,7 @@ func TestTheRestOfAPeriodIsRoundedToTheCent(t *testing.T) {
 	diff(t, "lines", map[string]int64{"Rest of the period: Dear too": 1073741823500}, amounts(h.invoices()[3]))
 }
 
-func TestWhatIsCreditedPaysTheNextInvoices(t *testing.T) {
+func TestInvoices_UseCreditFirst(t *testing.T) {
 	h := newFixture(t)
 	h.buy("scale")
 	h.clock.Advance(15 * 24 * time.Hour)
@@ -116,7 +116,7 @@ func TestWhatIsCreditedPaysTheNextInvoices(t *testing.T) {
 	}
 }
 
-func TestFromAPaidPlanToTheFreeOneAtOnceAndBack(t *testing.T) {
+func TestChangePlan_ToFreeAndBack(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.must(h.AddAddOn(t.Context(), h.org, "members", 1))
@@ -133,7 +133,7 @@ func TestFromAPaidPlanToTheFreeOneAtOnceAndBack(t *testing.T) {
 	diff(t, "audit", []string{"subscription.checkedOut", "subscription.addOnAdded", "subscription.planChanged", "subscription.planChanged"}, h.actions())
 }
 
-func TestAYearlyPlanBeginsAPeriodOfItsOwn(t *testing.T) {
+func TestChangePlan_YearlyPlanStartsNewPeriod(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`INSERT INTO plans (id, slug, name, price_cents, currency, interval, position)
 		VALUES (gen_random_uuid(), 'yearly', 'Yearly', 100000, 'usd', 'year', 9), (gen_random_uuid(), 'euro', 'Euro', 100, 'eur', 'month', 10)`)
@@ -149,7 +149,7 @@ func TestAYearlyPlanBeginsAPeriodOfItsOwn(t *testing.T) {
 	wantFault(t, "another currency", err, fault.Conflict)
 }
 
-func TestPeriodsBeginOnTheSameDayOfTheMonth(t *testing.T) {
+func TestPeriod_KeepsDayOfMonth(t *testing.T) {
 	h := newFixture(t)
 	at := time.Date(2027, 1, 31, 8, 0, 0, 0, time.UTC)
 	h.clock.Advance(at.Sub(start))
@@ -164,7 +164,7 @@ func TestPeriodsBeginOnTheSameDayOfTheMonth(t *testing.T) {
 	}
 }
 
-func TestASweepRenewsWhatIsDueAndNothingElse(t *testing.T) {
+func TestSweep_RenewsOnlyDueSubscriptions(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 2))
@@ -197,7 +197,7 @@ func TestASweepRenewsWhatIsDueAndNothingElse(t *testing.T) {
 	h.sweep(0)
 }
 
-func TestACancellationEndsWithThePeriodAndDeletesNothing(t *testing.T) {
+func TestCancel_EndsWithPeriodAndDeletesNothing(t *testing.T) {
 	h := newFixture(t)
 	_, err := h.Cancel(t.Context(), h.org)
 	wantFault(t, "cancelling the free plan", err, fault.Conflict)
@@ -240,7 +240,7 @@ func TestACancellationEndsWithThePeriodAndDeletesNothing(t *testing.T) {
 	h.buy("starter")
 }
 
-func TestAChangeOfPlanTakesACancellationBack(t *testing.T) {
+func TestChangePlan_RevertsCancellation(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.must(h.Cancel(t.Context(), h.org))
@@ -249,7 +249,7 @@ func TestAChangeOfPlanTakesACancellationBack(t *testing.T) {
 	}
 }
 
-func TestManualBillingDoesNotHoldAnOrganization(t *testing.T) {
+func TestEndOrganization_AllowsManualBilling(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	err := pg.InOrg(t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error { return h.EndOrganization(t.Context(), tx, h.org) })
@@ -258,14 +258,14 @@ func TestManualBillingDoesNotHoldAnOrganization(t *testing.T) {
 	}
 }
 
-func TestThereIsNoPortal(t *testing.T) {
+func TestPortal_ManualHasNone(t *testing.T) {
 	h := newFixture(t)
 	if url, err := h.Portal(t.Context(), h.org, "https://example.com/"); url != "" || err != nil {
 		t.Errorf("portal %q, %v", url, err)
 	}
 }
 
-func TestInvoicesAreListedByPage(t *testing.T) {
+func TestInvoices_Pagination(t *testing.T) {
 	h := newFixture(t)
 	h.buy("starter")
 	for range 4 {

@@ -23,7 +23,7 @@ func (h *fixture) changes(ctx context.Context) map[string]func() error {
 	}
 }
 
-func TestWithoutSelfServiceOnlyAnOperatorChangesWhatIsBilledByHand(t *testing.T) {
+func TestChanges_ManualRequiresOperatorWithoutSelfService(t *testing.T) {
 	h := newFixture(t)
 	h.SelfService, h.Contact = false, "sales@example.com"
 	for _, plan := range []string{"free", "team"} {
@@ -59,7 +59,7 @@ func TestWithoutSelfServiceOnlyAnOperatorChangesWhatIsBilledByHand(t *testing.T)
 	}
 }
 
-func TestAnOrganizationThatAnOperatorSuspendedHasNoSlotsUntilItIsRestored(t *testing.T) {
+func TestSuspend_RemovesSlotsUntilRestored(t *testing.T) {
 	h := newFixture(t)
 	if _, err := h.Assign(t.Context(), h.org, "team"); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func (s slowProvider) ChangePlan(ctx context.Context, sub billing.Subscription, 
 	return outcome, errors.Join(err, s.meanwhile())
 }
 
-func TestASuspensionDuringAChangeOfPlanStays(t *testing.T) {
+func TestSuspend_DuringPlanChangeStays(t *testing.T) {
 	h := newFixture(t)
 	h.Provider = slowProvider{billing.Manual{Clock: h.clock}, func() error {
 		_, err := h.Suspend(t.Context(), h.org, "")

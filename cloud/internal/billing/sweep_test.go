@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/billing"
 )
 
-func TestASweepPassesWhatSomebodyElseBills(t *testing.T) {
+func TestSweep_SkipsOtherProviders(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) SELECT gen_random_uuid(), 'S', 's' || n, now() FROM generate_series(1, 500) n`)
@@ -25,7 +25,7 @@ func TestASweepPassesWhatSomebodyElseBills(t *testing.T) {
 	}
 }
 
-func TestASweepRenewsMoreThanOneBatch(t *testing.T) {
+func TestSweep_RenewsMoreThanOneBatch(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) SELECT gen_random_uuid(), 'S', 's' || n, now() FROM generate_series(1, 501) n`)
 	h.exec(`INSERT INTO license_org (organization_id) SELECT id FROM organizations WHERE name = 'S'`)
@@ -35,7 +35,7 @@ func TestASweepRenewsMoreThanOneBatch(t *testing.T) {
 	h.sweep(0)
 }
 
-func TestARenewalIsOneOrganizations(t *testing.T) {
+func TestRenew_TouchesOneOrganization(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
 	h.organization("team")
@@ -55,7 +55,7 @@ func (o singleOrgRecorder) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return o.Recorder.Record(ctx, tx, orgID, action, targetID, details)
 }
 
-func TestOldEventsGoABatchAtATime(t *testing.T) {
+func TestSweep_DeletesOldEventsInBatches(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`CREATE TABLE removals (n bigint); GRANT ALL ON removals TO svc_app`)
 	h.exec(`CREATE FUNCTION note_removal() RETURNS trigger LANGUAGE plpgsql AS

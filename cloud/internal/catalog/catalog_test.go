@@ -122,11 +122,11 @@ func (f *fixture) objects() (found []string) {
 	return found
 }
 
-func TestAPublishedBuildIsFoundReadAndRemoved(t *testing.T) {
-	inEachStore(t, aPublishedBuildIsFoundReadAndRemoved)
+func TestPublish_FindReadRemove(t *testing.T) {
+	inEachStore(t, testPublishFindReadRemove)
 }
 
-func aPublishedBuildIsFoundReadAndRemoved(t *testing.T, f *fixture) {
+func testPublishFindReadRemove(t *testing.T, f *fixture) {
 	counted := &bytes.Buffer{}
 	file := f.archive("a/chrome", "a/icudtl.dat")
 	b := Build{"153.0.7727.15", "linux", "x86_64"}
@@ -159,9 +159,9 @@ func aPublishedBuildIsFoundReadAndRemoved(t *testing.T, f *fixture) {
 	}
 }
 
-func TestABuildHasOneArchive(t *testing.T) { inEachStore(t, aBuildHasOneArchive) }
+func TestPublish_OneArchivePerBuild(t *testing.T) { inEachStore(t, testOneArchivePerBuild) }
 
-func aBuildHasOneArchive(t *testing.T, f *fixture) {
+func testOneArchivePerBuild(t *testing.T, f *fixture) {
 	first := f.must(f.publish("153.0.7727.15", "linux", "x86_64", "chrome"))
 	if diff := cmp.Diff(first, f.must(f.publish("153.0.7727.15", "linux", "x86_64", "chrome"))); diff != "" {
 		t.Errorf("the same again (-want +got):\n%s", diff)
@@ -175,7 +175,7 @@ func aBuildHasOneArchive(t *testing.T, f *fixture) {
 	}
 }
 
-func TestWhatIsNoBuildIsRefusedAndLeavesNothing(t *testing.T) {
+func TestPublish_RefusesInvalidBuild(t *testing.T) {
 	f := newFixture(t)
 	for name, test := range map[string]struct {
 		version, system, arch string
@@ -206,7 +206,7 @@ func TestWhatIsNoBuildIsRefusedAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesMeanwhileIsNotPublished(t *testing.T) {
+func TestPublish_RefusesFileThatChanges(t *testing.T) {
 	f := newFixture(t)
 	file := f.archive("chrome")
 	spoil := writerFunc(func(b []byte) (int, error) { return len(b), nil })
@@ -224,7 +224,7 @@ type writerFunc func([]byte) (int, error)
 
 func (w writerFunc) Write(b []byte) (int, error) { return w(b) }
 
-func TestReleasesAreFilteredSortedByNumbersAndPaged(t *testing.T) {
+func TestList_FiltersSortsAndPages(t *testing.T) {
 	f := newFixture(t)
 	for _, b := range []Build{{"153.0.9.1", "linux", "x86_64"}, {"153.0.10.1", "linux", "x86_64"}, {"99.0.1.1", "linux", "x86_64"},
 		{"153.0.10.1", "linux", "arm64"}, {"153.0.10.1", "windows", "x86_64"}} {
@@ -254,11 +254,11 @@ func TestReleasesAreFilteredSortedByNumbersAndPaged(t *testing.T) {
 	}
 }
 
-func TestAnArchiveThatIsGoneOrDamagedIsNotServed(t *testing.T) {
-	inEachStore(t, anArchiveThatIsGoneOrDamagedIsNotServed)
+func TestOpen_RefusesMissingOrDamagedArchive(t *testing.T) {
+	inEachStore(t, testMissingOrDamagedArchive)
 }
 
-func anArchiveThatIsGoneOrDamagedIsNotServed(t *testing.T, f *fixture) {
+func testMissingOrDamagedArchive(t *testing.T, f *fixture) {
 	r := f.must(f.publish("153.0.1.1", "linux", "x86_64", "chrome"))
 	path := filepath.Join(f.dir, f.objects()[0])
 	if err := os.Truncate(path, 10); err != nil {
@@ -275,7 +275,7 @@ func anArchiveThatIsGoneOrDamagedIsNotServed(t *testing.T, f *fixture) {
 	}
 }
 
-func TestStoresAreNamedByURL(t *testing.T) {
+func TestOpenStore_ByURL(t *testing.T) {
 	t.Setenv("AWS_REGION", "eu-central-1")
 	t.Setenv("AWS_ACCESS_KEY_ID", "x")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "y")

@@ -20,7 +20,7 @@ import (
 
 const token = "c2VjcmV0LXRva2Vu"
 
-func TestAMailIsSealedUntilItIsSentAndWipedAfterwards(t *testing.T) {
+func TestOutbox_EncryptsUntilSentThenWipes(t *testing.T) {
 	s := serve(t, false)
 	h := newFixture(t, dialer(t, "smtp://robot:hunter2@localhost:"+s.port, s))
 	h.queue("Ada <ada@example.com>", "Héllo\r\nBcc: eve@example.com", "Open https://svc.example/#"+token+"\nBest\n.\nsvc")
@@ -60,7 +60,7 @@ func TestAMailIsSealedUntilItIsSentAndWipedAfterwards(t *testing.T) {
 	}
 }
 
-func TestAnUrgentMailWaitsForNoOther(t *testing.T) {
+func TestUrgent_SentFirst(t *testing.T) {
 	hold := make(chan struct{})
 	defer close(hold)
 	h := newFixture(t, &countingTransport{hold: hold})
@@ -84,7 +84,7 @@ func TestAnUrgentMailWaitsForNoOther(t *testing.T) {
 	}
 }
 
-func TestWhatIsRolledBackIsNotSent(t *testing.T) {
+func TestSend_RolledBackIsNotSent(t *testing.T) {
 	h := newFixture(t, &countingTransport{})
 	wanted := errors.New("no")
 	err := pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error {
@@ -99,7 +99,7 @@ func TestWhatIsRolledBackIsNotSent(t *testing.T) {
 	}
 }
 
-func TestSendRefusesWhatIsNoMail(t *testing.T) {
+func TestSend_RefusesInvalidMail(t *testing.T) {
 	h := newFixture(t, &countingTransport{})
 	for name, m := range map[string][2]string{
 		"no address": {"ada", "text"}, "two addresses": {"a@example.com, b@example.com", "text"},
@@ -113,7 +113,7 @@ func TestSendRefusesWhatIsNoMail(t *testing.T) {
 	}
 }
 
-func TestARefusedRecipientIsGivenUpAtOnce(t *testing.T) {
+func TestRun_PermanentErrorIsNotRetried(t *testing.T) {
 	s := serve(t, false)
 	h := newFixture(t, dialer(t, "smtp://localhost:"+s.port, s))
 	s.refuse("gone@example.com", reply(550, "no such mailbox"))
@@ -125,7 +125,7 @@ func TestARefusedRecipientIsGivenUpAtOnce(t *testing.T) {
 	}
 }
 
-func TestATroubleThatMayPassIsTriedAgainLaterAndLater(t *testing.T) {
+func TestRun_RetriesWithBackoff(t *testing.T) {
 	s := serve(t, false)
 	h := newFixture(t, dialer(t, "smtp://localhost:"+s.port, s))
 	s.refuse("busy@example.com", reply(451, "come again"))
@@ -147,7 +147,7 @@ func TestATroubleThatMayPassIsTriedAgainLaterAndLater(t *testing.T) {
 	h.await("sent", func(r row) bool { return r.State == "sent" && r.Attempts == 4 })
 }
 
-func TestAMailIsGivenUpAfterItsLastAttempt(t *testing.T) {
+func TestRun_StopsAfterLastAttempt(t *testing.T) {
 	s := serve(t, false)
 	h := newFixture(t, dialer(t, "smtp://localhost:"+s.port, s))
 	h.RetryPolicy.Attempts = 3
@@ -164,7 +164,7 @@ func TestAMailIsGivenUpAfterItsLastAttempt(t *testing.T) {
 	}
 }
 
-func TestAHangingServerHoldsAMailNoLongerThanItsAttempt(t *testing.T) {
+func TestRun_AttemptTimesOut(t *testing.T) {
 	port, dialed := startHangingServer(t)
 	h := newFixture(t, plain(t, port))
 	h.RetryPolicy.Timeout = 200 * time.Millisecond
@@ -176,7 +176,7 @@ func TestAHangingServerHoldsAMailNoLongerThanItsAttempt(t *testing.T) {
 	}
 }
 
-func TestRunEndsWhileAServerHangs(t *testing.T) {
+func TestRun_StopsWhileServerHangs(t *testing.T) {
 	port, dialed := startHangingServer(t)
 	h := newFixture(t, plain(t, port))
 	h.RetryPolicy.Timeout, h.RetryPolicy.Grace = time.Minute, 50*time.Millisecond
@@ -204,7 +204,7 @@ func (e interruptedTransport) Deliver(ctx context.Context, m mail.Message) error
 	return e.Transport.Deliver(ctx, m)
 }
 
-func TestRunLetsAnAttemptFinish(t *testing.T) {
+func TestRun_FinishesAttemptOnShutdown(t *testing.T) {
 	s := serve(t, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	h := newFixture(t, interruptedTransport{dialer(t, "smtp://localhost:"+s.port, s), cancel})
@@ -228,7 +228,7 @@ func (d crashingTransport) Deliver(ctx context.Context, m mail.Message) error {
 	return err
 }
 
-func TestADeathBetweenSendingAndNotingSendsAgainUnderTheSameMessageID(t *testing.T) {
+func TestRun_ResendAfterCrashReusesMessageID(t *testing.T) {
 	s := serve(t, false)
 	transport := dialer(t, "smtp://localhost:"+s.port, s)
 	h := newFixture(t, transport)
@@ -251,7 +251,7 @@ func TestADeathBetweenSendingAndNotingSendsAgainUnderTheSameMessageID(t *testing
 	}
 }
 
-func TestReplicasShareTheMail(t *testing.T) {
+func TestRun_ReplicasShareTheQueue(t *testing.T) {
 	const mails, replicas = 60, 3
 	hold := make(chan struct{})
 	close(hold)

@@ -21,7 +21,7 @@ func newMessage() mail.Message {
 	return mail.Message{ID: uuid.Must(uuid.NewV7()), To: "ada@example.com", Subject: "Grüße", Text: "Zeile 1\nZeile 2 ü", CreatedAt: time.Now()}
 }
 
-func TestSMTPEncryptsAsItsAddressSays(t *testing.T) {
+func TestSMTP_TLSModeFromURL(t *testing.T) {
 	starttls, implicit := serve(t, false), serve(t, true)
 	for name, test := range map[string]struct {
 		address string
@@ -45,7 +45,7 @@ func TestSMTPEncryptsAsItsAddressSays(t *testing.T) {
 	}
 }
 
-func TestSMTPSendsNothingToAServerThatIsNotTheOne(t *testing.T) {
+func TestSMTP_RefusesUntrustedServer(t *testing.T) {
 	s := serve(t, false)
 	for name, transport := range map[string]*mail.SMTP{
 		"a certificate of somebody else": dialer(t, "smtp://robot:hunter2@localhost:"+s.port, &server{}),
@@ -67,7 +67,7 @@ func TestSMTPSendsNothingToAServerThatIsNotTheOne(t *testing.T) {
 	}
 }
 
-func TestAGoodByeThatFailsIsNoFailure(t *testing.T) {
+func TestSMTP_IgnoresFailedQuit(t *testing.T) {
 	s := serveInClear(t, rude)
 	if err := dialer(t, "smtp://localhost:"+s.port+"?tls=none", s).Deliver(t.Context(), newMessage()); err != nil {
 		t.Errorf("the server took the mail, but: %v", err)
@@ -77,7 +77,7 @@ func TestAGoodByeThatFailsIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestSMTPTellsARefusalFromATrouble(t *testing.T) {
+func TestSMTP_ClassifiesErrors(t *testing.T) {
 	s := serve(t, false)
 	transport := dialer(t, "smtp://localhost:"+s.port, s)
 	for code, forGood := range map[int]bool{421: false, 450: false, 550: true, 554: true} {
@@ -128,7 +128,7 @@ func TestParseSMTP(t *testing.T) {
 	}
 }
 
-func TestTheDirectoryKeepsEachMailForItsOwner(t *testing.T) {
+func TestDirectory_WritesOneFilePerMail(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mail")
 	log := &logs{}
 	d := &mail.Directory{Path: dir, From: from, Logger: slog.New(slog.NewTextHandler(log, nil))}

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestAProviderThatIsDownIsSaidToBe(t *testing.T) {
+func TestProvider_ReportsOutage(t *testing.T) {
 	f := newFixture(t, oidctest.Options{ClaimsAtUserInfoOnly: true})
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
@@ -66,7 +66,7 @@ func TestAProviderThatIsDownIsSaidToBe(t *testing.T) {
 	}
 }
 
-func TestTheProviderIsAskedWhatItIsOnce(t *testing.T) {
+func TestProvider_DiscoversOnce(t *testing.T) {
 	f := newFixture(t, oidctest.Options{})
 	var asked atomic.Int64
 	f.real.WrapHandler(func(provider http.Handler) http.Handler {
@@ -94,7 +94,7 @@ func TestTheProviderIsAskedWhatItIsOnce(t *testing.T) {
 	}
 }
 
-func TestAProviderThatIsNotThereIsSaidNotToBe(t *testing.T) {
+func TestProvider_ReportsUnreachable(t *testing.T) {
 	p := oidc.New(oidc.Config{Issuer: "http://127.0.0.1:1", ClientID: "svc", RedirectURL: redirectURL})
 	_, _, err := p.Start(t.Context())
 	wantKind(t, err, fault.Unavailable)

@@ -57,7 +57,7 @@ func wantKind(t *testing.T, err error, kind fault.Kind) {
 	}
 }
 
-func TestSomebodyIsWhoTheProviderSays(t *testing.T) {
+func TestFinish_ReturnsIdentity(t *testing.T) {
 	for name, o := range map[string]oidctest.Options{"by the ID token": {}, "by the user info": {ClaimsAtUserInfoOnly: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, o)
@@ -78,7 +78,7 @@ func TestSomebodyIsWhoTheProviderSays(t *testing.T) {
 	}
 }
 
-func TestWhatProvesNothingIsRefused(t *testing.T) {
+func TestFinish_RefusesInvalidAnswer(t *testing.T) {
 	f := newFixture(t, oidctest.Options{})
 	attempt, answer := f.begin(t, "ada")
 	with := func(name, value string) url.Values {
@@ -169,7 +169,7 @@ func sign(t *testing.T, token, header string, key []byte) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-func TestOnlyTheIDTokenOfThisSignInCounts(t *testing.T) {
+func TestFinish_RefusesForeignIDToken(t *testing.T) {
 	f := newFixture(t, oidctest.Options{})
 	for name, test := range map[string]struct {
 		token func(nonce string) string
@@ -204,7 +204,7 @@ func TestOnlyTheIDTokenOfThisSignInCounts(t *testing.T) {
 	}
 }
 
-func TestTheUserInfoOfSomebodyElseIsRefused(t *testing.T) {
+func TestFinish_RefusesForeignUserInfo(t *testing.T) {
 	f := newFixture(t, oidctest.Options{ClaimsAtUserInfoOnly: true})
 	for subject, good := range map[string]bool{"ada": true, "mallory": false, "": false} {
 		attempt, answer := f.begin(t, "ada")

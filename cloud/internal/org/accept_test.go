@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestAcceptMakesAMember(t *testing.T) {
+func TestAccept_CreatesMembership(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	for _, role := range []org.Role{org.Owner, org.Admin, org.Member} {
@@ -39,7 +39,7 @@ func TestAcceptMakesAMember(t *testing.T) {
 	}
 }
 
-func TestAcceptRefusesEachCaseInItsOwnWords(t *testing.T) {
+func TestAccept_Refusals(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	stranger, unverified, other := f.user("Zoe"), f.user("Una"), f.user("Oscar")
@@ -96,7 +96,7 @@ func TestAcceptRefusesEachCaseInItsOwnWords(t *testing.T) {
 	wantKind(t, "of an organization that is gone", accept(gone, last), fault.NotFound, "No such invitation")
 }
 
-func TestAcceptChecksTheLimitAgain(t *testing.T) {
+func TestAccept_ChecksMemberLimit(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.invite(tm.id, tm.owner, address("Zoe"), org.Member)
@@ -118,7 +118,7 @@ func TestAcceptChecksTheLimitAgain(t *testing.T) {
 	}
 }
 
-func TestTheMemberLimitIsExactUnderParallelAcceptances(t *testing.T) {
+func TestAccept_LimitIsExactConcurrently(t *testing.T) {
 	const callers = 32
 	f := newFixture(t)
 	tm := f.team()
@@ -137,7 +137,7 @@ func TestTheMemberLimitIsExactUnderParallelAcceptances(t *testing.T) {
 	}
 }
 
-func TestAnInvitationIsGoodOnceUnderParallelAcceptances(t *testing.T) {
+func TestAccept_InvitationUsedOnceConcurrently(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.invite(tm.id, tm.owner, address("Zoe"), org.Member)
@@ -148,9 +148,9 @@ func TestAnInvitationIsGoodOnceUnderParallelAcceptances(t *testing.T) {
 	}
 }
 
-// TestInvitesAndAcceptancesAtOnceKeepTheLimit mixes both at the limit, with
+// TestInviteAndAccept_LimitIsExactConcurrently mixes both at the limit, with
 // members who leave and a plan that shrinks meanwhile.
-func TestInvitesAndAcceptancesAtOnceKeepTheLimit(t *testing.T) {
+func TestInviteAndAccept_LimitIsExactConcurrently(t *testing.T) {
 	const limit = 8
 	f := newFixture(t)
 	tm := f.team()
@@ -178,7 +178,7 @@ func TestInvitesAndAcceptancesAtOnceKeepTheLimit(t *testing.T) {
 	}
 }
 
-func TestAnInvitationOutlivesTheAccountThatMadeIt(t *testing.T) {
+func TestInvitation_OutlivesInviter(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.invite(tm.id, tm.owner, address("Zoe"), org.Member)

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestAnOrganizationIsRenamed(t *testing.T) {
+func TestUpdate_Renames(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	for _, test := range []struct {
@@ -41,7 +41,7 @@ func TestAnOrganizationIsRenamed(t *testing.T) {
 	}
 }
 
-func TestUpdateRefuses(t *testing.T) {
+func TestUpdate_Refusals(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	stranger := f.user("Zoe")
@@ -58,9 +58,9 @@ func TestUpdateRefuses(t *testing.T) {
 	}
 }
 
-// TestDeleteRemovesEverything looks into every table that has a column for an
+// TestDelete_RemovesEverything looks into every table that has a column for an
 // organization.
-func TestDeleteRemovesEverything(t *testing.T) {
+func TestDelete_RemovesEverything(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	stranger := f.user("Zoe")
@@ -116,7 +116,7 @@ func TestDeleteRemovesEverything(t *testing.T) {
 	f.create(tm.owner, "Again", "engines")
 }
 
-func TestDeleteRefuses(t *testing.T) {
+func TestDelete_Refusals(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	stranger := f.user("Zoe")

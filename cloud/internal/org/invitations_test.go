@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-func TestAnInvitationIsMailedAndItsTokenIsNowhereElse(t *testing.T) {
+func TestInvite_MailsTokenAndStoresHash(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.db.MustExec(`UPDATE organizations SET name = E'Engines\r\nBcc:\x1b eve@example.com\n\nhttps://evil.example'`)
@@ -50,7 +50,7 @@ func TestAnInvitationIsMailedAndItsTokenIsNowhereElse(t *testing.T) {
 	}
 }
 
-func TestWhoMayInviteAsWhat(t *testing.T) {
+func TestInvite_RolePermissions(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.limitMembers(tm.id, nil)
@@ -74,9 +74,9 @@ func TestWhoMayInviteAsWhat(t *testing.T) {
 	wantKind(t, "a stranger", err, fault.NotFound, "organization")
 }
 
-// TestInvitingTellsNothingOfAccounts compares an address with an account and
+// TestInvite_DoesNotRevealAccounts compares an address with an account and
 // one without in everything that is answered, mailed, recorded and stored.
-func TestInvitingTellsNothingOfAccounts(t *testing.T) {
+func TestInvite_DoesNotRevealAccounts(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.limitMembers(tm.id, nil)
@@ -110,7 +110,7 @@ func TestInvitingTellsNothingOfAccounts(t *testing.T) {
 	}
 }
 
-func TestMembersAndInvitedAddressesAreRefusedHereAndNowhereElse(t *testing.T) {
+func TestInvite_RefusesMembersAndInvitedOfSameOrganization(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.invite(tm.id, tm.owner, "new@example.com", org.Member)
@@ -126,7 +126,7 @@ func TestMembersAndInvitedAddressesAreRefusedHereAndNowhereElse(t *testing.T) {
 	}
 }
 
-func TestARevokedOrExpiredInvitationMakesRoomForAnother(t *testing.T) {
+func TestInvite_AfterRevocationOrExpiry(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.limitMembers(tm.id, new(4))
@@ -166,7 +166,7 @@ func (u *users) SpendInvitation(_ context.Context, _ *sqlx.Tx, orgID, inviterID 
 	return u.refusal
 }
 
-func TestAnInvitationIsCountedOnceAndRefusedWhenTheyAreTooMany(t *testing.T) {
+func TestInvite_RateLimited(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.invite(tm.id, tm.admin, "New@Example.com", org.Member)
@@ -183,7 +183,7 @@ func TestAnInvitationIsCountedOnceAndRefusedWhenTheyAreTooMany(t *testing.T) {
 	}
 }
 
-func TestNamesInAMailAreShortAndNoLinks(t *testing.T) {
+func TestInvitationMail_NamesAreShortAndNotLinks(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	for name, want := range map[string]string{
@@ -206,7 +206,7 @@ func TestNamesInAMailAreShortAndNoLinks(t *testing.T) {
 	}
 }
 
-func TestAnInvitationThatCantBeMailedIsNotMade(t *testing.T) {
+func TestInvite_RolledBackWhenMailFails(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	f.mail.err = errors.New("no outbox")
@@ -216,7 +216,7 @@ func TestAnInvitationThatCantBeMailedIsNotMade(t *testing.T) {
 	}
 }
 
-func TestTheMemberLimitIsExactUnderParallelInvites(t *testing.T) {
+func TestInvite_LimitIsExactConcurrently(t *testing.T) {
 	const limit, callers = 9, 32
 	f := newFixture(t)
 	tm := f.team()
@@ -235,7 +235,7 @@ func TestTheMemberLimitIsExactUnderParallelInvites(t *testing.T) {
 	}
 }
 
-func TestAnInviteWaitsForAChangeOfThePlan(t *testing.T) {
+func TestInvite_WaitsForPlanChange(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	change := f.db.MustBegin()
@@ -258,7 +258,7 @@ func TestAnInviteWaitsForAChangeOfThePlan(t *testing.T) {
 	wantKind(t, "after the change", <-result, fault.Forbidden, "all the members")
 }
 
-func TestParallelInvitesOfOneAddressMakeOne(t *testing.T) {
+func TestInvite_ConcurrentInvitesOfOneAddressCreateOne(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	done, refused := f.concurrently(16, func(int) error {

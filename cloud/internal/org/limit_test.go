@@ -53,7 +53,7 @@ func (f fixture) wantLimit(errs []error, n int, field string, limit int) {
 	}
 }
 
-func TestCreate_NeedsAVerifiedAddressForTheSecondOrganization(t *testing.T) {
+func TestCreate_SecondOrganizationRequiresVerifiedAddress(t *testing.T) {
 	f := newFixture(t)
 	user := f.newUser(false)
 	f.wantLimit(f.createConcurrently(user, 8), 7, "email", 1)
@@ -61,7 +61,7 @@ func TestCreate_NeedsAVerifiedAddressForTheSecondOrganization(t *testing.T) {
 	f.wantLimit(f.createConcurrently(user, 8), 0, "", 0)
 }
 
-func TestCreate_StopsAtTheMostFreeOrganizationsOfAUser(t *testing.T) {
+func TestCreate_StopsAtFreeOrganizationLimit(t *testing.T) {
 	f := newFixture(t)
 	f.MaxFree = 3
 	user, other := f.newUser(true), f.newUser(true)

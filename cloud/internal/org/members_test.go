@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-func TestMembersAreListedFilteredAndSorted(t *testing.T) {
+func TestMembers_FilterAndSort(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	other := f.user("Zoe")
@@ -64,8 +64,8 @@ func TestMembersAreListedFilteredAndSorted(t *testing.T) {
 	}
 }
 
-// TestWhoMayChangeWhoseRole tries every actor on every role, to every role.
-func TestWhoMayChangeWhoseRole(t *testing.T) {
+// TestChangeRole_Permissions tries every actor on every role, to every role.
+func TestChangeRole_Permissions(t *testing.T) {
 	roles := []org.Role{org.Owner, org.Admin, org.Member}
 	f := newFixture(t)
 	tm := f.team()
@@ -89,7 +89,7 @@ func TestWhoMayChangeWhoseRole(t *testing.T) {
 	}
 }
 
-func TestWhoMayRemoveWhom(t *testing.T) {
+func TestRemove_Permissions(t *testing.T) {
 	roles := []org.Role{org.Owner, org.Admin, org.Member}
 	f := newFixture(t)
 	tm := f.team()
@@ -111,7 +111,7 @@ func TestWhoMayRemoveWhom(t *testing.T) {
 	}
 }
 
-func TestAnybodyLeavesButTheLastOwner(t *testing.T) {
+func TestRemove_LastOwnerCannotLeave(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	for _, who := range []uuid.UUID{tm.member, tm.admin} {
@@ -135,7 +135,7 @@ func TestAnybodyLeavesButTheLastOwner(t *testing.T) {
 	wantKind(t, "the other one leaves", f.Remove(t.Context(), tm.id, second, second), fault.Conflict, "needs an owner")
 }
 
-func TestAChangeOfRoleIsShownAndRecordedOnce(t *testing.T) {
+func TestChangeRole_ReturnedAndRecordedOnce(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	for range 2 {
@@ -149,7 +149,7 @@ func TestAChangeOfRoleIsShownAndRecordedOnce(t *testing.T) {
 	}
 }
 
-func TestChangesOfMembersMissWhoIsNotThere(t *testing.T) {
+func TestChangeRoleAndRemove_UnknownMemberNotFound(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	stranger := f.user("Zoe")
@@ -171,7 +171,7 @@ func TestChangesOfMembersMissWhoIsNotThere(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-func TestTwoOwnersWhoGoAtOnceLeaveOne(t *testing.T) {
+func TestRemove_ConcurrentOwnersKeepOne(t *testing.T) {
 	f := newFixture(t)
 	for round := range 16 {
 		first := f.user(uuid.NewString())

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-func TestCreateMakesAnOwnerAndProvisions(t *testing.T) {
+func TestCreate_AddsOwnerAndProvisions(t *testing.T) {
 	f := newFixture(t)
 	u, now := f.user(uuid.NewString()), f.clock.Now()
 	got := f.create(u, "Analytical Engines", "engines")
@@ -37,7 +37,7 @@ func TestCreateMakesAnOwnerAndProvisions(t *testing.T) {
 	}
 }
 
-func TestCreateLeavesNothingBehindWhenProvisioningFails(t *testing.T) {
+func TestCreate_RolledBackWhenProvisioningFails(t *testing.T) {
 	f := newFixture(t)
 	f.provisioner.err = errors.New("no plan")
 	u := f.user(uuid.NewString())
@@ -50,7 +50,7 @@ func TestCreateLeavesNothingBehindWhenProvisioningFails(t *testing.T) {
 	}
 }
 
-func TestCreateRefusesATakenSlug(t *testing.T) {
+func TestCreate_RefusesTakenSlug(t *testing.T) {
 	f := newFixture(t)
 	f.create(f.user(uuid.NewString()), "A", "engines")
 	_, err := f.Create(t.Context(), f.user(uuid.NewString()), org.NewOrganization{Name: "B", Slug: "engines"})
@@ -62,7 +62,7 @@ func TestCreateRefusesATakenSlug(t *testing.T) {
 // document is the pattern of a slug in the document.
 var document = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-func TestCreateMakesASlugOfTheName(t *testing.T) {
+func TestCreate_DerivesSlugFromName(t *testing.T) {
 	f := newFixture(t)
 	u := f.user(uuid.NewString())
 	long := strings.Repeat("ab-", 30)
@@ -86,7 +86,7 @@ func TestCreateMakesASlugOfTheName(t *testing.T) {
 	}
 }
 
-func TestListShowsOnlyMine(t *testing.T) {
+func TestList_ShowsOnlyOwnMemberships(t *testing.T) {
 	f := newFixture(t)
 	me, other := f.user(uuid.NewString()), f.user(uuid.NewString())
 	b, c, a := f.create(me, "b", "bb"), f.create(me, "c", "cc"), f.create(me, "a", "aa")
@@ -116,7 +116,7 @@ func TestListShowsOnlyMine(t *testing.T) {
 	}
 }
 
-func TestAForeignOrganizationIsMissing(t *testing.T) {
+func TestGet_ForeignOrganizationNotFound(t *testing.T) {
 	f := newFixture(t)
 	o := f.create(f.user(uuid.NewString()), "A", "aa")
 	stranger := f.user(uuid.NewString())

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-func TestRevokeInvitationRefuses(t *testing.T) {
+func TestRevokeInvitation_Refusals(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	admin := f.invite(tm.id, tm.owner, "a@example.com", org.Admin)
@@ -37,7 +37,7 @@ func TestRevokeInvitationRefuses(t *testing.T) {
 	wantKind(t, "an expired one", revoke(tm.id, tm.owner, admin.ID), fault.NotFound, "invitation")
 }
 
-func TestWhoLosesARoleLosesTheInvitationsItTook(t *testing.T) {
+func TestChangeRole_RevokesInvitationsAboveNewRole(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	boss := f.join(tm.id, "Boss", org.Owner)
@@ -74,7 +74,7 @@ func TestWhoLosesARoleLosesTheInvitationsItTook(t *testing.T) {
 	}
 }
 
-func TestSweepForgetsWhatIsLongOver(t *testing.T) {
+func TestSweepInvitations_DeletesOldRows(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
 	revoked := f.invite(tm.id, tm.owner, "r@example.com", org.Member)

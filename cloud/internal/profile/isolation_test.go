@@ -14,9 +14,9 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// TestTheSecondWallHoldsWhereAQueryForgetsTheFirst takes the organization out of
+// TestRowLevelSecurity_HoldsWithoutWhereClause takes the organization out of
 // the query of the list, as a slip would.
-func TestTheSecondWallHoldsWhereAQueryForgetsTheFirst(t *testing.T) {
+func TestRowLevelSecurity_HoldsWithoutWhereClause(t *testing.T) {
 	f := newFixture(t)
 	other := f.organization(nil)
 	f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
@@ -42,9 +42,9 @@ func TestTheSecondWallHoldsWhereAQueryForgetsTheFirst(t *testing.T) {
 	}
 }
 
-// TestTheSecondWallHoldsForConfigurations takes the organization out of the
+// TestRowLevelSecurity_HoldsForConfigs takes the organization out of the
 // query of the configurations.
-func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
+func TestRowLevelSecurity_HoldsForConfigs(t *testing.T) {
 	f := newFixture(t)
 	ours := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
 	theirs, err := f.svc.Create(t.Context(), f.organization(nil), f.user, Draft{Fields: Fields{Name: "theirs", BrowserVersion: 156}})
@@ -72,9 +72,9 @@ func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
 	}
 }
 
-// TestAChangeOfAProfileKeepsToItsOrganization writes a row as another
+// TestUpdate_StaysWithinOrganization writes a row as another
 // organization's, on a pool that sees them all.
-func TestAChangeOfAProfileKeepsToItsOrganization(t *testing.T) {
+func TestUpdate_StaysWithinOrganization(t *testing.T) {
 	f := newFixture(t)
 	p := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
 	r, err := find(t.Context(), f.svc.DB, f.org, p.ID, false)
@@ -95,7 +95,7 @@ func TestAChangeOfAProfileKeepsToItsOrganization(t *testing.T) {
 	}
 }
 
-func TestPasswordsAreSealedAnewWithTodaysKey(t *testing.T) {
+func TestReencryptPasswords_UsesFirstKey(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"a", "b"} {
 		f.create(Draft{Fields: Fields{Name: name, BrowserVersion: 156, Settings: Settings{Proxy: &Proxy{Server: "http://proxy.test:3128", Username: new("u")}}},

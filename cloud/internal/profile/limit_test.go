@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-func TestTheLimitIsExactUnderParallelCreates(t *testing.T) {
+func TestCreate_LimitIsExactConcurrently(t *testing.T) {
 	const limit, callers, each = 25, 32, 3
 	f := newFixture(t)
 	f.org = f.organization(new(limit))
@@ -72,7 +72,7 @@ func add(t *testing.T, svc *Service, f *fixture, source uuid.UUID, way int) erro
 	return err
 }
 
-func TestAtTheLimitEveryWayIsRefusedWithCurrentAndLimit(t *testing.T) {
+func TestLimit_RefusesEveryKindOfCreation(t *testing.T) {
 	f := newFixture(t)
 	f.org = f.organization(new(1))
 	p := f.create(named("Only"))
@@ -88,7 +88,7 @@ func TestAtTheLimitEveryWayIsRefusedWithCurrentAndLimit(t *testing.T) {
 	f.create(named("Unlimited"))
 }
 
-func TestADuplicateIsLikeItsSource(t *testing.T) {
+func TestDuplicate_CopiesSource(t *testing.T) {
 	f := newFixture(t)
 	source := f.create(full())
 	f.clock.Advance(time.Hour)
@@ -109,7 +109,7 @@ func TestADuplicateIsLikeItsSource(t *testing.T) {
 	}
 }
 
-func TestTheNameOfACopyStaysInBounds(t *testing.T) {
+func TestDuplicate_NameStaysWithinLimit(t *testing.T) {
 	for name, want := range map[string]string{
 		"A":                      "A (copy)",
 		strings.Repeat("ü", 121): strings.Repeat("ü", 121) + " (copy)",
@@ -121,7 +121,7 @@ func TestTheNameOfACopyStaysInBounds(t *testing.T) {
 	}
 }
 
-func TestAnEphemeralProfileIsCountedNotListedAndRemoved(t *testing.T) {
+func TestEphemeral_CountedButNotListed(t *testing.T) {
 	f := newFixture(t)
 	kept := f.create(named("Kept"))
 	id := f.ephemeral(withProxy())
@@ -148,7 +148,7 @@ func TestAnEphemeralProfileIsCountedNotListedAndRemoved(t *testing.T) {
 	wantFault(t, err, fault.NotFound)
 }
 
-func TestAnEphemeralProfileThatWasGivenUpIsNotCountedUntilItsLaunchIsBack(t *testing.T) {
+func TestEphemeral_AbandonedIsNotCountedUntilResumed(t *testing.T) {
 	f := newFixture(t)
 	f.org = f.organization(new(2))
 	kept, id := f.create(named("Kept")), f.ephemeral(withProxy())
@@ -178,7 +178,7 @@ func TestAnEphemeralProfileThatWasGivenUpIsNotCountedUntilItsLaunchIsBack(t *tes
 	f.get(kept.ID)
 }
 
-func TestAnEphemeralProfileGetsItsVersionFromItsLaunch(t *testing.T) {
+func TestEphemeral_TakesVersionFromLaunch(t *testing.T) {
 	f := newFixture(t)
 	id := f.ephemeral(Draft{})
 	_, err := f.svc.Get(t.Context(), f.org, id)
@@ -191,7 +191,7 @@ func TestAnEphemeralProfileGetsItsVersionFromItsLaunch(t *testing.T) {
 	}
 }
 
-func TestTouchUsedKeepsTheLatestAndWaitsForNobody(t *testing.T) {
+func TestTouchUsed_KeepsLatestAndSkipsLocked(t *testing.T) {
 	f := newFixture(t)
 	a, b, foreign := f.create(named("A")), f.create(named("B")), f.organization(nil)
 	later := noon.Add(time.Minute)

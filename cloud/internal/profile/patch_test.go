@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestUpdateMergesThePatch(t *testing.T) {
+func TestUpdate_MergesPatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		patch string
 		want  func(p *Profile)
@@ -56,7 +56,7 @@ func TestUpdateMergesThePatch(t *testing.T) {
 	}
 }
 
-func TestAPatchBringsANewPassword(t *testing.T) {
+func TestUpdate_ReplacesPassword(t *testing.T) {
 	for name, patch := range map[string]string{
 		"alone":             `{"proxy":{"password":"new"}}`,
 		"with a new server": `{"proxy":{"password":"new","server":"socks5://b:1"}}`,
@@ -86,7 +86,7 @@ func TestAPatchBringsANewPassword(t *testing.T) {
 	})
 }
 
-func TestAnUpdateThatIsRefusedChangesNothing(t *testing.T) {
+func TestUpdate_RefusalChangesNothing(t *testing.T) {
 	f := newFixture(t)
 	p := f.create(full())
 	_, err := f.svc.Update(t.Context(), f.org, p.ID, nil, json.RawMessage(`{"name":"New","os":"linux"}`))
@@ -98,7 +98,7 @@ func TestAnUpdateThatIsRefusedChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnUpdateThatWaitedSeesTheNewVersion(t *testing.T) {
+func TestUpdate_ChecksVersionAfterWaiting(t *testing.T) {
 	f := newFixture(t)
 	p := f.create(named("P"))
 	late := make(chan error, 1)

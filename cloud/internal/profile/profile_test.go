@@ -32,7 +32,7 @@ func full() Draft {
 	return d
 }
 
-func TestAProfileIsReadAsItWasWritten(t *testing.T) {
+func TestGet_ReturnsWhatWasCreated(t *testing.T) {
 	f := newFixture(t)
 	draft := full()
 	created := f.create(draft)
@@ -48,7 +48,7 @@ func TestAProfileIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestTheProxyPasswordIsSealedAndOnlyTheConfigHasIt(t *testing.T) {
+func TestProxyPassword_EncryptedAndOnlyInConfig(t *testing.T) {
 	f := newFixture(t)
 	p := f.create(withProxy())
 	var whole string
@@ -73,7 +73,7 @@ func TestTheProxyPasswordIsSealedAndOnlyTheConfigHasIt(t *testing.T) {
 	}
 }
 
-func TestAForeignProfileIsNotThere(t *testing.T) {
+func TestForeignProfile_NotFound(t *testing.T) {
 	f := newFixture(t)
 	p := f.create(named("Mine"))
 	foreign := f.organization(nil)
@@ -104,7 +104,7 @@ func TestAForeignProfileIsNotThere(t *testing.T) {
 	}
 }
 
-func TestFiltersNarrowTheList(t *testing.T) {
+func TestList_Filters(t *testing.T) {
 	f := newFixture(t)
 	for _, d := range []Draft{
 		{Fields: Fields{Name: "100% Cotton", Notes: "under_score", BrowserVersion: 156, OS: new("linux"), Tags: []string{"a", "b"}}},
@@ -142,7 +142,7 @@ func TestFiltersNarrowTheList(t *testing.T) {
 	}
 }
 
-func TestSortsAndPages(t *testing.T) {
+func TestList_SortsAndPages(t *testing.T) {
 	f := newFixture(t)
 	versions := map[string]int32{"b": 150, "A": 156, "c": 153}
 	for _, name := range []string{"b", "A", "c"} {
@@ -174,7 +174,7 @@ func TestSortsAndPages(t *testing.T) {
 	}
 }
 
-func TestListCountsLiveSessions(t *testing.T) {
+func TestList_CountsLiveSessions(t *testing.T) {
 	f := newFixture(t)
 	f.create(named("Idle"))
 	p := f.create(named("Busy"))
@@ -185,7 +185,7 @@ func TestListCountsLiveSessions(t *testing.T) {
 	}
 }
 
-func TestDeleteWaitsForTheSessions(t *testing.T) {
+func TestDelete_RefusedWhileSessionsRun(t *testing.T) {
 	f := newFixture(t)
 	p := f.create(named("Busy"))
 	f.live.set(p.ID, 1)
@@ -215,9 +215,9 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestStats_AgreesWithTheListAndTheLimit: the list has as many as totalProfiles,
+// TestStats_MatchListAndLimit: the list has as many as totalProfiles,
 // and the limit is met by the sum with ephemeralProfiles.
-func TestStats_AgreesWithTheListAndTheLimit(t *testing.T) {
+func TestStats_MatchListAndLimit(t *testing.T) {
 	f := newFixture(t)
 	f.org = f.organization(new(3))
 	f.create(named("One"))

@@ -47,7 +47,7 @@ func (f *fixture) recording(fails string) (lines func() []string) {
 	}
 }
 
-func TestChangesAreRecordedWithoutSecrets(t *testing.T) {
+func TestAudit_RecordsChangesWithoutSecrets(t *testing.T) {
 	f := newFixture(t)
 	lines := f.recording("")
 	p := f.create(withProxy())
@@ -73,7 +73,7 @@ func TestChangesAreRecordedWithoutSecrets(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
+func TestAudit_RefusalsAreNotRecorded(t *testing.T) {
 	f := newFixture(t)
 	p := f.create(named("One"))
 	f.exec(`UPDATE subscriptions SET base_profile_limit = 1`)
@@ -93,7 +93,7 @@ func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
+func TestAudit_FailureRollsBack(t *testing.T) {
 	for action, change := range map[string]func(f *fixture, id uuid.UUID) error{
 		created: func(f *fixture, _ uuid.UUID) error {
 			_, err := f.svc.Create(t.Context(), f.org, f.user, named("Two"))

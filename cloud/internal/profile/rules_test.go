@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestEveryBrokenRuleIsNamedAtOnce(t *testing.T) {
+func TestCheck_ReportsAllErrors(t *testing.T) {
 	f := Fields{OS: new("linux"), Settings: Settings{
 		WindowsVersion: new("11"), TimezoneID: new("Mars/Base"),
 		Viewport: &Size{Width: 800, Height: 601}, Screen: &Size{Width: 800, Height: 600},
@@ -40,7 +40,7 @@ func TestEveryBrokenRuleIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestGoodFieldsPass(t *testing.T) {
+func TestCheck_AcceptsValidFields(t *testing.T) {
 	d := full()
 	if err := d.check(""); err != nil {
 		t.Error(err)
@@ -71,7 +71,7 @@ func TestGoodFieldsPass(t *testing.T) {
 	}
 }
 
-func TestALongHeaderNameIsRefusedAndClipped(t *testing.T) {
+func TestCheck_RefusesAndTruncatesLongHeaderName(t *testing.T) {
 	f := Fields{Settings: Settings{ExtraHTTPHeaders: map[string]string{strings.Repeat("a", maxHeaderName): "1"}}}
 	if err := f.check(""); err != nil {
 		t.Error(err)
@@ -83,7 +83,7 @@ func TestALongHeaderNameIsRefusedAndClipped(t *testing.T) {
 	}
 }
 
-func TestAWrongDraftIsNotMade(t *testing.T) {
+func TestCreate_RefusesInvalidDraft(t *testing.T) {
 	f := newFixture(t)
 	d := named("Wrong")
 	d.Args = []string{"--proxy-server=http://a"}

@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-func TestAKeyFromCreationToRevocation(t *testing.T) {
+func TestAPIKey_Lifecycle(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
 	me := bearer(session.Token)
@@ -48,7 +48,7 @@ func TestAKeyFromCreationToRevocation(t *testing.T) {
 	}
 }
 
-func TestAnExpiredKeyIsRefused(t *testing.T) {
+func TestAPIKey_ExpiredIsRefused(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	me := bearer(a.signUp("ada@example.com").Token)
 	orgID := a.createOrg(me, "Engines").Id
@@ -59,7 +59,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	a.do("GET", "/v1/license/sessions", apiKey(key), nil).want(t, 401, "AUTHENTICATION_ERROR")
 }
 
-func TestWorkerOperationsTakeNothingButAKey(t *testing.T) {
+func TestWorkerOperations_RequireKey(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
 	orgID := a.createOrg(bearer(session.Token), "Engines").Id
@@ -74,7 +74,7 @@ func TestWorkerOperationsTakeNothingButAKey(t *testing.T) {
 	}
 }
 
-func TestCreateApiKeyRefuses(t *testing.T) {
+func TestCreateAPIKey_Refusals(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	me := bearer(a.signUp("ada@example.com").Token)
 	path := "/v1/organizations/" + a.createOrg(me, "Engines").Id.String() + "/api-keys"
@@ -90,7 +90,7 @@ func TestCreateApiKeyRefuses(t *testing.T) {
 	a.wrong("DELETE", path+"/nonsense", me, nil).want(t, 400, "VALIDATION_ERROR")
 }
 
-func TestPlansArePublic(t *testing.T) {
+func TestListPlans_IsPublic(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	list := decode[cloudapi.PlanList](t, a.do("GET", "/v1/plans?sortOrder=asc", nil, nil), 200)
 	if len(list.Items) != 5 || list.Items[0].Slug != "free" || *list.Items[0].ProfileLimit != 3 || list.Items[4].ProfileLimit != nil {
@@ -103,7 +103,7 @@ func TestPlansArePublic(t *testing.T) {
 	a.wrong("GET", "/v1/plans?limit=101", nil, nil).want(t, 400, "VALIDATION_ERROR")
 }
 
-func TestAKeyIsChanged(t *testing.T) {
+func TestUpdateAPIKey(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	created := a.createKey(tm.admin.c, tm.id, map[string]any{"name": "fleet"})
@@ -140,7 +140,7 @@ func TestAKeyIsChanged(t *testing.T) {
 	a.do("PATCH", tm.path+"/api-keys/"+tm.id.String(), tm.admin.c, map[string]any{"name": "N"}).want(t, 404, "RESOURCE_NOT_FOUND")
 }
 
-func TestAKeyIsRotated(t *testing.T) {
+func TestRotateAPIKey(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	works := func(key string, status int) {
@@ -169,7 +169,7 @@ func TestAKeyIsRotated(t *testing.T) {
 	a.wantRecorded("apiKey.created", "apiKey.rotated", "apiKey.rotated", "apiKey.revoked")
 }
 
-func TestANewKeyComesWithItsImage(t *testing.T) {
+func TestCreateAPIKey_ReturnsImage(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	created := a.createKey(tm.owner.c, tm.id, map[string]any{"name": "fleet"})

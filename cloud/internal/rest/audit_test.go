@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestTheAuditLogTellsWhoChangedAProfile(t *testing.T) {
+func TestAudit_ShowsActor(t *testing.T) {
 	a := newOperationsAPI(t)
 	created := a.do("POST", "/v1/profiles", bearer("member").with("X-Request-Id", "request-1"), proxied)
 	p := decode[cloudapi.Profile](t, created, 201)
@@ -42,7 +42,7 @@ func TestTheAuditLogTellsWhoChangedAProfile(t *testing.T) {
 	}
 }
 
-func TestTheAuditLogIsFilteredAndPaged(t *testing.T) {
+func TestAudit_FiltersAndPages(t *testing.T) {
 	a := newOperationsAPI(t)
 	a.record(a.org, "apiKey.created", "k1")     // 12:01
 	a.record(a.org, "member.roleChanged", "m1") // 12:02
@@ -79,7 +79,7 @@ func TestTheAuditLogIsFilteredAndPaged(t *testing.T) {
 	}
 }
 
-func TestTheAuditLogIsForOwnersAndAdmins(t *testing.T) {
+func TestAudit_RequiresOwnerOrAdmin(t *testing.T) {
 	a := newOperationsAPI(t)
 	a.record(a.org, "apiKey.created", "k1")
 	a.do("GET", "/v1/audit-events", bearer("member"), nil).want(t, 403, "AUTHORIZATION_ERROR")

@@ -61,7 +61,7 @@ func cookieOf(t *testing.T, r reply, name string) *http.Cookie {
 	return nil
 }
 
-func TestSingleSignOnFromTheStartToASession(t *testing.T) {
+func TestSingleSignOn_CreatesSession(t *testing.T) {
 	s := newSingleSignOn(t)
 	browser := s.browser()
 	started := s.get(browser, s.url+"/v1/auth/oidc/start?returnTo=%2Fdocs%3Fa%3Db%23c")
@@ -108,7 +108,7 @@ func TestSingleSignOnFromTheStartToASession(t *testing.T) {
 	s.wantUnlogged(session.Value, kept.Value, attempt.State, attempt.Nonce, attempt.Verifier, code, s.provider.Client.Secret)
 }
 
-func TestSingleSignOnRefusesWhatThisBrowserDidNotBegin(t *testing.T) {
+func TestSingleSignOn_RefusesForeignCallback(t *testing.T) {
 	s := newSingleSignOn(t)
 	mallory, ada := s.browser(), s.browser()
 	theirs := s.atProvider(mallory, "mallory", "/").String()
@@ -135,7 +135,7 @@ func TestSingleSignOnRefusesWhatThisBrowserDidNotBegin(t *testing.T) {
 	}
 }
 
-func TestSingleSignOnLinksOnlyVerifiedAddresses(t *testing.T) {
+func TestSingleSignOn_LinksOnlyVerifiedAddresses(t *testing.T) {
 	s := newSingleSignOn(t)
 	local := s.signUp("ada@example.com")
 	s.signUp("unverified-eve@example.com")
@@ -161,7 +161,7 @@ func TestSingleSignOnLinksOnlyVerifiedAddresses(t *testing.T) {
 	}
 }
 
-func TestSingleSignOnReturnsOnlyToThisService(t *testing.T) {
+func TestSingleSignOn_RefusesExternalReturnURL(t *testing.T) {
 	s := newSingleSignOn(t)
 	for _, foreign := range []string{
 		"https://evil.example", "//evil.example", `/\evil.example`, `\\evil.example`, "evil.example", "/\t/evil.example", "/\n/evil", "/%0a", "",
@@ -197,7 +197,7 @@ func TestSingleSignOnReturnsOnlyToThisService(t *testing.T) {
 	}
 }
 
-func TestSingleSignOnSaysWhoIsDown(t *testing.T) {
+func TestSingleSignOn_ReportsProviderOutage(t *testing.T) {
 	s := newSingleSignOn(t)
 	browser := s.browser()
 	back := s.atProvider(browser, "ada", "/")
@@ -213,7 +213,7 @@ func TestSingleSignOnSaysWhoIsDown(t *testing.T) {
 	s.wantUnlogged(back.Query().Get("code"), s.provider.Client.Secret)
 }
 
-func TestWithoutAProviderThereIsNoSingleSignOn(t *testing.T) {
+func TestSingleSignOn_NotFoundWithoutProvider(t *testing.T) {
 	s := newSignIn(t)
 	s.get(s.browser(), s.url+"/v1/auth/oidc/start").want(t, 404, "RESOURCE_NOT_FOUND")
 	s.get(s.browser(), s.url+"/v1/auth/oidc/callback?code=x&state=y").want(t, 404, "RESOURCE_NOT_FOUND")

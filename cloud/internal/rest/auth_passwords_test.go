@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestAnAddressIsVerifiedByItsMail(t *testing.T) {
+func TestVerifyEmail(t *testing.T) {
 	s := newSignIn(t)
 	session := s.signUp("ada@example.com")
 	if session.User.EmailVerified {
@@ -43,7 +43,7 @@ func TestAnAddressIsVerifiedByItsMail(t *testing.T) {
 	s.wantUnlogged(session.Token, first, second, password)
 }
 
-func TestAForgottenPasswordIsReplaced(t *testing.T) {
+func TestResetPassword(t *testing.T) {
 	s := newSignIn(t)
 	session := s.signUp("ada@example.com")
 	known := s.do("POST", "/v1/auth/password/forgot", nil, map[string]any{"email": "Ada@example.com"})
@@ -89,7 +89,7 @@ func (s *signInAPI) tokenFor(email string) string {
 	return mine.token(s.t, "reset-password")
 }
 
-func TestAPasswordIsChangedByWhoKnowsIt(t *testing.T) {
+func TestChangePassword(t *testing.T) {
 	s := newSignIn(t)
 	other := s.signUp("ada@example.com")
 	mine := decode[cloudapi.SignIn](t, s.do("POST", "/v1/auth/sign-in", nil, map[string]any{"email": "ada@example.com", "password": password}), 200)
@@ -111,7 +111,7 @@ func TestAPasswordIsChangedByWhoKnowsIt(t *testing.T) {
 	s.wantUnlogged(mine.Token, password, replacement, "not the password")
 }
 
-func TestGuessingIsSlowedWithoutTellingAnything(t *testing.T) {
+func TestSignIn_RateLimitRevealsNothing(t *testing.T) {
 	s := newSignIn(t)
 	s.signUp("ada@example.com")
 	attempt := func(email, password string) reply {
@@ -140,7 +140,7 @@ func TestGuessingIsSlowedWithoutTellingAnything(t *testing.T) {
 	attempt("ada@example.com", password).want(t, 200, "")
 }
 
-func TestSessionsAreListedAndEnded(t *testing.T) {
+func TestAuthSessions_ListAndEnd(t *testing.T) {
 	s := newSignIn(t)
 	first := s.signUp("ada@example.com")
 	s.clock.Advance(time.Minute)
@@ -177,7 +177,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	s.do("GET", "/v1/auth/session", bearer(stranger.Token), nil).want(t, 200, "")
 }
 
-func TestThePagesOfMailsServeTheirFormAndScript(t *testing.T) {
+func TestAccountPages_ServeFormAndScript(t *testing.T) {
 	s := newSignIn(t)
 	for path, wants := range map[string][]string{
 		"/account/verify-email":   {`data-path="/v1/auth/verify-email"`, `src="/account/assets/page.js"`},

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestAnAccountFromSignUpToSignOut(t *testing.T) {
+func TestAuth_SignUpToSignOut(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	up := a.do("POST", "/v1/auth/sign-up", nil, map[string]any{"email": "Ada@Example.com", "password": password, "name": "Ada"})
 	session := decode[cloudapi.SignIn](t, up, 201)
@@ -54,7 +54,7 @@ func TestAnAccountFromSignUpToSignOut(t *testing.T) {
 	}
 }
 
-func TestTheCookieIsSecureWhereTheServiceIs(t *testing.T) {
+func TestAuth_CookieIsSecureWithHTTPS(t *testing.T) {
 	for publicURL, secure := range map[string]bool{"http://127.0.0.1": false, "https://svc.example": true} {
 		a := newAccounts(t, publicURL)
 		r := a.do("POST", "/v1/auth/sign-up", nil, map[string]any{"email": "a@example.com", "password": password, "name": "A"})
@@ -71,7 +71,7 @@ func TestTheCookieIsSecureWhereTheServiceIs(t *testing.T) {
 	}
 }
 
-func TestSignUpRefuses(t *testing.T) {
+func TestSignUp_Refusals(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	a.signUp("ada@example.com")
 	good := map[string]any{"email": "eve@example.com", "password": password, "name": "Eve"}
@@ -106,7 +106,7 @@ func TestSignUpRefuses(t *testing.T) {
 	a.do("POST", "/v1/auth/sign-up", credential{"Sec-Fetch-Site": "cross-site"}, good).want(t, 403, "AUTHORIZATION_ERROR")
 }
 
-func TestSignInDoesNotTellWhoHasAnAccount(t *testing.T) {
+func TestSignIn_DoesNotRevealAccounts(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	a.signUp("ada@example.com")
 	var bodies []string
@@ -123,7 +123,7 @@ func TestSignInDoesNotTellWhoHasAnAccount(t *testing.T) {
 	}
 }
 
-func TestSignInStartsAFreshSession(t *testing.T) {
+func TestSignIn_StartsNewSession(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	first := a.signUp("ada@example.com")
 	body := map[string]any{"email": "ada@example.com", "password": password}
@@ -136,7 +136,7 @@ func TestSignInStartsAFreshSession(t *testing.T) {
 	a.wrong("POST", "/v1/auth/sign-in", nil, map[string]any{"email": "ada@example.com"}).want(t, 400, "VALIDATION_ERROR")
 }
 
-func TestAnExpiredSessionIsRefused(t *testing.T) {
+func TestAuth_ExpiredSessionIsRefused(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
 	a.clock.Advance(7 * 24 * time.Hour)
@@ -171,7 +171,7 @@ func each(operations []string, orgID uuid.UUID, do func(method, path string, bod
 	}
 }
 
-func TestDashboardOperationsTakeNothingButADashboardSession(t *testing.T) {
+func TestDashboardOperations_RequireSession(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
 	orgID := a.createOrg(bearer(session.Token), "Engines").Id
@@ -191,7 +191,7 @@ func TestDashboardOperationsTakeNothingButADashboardSession(t *testing.T) {
 	decode[cloudapi.AuthSession](t, a.do("GET", "/v1/auth/session", stale, nil), 200)
 }
 
-func TestAnotherSitesPageChangesNothing(t *testing.T) {
+func TestAuth_RefusesCrossOriginRequests(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
 	a.verify()
@@ -210,7 +210,7 @@ func TestAnotherSitesPageChangesNothing(t *testing.T) {
 	a.createOrg(cookie(session.Token).with("Sec-Fetch-Site", "same-origin"), "By our page")
 }
 
-func TestNoTokenOrKeyIsInTheDatabase(t *testing.T) {
+func TestAuth_StoresNoPlaintextTokenOrKey(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
 	orgID := a.createOrg(bearer(session.Token), "Engines").Id

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestBillingIsForOwnersAndAdminsOfTheActiveOrganization(t *testing.T) {
+func TestBilling_RequiresOwnerOrAdmin(t *testing.T) {
 	a := newBillingAPI(t)
 	for _, o := range []struct {
 		method, path string
@@ -38,7 +38,7 @@ func TestBillingIsForOwnersAndAdminsOfTheActiveOrganization(t *testing.T) {
 	}
 }
 
-func TestASubscriptionFromFreeToFree(t *testing.T) {
+func TestBilling_SubscriptionLifecycle(t *testing.T) {
 	a := newBillingAPI(t)
 	free := decode[cloudapi.Subscription](t, a.do("GET", "/v1/billing/subscription", bearer("admin"), nil), 200)
 	if free.Plan.Slug != "free" || free.Status != cloudapi.Active || free.CurrentPeriodEnd != nil || *free.EffectiveProfileLimit != 3 || free.AddOns == nil {
@@ -82,7 +82,7 @@ func TestASubscriptionFromFreeToFree(t *testing.T) {
 	}
 }
 
-func TestInvoicesByPage(t *testing.T) {
+func TestListInvoices_Pagination(t *testing.T) {
 	a := newBillingAPI(t)
 	a.post("checkout", map[string]any{"plan": "team"}).want(t, 200, "")
 	a.clock.Advance(15 * 24 * time.Hour)
@@ -103,7 +103,7 @@ func TestInvoicesByPage(t *testing.T) {
 	a.wrong("GET", "/v1/billing/invoices?sortBy=number", bearer("owner"), nil).want(t, 400, "VALIDATION_ERROR")
 }
 
-func TestBillingRefuses(t *testing.T) {
+func TestBilling_Refusals(t *testing.T) {
 	a := newBillingAPI(t)
 	for _, c := range []struct {
 		path   string
@@ -139,7 +139,7 @@ func TestBillingRefuses(t *testing.T) {
 	}
 }
 
-func TestBillingThroughStripe(t *testing.T) {
+func TestBilling_WithStripe(t *testing.T) {
 	a := newBillingAPI(t)
 	atStripe := a.throughStripe()
 	a.post("change-plan", map[string]any{"plan": "team"}).want(t, 409, "RESOURCE_CONFLICT")
@@ -186,7 +186,7 @@ func TestBillingThroughStripe(t *testing.T) {
 	a.post("cancel", nil).want(t, 502, "EXTERNAL_SERVICE_ERROR")
 }
 
-func TestTheWebhookTakesNoMoreThanAnEvent(t *testing.T) {
+func TestStripeWebhook_LimitsBody(t *testing.T) {
 	a := newBillingAPI(t)
 	payload := []byte(`{"id": "evt_1", "object": "event", "type": "a.kind", "data": {"object": {}}}`)
 	a.event(payload, "t=1,v1=00").want(t, 404, "RESOURCE_NOT_FOUND") // without Stripe

@@ -24,7 +24,7 @@ var (
 // forwarded is the credential of nobody, from there.
 func forwarded(address string) credential { return credential{"X-Forwarded-For": address} }
 
-func TestAMessageIsTakenFromAnybody(t *testing.T) {
+func TestContact_AcceptsAnonymousMessage(t *testing.T) {
 	a := newOperationsAPI(t)
 	r := a.do("POST", "/v1/contact", nil, map[string]any{"name": "Ada", "email": "ada@example.com", "company": "Engines", "subject": "Prices", "message": "Hello"})
 	receipt := decode[cloudapi.ContactMessage](t, r, 201)
@@ -38,7 +38,7 @@ func TestAMessageIsTakenFromAnybody(t *testing.T) {
 	}
 }
 
-func TestContactRefusesWhatIsNoMessage(t *testing.T) {
+func TestContact_RefusesInvalidMessage(t *testing.T) {
 	a := newOperationsAPI(t)
 	long := strings.Repeat("x", 10001)
 	r := a.wrong("POST", "/v1/contact", nil, map[string]any{"name": " ", "email": "ada", "company": "a\nb", "subject": "", "message": long, "phone": "1"})
@@ -54,7 +54,7 @@ func TestContactRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-func TestFiveMessagesAnHourAreTakenFromOneAddress(t *testing.T) {
+func TestContact_LimitsMessagesPerAddress(t *testing.T) {
 	a := newOperationsAPI(t)
 	for n := range 5 {
 		// What strangers say about their address is not believed.
@@ -69,7 +69,7 @@ func TestFiveMessagesAnHourAreTakenFromOneAddress(t *testing.T) {
 	a.do("POST", "/v1/contact", nil, letter).want(t, 201, "")
 }
 
-func TestATrustedProxyTellsTheAddress(t *testing.T) {
+func TestContact_UsesForwardedAddressFromTrustedProxy(t *testing.T) {
 	a := newOperationsAPI(t, loopbacks)
 	for range 5 {
 		a.do("POST", "/v1/contact", forwarded("203.0.113.7"), letter).want(t, 201, "")
@@ -89,7 +89,7 @@ func TestATrustedProxyTellsTheAddress(t *testing.T) {
 	a.do("POST", "/v1/contact", forwarded("2001:db8:0:2::1"), letter).want(t, 201, "")
 }
 
-func TestTheContactLimitIsExactInParallel(t *testing.T) {
+func TestContact_LimitIsExactConcurrently(t *testing.T) {
 	a := newOperationsAPI(t)
 	var taken, refused atomic.Int64
 	var all sync.WaitGroup

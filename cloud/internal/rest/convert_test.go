@@ -22,7 +22,7 @@ const everySetting = `{"name":"N","filename":"pixel-9.json","browserVersion":156
 	"proxy":{"server":"http://a:1","bypass":"b","username":"u","password":"secret"},"args":["--mute-audio"],
 	"startUrls":["https://example.com/"],"metadata":{"k":"v"}}`
 
-func TestASpecArrivesWhole(t *testing.T) {
+func TestDraftFromSpec_CopiesAllFields(t *testing.T) {
 	spec := parsed[sharedapi.LaunchSpec](t, everySetting)
 	wantAllSet(t, spec)
 	draft := draftFromSpec(spec)
@@ -40,7 +40,7 @@ func TestASpecArrivesWhole(t *testing.T) {
 	}
 }
 
-func TestAConfigIsWhole(t *testing.T) {
+func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 	draft := draftFromSpec(parsed[sharedapi.LaunchSpec](t, everySetting))
 	config := configFromProfile(profile.Config{
 		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword})
@@ -53,7 +53,7 @@ func TestAConfigIsWhole(t *testing.T) {
 	}
 }
 
-func TestListsAndMapsAreNeverNull(t *testing.T) {
+func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
 	for name, shown := range map[string]map[string]any{
 		"profile": asJSON(t, profileToAPI(profile.Profile{})),
 		"config":  asJSON(t, configFromProfile(profile.Config{})),
@@ -74,7 +74,7 @@ func TestListsAndMapsAreNeverNull(t *testing.T) {
 	}
 }
 
-func TestARequestArrivesWhole(t *testing.T) {
+func TestDraftFromCreate_CopiesAllFields(t *testing.T) {
 	request := parsed[cloudapi.CreateProfileRequest](t, everySetting)
 	request.Notes, request.Tags, request.Persist = new("Notes"), &[]string{"a"}, new(true)
 	wantAllSet(t, request)

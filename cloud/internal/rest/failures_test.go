@@ -20,9 +20,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// TestEachKindOfAttemptHasToPause makes attempts of one kind until the client
+// TestAuth_EveryAttemptKindIsLimited makes attempts of one kind until the client
 // has to wait, and says how many that may take.
-func TestEachKindOfAttemptHasToPause(t *testing.T) {
+func TestAuth_EveryAttemptKindIsLimited(t *testing.T) {
 	for _, c := range []struct {
 		path   string
 		body   func(i int) any
@@ -58,9 +58,9 @@ func token(i int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", i))
 }
 
-// TestSingleSignOnHasAStatusForEachFailure lets the provider fail in each way at
+// TestSingleSignOn_FailureStatuses lets the provider fail in each way at
 // each of the two steps, and then the database.
-func TestSingleSignOnHasAStatusForEachFailure(t *testing.T) {
+func TestSingleSignOn_FailureStatuses(t *testing.T) {
 	s := newSingleSignOn(t)
 	start := s.url + "/v1/auth/oidc/start"
 	failures := []struct {
@@ -95,9 +95,9 @@ func TestSingleSignOnHasAStatusForEachFailure(t *testing.T) {
 	s.get(browser, back.String()).want(t, 500, "INTERNAL_ERROR")
 }
 
-// TestEveryCallToStripeCanFail lets Stripe refuse what each operation asks of
+// TestBilling_StripeFailures lets Stripe refuse what each operation asks of
 // it, and then be too busy.
-func TestEveryCallToStripeCanFail(t *testing.T) {
+func TestBilling_StripeFailures(t *testing.T) {
 	a := newBillingAPI(t)
 	atStripe := a.throughStripe()
 	for _, c := range []struct {
@@ -177,7 +177,7 @@ func (busyLicenses) Authorize(context.Context, license.Request) (license.Grant, 
 	return license.Grant{}, fault.New(fault.Unavailable, "Too many requests for this session at once.")
 }
 
-func TestAuthorizeAnswers503WhenOthersWereAlwaysQuicker(t *testing.T) {
+func TestAuthorize_UnavailableAfterLostRaces(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.serve(licenseHandlers{License: rest.License{Licenses: busyLicenses{}}})
 	a.ask(newID(), "profileId", a.profile).want(t, 503, "EXTERNAL_SERVICE_ERROR")

@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestAnInvitationFromInviteToMembership(t *testing.T) {
+func TestInvitation_InviteToMembership(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	r := a.do("POST", tm.path+"/members/invite", tm.admin.c, map[string]any{"email": "New@Example.com", "role": "member"})
@@ -47,7 +47,7 @@ func TestAnInvitationFromInviteToMembership(t *testing.T) {
 	a.wantRecorded("invitation.created", "member.joined")
 }
 
-func TestAcceptInvitationRefusesEachCaseInItsOwnWords(t *testing.T) {
+func TestAcceptInvitation_Refusals(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	newcomer := a.person("new")
@@ -98,8 +98,8 @@ func TestAcceptInvitationRefusesEachCaseInItsOwnWords(t *testing.T) {
 	}
 }
 
-// TestInvitingAKnownAddressLooksLikeInvitingAnother compares whole answers.
-func TestInvitingAKnownAddressLooksLikeInvitingAnother(t *testing.T) {
+// TestInviteMember_DoesNotRevealAccounts compares whole answers.
+func TestInviteMember_DoesNotRevealAccounts(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	var bodies []string
@@ -116,7 +116,7 @@ func TestInvitingAKnownAddressLooksLikeInvitingAnother(t *testing.T) {
 	}
 }
 
-func TestInviteMemberRefuses(t *testing.T) {
+func TestInviteMember_Refusals(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	path := tm.path + "/members/invite"
@@ -140,7 +140,7 @@ func TestInviteMemberRefuses(t *testing.T) {
 	a.wantRecorded()
 }
 
-func TestInvitationsAreRevokedByTheirRules(t *testing.T) {
+func TestRevokeInvitation_Permissions(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	admin, _ := a.invite(tm, "a@example.com", "admin")

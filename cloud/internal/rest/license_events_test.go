@@ -22,7 +22,7 @@ func (a *licenseAPI) beat(boot uuid.UUID, sessions ...uuid.UUID) cloudapi.Heartb
 	}), 200)
 }
 
-func TestASlotTellsWhatBecameOfIt(t *testing.T) {
+func TestGetLicenseSlot_ShowsTimeline(t *testing.T) {
 	a := newLicenseAPI(t)
 	session := newID()
 	grant := decode[cloudapi.Authorization](t, a.ask(session, "profileId", a.profile), 200)
@@ -54,7 +54,7 @@ func (a *licenseAPI) events(query string, caller credential) []cloudapi.LicenseE
 	return decode[cloudapi.LicenseEventList](a.t, a.do("GET", "/v1/license/events"+query, caller, nil), 200).Items
 }
 
-func TestTheEventsTellWhyALaunchWasRefused(t *testing.T) {
+func TestLicenseEvents_ShowRefusalReason(t *testing.T) {
 	for name, refuse := range map[string]func(a *licenseAPI, session uuid.UUID){
 		"a launch": func(a *licenseAPI, session uuid.UUID) {
 			decode[cloudapi.Authorization](t, a.ask(session, "profileId", a.profile), 402)
@@ -92,7 +92,7 @@ func (a *licenseAPI) wantRefusal(session uuid.UUID) {
 	}
 }
 
-func TestTheEventsAreFilteredAndPaged(t *testing.T) {
+func TestLicenseEvents_FilterAndPage(t *testing.T) {
 	a := newLicenseAPI(t)
 	for minute, kind := range []string{"refused", "lapsed", "adopted"} {
 		a.db.MustExec(`INSERT INTO license_events (organization_id, kind, at, last_at, machine_id) VALUES ($1, $2, $3, $3, 'worker-1')`,
@@ -125,7 +125,7 @@ func TestTheEventsAreFilteredAndPaged(t *testing.T) {
 	a.do("GET", "/v1/license/events", credential{}, nil).want(t, 401, "AUTHENTICATION_ERROR")
 }
 
-func TestAMachineIdThatIsUsedTwiceIsFlagged(t *testing.T) {
+func TestLicenseEvents_FlagDuplicateMachineID(t *testing.T) {
 	a := newLicenseAPI(t)
 	session := a.reserve()
 	a.start(session).want(t, 201, "")

@@ -109,7 +109,7 @@ func (a *licenseAPI) start(session uuid.UUID) reply {
 
 func (a *licenseAPI) sessions() string { return "/v1/profiles/" + a.profile.String() + "/sessions" }
 
-func TestAuthorizeAnswers200WithTheProfilesConfiguration(t *testing.T) {
+func TestAuthorize_ReturnsProfileConfig(t *testing.T) {
 	a := newLicenseAPI(t)
 	got := decode[cloudapi.Authorization](t, a.ask(newID(), "profileId", a.profile), 200)
 	if !got.Allowed || got.Current != 1 || *got.Limit != 2 || got.SlotId == nil || got.ProfileConfig == nil || got.ProfileConfig.ProfileId != a.profile {
@@ -117,7 +117,7 @@ func TestAuthorizeAnswers200WithTheProfilesConfiguration(t *testing.T) {
 	}
 }
 
-func TestAuthorizeWithoutAProfileReservesASlotAlone(t *testing.T) {
+func TestAuthorize_WithoutProfileReservesSlot(t *testing.T) {
 	a := newLicenseAPI(t)
 	got := decode[cloudapi.Authorization](t, a.do("POST", "/v1/license/authorize", a.worker, map[string]any{
 		"machineId": "worker-1", "bootId": a.boot, "sessionId": newID(),
@@ -127,7 +127,7 @@ func TestAuthorizeWithoutAProfileReservesASlotAlone(t *testing.T) {
 	}
 }
 
-func TestAStartOfAProfileThatIsNotTheOrganizationsAnswers404(t *testing.T) {
+func TestStartProfileSession_ForeignProfileNotFound(t *testing.T) {
 	a := newLicenseAPI(t)
 	elsewhere, theirs := newID(), newID()
 	_, err := a.db.Exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', 'another', now())`, elsewhere)
@@ -147,7 +147,7 @@ func TestAStartOfAProfileThatIsNotTheOrganizationsAnswers404(t *testing.T) {
 	}
 }
 
-func TestATimeInTheYearZeroIsAnErrorOfItsField(t *testing.T) {
+func TestStartProfileSession_YearZeroIsFieldError(t *testing.T) {
 	a := newLicenseAPI(t)
 	for _, at := range []string{"0000-06-01T00:00:00Z", "0001-01-01T00:00:00+23:00"} {
 		session := a.reserve()
@@ -169,7 +169,7 @@ func TestATimeInTheYearZeroIsAnErrorOfItsField(t *testing.T) {
 	}
 }
 
-func TestAuthorizeAnswers402WithTheVerdictWhenAllSlotsAreTaken(t *testing.T) {
+func TestAuthorize_RefusesAtLimit(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.reserve()
 	a.reserve()
@@ -179,7 +179,7 @@ func TestAuthorizeAnswers402WithTheVerdictWhenAllSlotsAreTaken(t *testing.T) {
 	}
 }
 
-func TestAuthorizeOfAMissingProfileAnswers404AndTakesNoSlot(t *testing.T) {
+func TestAuthorize_MissingProfileTakesNoSlot(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.ask(newID(), "profileId", newID()).want(t, 404, "RESOURCE_NOT_FOUND")
 	if got := a.overview(); got.Current != 0 {
@@ -187,7 +187,7 @@ func TestAuthorizeOfAMissingProfileAnswers404AndTakesNoSlot(t *testing.T) {
 	}
 }
 
-func TestAuthorizeWithASpecMakesAProfileOnce(t *testing.T) {
+func TestAuthorize_SpecCreatesProfileOnce(t *testing.T) {
 	a := newLicenseAPI(t)
 	session, spec := newID(), map[string]any{"browserVersion": 156, "locale": "de-DE"}
 	first := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200)
@@ -200,7 +200,7 @@ func TestAuthorizeWithASpecMakesAProfileOnce(t *testing.T) {
 	}
 }
 
-func TestAuthorizeWithASpecAnswers402WithoutRoomForItsProfile(t *testing.T) {
+func TestAuthorize_SpecRefusedAtProfileLimit(t *testing.T) {
 	a := newLicenseAPI(t)
 	_, err := a.db.Exec(`UPDATE subscriptions SET base_profile_limit = 1 WHERE organization_id = $1`, a.org)
 	must(t, err)
@@ -211,10 +211,10 @@ func TestAuthorizeWithASpecAnswers402WithoutRoomForItsProfile(t *testing.T) {
 	}
 }
 
-// TestEndProfileSession_OfAnUnknownProfileIsNotFound: nothing is remembered of
+// TestEndProfileSession_UnknownProfileNotFound: nothing is remembered of
 // what was made up. An unknown session of a known profile may have overtaken its
 // start.
-func TestEndProfileSession_OfAnUnknownProfileIsNotFound(t *testing.T) {
+func TestEndProfileSession_UnknownProfileNotFound(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.do("DELETE", "/v1/profiles/"+newID().String()+"/sessions/"+newID().String(), a.worker, nil).want(t, 404, "RESOURCE_NOT_FOUND")
 	var rows int
@@ -227,7 +227,7 @@ func TestEndProfileSession_OfAnUnknownProfileIsNotFound(t *testing.T) {
 	a.start(session).want(t, 409, "RESOURCE_CONFLICT")
 }
 
-func TestAuthorizeWithASpecNeedsItsBrowserVersion(t *testing.T) {
+func TestAuthorize_SpecRequiresBrowserVersion(t *testing.T) {
 	a := newLicenseAPI(t)
 	got := a.ask(newID(), "spec", map[string]any{"os": "linux"})
 	got.want(t, 400, "VALIDATION_ERROR")
@@ -236,7 +236,7 @@ func TestAuthorizeWithASpecNeedsItsBrowserVersion(t *testing.T) {
 	}
 }
 
-func TestAuthorize_BothSelectorsAreAnInvalidUnion(t *testing.T) {
+func TestAuthorize_RefusesBothSelectors(t *testing.T) {
 	a := newLicenseAPI(t)
 	request := map[string]any{
 		"machineId": "worker-1", "bootId": a.boot, "sessionId": newID(),
@@ -258,7 +258,7 @@ func (failingConfig) Config(context.Context, uuid.UUID, uuid.UUID) (profile.Conf
 	return profile.Config{}, errors.New("the database is away")
 }
 
-func TestASlotIsGivenBackWhenItsGrantCantBeTold(t *testing.T) {
+func TestAuthorize_ReleasesSlotWhenConfigFails(t *testing.T) {
 	a := newLicenseAPI(t)
 	session, spec := newID(), map[string]any{"browserVersion": 156}
 	readable, broken := a.license, a.license
@@ -286,7 +286,7 @@ func (a *licenseAPI) overview() cloudapi.LicenseSessions {
 	return decode[cloudapi.LicenseSessions](a.t, a.do("GET", "/v1/license/sessions", a.worker, nil), 200)
 }
 
-func TestASessionIsReportedFromItsStartToItsEnd(t *testing.T) {
+func TestProfileSession_StartToEnd(t *testing.T) {
 	a := newLicenseAPI(t)
 	session, waiting := a.reserve(), a.reserve()
 	answer := a.start(session)
@@ -320,7 +320,7 @@ func TestASessionIsReportedFromItsStartToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAStartWithoutASlotAnswers402(t *testing.T) {
+func TestStartProfileSession_RefusedWithoutSlot(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.reserve()
 	a.reserve()
@@ -331,7 +331,7 @@ func TestAStartWithoutASlotAnswers402(t *testing.T) {
 	}
 }
 
-func TestReclaimTellsWhatItEnded(t *testing.T) {
+func TestReclaim_ReturnsEndedSessions(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.reserve()
 	a.reserve()

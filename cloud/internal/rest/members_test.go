@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestMembersAreListedForEveryMember(t *testing.T) {
+func TestListMembers_AllowedForEveryMember(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	for query, want := range map[string][]string{
@@ -38,7 +38,7 @@ func TestMembersAreListedForEveryMember(t *testing.T) {
 	}
 }
 
-func TestARoleIsChangedByItsRules(t *testing.T) {
+func TestUpdateMember_Permissions(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	at := func(p person) string { return tm.path + "/members/" + p.id.String() }
@@ -60,7 +60,7 @@ func TestARoleIsChangedByItsRules(t *testing.T) {
 	}
 }
 
-func TestMembersLeaveAndAreRemoved(t *testing.T) {
+func TestDeleteMember(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	at := func(p person) string { return tm.path + "/members/" + p.id.String() }
@@ -80,9 +80,9 @@ func TestMembersLeaveAndAreRemoved(t *testing.T) {
 	a.do("GET", "/v1/license/sessions", apiKey(key.Key), nil).want(t, 200, "")
 }
 
-// TestTheNewOperationsKeepStrangersOut: for a stranger an organization that is
+// TestMembersAndInvitations_RefuseNonMembers: for a stranger an organization that is
 // not the own one answers like one that is not there.
-func TestTheNewOperationsKeepStrangersOut(t *testing.T) {
+func TestMembersAndInvitations_RefuseNonMembers(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	invited, _ := a.invite(tm, "new@example.com", "member")

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestOrganizationsAreCreatedListedAndActivated(t *testing.T) {
+func TestOrganizations_CreateListActivate(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	me := bearer(a.signUp("ada@example.com").Token)
 	a.verify()
@@ -46,7 +46,7 @@ func TestOrganizationsAreCreatedListedAndActivated(t *testing.T) {
 	}
 }
 
-func TestCreateOrganizationRefuses(t *testing.T) {
+func TestCreateOrganization_Refusals(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	me := bearer(a.signUp("ada@example.com").Token)
 	a.verify()
@@ -66,7 +66,7 @@ func TestCreateOrganizationRefuses(t *testing.T) {
 	a.wrong("GET", "/v1/organizations?sortBy=slug", me, nil).want(t, 400, "VALIDATION_ERROR")
 }
 
-func TestOrganizationOperationsKeepStrangersOut(t *testing.T) {
+func TestOrganizationOperations_RefuseNonMembers(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	owner := bearer(a.signUp("ada@example.com").Token)
 	orgID := a.createOrg(owner, "Engines").Id
@@ -101,7 +101,7 @@ func TestOrganizationOperationsKeepStrangersOut(t *testing.T) {
 	}
 }
 
-func TestAMemberSeesNoKeys(t *testing.T) {
+func TestListAPIKeys_ForbiddenForMembers(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	orgID := a.createOrg(bearer(a.signUp("ada@example.com").Token), "Engines").Id
 	managers := []string{"GET /v1/organizations/%s/api-keys", "POST /v1/organizations/%s/api-keys",
@@ -125,10 +125,10 @@ func TestAMemberSeesNoKeys(t *testing.T) {
 	}
 }
 
-// TestOrganizationOperations_ActOnTheActiveOne: another organization of the
+// TestOrganizationOperations_UseActiveOrganization: another organization of the
 // caller's has to be activated first; reading and activating it is possible
 // without.
-func TestOrganizationOperations_ActOnTheActiveOne(t *testing.T) {
+func TestOrganizationOperations_UseActiveOrganization(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
 	a.verify()
@@ -173,7 +173,7 @@ func TestOrganizationOperations_ActOnTheActiveOne(t *testing.T) {
 	}
 }
 
-func TestTheActiveOrganizationGoesWithTheMembership(t *testing.T) {
+func TestActiveOrganization_ClearedWithMembership(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
 	me := bearer(session.Token)
@@ -192,7 +192,7 @@ func TestTheActiveOrganizationGoesWithTheMembership(t *testing.T) {
 	}
 }
 
-func TestAnOrganizationIsReadAndRenamed(t *testing.T) {
+func TestOrganization_GetAndRename(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	got := decode[cloudapi.Organization](t, a.do("GET", tm.path, tm.member.c, nil), 200)
@@ -219,7 +219,7 @@ func TestAnOrganizationIsReadAndRenamed(t *testing.T) {
 	}
 }
 
-func TestADeletedOrganizationIsGoneForEverybody(t *testing.T) {
+func TestDeleteOrganization_RemovesAccess(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	key := a.createKey(tm.owner.c, tm.id, map[string]any{"name": "fleet"}).Key

@@ -145,7 +145,7 @@ func (l liveSessions) LiveProfiles(context.Context, sqlx.QueryerContext, uuid.UU
 var proxied = map[string]any{"name": "Proxied", "browserVersion": 156, "tags": []string{"a"}, "os": "linux",
 	"proxy": map[string]any{"server": "http://proxy.example.com:3128", "username": "robot", "password": "hunter2"}}
 
-func TestAProfileIsCreatedReadChangedAndDeleted(t *testing.T) {
+func TestProfile_CreateGetUpdateDelete(t *testing.T) {
 	a := newProfilesAPI(t)
 	answer := a.do("POST", "/v1/profiles", a.caller, proxied)
 	p := decode[cloudapi.Profile](t, answer, 201)
@@ -179,7 +179,7 @@ func TestAProfileIsCreatedReadChangedAndDeleted(t *testing.T) {
 	a.do("GET", path(p), a.caller, nil).want(t, 404, "RESOURCE_NOT_FOUND")
 }
 
-func TestADuplicateMayBeNamed(t *testing.T) {
+func TestDuplicateProfile_WithName(t *testing.T) {
 	a := newProfilesAPI(t)
 	p := a.create(proxied)
 	answer := a.do("POST", path(p)+"/duplicate", a.caller, nil)
@@ -193,7 +193,7 @@ func TestADuplicateMayBeNamed(t *testing.T) {
 	}
 }
 
-func TestAtTheProfileLimitTheAnswerTellsCurrentAndLimit(t *testing.T) {
+func TestCreateProfile_RefusesAtLimit(t *testing.T) {
 	a := newProfilesAPI(t)
 	p := a.create(proxied)
 	a.create(proxied)
@@ -213,7 +213,7 @@ func TestAtTheProfileLimitTheAnswerTellsCurrentAndLimit(t *testing.T) {
 	}
 }
 
-func TestGetProfileStats_TellsTheRequestsThatRemain(t *testing.T) {
+func TestGetProfileStats_ReturnsRemainingRequests(t *testing.T) {
 	a := newProfilesAPI(t)
 	for range 3 {
 		a.requests.Count(a.org)
@@ -230,7 +230,7 @@ func TestGetProfileStats_TellsTheRequestsThatRemain(t *testing.T) {
 	}
 }
 
-func TestOnlyAWorkerReadsTheConfigAndItHasThePassword(t *testing.T) {
+func TestGetProfileConfig_RequiresKeyAndReturnsPassword(t *testing.T) {
 	a := newProfilesAPI(t)
 	p := a.create(proxied)
 	config := decode[cloudapi.ProfileConfig](t, a.do("GET", path(p)+"/config", a.worker, nil), 200)
@@ -241,7 +241,7 @@ func TestOnlyAWorkerReadsTheConfigAndItHasThePassword(t *testing.T) {
 	a.wrong("GET", path(p), a.worker, nil).want(t, 401, "AUTHENTICATION_ERROR")
 }
 
-func TestAnotherOrganizationsProfileIsNotFound(t *testing.T) {
+func TestProfile_ForeignOrganizationNotFound(t *testing.T) {
 	a := newProfilesAPI(t)
 	p := a.create(proxied)
 	foreign := a.organization().String()
@@ -260,7 +260,7 @@ func TestAnotherOrganizationsProfileIsNotFound(t *testing.T) {
 	}
 }
 
-func TestCreateProfile_RefusesListsOfNothing(t *testing.T) {
+func TestCreateProfile_RefusesNullListItems(t *testing.T) {
 	a := newProfilesAPI(t)
 	for _, list := range []string{"tags", "permissions", "args", "startUrls"} {
 		got := a.wrong("POST", "/v1/profiles", a.caller, map[string]any{"name": "N", "browserVersion": 156, list: []string{}})
@@ -271,7 +271,7 @@ func TestCreateProfile_RefusesListsOfNothing(t *testing.T) {
 	}
 }
 
-func TestProfiles_NullIsAbsentUnlessItHasAMeaning(t *testing.T) {
+func TestProfiles_NullHandling(t *testing.T) {
 	a := newProfilesAPI(t)
 	made := a.create(map[string]any{
 		"name": "N", "browserVersion": 156, "notes": nil, "tags": []string{"a"}, "permissions": nil, "proxy": nil, "locale": "de-DE", "persist": nil,
@@ -289,7 +289,7 @@ func TestProfiles_NullIsAbsentUnlessItHasAMeaning(t *testing.T) {
 	}
 }
 
-func TestProfilesAreFilteredSortedAndPaged(t *testing.T) {
+func TestListProfiles_FiltersSortsAndPages(t *testing.T) {
 	a := newProfilesAPI(t)
 	a.create(proxied)
 	a.create(map[string]any{"name": "b 100%", "browserVersion": 150, "os": "macos"})
@@ -317,7 +317,7 @@ func TestProfilesAreFilteredSortedAndPaged(t *testing.T) {
 	a.wrong("GET", "/v1/profiles?sortBy=id", a.caller, nil).want(t, 400, "VALIDATION_ERROR")
 }
 
-func TestEveryBrokenRuleIsADetail(t *testing.T) {
+func TestCreateProfile_ReportsEveryError(t *testing.T) {
 	a := newProfilesAPI(t)
 	answer := a.do("POST", "/v1/profiles", a.caller, map[string]any{"name": "A", "browserVersion": 156, "os": "linux",
 		"windowsVersion": "11", "timezoneId": "Mars/Base", "args": []string{"--no-sandbox"},
@@ -330,7 +330,7 @@ func TestEveryBrokenRuleIsADetail(t *testing.T) {
 	}
 }
 
-func TestTheFeedIsFilteredAndPaged(t *testing.T) {
+func TestListSessions_FiltersAndPages(t *testing.T) {
 	a := newProfilesAPI(t)
 	profileID, now := uuid.Must(uuid.NewV7()), a.clock.Now()
 	var starts []activity.Start

@@ -10,9 +10,9 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// TestDownload_ChoosesThePlatform: without os and arch there is one build to
+// TestDownload_SelectsPlatform: without os and arch there is one build to
 // choose, or the one of workers, or a question.
-func TestDownload_ChoosesThePlatform(t *testing.T) {
+func TestDownload_SelectsPlatform(t *testing.T) {
 	a := newReleasesAPI(t)
 	a.publish("150.0.1.1", "arm64", 100)
 	a.publish("151.0.1.1", "arm64", 100)

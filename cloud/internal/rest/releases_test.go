@@ -126,7 +126,7 @@ func (a *releasesAPI) download(ctx context.Context, method, query string, header
 
 const build = "156.0.8078.79/download?os=linux&arch=x86_64"
 
-func TestTheCatalogIsListedForWorkersOnly(t *testing.T) {
+func TestListReleases_RequiresKey(t *testing.T) {
 	a := newReleasesAPI(t)
 	r, _ := a.publish("156.0.8078.79", "x86_64", 1000)
 	a.publish("99.0.1.1", "x86_64", 2000)
@@ -161,7 +161,7 @@ func TestTheCatalogIsListedForWorkersOnly(t *testing.T) {
 	a.wrong("GET", "/v1/chromium/releases?sortBy=sha256", a.worker, nil).want(t, 400, "VALIDATION_ERROR")
 }
 
-func TestAnArchiveIsDownloadedInWholeAndInParts(t *testing.T) {
+func TestDownload_SupportsRanges(t *testing.T) {
 	a := newReleasesAPI(t)
 	r, file := a.publish("156.0.8078.79", "x86_64", 5000)
 	content, err := os.ReadFile(file)
@@ -234,7 +234,7 @@ func TestAnArchiveIsDownloadedInWholeAndInParts(t *testing.T) {
 	}
 }
 
-func TestSeveralPartsOfAnArchiveComeAtOnce(t *testing.T) {
+func TestDownload_ConcurrentRanges(t *testing.T) {
 	a := newReleasesAPI(t)
 	_, file := a.publish("156.0.8078.79", "x86_64", 5000)
 	content, err := os.ReadFile(file)
@@ -254,7 +254,7 @@ func TestSeveralPartsOfAnArchiveComeAtOnce(t *testing.T) {
 	}
 }
 
-func TestADownloadIsGuardedLikeEverythingElse(t *testing.T) {
+func TestDownload_RequiresKey(t *testing.T) {
 	a := newReleasesAPI(t)
 	a.publish("156.0.8078.79", "x86_64", 1000)
 	for query, test := range map[string]struct {
@@ -280,9 +280,9 @@ func TestADownloadIsGuardedLikeEverythingElse(t *testing.T) {
 	}
 }
 
-// TestADownloadThatIsCutGoesOn reads 200 MB over connections that each break
+// TestDownload_ResumesAfterCut reads 200 MB over connections that each break
 // after a while, and goes on where it was.
-func TestADownloadThatIsCutGoesOn(t *testing.T) {
+func TestDownload_ResumesAfterCut(t *testing.T) {
 	for name, store := range map[string]func(*testing.T) string{
 		"directory": func(*testing.T) string { return "" },
 		"S3":        func(t *testing.T) string { url, _ := catalogtest.S3(t); return url },
@@ -323,7 +323,7 @@ func TestADownloadThatIsCutGoesOn(t *testing.T) {
 	}
 }
 
-func TestALargeArchiveStreamsInFlatMemory(t *testing.T) {
+func TestDownload_StreamsInConstantMemory(t *testing.T) {
 	const size = 200 << 20
 	a := newReleasesAPI(t)
 	r, _ := a.publish("156.0.8078.79", "x86_64", size)

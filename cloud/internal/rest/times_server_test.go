@@ -7,7 +7,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-func TestAListIsFilteredByTimesOfEveryZone(t *testing.T) {
+func TestTimeFilter_AcceptsAnyZone(t *testing.T) {
 	a := newOperationsAPI(t)
 	a.record(a.org, "profile.created", "one") // at 12:01 UTC
 	for since, want := range map[string]int64{
@@ -24,7 +24,7 @@ func TestAListIsFilteredByTimesOfEveryZone(t *testing.T) {
 	}
 }
 
-func TestATimeBeyondTheYearsOfJSONAndPostgreSQLIsRefused(t *testing.T) {
+func TestTimeFilter_RefusesOutOfRangeYears(t *testing.T) {
 	a := newOperationsAPI(t)
 	for _, since := range []string{"9999-12-31T23:00:00-01:30", "0000-01-01T00:00:00+00:01", "0000-06-01T00:00:00Z", "0001-01-01T00:00:00+00:01"} {
 		a.do("GET", "/v1/audit-events?from="+url.QueryEscape(since), bearer("owner"), nil).want(t, 400, "VALIDATION_ERROR")

@@ -13,7 +13,7 @@ import (
 
 const back = "https://example.com/billing"
 
-func TestStripeIsRefusedWithoutItsSecrets(t *testing.T) {
+func TestNew_RequiresSecrets(t *testing.T) {
 	for _, c := range []stripe.Config{{}, {SecretKey: "sk_test_1"}, {WebhookSecret: "whsec_1"}} {
 		if _, err := stripe.New(c); err == nil {
 			t.Errorf("%+v is taken", c)
@@ -40,7 +40,7 @@ func (h *fixture) wantForm(route string, want map[string]string) {
 	diff(h.t, route, want, got)
 }
 
-func TestCheckoutIsOnStripesPageAndChangesNothingUntilTheEvent(t *testing.T) {
+func TestCheckout_ChangesNothingUntilEvent(t *testing.T) {
 	h := newFixture(t)
 	h.stripe.Answer("POST /v1/checkout/sessions", map[string]any{"url": "https://checkout.stripe.com/c/pay/cs_1"})
 	s, address, err := h.Checkout(t.Context(), h.org, "team", back)
@@ -67,7 +67,7 @@ func TestCheckoutIsOnStripesPageAndChangesNothingUntilTheEvent(t *testing.T) {
 	wantFault(t, "a second checkout", err, fault.Conflict)
 }
 
-func TestThereIsOnePageToPayAt(t *testing.T) {
+func TestCheckout_OneOpenSession(t *testing.T) {
 	h := newFixture(t)
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1)) // no event has told of it
 	for i, c := range []struct {
@@ -96,7 +96,7 @@ func TestThereIsOnePageToPayAt(t *testing.T) {
 	}
 }
 
-func TestAKnownCustomerStaysTheSame(t *testing.T) {
+func TestCheckout_ReusesCustomer(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
@@ -109,7 +109,7 @@ func TestAKnownCustomerStaysTheSame(t *testing.T) {
 	}
 }
 
-func TestAChangeOfPlanIsOneRequestThatTakesTheAddOnsAlong(t *testing.T) {
+func TestChangePlan_UpdatesItemsInOneRequest(t *testing.T) {
 	h := newFixture(t)
 	items := []map[string]any{
 		item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 2),
@@ -136,7 +136,7 @@ func TestAChangeOfPlanIsOneRequestThatTakesTheAddOnsAlong(t *testing.T) {
 	}
 }
 
-func TestTheFreePlanEndsTheSubscriptionAtStripe(t *testing.T) {
+func TestChangePlan_ToFreeCancelsAtStripe(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	if _, err := h.ChangePlan(t.Context(), h.org, "free"); err != nil {
@@ -150,7 +150,7 @@ func TestTheFreePlanEndsTheSubscriptionAtStripe(t *testing.T) {
 	}
 }
 
-func TestAddOnsAreItemsOfTheSubscription(t *testing.T) {
+func TestAddOns_AreSubscriptionItems(t *testing.T) {
 	h := newFixture(t)
 	plan := item("si_1", "svc:team", 9900, 1)
 	h.subscribe(plan)
@@ -188,7 +188,7 @@ func TestAddOnsAreItemsOfTheSubscription(t *testing.T) {
 	}
 }
 
-func TestCancelAndResumeAreFlagsAtStripe(t *testing.T) {
+func TestCancelAndResume_SetFlagAtStripe(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	for _, cancel := range []bool{true, false} {
@@ -208,7 +208,7 @@ func TestCancelAndResumeAreFlagsAtStripe(t *testing.T) {
 	}
 }
 
-func TestThePortalIsForWhoHasPaid(t *testing.T) {
+func TestPortal_RequiresCustomer(t *testing.T) {
 	h := newFixture(t)
 	_, err := h.Portal(t.Context(), h.org, back)
 	wantFault(t, "who never paid", err, fault.Conflict)

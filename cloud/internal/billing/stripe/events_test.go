@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestAnEventIsNotBelievedWithoutAGoodSignature(t *testing.T) {
+func TestReceive_RefusesInvalidSignature(t *testing.T) {
 	h := newFixture(t)
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	payload, good := signed(t, "evt_1", "customer.subscription.created", subscriptionID, time.Now(), stripetest.WebhookSecret)
@@ -41,7 +41,7 @@ func TestAnEventIsNotBelievedWithoutAGoodSignature(t *testing.T) {
 	h.must(h.Receive(t.Context(), late, signature))
 }
 
-func TestWhatIsSignedAndNonsenseIsRefused(t *testing.T) {
+func TestReceive_RefusesMalformedEvent(t *testing.T) {
 	h := newFixture(t)
 	for _, body := range []string{`{`, `[]`, `{}`, `{"object": "event"}`, `{"object": "event", "id": "evt_1"}`, `{"object": "v2.core.event", "id": "evt_1"}`} {
 		signature := sign(body)
@@ -49,7 +49,7 @@ func TestWhatIsSignedAndNonsenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestEachEventCountsOnce(t *testing.T) {
+func TestReceive_AppliesEventOnce(t *testing.T) {
 	h := newFixture(t)
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	h.must(h.send("evt_1", "customer.subscription.created", subscriptionID, time.Now()))
@@ -71,7 +71,7 @@ func TestEachEventCountsOnce(t *testing.T) {
 	diff(t, "audit", []string{"subscription.changed", "subscription.changed"}, h.actions())
 }
 
-func TestAnEventThatChangesNothingIsNotRecorded(t *testing.T) {
+func TestReceive_NoAuditEventWithoutChange(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1))
 	h.clock.Advance(time.Hour)
@@ -82,7 +82,7 @@ func TestAnEventThatChangesNothingIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestARepetitionThatOverlapsItsEventCountsOnce(t *testing.T) {
+func TestReceive_ConcurrentRepetitionAppliesOnce(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	reading, release := make(chan struct{}), make(chan struct{})
@@ -105,7 +105,7 @@ func TestARepetitionThatOverlapsItsEventCountsOnce(t *testing.T) {
 	}
 }
 
-func TestAnEventThatCouldNotBeTakenInComesAgain(t *testing.T) {
+func TestReceive_FailedEventIsRetried(t *testing.T) {
 	h := newFixture(t)
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	h.stripe.Fail(readSub, 500, 500, 500)
@@ -116,7 +116,7 @@ func TestAnEventThatCouldNotBeTakenInComesAgain(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfEventsMakesNoDifference(t *testing.T) {
+func TestReceive_OrderDoesNotMatter(t *testing.T) {
 	h := newFixture(t)
 	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1)) // how it stands by now
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
@@ -127,7 +127,7 @@ func TestTheOrderOfEventsMakesNoDifference(t *testing.T) {
 	}
 }
 
-func TestWhatWasReadBeforeDoesNotReplaceWhatIsNewer(t *testing.T) {
+func TestReceive_StaleReadDoesNotOverwriteNewer(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
@@ -150,7 +150,7 @@ func TestWhatWasReadBeforeDoesNotReplaceWhatIsNewer(t *testing.T) {
 	}
 }
 
-func TestKindsOfNoUseAreAcknowledged(t *testing.T) {
+func TestReceive_AcknowledgesUnusedKinds(t *testing.T) {
 	h := newFixture(t)
 	h.must(h.event("charge.refunded", "ch_1"))
 	h.must(h.event("invoice.upcoming", ""))
@@ -161,7 +161,7 @@ func TestKindsOfNoUseAreAcknowledged(t *testing.T) {
 	}
 }
 
-func TestSubscriptionsOfOthersAreLeftAlone(t *testing.T) {
+func TestReceive_IgnoresForeignSubscriptions(t *testing.T) {
 	h := newFixture(t)
 	h.setSubscription("sub_2", "active", item("si_1", "other", 1, 1))["metadata"] = map[string]any{}
 	h.must(h.event("customer.subscription.created", "sub_2"))
@@ -175,7 +175,7 @@ func TestSubscriptionsOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestASecondSubscriptionIsReportedAndDoesNotReplaceTheFirst(t *testing.T) {
+func TestReceive_SecondSubscriptionIsLogged(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.setSubscription("sub_2", "active", item("si_1", "svc:scale", 39900, 1))
@@ -190,7 +190,7 @@ func TestASecondSubscriptionIsReportedAndDoesNotReplaceTheFirst(t *testing.T) {
 	}
 }
 
-func TestTheStatesOfStripe(t *testing.T) {
+func TestReceive_MapsStripeStatuses(t *testing.T) {
 	for state, want := range map[string]struct {
 		status billing.Status
 		slots  int
@@ -216,7 +216,7 @@ func TestTheStatesOfStripe(t *testing.T) {
 	}
 }
 
-func TestTheLimitsStayThoseOfThePurchase(t *testing.T) {
+func TestReceive_KeepsPurchasedLimits(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1))
 	h.exec(`UPDATE plans SET profile_limit = 1, add_ons = '[]'`)
@@ -230,7 +230,7 @@ func TestTheLimitsStayThoseOfThePurchase(t *testing.T) {
 	}
 }
 
-func TestAnAddOnAtTwoPricesIsOne(t *testing.T) {
+func TestReceive_MergesAddOnAtTwoPrices(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 1), item("si_3", "svc:team:profiles", 1500, 2))
 	h.must(h.event("customer.subscription.updated", subscriptionID))
@@ -239,7 +239,7 @@ func TestAnAddOnAtTwoPricesIsOne(t *testing.T) {
 	}
 }
 
-func TestAPriceThatLostItsLookupKeyIsKnownByItsMetadata(t *testing.T) {
+func TestReceive_FindsPriceByMetadata(t *testing.T) {
 	h := newFixture(t)
 	old := item("si_1", "", 7900, 1)
 	old["price"].(map[string]any)["metadata"] = map[string]any{"svc": "svc:team"}
@@ -249,7 +249,7 @@ func TestAPriceThatLostItsLookupKeyIsKnownByItsMetadata(t *testing.T) {
 	}
 }
 
-func TestAPriceOrAddOnThatIsUnknownIsAFailureThatComesAgain(t *testing.T) {
+func TestReceive_UnknownPriceIsRetried(t *testing.T) {
 	h := newFixture(t)
 	for _, items := range [][]map[string]any{
 		{item("si_1", "other", 1, 1)},
@@ -268,7 +268,7 @@ func TestAPriceOrAddOnThatIsUnknownIsAFailureThatComesAgain(t *testing.T) {
 	}
 }
 
-func TestASweepAsksAboutWhatNoEventToldOf(t *testing.T) {
+func TestSweep_ResyncsOverdueSubscriptions(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
@@ -285,7 +285,7 @@ func TestASweepAsksAboutWhatNoEventToldOf(t *testing.T) {
 	}
 }
 
-func TestASweepForgetsOldEvents(t *testing.T) {
+func TestSweep_DeletesOldEvents(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	for _, want := range []int{1, 0} {

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestAFailureOfStripeChangesNothing(t *testing.T) {
+func TestChange_StripeFailureChangesNothing(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestAFailureOfStripeChangesNothing(t *testing.T) {
 	diff(t, "audit", []string{"subscription.changed", "subscription.planChanged"}, h.actions())
 }
 
-func TestACallToStripeEndsWithItsDeadline(t *testing.T) {
+func TestChange_StripeCallHonorsDeadline(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	release := make(chan struct{})
@@ -70,7 +70,7 @@ func TestACallToStripeEndsWithItsDeadline(t *testing.T) {
 	}
 }
 
-func TestARequestWhoseAnswerIsLostTakesEffectOnce(t *testing.T) {
+func TestChange_LostAnswerTakesEffectOnce(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.stripe.Before(changeSub, func() { panic(http.ErrAbortHandler) })
@@ -84,7 +84,7 @@ func TestARequestWhoseAnswerIsLostTakesEffectOnce(t *testing.T) {
 	diff(t, "sent again", sent[0], sent[1])
 }
 
-func TestAPriceThatStripeDoesNotHaveIsItsFailure(t *testing.T) {
+func TestCheckout_MissingPriceIsUnavailable(t *testing.T) {
 	h := newFixture(t)
 	h.stripe.Answer("GET /v1/prices", map[string]any{"data": []any{}})
 	_, _, err := h.Checkout(t.Context(), h.org, "team", back)
@@ -94,7 +94,7 @@ func TestAPriceThatStripeDoesNotHaveIsItsFailure(t *testing.T) {
 	}
 }
 
-func TestASecretIsInNoError(t *testing.T) {
+func TestErrors_ContainNoSecret(t *testing.T) {
 	h := newFixture(t)
 	h.stripe.Fail("POST /v1/checkout/sessions", 401)
 	_, _, err := h.Checkout(t.Context(), h.org, "team", back)

@@ -39,7 +39,7 @@ func (h *fixture) setInvoice(id, status string, metadata map[string]any, lines .
 	return fields
 }
 
-func TestInvoicesAreThoseOfStripe(t *testing.T) {
+func TestInvoices_MatchStripe(t *testing.T) {
 	h := newFixture(t)
 	mine := map[string]any{"organization_id": h.org.String()}
 	h.setInvoice("in_1", "draft", mine, line("Team", 9900))["number"] = nil
@@ -68,7 +68,7 @@ func TestInvoicesAreThoseOfStripe(t *testing.T) {
 	diff(t, "invoice", want, found[0])
 }
 
-func TestAnInvoiceIsFoundByItsSubscriptionToo(t *testing.T) {
+func TestInvoices_FoundBySubscription(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.setInvoice("in_1", "paid", map[string]any{}, line("Team", 9900))
@@ -83,7 +83,7 @@ func TestAnInvoiceIsFoundByItsSubscriptionToo(t *testing.T) {
 	}
 }
 
-func TestALongInvoiceIsReadToItsEnd(t *testing.T) {
+func TestInvoices_ReadsAllLines(t *testing.T) {
 	h := newFixture(t)
 	h.setInvoice("in_1", "paid", map[string]any{"organization_id": h.org.String()}, line("first", 1))["lines"].(map[string]any)["has_more"] = true
 	var all []map[string]any

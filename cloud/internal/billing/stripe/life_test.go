@@ -15,7 +15,7 @@ const (
 	closePage = "POST /v1/checkout/sessions/cs_1/expire"
 )
 
-func TestWhatWasBoughtSurvivesASuspension(t *testing.T) {
+func TestSuspension_KeepsPurchase(t *testing.T) {
 	for _, state := range []string{"unpaid", "paused"} {
 		t.Run(state, func(t *testing.T) {
 			h := newFixture(t)
@@ -51,7 +51,7 @@ func TestWhatWasBoughtSurvivesASuspension(t *testing.T) {
 	}
 }
 
-func TestASuspendedSubscriptionIsPaidForOrEnded(t *testing.T) {
+func TestSuspension_EndsByPaymentOrCancellation(t *testing.T) {
 	h := newFixture(t)
 	items := []map[string]any{item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 2)}
 	h.subscribe(items...)
@@ -85,7 +85,7 @@ func TestASuspendedSubscriptionIsPaidForOrEnded(t *testing.T) {
 	h.completeCheckout("cs_1")
 }
 
-func TestAPaymentThatFailedDaysLaterDoesNotHoldTheNextOne(t *testing.T) {
+func TestCheckout_FailedDelayedPaymentAllowsNext(t *testing.T) {
 	h := newFixture(t)
 	h.completeCheckout("cs_1")
 	h.setCheckout("cs_1", "complete", subscriptionID)
@@ -109,7 +109,7 @@ func TestAPaymentThatFailedDaysLaterDoesNotHoldTheNextOne(t *testing.T) {
 	}
 }
 
-func TestAnOrganizationThatStripeBillsStays(t *testing.T) {
+func TestDeleteOrganization_RefusedWhileSubscribed(t *testing.T) {
 	h := newFixture(t)
 	h.must(h.end())
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
@@ -122,7 +122,7 @@ func TestAnOrganizationThatStripeBillsStays(t *testing.T) {
 	h.must(h.end())
 }
 
-func TestAnOrganizationWithAPageToPayAtStays(t *testing.T) {
+func TestDeleteOrganization_RefusedWithOpenCheckout(t *testing.T) {
 	h := newFixture(t)
 	h.completeCheckout("cs_1")
 	wantFault(t, "with a page", h.end(), fault.Conflict)
@@ -137,7 +137,7 @@ func TestAnOrganizationWithAPageToPayAtStays(t *testing.T) {
 	wantFault(t, "while a page may be opened", h.end(), fault.Conflict)
 }
 
-func TestAPageThatClosedByItselfIsForgotten(t *testing.T) {
+func TestReceive_ExpiredCheckoutIsCleared(t *testing.T) {
 	h := newFixture(t)
 	h.completeCheckout("cs_1")
 	h.completeCheckout("cs_2")
@@ -158,7 +158,7 @@ func TestAPageThatClosedByItselfIsForgotten(t *testing.T) {
 	h.must(h.end())
 }
 
-func TestWhatStripeBillsForADeletedOrganizationIsEnded(t *testing.T) {
+func TestReceive_CancelsSubscriptionOfDeletedOrganization(t *testing.T) {
 	h := newFixture(t)
 	h.exec(`INSERT INTO audit_events (id, organization_id, action, target_id, actor_type, created_at)
 		VALUES (gen_random_uuid(), $1, 'organization.deleted', 'o', 'system', now())`, h.org)
@@ -181,7 +181,7 @@ func TestWhatStripeBillsForADeletedOrganizationIsEnded(t *testing.T) {
 	}
 }
 
-func TestASweepPassesSubscriptionsThatCannotBeRead(t *testing.T) {
+func TestSweep_ContinuesAfterUnreadableSubscription(t *testing.T) {
 	h := newFixture(t)
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
@@ -197,14 +197,14 @@ func TestASweepPassesSubscriptionsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestWhatAnEventChangesIsOneOrganizations(t *testing.T) {
+func TestReceive_TouchesOneOrganization(t *testing.T) {
 	h := newFixture(t)
 	h.organization()
 	h.Audit = singleOrgRecorder{h.Audit}
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 }
 
-func TestChangesOfInvoicesAreRecorded(t *testing.T) {
+func TestReceive_RecordsInvoiceChanges(t *testing.T) {
 	h := newFixture(t)
 	mine := map[string]any{"organization_id": h.org.String()}
 	for _, status := range []string{"draft", "open", "open", "paid"} {
