@@ -32,10 +32,10 @@ func Main(args []string) int {
 func newProgram(environ map[string]string, in io.Reader, out, errs io.Writer) program.Program[Config] {
 	return program.Program[Config]{
 		Name:    "svc-cloud",
-		Summary: "the cloud API: profiles, organizations, and the license accounting of workers",
+		Summary: "the cloud API: profiles, organizations and license accounting",
 		Commands: []program.Command[Config]{
-			{Name: "serve", Summary: "Bring the database up to date and serve the API", Run: Serve},
-			{Name: "migrate", Summary: "Bring the database up to date", Run: Migrate},
+			{Name: "serve", Summary: "Migrate the database and serve the API", Run: Serve},
+			{Name: "migrate", Summary: "Migrate the database", Run: Migrate},
 			organizationsCommand(out),
 			usersCommand(out),
 			keysCommand(in, out),
@@ -102,7 +102,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	}
 	defer func() {
 		if err := parts.close(); err != nil {
-			logger.Error("close the cloud's parts", "error", err)
+			logger.Error("failed to close services", "error", err)
 		}
 	}()
 	web, options, err := parts.newWebServer(config, logger)
@@ -131,18 +131,18 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		case <-ctx.Done():
 		}
 	})
-	logger.InfoContext(ctx, "the cloud is ready", "address", listener.Addr().String(), "public", parts.public.String(), "database", database.kind)
+	logger.InfoContext(ctx, "cloud is ready", "address", listener.Addr().String(), "public", parts.public.String(), "database", database.kind)
 	err = httpd.Serve(ctx, listener, web, options)
 	if errors.Is(context.Cause(ctx), errDatabaseGone) {
 		err = errors.Join(err, errDatabaseGone)
 	}
 	cancel(nil)
 	background.Wait()
-	logger.Info("the cloud has ended")
+	logger.Info("cloud stopped")
 	return err
 }
 
-var errDatabaseGone = errors.New("the cloud's own PostgreSQL has ended")
+var errDatabaseGone = errors.New("the embedded PostgreSQL has exited")
 
 // sweepInterval is how often what is over is looked for.
 const sweepInterval = time.Hour
@@ -162,7 +162,7 @@ func (p *services) sweep(ctx context.Context, config Config, logger *slog.Logger
 			_, profiles = p.profiles.SweepEphemeral(ctx, kept)
 		}
 		if err := errors.Join(sessions, invitations, subscriptions, profiles); err != nil && ctx.Err() == nil {
-			logger.ErrorContext(ctx, "sweep what is over", "error", err)
+			logger.ErrorContext(ctx, "failed to delete expired data", "error", err)
 		}
 		select {
 		case <-ctx.Done():

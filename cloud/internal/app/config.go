@@ -14,22 +14,22 @@ import (
 
 // Config is the cloud's configuration.
 type Config struct {
-	Host           string         `env:"HOST" doc:"The address to listen on; all addresses when unset."`
+	Host           string         `env:"HOST" doc:"The address to listen on. When unset, the cloud listens on all addresses."`
 	Port           int            `env:"PORT" envDefault:"8080" doc:"The port to listen on."`
-	PublicURL      string         `env:"PUBLIC_URL" doc:"Where browsers reach the service; http://localhost:PORT when unset. With https, cookies are Secure."`
-	DatabaseURL    string         `env:"DATABASE_URL" secret:"true" doc:"The PostgreSQL to use. Several hosts may be named, such as postgres://h1:5432,h2:5432/db: the one that accepts writes is used. When unset, the cloud runs one of its own in DATA_DIR."`
-	DataDir        string         `env:"DATA_DIR" envDefault:".svc/cloud" doc:"Where the cloud's own PostgreSQL, the key of SECRET_KEYS and browser builds live."`
-	ReleasesURL    string         `env:"RELEASES_URL" secret:"true" doc:"Where the browser builds of the catalog are kept: a file://, s3:// or gs:// URL; DATA_DIR/releases when unset."`
-	SecretKeys     string         `env:"SECRET_KEYS" secret:"true" doc:"The keys that proxy passwords are encrypted with, as id:base64 of 32 bytes, separated by commas; the first one encrypts. When unset, one is made and kept in DATA_DIR."`
-	ReapInterval   time.Duration  `env:"REAP_INTERVAL" envDefault:"15s" doc:"How often slots whose worker is gone are given back."`
-	ShutdownDelay  time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests are served after a SIGTERM, while /readyz tells load balancers to send no more, before the port closes. The container image sets 5s."`
-	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For is believed, separated by commas."`
-	MaxConnections int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"The most client connections at once; more wait to be accepted. 0 for no limit."`
+	PublicURL      string         `env:"PUBLIC_URL" doc:"The URL at which browsers reach the service; http://localhost:PORT when unset. With https, cookies are marked Secure."`
+	DatabaseURL    string         `env:"DATABASE_URL" secret:"true" doc:"The URL of the PostgreSQL database. It may name several hosts, such as postgres://h1:5432,h2:5432/db; the cloud uses the one that accepts writes. When unset, the cloud runs an embedded PostgreSQL in DATA_DIR."`
+	DataDir        string         `env:"DATA_DIR" envDefault:".svc/cloud" doc:"The directory of the embedded PostgreSQL, the generated secret key, browser builds and mail written to files."`
+	ReleasesURL    string         `env:"RELEASES_URL" secret:"true" doc:"The store of the browser builds in the catalog: a file://, s3:// or gs:// URL; DATA_DIR/releases when unset."`
+	SecretKeys     string         `env:"SECRET_KEYS" secret:"true" doc:"The keys that encrypt proxy passwords, queued mail and saved idempotency answers: a comma-separated list of id:key, each key 32 bytes in base64. The first key encrypts; all of them decrypt. When unset, a key is generated and stored in DATA_DIR."`
+	ReapInterval   time.Duration  `env:"REAP_INTERVAL" envDefault:"15s" doc:"How often the cloud releases the slots of workers that no longer report."`
+	ShutdownDelay  time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long the cloud continues to serve requests after SIGTERM, with /readyz failing so that load balancers stop sending traffic, before it closes the port. The container image sets 5s."`
+	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
+	MaxConnections int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"The maximum number of concurrent client connections; further connections wait to be accepted. 0 for no limit."`
 	Mail           MailConfig
 	Access         AccessConfig
 	SingleSignOn   SingleSignOnConfig
 	Stripe         StripeConfig
-	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry that the worker's image is pulled from, such as registry.example.com; when unset, no image path is shown."`
+	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry of the worker's container image, such as registry.example.com. When unset, no image path is shown."`
 	Retention      RetentionConfig
 	Idempotency    IdempotencyConfig
 	Logging        program.Logging
@@ -38,10 +38,10 @@ type Config struct {
 // AccessConfig is what strangers and users may do without the operator; 0 is no
 // limit.
 type AccessConfig struct {
-	SignUp               string `env:"SIGN_UP" doc:"Who may make an account, single sign-on included: open for anybody, invite for who was invited to an organization, closed for nobody. When unset, open until the first user exists, then invite."`
-	BillingSelfService   bool   `env:"BILLING_SELF_SERVICE" envDefault:"false" doc:"Let owners and admins change plans and add-ons where no payment provider takes the money. Else only svc-cloud organizations plan does."`
-	MaxFreeOrganizations int    `env:"MAX_FREE_ORGANIZATIONS_PER_USER" envDefault:"3" doc:"The most organizations on the free plan that a user makes; 0 for no limit."`
-	MaxKeys              int    `env:"MAX_KEYS_PER_ORGANIZATION" envDefault:"50" doc:"The most live keys that an organization has; 0 for no limit."`
+	SignUp               string `env:"SIGN_UP" doc:"Who may create an account, including by single sign-on: open (anyone), invite (only people invited to an organization) or closed (nobody). When unset, open until the first user exists, then invite."`
+	BillingSelfService   bool   `env:"BILLING_SELF_SERVICE" envDefault:"false" doc:"Allow owners and admins to change plans and add-ons when there is no payment provider. When false, only an operator can, with svc-cloud organizations plan."`
+	MaxFreeOrganizations int    `env:"MAX_FREE_ORGANIZATIONS_PER_USER" envDefault:"3" doc:"The maximum number of organizations on the free plan that a user can create; 0 for no limit."`
+	MaxKeys              int    `env:"MAX_KEYS_PER_ORGANIZATION" envDefault:"50" doc:"The maximum number of active keys of an organization; 0 for no limit."`
 }
 
 func (a AccessConfig) validate() error {
@@ -58,32 +58,32 @@ func (a AccessConfig) validate() error {
 
 // MailConfig is how mail is sent.
 type MailConfig struct {
-	SMTPURL string `env:"SMTP_URL" secret:"true" doc:"The mail server, as smtp://user:password@host:port (STARTTLS) or smtps://. When unset, mail is written to files in DATA_DIR/mail."`
-	From    string `env:"MAIL_FROM" envDefault:"svc <no-reply@localhost>" doc:"The sender of mail, an address or Name <address>."`
-	Contact string `env:"CONTACT_EMAIL" doc:"Who gets the messages of POST /v1/contact by mail; they are kept in the database either way."`
+	SMTPURL string `env:"SMTP_URL" secret:"true" doc:"The mail server: smtp://user:password@host:port (STARTTLS) or smtps://. When unset, mail is written to files in DATA_DIR/mail."`
+	From    string `env:"MAIL_FROM" envDefault:"svc <no-reply@localhost>" doc:"The sender of mail: an address or Name <address>."`
+	Contact string `env:"CONTACT_EMAIL" doc:"The address that receives the messages of POST /v1/contact by mail. The messages are always stored in the database."`
 }
 
 // SingleSignOnConfig is the OpenID provider that people may sign in at.
 type SingleSignOnConfig struct {
-	Issuer       string `env:"OIDC_ISSUER" doc:"The OpenID provider for single sign-on, as its tokens name it; none when unset. Its redirect address for this service is PUBLIC_URL/v1/auth/oidc/callback."`
-	ClientID     string `env:"OIDC_CLIENT_ID" doc:"What the OpenID provider knows this service by."`
-	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true" doc:"The secret of OIDC_CLIENT_ID."`
+	Issuer       string `env:"OIDC_ISSUER" doc:"The issuer URL of the OpenID provider for single sign-on, as in its tokens. When unset, single sign-on is off. The redirect URL to register at the provider is PUBLIC_URL/v1/auth/oidc/callback."`
+	ClientID     string `env:"OIDC_CLIENT_ID" doc:"The client ID of this service at the OpenID provider."`
+	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true" doc:"The client secret of this service at the OpenID provider."`
 }
 
 // StripeConfig is the payment provider; empty for billing by hand.
 type StripeConfig struct {
-	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"Bills with Stripe. When unset, invoices are for your books; see BILLING_SELF_SERVICE for who changes plans."`
-	WebhookSecret string `env:"STRIPE_WEBHOOK_SECRET" secret:"true" doc:"The signing secret of Stripe's webhook endpoint, PUBLIC_URL/v1/webhooks/stripe."`
-	APIBase       string `env:"STRIPE_API_BASE" doc:"Where Stripe's API is, for tests; its own address when unset."`
+	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"The Stripe secret key. When set, Stripe bills subscriptions. When unset, billing is manual: invoices are recorded, and BILLING_SELF_SERVICE says who can change plans."`
+	WebhookSecret string `env:"STRIPE_WEBHOOK_SECRET" secret:"true" doc:"The signing secret of the Stripe webhook endpoint PUBLIC_URL/v1/webhooks/stripe."`
+	APIBase       string `env:"STRIPE_API_BASE" doc:"The base URL of the Stripe API, for tests; the public Stripe API when unset."`
 }
 
 // RetentionConfig is how long things are kept; 0 keeps them for ever.
 type RetentionConfig struct {
-	Feed    time.Duration `env:"RETENTION_FEED" envDefault:"9600h" doc:"How long ended sessions stay in the feed; 0 for ever, as with the next ones."`
-	Audit   time.Duration `env:"RETENTION_AUDIT" envDefault:"9600h" doc:"How long audit events are kept."`
-	Mail    time.Duration `env:"RETENTION_MAIL" envDefault:"720h" doc:"How long it is remembered that a mail was sent; its text goes at once."`
+	Feed    time.Duration `env:"RETENTION_FEED" envDefault:"9600h" doc:"How long ended sessions stay in the activity feed; 0 keeps them forever. 0 has the same meaning for the other retention times."`
+	Audit   time.Duration `env:"RETENTION_AUDIT" envDefault:"9600h" doc:"How long audit events are kept; 0 keeps them forever."`
+	Mail    time.Duration `env:"RETENTION_MAIL" envDefault:"720h" doc:"How long the record of a sent mail is kept; the text is deleted when the mail is sent."`
 	Contact time.Duration `env:"RETENTION_CONTACT" envDefault:"9600h" doc:"How long messages of POST /v1/contact are kept."`
-	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots, license events, and machines that report no more are kept; at least 24h."`
+	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots, license events and machines that no longer report are kept; at least 24h, or 0."`
 }
 
 // minSlotRetention is how long a worker may take to report what it could not: without
@@ -93,7 +93,7 @@ const minSlotRetention = 24 * time.Hour
 
 // IdempotencyConfig is how long answers are given again.
 type IdempotencyConfig struct {
-	Kept time.Duration `env:"RETENTION_IDEMPOTENCY" envDefault:"24h" doc:"How long the answer to an Idempotency-Key is kept and given again; more than 1m."`
+	Kept time.Duration `env:"RETENTION_IDEMPOTENCY" envDefault:"24h" doc:"How long the answer to a request with an Idempotency-Key is kept for repetitions; more than 1m."`
 }
 
 // Validate checks what one variable's type can't.
@@ -119,10 +119,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("REAP_INTERVAL must be at least 1s")
 	}
 	if sso := c.SingleSignOn; (sso.Issuer == "") != (sso.ClientID == "") || (sso.Issuer == "") != (sso.ClientSecret == "") {
-		return fmt.Errorf("OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET go together")
+		return fmt.Errorf("OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET must be set together")
 	}
 	if (c.Stripe.SecretKey == "") != (c.Stripe.WebhookSecret == "") {
-		return fmt.Errorf("STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET go together")
+		return fmt.Errorf("STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET must be set together")
 	}
 	for name, period := range map[string]time.Duration{
 		"RETENTION_FEED": c.Retention.Feed, "RETENTION_AUDIT": c.Retention.Audit, "RETENTION_MAIL": c.Retention.Mail,
@@ -133,7 +133,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if kept := c.Retention.Slots; kept != 0 && kept < minSlotRetention {
-		return fmt.Errorf("RETENTION_SLOTS must be at least %v, or 0: by ended slots a report that comes late is known", minSlotRetention)
+		return fmt.Errorf("RETENTION_SLOTS must be at least %v, or 0: late reports are matched with ended slots", minSlotRetention)
 	}
 	if c.Idempotency.Kept <= idempotency.Lease {
 		return fmt.Errorf("RETENTION_IDEMPOTENCY must be more than %v", idempotency.Lease)

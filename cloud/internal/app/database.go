@@ -79,7 +79,7 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 			return nil, fmt.Errorf("DATA_DIR: %w", err)
 		}
 		if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
-			return nil, fmt.Errorf("make DATA_DIR: %w", err)
+			return nil, fmt.Errorf("create DATA_DIR: %w", err)
 		}
 		d.server, err = embedded.Start(ctx, embedded.Options{DataDir: dir, Logger: logger})
 		if err != nil {
@@ -163,10 +163,10 @@ func (p pools) close() error {
 func (d *database) writeAddress(dir, dsn string) error {
 	d.address = dir + addressSuffix
 	if err := os.Remove(d.address); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("tell the address of the cloud's own PostgreSQL: %w", err)
+		return fmt.Errorf("write the address file of the embedded PostgreSQL: %w", err)
 	}
 	if err := os.WriteFile(d.address, []byte(dsn), 0o600); err != nil {
-		return fmt.Errorf("tell the address of the cloud's own PostgreSQL: %w", err)
+		return fmt.Errorf("write the address file of the embedded PostgreSQL: %w", err)
 	}
 	return nil
 }
@@ -190,6 +190,6 @@ func (d *database) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := d.server.Stop(ctx); err != nil {
-		d.logger.Error("stop the cloud's own PostgreSQL", "error", err)
+		d.logger.Error("failed to stop embedded PostgreSQL", "error", err)
 	}
 }

@@ -83,7 +83,7 @@ func operatorName() string {
 func (o *operator) organization(ctx context.Context, ref string) (org.Summary, error) {
 	found, err := o.organizations.Find(ctx, ref)
 	if fault.Is(err, fault.NotFound) {
-		return found, fmt.Errorf("no organization has the id or the slug %q: svc-cloud organizations list shows those that there are", ref)
+		return found, fmt.Errorf("no organization has the ID or slug %q; list them with svc-cloud organizations list", ref)
 	}
 	return found, err
 }
@@ -92,7 +92,7 @@ func (o *operator) organization(ctx context.Context, ref string) (org.Summary, e
 func (o *operator) user(ctx context.Context, ref string) (auth.Account, error) {
 	found, err := o.users.Find(ctx, ref)
 	if fault.Is(err, fault.NotFound) {
-		return found, fmt.Errorf("no user has the id or the e-mail address %q: svc-cloud users list shows those that there are", ref)
+		return found, fmt.Errorf("no user has the ID or e-mail address %q; list them with svc-cloud users list", ref)
 	}
 	return found, err
 }

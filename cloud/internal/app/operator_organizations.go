@@ -24,14 +24,14 @@ import (
 // finds goes to out.
 func organizationsCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "organizations", Summary: "Show organizations, put them on plans, suspend them",
+		Name: "organizations", Summary: "Manage organizations: list, show, assign plans, suspend",
 		Commands: []program.Command[Config]{
 			listOrganizations(out), showOrganization(out), assignPlan(out), suspendOrganization(out), resumeOrganization(out),
 		},
 	}
 }
 
-const organizationDoc = "The organization's id or slug"
+const organizationDoc = "The organization's ID or slug"
 
 // organizationView is an organization as the commands print it.
 type organizationView struct {
@@ -143,7 +143,7 @@ func showOrganization(out io.Writer) program.Command[Config] {
 	var ref string
 	var json bool
 	return program.Command[Config]{
-		Name: "show", Summary: "Show an organization: its plan, what runs, its members and keys",
+		Name: "show", Summary: "Show an organization with its plan, usage, members and keys",
 		Args:  []program.Arg{{Name: "ORG", Doc: organizationDoc, Value: &ref}},
 		Flags: func(flags *flag.FlagSet) { addJSONFlag(flags, &json) },
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
@@ -230,17 +230,17 @@ func changeOrganization(out io.Writer, c program.Command[Config], more []program
 func assignPlan(out io.Writer) program.Command[Config] {
 	var slug string
 	return changeOrganization(out, program.Command[Config]{
-		Name: "plan", Summary: "Put an organization on a plan, at once",
-		Detail: "Its limits are those of the plan today. Billing is by hand: what it costs is written on an invoice, and what is\n" +
-			"left of a period that was paid is credited. An organization that a payment provider bills has to go to the free\n" +
-			"plan there first. An organization that is suspended stays so.",
-	}, []program.Arg{{Name: "PLAN", Doc: "The slug of the plan, such as free", Value: &slug}}, nil,
+		Name: "plan", Summary: "Assign a plan to an organization",
+		Detail: "The plan takes effect immediately, with its current limits. Billing is manual: the price is written on an invoice,\n" +
+			"and the unused part of a paid period is credited. An organization that a payment provider bills must change to\n" +
+			"the free plan first. A suspended organization stays suspended.",
+	}, []program.Arg{{Name: "PLAN", Doc: "The plan's slug, such as free", Value: &slug}}, nil,
 		func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
 			sub, err := o.subscriptions.Assign(ctx, s.ID, slug)
 			if fault.Is(err, fault.NotFound) {
 				return sub, "", o.unknownPlan(ctx, slug)
 			}
-			return sub, fmt.Sprintf("%s is on the plan %s now: profile limit %s, member limit %s", s.Slug, slug,
+			return sub, fmt.Sprintf("%s now has the plan %s: profile limit %s, member limit %s", s.Slug, slug,
 				limitText(sub.Effective().Profiles), limitText(sub.Effective().Members)), err
 		})
 }
@@ -260,22 +260,22 @@ func (o *operator) unknownPlan(ctx context.Context, slug string) error {
 func suspendOrganization(out io.Writer) program.Command[Config] {
 	var reason string
 	return changeOrganization(out, program.Command[Config]{
-		Name: "suspend", Summary: "Let an organization launch nothing from now on",
-		Detail: "Launches are refused, and profiles are not made. What runs goes on until it ends. Members can sign in, and change\n" +
-			"neither plan nor add-ons. svc-cloud organizations resume takes it back.",
+		Name: "suspend", Summary: "Suspend an organization: it can launch nothing",
+		Detail: "New launches and new profiles are refused. Running sessions continue until they end. Members can sign in, but\n" +
+			"cannot change the plan or add-ons. Undo with svc-cloud organizations resume.",
 	}, nil, func(flags *flag.FlagSet) {
-		flags.StringVar(&reason, "reason", "", "The `TEXT` that the audit log keeps; owners and admins can read it")
+		flags.StringVar(&reason, "reason", "", "The `REASON` to record in the audit log, which owners and admins can read")
 	}, func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
 		sub, err := o.subscriptions.Suspend(ctx, s.ID, reason)
-		return sub, s.Slug + " is suspended: it launches nothing, and what runs goes on", err
+		return sub, s.Slug + " is suspended: new launches are refused, and running sessions continue", err
 	})
 }
 
 func resumeOrganization(out io.Writer) program.Command[Config] {
 	return changeOrganization(out, program.Command[Config]{
-		Name: "resume", Summary: "Let a suspended organization launch again",
+		Name: "resume", Summary: "Resume a suspended organization",
 	}, nil, nil, func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
 		sub, err := o.subscriptions.Restore(ctx, s.ID)
-		return sub, fmt.Sprintf("%s may launch again: profile limit %s", s.Slug, limitText(sub.Effective().Profiles)), err
+		return sub, fmt.Sprintf("%s is resumed: profile limit %s", s.Slug, limitText(sub.Effective().Profiles)), err
 	})
 }

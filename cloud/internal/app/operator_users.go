@@ -23,12 +23,12 @@ import (
 // usersCommand is what an operator does about users. What it finds goes to out.
 func usersCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "users", Summary: "Show users, reset passwords, disable accounts",
+		Name: "users", Summary: "Manage users: list, reset passwords, disable accounts",
 		Commands: []program.Command[Config]{listUsers(out), resetPassword(out), disableUser(out), enableUser(out)},
 	}
 }
 
-const userDoc = "The user's e-mail address or id"
+const userDoc = "The user's e-mail address or ID"
 
 // userView is a user as the commands print it.
 type userView struct {
@@ -120,10 +120,11 @@ func changeUser(out io.Writer, c program.Command[Config], flags func(*flag.FlagS
 func resetPassword(out io.Writer) program.Command[Config] {
 	var byMail bool
 	return changeUser(out, program.Command[Config]{
-		Name: "reset-password", Summary: "Print a link that sets a new password, or mail it",
-		Detail: "The link is good once, for an hour. It gives access to the account: send it to nobody but the user. Using it ends\n" +
-			"the user's sessions. The old password is good until then: disable the user to end everything at once. The link\n" +
-			"begins with PUBLIC_URL. With --mail, the cloud that runs sends it: SECRET_KEYS, or DATA_DIR, must be the cloud's.",
+		Name: "reset-password", Summary: "Print or mail a password reset link",
+		Detail: "The link works once and expires after an hour. It gives access to the account: send it only to the user. Setting\n" +
+			"the password ends the user's sessions. The old password works until then; disable the user to block access\n" +
+			"immediately. The link starts with PUBLIC_URL. With --mail, the running cloud sends the link, so SECRET_KEYS or\n" +
+			"DATA_DIR must be those of the cloud.",
 	}, func(flags *flag.FlagSet) {
 		flags.BoolVar(&byMail, "mail", false, "Mail the link to the user instead of printing it")
 	}, func(ctx context.Context, config Config, logger *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
@@ -133,18 +134,18 @@ func resetPassword(out io.Writer) program.Command[Config] {
 				return "", nil, err
 			}
 			o.users.Accounts.Mailer = mail.Urgent{Outbox: &mail.Outbox{DB: o.pools.tenants, Sealer: box, Logger: logger}}
-			return "The cloud mails a link to " + a.Email, map[string]any{"mailedTo": a.Email}, o.users.MailReset(ctx, a.ID)
+			return "A reset link will be mailed to " + a.Email, map[string]any{"mailedTo": a.Email}, o.users.MailReset(ctx, a.ID)
 		}
 		link, until, err := o.users.ResetLink(ctx, a.ID)
-		return fmt.Sprintf("Good once, until %s:\n%s", shortTime(&until), link), map[string]any{"link": link, "expiresAt": until.UTC()}, err
+		return fmt.Sprintf("Valid once, until %s:\n%s", shortTime(&until), link), map[string]any{"link": link, "expiresAt": until.UTC()}, err
 	})
 }
 
 func disableUser(out io.Writer) program.Command[Config] {
 	return changeUser(out, program.Command[Config]{
-		Name: "disable", Summary: "End all sessions of a user, and let none begin",
-		Detail: "It takes effect at once. Keys that the user made belong to organizations and stay valid: svc-cloud keys revoke\n" +
-			"revokes one. svc-cloud users enable takes it back.",
+		Name: "disable", Summary: "Disable a user and end all sessions of the user",
+		Detail: "Takes effect immediately. Keys that the user created belong to organizations and stay valid; revoke a key with\n" +
+			"svc-cloud keys revoke. Undo with svc-cloud users enable.",
 	}, nil, func(ctx context.Context, _ Config, _ *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
 		return fmt.Sprintf("%s is disabled; %d sessions ended", a.Email, a.Sessions), nil, o.users.Disable(ctx, a.ID)
 	})
@@ -152,9 +153,9 @@ func disableUser(out io.Writer) program.Command[Config] {
 
 func enableUser(out io.Writer) program.Command[Config] {
 	return changeUser(out, program.Command[Config]{
-		Name: "enable", Summary: "Let a disabled user sign in again, with the old password",
+		Name: "enable", Summary: "Enable a disabled user again",
 	}, nil, func(ctx context.Context, _ Config, _ *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
-		return a.Email + " may sign in again", nil, o.users.Enable(ctx, a.ID)
+		return a.Email + " is enabled", nil, o.users.Enable(ctx, a.ID)
 	})
 }
 
@@ -165,10 +166,10 @@ func keysCommand(in io.Reader, out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "keys", Summary: "Revoke organization keys",
 		Commands: []program.Command[Config]{{
-			Name: "revoke", Summary: "Make an organization key worthless, at once",
-			Detail: "Workers that have it launch nothing more; what they run goes on. svc-cloud organizations show lists the ids. Give\n" +
-				"a key's text by standard input, as a - in place of KEY: a command line is seen by others, and kept.",
-			Args:  []program.Arg{{Name: "KEY", Doc: "The key's id, or - to read its text from standard input", Value: &ref}},
+			Name: "revoke", Summary: "Revoke an organization key immediately",
+			Detail: "Workers with this key can launch nothing more; running sessions continue. svc-cloud organizations show lists the\n" +
+				"key IDs. To pass the key itself, use - and standard input: command lines are visible to others and logged.",
+			Args:  []program.Arg{{Name: "KEY", Doc: "The key's ID, or - to read the key from standard input", Value: &ref}},
 			Flags: func(flags *flag.FlagSet) { addJSONFlag(flags, &json) },
 			Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 				wanted := ref
@@ -190,7 +191,7 @@ func keysCommand(in io.Reader, out io.Writer) program.Command[Config] {
 func (o *operator) revoke(ctx context.Context, out io.Writer, ref string, json bool) error {
 	key, orgID, err := apikey.Find(ctx, o.pools.system, ref)
 	if fault.Is(err, fault.NotFound) {
-		return fmt.Errorf("no key that is not revoked has this id or text: svc-cloud organizations show ORG lists the keys of an organization")
+		return fmt.Errorf("no active key has this ID or text; svc-cloud organizations show ORG lists the keys of an organization")
 	}
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func openOutbox(config Config, pools pools, sealer mail.Sealer, logger *slog.Log
 	outbox := &mail.Outbox{DB: pools.tenants, Sealer: sealer, Logger: logger}
 	if config.Mail.SMTPURL == "" {
 		if config.DatabaseURL != "" {
-			logger.Warn("SMTP_URL is not set: mail is written to files in DATA_DIR, and reaches nobody")
+			logger.Warn("SMTP_URL is not set: mail is only written to files in DATA_DIR")
 		}
 		outbox.Transport = &mail.Directory{Path: filepath.Join(config.DataDir, "mail"), From: config.Mail.From, Logger: logger}
 		return outbox, nil

@@ -24,9 +24,9 @@ func newReadiness(pools pools, logger *slog.Logger) *httpd.Readiness {
 		case err == nil:
 			return nil
 		case errors.Is(err, pg.ErrReadOnly):
-			return []httpd.Reason{{Check: "database", Code: "database_read_only", Message: "The database does not take writes."}}
+			return []httpd.Reason{{Check: "database", Code: "database_read_only", Message: "The database does not accept writes."}}
 		default:
-			logger.WarnContext(ctx, "the database does not answer a readiness check", "error", err)
+			logger.WarnContext(ctx, "database did not answer the readiness check", "error", err)
 			return []httpd.Reason{{Check: "database", Code: "database_unreachable", Message: "The database does not answer."}}
 		}
 	}))

@@ -15,19 +15,19 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// releasesCommand cares for the catalog of browser builds. What it finds goes
-// to out, how far it has come to progress.
+// releasesCommand manages the catalog of browser builds. It prints results to out
+// and progress to progress.
 func releasesCommand(out, progress io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "releases", Summary: "Care for the browser builds that workers can install",
+		Name: "releases", Summary: "Manage the browser builds that workers can install",
 		Commands: []program.Command[Config]{addRelease(out, progress), listReleases(out), removeRelease(out)},
 	}
 }
 
-// buildFlags are the flags that tell builds of one version apart.
+// buildFlags declares the flags that identify a build of a version.
 func buildFlags(flags *flag.FlagSet, b *catalog.Build) {
-	flags.StringVar(&b.OS, "os", "linux", "The operating `SYSTEM` that it runs on: linux, macos or windows")
-	flags.StringVar(&b.Arch, "arch", "x86_64", "The `PROCESSOR` that it runs on: x86_64 or arm64")
+	flags.StringVar(&b.OS, "os", "linux", "The operating `SYSTEM` of the build: linux, macos or windows")
+	flags.StringVar(&b.Arch, "arch", "x86_64", "The `ARCHITECTURE` of the build: x86_64 or arm64")
 }
 
 func addRelease(out, progress io.Writer) program.Command[Config] {
@@ -35,13 +35,13 @@ func addRelease(out, progress io.Writer) program.Command[Config] {
 	var p catalog.Publication
 	return program.Command[Config]{
 		Name: "add", Summary: "Publish a browser build",
-		Detail: "The archive is a zip that holds one browser: a file called chrome, chromium, headless_shell,\n" +
-			"chrome-headless-shell or chromium-browser, at most two directories deep, with all that it needs beside it.",
+		Detail: "The archive must be a zip file with one browser: an executable named chrome, chromium, headless_shell,\n" +
+			"chrome-headless-shell or chromium-browser, at most two directories deep, with its files beside it.",
 		Args: []program.Arg{{Name: "FILE", Doc: "The archive", Value: &file}},
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&p.Version, "version", "", "The full `VERSION` of the browser, such as 156.0.8078.79; required")
 			buildFlags(flags, &p.Build)
-			flags.StringVar(&p.Channel, "channel", "stable", "The `CHANNEL` that its makers published it in: stable, beta, dev or canary")
+			flags.StringVar(&p.Channel, "channel", "stable", "The release `CHANNEL` of the build: stable, beta, dev or canary")
 		},
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			archive, err := os.Open(file)
@@ -70,7 +70,7 @@ func addRelease(out, progress io.Writer) program.Command[Config] {
 
 func listReleases(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "list", Summary: "List the browser builds that are published",
+		Name: "list", Summary: "List the published browser builds",
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			return withCatalog(ctx, config, logger, func(builds *catalog.Service) error {
 				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -96,8 +96,8 @@ func listReleases(out io.Writer) program.Command[Config] {
 func removeRelease(out io.Writer) program.Command[Config] {
 	var b catalog.Build
 	return program.Command[Config]{
-		Name: "remove", Summary: "Take a browser build off the list and out of the store",
-		Detail: "Workers that have installed it keep it.",
+		Name: "remove", Summary: "Remove a browser build from the catalog and the store",
+		Detail: "Workers that have installed the build keep it.",
 		Args:   []program.Arg{{Name: "VERSION", Doc: "The full version", Value: &b.Version}},
 		Flags:  func(flags *flag.FlagSet) { buildFlags(flags, &b) },
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
@@ -113,7 +113,7 @@ func removeRelease(out io.Writer) program.Command[Config] {
 	}
 }
 
-// withCatalog opens the catalog for one command, also beside a cloud that runs.
+// withCatalog opens the catalog for one command, also while a cloud is running.
 func withCatalog(ctx context.Context, config Config, logger *slog.Logger, use func(*catalog.Service) error) error {
 	return withDatabase(ctx, config, logger, func(pools pools) error {
 		builds, err := openCatalog(ctx, config, pools.tenants)

@@ -10,15 +10,16 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// secretsCommand cares for what is stored encrypted.
+// secretsCommand manages encrypted data.
 func secretsCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "secrets", Summary: "Care for the proxy passwords that are stored encrypted",
+		Name: "secrets", Summary: "Manage encryption keys",
 		Commands: []program.Command[Config]{{
-			Name: "rotate", Summary: "Encrypt every proxy password with the first of SECRET_KEYS",
-			Detail: "To replace a key, in steps that each end with a restart of every replica: put the new key second in\n" +
-				"SECRET_KEYS, so that all can read what it encrypts; then put it first. Run this, and take the old one out a\n" +
-				"day later, when answers kept for Idempotency-Key (RETENTION_IDEMPOTENCY) and queued mail have gone, too.",
+			Name: "rotate", Summary: "Re-encrypt all proxy passwords with the first of SECRET_KEYS",
+			Detail: "To replace a key: 1. Add the new key as second of SECRET_KEYS and restart all replicas, so that every replica can\n" +
+				"decrypt with it. 2. Move the new key to the first place and restart all replicas. 3. Run this command. 4. Remove\n" +
+				"the old key once RETENTION_IDEMPOTENCY has passed (24h by default) and the mail queued before step 2 has been\n" +
+				"sent or given up, and restart all replicas: saved idempotency answers and queued mail are not re-encrypted.",
 			Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 				return withDatabase(ctx, config, logger, func(pools pools) error {
 					box, err := openSecretBox(config, logger)
@@ -29,7 +30,7 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 					if err != nil {
 						return err
 					}
-					_, err = fmt.Fprintf(out, "Encrypted %d proxy passwords anew\n", n)
+					_, err = fmt.Fprintf(out, "Re-encrypted %d proxy passwords\n", n)
 					return err
 				})
 			},

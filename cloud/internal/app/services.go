@@ -151,10 +151,10 @@ func openSecretBox(config Config, logger *slog.Logger) (*secret.Box, error) {
 		return secret.Parse(config.SecretKeys)
 	}
 	if config.DatabaseURL != "" {
-		logger.Warn("SECRET_KEYS is not set: proxy passwords are encrypted with a key in DATA_DIR, which other replicas don't have")
+		logger.Warn("SECRET_KEYS is not set: secrets are encrypted with a key in DATA_DIR, which other replicas do not have")
 	}
 	if err := os.MkdirAll(config.DataDir, 0o711); err != nil {
-		return nil, fmt.Errorf("make DATA_DIR: %w", err)
+		return nil, fmt.Errorf("create DATA_DIR: %w", err)
 	}
 	return secret.LoadOrCreate(secretPath(config))
 }

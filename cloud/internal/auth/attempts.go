@@ -109,7 +109,7 @@ func (a attemptLimiter) check(ctx context.Context, subjects ...limitKey) error {
 		SELECT blocked_until FROM auth_attempts
 		WHERE (kind, subject) IN (SELECT * FROM unnest($1::text[], $2::bytea[]))`, pq.Array(kinds), pq.ByteaArray(hashes))
 	if err != nil {
-		return fmt.Errorf("look at the counts of attempts: %w", err)
+		return fmt.Errorf("read attempt counts: %w", err)
 	}
 	return a.checkPause(counts...)
 }
@@ -176,7 +176,7 @@ func (a attemptLimiter) lockCounts(ctx context.Context, tx *sqlx.Tx, subjects []
 	var counts []attemptCount
 	err := tx.SelectContext(ctx, &counts, lockCountsSQL, pq.Array(kinds), pq.ByteaArray(hashes), now, now.Add(window))
 	if err != nil {
-		return nil, fmt.Errorf("lock the counts of attempts: %w", err)
+		return nil, fmt.Errorf("lock attempt counts: %w", err)
 	}
 	slices.SortFunc(counts, func(a, b attemptCount) int { return cmp.Compare(a.Kind, b.Kind) })
 	for i, s := range subjects {
@@ -270,7 +270,7 @@ func pauseFor(beyond int) time.Duration {
 func deleteCount(ctx context.Context, tx *sqlx.Tx, s limitKey) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM auth_attempts WHERE kind = $1 AND subject = $2`, s.name, s.hash[:])
 	if err != nil {
-		return fmt.Errorf("forget failed attempts: %w", err)
+		return fmt.Errorf("delete an attempt count: %w", err)
 	}
 	return nil
 }

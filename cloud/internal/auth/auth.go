@@ -155,7 +155,7 @@ func (s *Service) Activate(ctx context.Context, token string, orgID uuid.UUID) e
 	}
 	_, err = s.db.ExecContext(ctx, `UPDATE users SET last_organization_id = $2 WHERE id = $1`, userID, orgID)
 	if err != nil {
-		return fmt.Errorf("remember the active organization: %w", err)
+		return fmt.Errorf("save the active organization: %w", err)
 	}
 	return nil
 }
@@ -172,11 +172,11 @@ func (s *Service) Sweep(ctx context.Context) (int64, error) {
 	} {
 		result, err := s.db.ExecContext(ctx, statement, s.clock.Now())
 		if err != nil {
-			return total, fmt.Errorf("remove what has expired: %w", err)
+			return total, fmt.Errorf("delete expired rows: %w", err)
 		}
 		removed, err := result.RowsAffected()
 		if err != nil {
-			return total, fmt.Errorf("count what has expired: %w", err)
+			return total, fmt.Errorf("count expired rows: %w", err)
 		}
 		total += removed
 	}

@@ -169,7 +169,7 @@ func TestSession_ExpiresAfterSevenDays(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	f.clock.Advance(7*24*time.Hour - time.Microsecond)
-	if _, err := f.Sweep(t.Context()); err != nil { // byNetwork what the sign-up left besides
+	if _, err := f.Sweep(t.Context()); err != nil { // of what the sign-up left besides
 		t.Error(err)
 	}
 	if _, err := f.Authenticate(t.Context(), session.Token); err != nil {

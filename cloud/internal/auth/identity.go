@@ -62,7 +62,7 @@ func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity
 func (s *Service) findOrLink(ctx context.Context, tx *sqlx.Tx, identity Identity) (account, error) {
 	email := emails.Normal(identity.Email)
 	if !identity.EmailVerified || !isPlausibleEmail(email) {
-		return account{}, fault.New(fault.Forbidden, "The sign-in provider does not say that your e-mail address is verified.")
+		return account{}, fault.New(fault.Forbidden, "The sign-in provider does not report your e-mail address as verified.")
 	}
 	if err := s.createIdentified(ctx, tx, email, identity.Name); err != nil {
 		return account{}, err
@@ -119,7 +119,7 @@ const (
 func (s *Service) newIdentifiedUser(email, name string) (User, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return User{}, fmt.Errorf("make a user id: %w", err)
+		return User{}, fmt.Errorf("generate a user ID: %w", err)
 	}
 	name = strings.TrimSpace(name)
 	if name == "" {

@@ -34,7 +34,7 @@ func (a attemptLimiter) addKnownNetwork(ctx context.Context, db sqlx.ExecerConte
 		SET attempts = 0, blocked_until = excluded.blocked_until, forget_at = excluded.forget_at`,
 		home.name, home.hash[:], now, now.Add(knownNetworkTTL))
 	if err != nil {
-		return fmt.Errorf("remember where a user signs in: %w", err)
+		return fmt.Errorf("save a known network: %w", err)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (a attemptLimiter) lockKnownNetwork(ctx context.Context, tx *sqlx.Tx, home 
 		return attemptCount{Kind: home.name, Subject: home.hash[:]}, false, nil
 	}
 	if err != nil {
-		return attemptCount{}, false, fmt.Errorf("find out where a user signs in: %w", err)
+		return attemptCount{}, false, fmt.Errorf("find a known network: %w", err)
 	}
 	c.limit = home.limitKind
 	return c, true, nil

@@ -17,7 +17,7 @@ import (
 // purpose is what the token of a mail is good for, and the mail.
 type purpose struct {
 	name    string
-	path    string // byNetwork the page that takes the token
+	path    string // of the page that takes the token
 	life    time.Duration
 	subject string
 	text    string // with the link in it
@@ -27,21 +27,21 @@ var (
 	verification = purpose{
 		name: "verifyEmail", path: "account/verify-email", life: 24 * time.Hour,
 		subject: "Verify your e-mail address",
-		text: "Hello,\n\nopen this link within 24 hours to verify your e-mail address:\n\n%s\n\n" +
-			"If you did not sign up, ignore this mail.\n",
+		text: "Hello,\n\nOpen this link within 24 hours to verify your e-mail address:\n\n%s\n\n" +
+			"If you did not sign up, ignore this message.\n",
 	}
 	reset = purpose{
 		name: "resetPassword", path: "account/reset-password", life: time.Hour,
 		subject: "Set a new password",
-		text: "Hello,\n\nopen this link within an hour to set a new password:\n\n%s\n\n" +
-			"If you did not ask for it, ignore this mail: your password stays as it is.\n",
+		text: "Hello,\n\nOpen this link within one hour to set a new password:\n\n%s\n\n" +
+			"If you did not request a new password, ignore this message. Your password has not been changed.\n",
 	}
 )
 
 const (
 	changedSubject = "Your password was changed"
-	changedText    = "Hello,\n\nyour password was just changed, and your other sessions were ended.\n\n" +
-		"If that was not you, ask for a mail to set a new one at once:\n\nPOST %s\n"
+	changedText    = "Hello,\n\nYour password was changed, and your other sessions were signed out.\n\n" +
+		"If you did not change it, request a password reset immediately:\n\nPOST %s\n"
 	forgotPath = "v1/auth/password/forgot"
 )
 
@@ -64,7 +64,7 @@ func (s *Service) newLink(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, p 
 		INSERT INTO auth_tokens (token_hash, user_id, purpose, created_at, expires_at, mailed) VALUES ($1, $2, $3, $4, $5, $6)`,
 		secret.Hash(token), userID, p.name, now, now.Add(p.life), mailed)
 	if err != nil {
-		return "", fmt.Errorf("make a token: %w", err)
+		return "", fmt.Errorf("create a token: %w", err)
 	}
 	link := s.Public.JoinPath(p.path)
 	link.Fragment = "token=" + token
@@ -139,11 +139,11 @@ func (s *Service) findByToken(ctx context.Context, token string, p purpose) (u U
 		return User{}, false, nil
 	}
 	if err != nil {
-		return User{}, false, fmt.Errorf("look for a token: %w", err)
+		return User{}, false, fmt.Errorf("find a token: %w", err)
 	}
 	return u, true, nil
 }
 
 func errInvalidToken() error {
-	return fault.Field("token", "is unknown, was used already, or has expired")
+	return fault.Field("token", "is invalid, has already been used or has expired")
 }

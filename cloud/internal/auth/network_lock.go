@@ -11,7 +11,7 @@ import (
 // counted; and they wait for one another, not the rest of the world for them.
 type networkLocks struct {
 	mu        sync.Mutex
-	byNetwork map[string]*networkLock // by network; only those that somebody stands in
+	byNetwork map[string]*networkLock // those held or waited for
 }
 
 type networkLock struct {
@@ -30,7 +30,7 @@ func (l *networkLocks) acquire(ctx context.Context, network string) (leave func(
 		}, nil
 	case <-ctx.Done():
 		l.release(network)
-		return nil, fmt.Errorf("wait in line to check a password: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for the network's password lock: %w", ctx.Err())
 	}
 }
 

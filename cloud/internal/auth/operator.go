@@ -95,7 +95,7 @@ func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
 			`DELETE FROM auth_tokens WHERE user_id = $1`,
 		} {
 			if _, err := tx.ExecContext(ctx, statement, userID); err != nil {
-				return fmt.Errorf("end what a user has: %w", err)
+				return fmt.Errorf("delete a user's sessions and tokens: %w", err)
 			}
 		}
 		return nil

@@ -28,7 +28,7 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 			return nil, fmt.Errorf("find a user: %w", err)
 		}
 		if _, err := tx.ExecContext(ctx, `SAVEPOINT mailed`); err != nil {
-			return nil, fmt.Errorf("begin to mail a reset: %w", err)
+			return nil, fmt.Errorf("begin a savepoint for the reset mail: %w", err)
 		}
 		if err := s.mailToken(ctx, tx, id, email, reset); err != nil {
 			return nil, err
@@ -38,7 +38,7 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 			end = `ROLLBACK TO SAVEPOINT mailed`
 		}
 		if _, err := tx.ExecContext(ctx, end); err != nil {
-			return nil, fmt.Errorf("end to mail a reset: %w", err)
+			return nil, fmt.Errorf("release the savepoint of the reset mail: %w", err)
 		}
 		return nil, nil
 	})
@@ -53,7 +53,7 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 func (s *Service) ResetPassword(ctx context.Context, client Client, token, password string) error {
 	counted := []limitKey{failuresByClient(client)}
 	return s.withNetworkLock(ctx, client, counted, func() error {
-		hash := "" // byNetwork no token
+		hash := "" // of no token
 		if u, is, err := s.findByToken(ctx, token, reset); err != nil {
 			return err
 		} else if is {
@@ -111,7 +111,7 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 		return fmt.Errorf("find a user: %w", err)
 	}
 	if a.PasswordHash == "" {
-		return fault.New(fault.Conflict, "The account has no password yet. Ask for a mail to set one.")
+		return fault.New(fault.Conflict, "The account has no password. Request a password reset to set one.")
 	}
 	if reason := passwordWeakness(password, a.Email, a.Name); reason != "" {
 		return fault.Field("newPassword", reason)

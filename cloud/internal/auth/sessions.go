@@ -49,13 +49,13 @@ type entry struct {
 func (s sessions) begin(ctx context.Context, b newSession, orgID uuid.UUID) (string, time.Time, error) {
 	ctx, err := s.manager.Load(ctx, "")
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("make a session: %w", err)
+		return "", time.Time{}, fmt.Errorf("create a session: %w", err)
 	}
 	if err := s.manager.RenewToken(ctx); err != nil {
-		return "", time.Time{}, fmt.Errorf("make a session token: %w", err)
+		return "", time.Time{}, fmt.Errorf("generate a session token: %w", err)
 	}
 	if b.id, err = uuid.NewV7(); err != nil {
-		return "", time.Time{}, fmt.Errorf("make a session id: %w", err)
+		return "", time.Time{}, fmt.Errorf("generate a session ID: %w", err)
 	}
 	s.manager.SetDeadline(ctx, b.at.Add(sessionLifetime))
 	s.manager.Put(ctx, idField, b.id.String())
@@ -124,5 +124,5 @@ func (s sessions) end(ctx context.Context, token string) error {
 }
 
 func errInvalidSession() error {
-	return fault.New(fault.Unauthenticated, "The session is unknown or has ended. Sign in again.")
+	return fault.New(fault.Unauthenticated, "The session is invalid or has ended. Sign in again.")
 }

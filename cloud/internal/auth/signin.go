@@ -59,7 +59,7 @@ func (s *Service) SignIn(ctx context.Context, client Client, email, password str
 
 // errDisabled is for who has proved to be the user; nobody else learns of it.
 func errDisabled() error {
-	return fault.New(fault.Forbidden, "This account is disabled. Ask the operator of this service.")
+	return fault.New(fault.Forbidden, "This account is disabled. Contact the operator of this service.")
 }
 
 func errWrongPassword() error {

@@ -50,7 +50,7 @@ type NewUser struct {
 func (s *Service) SignUp(ctx context.Context, client Client, n NewUser) (Session, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Session{}, fmt.Errorf("make a user id: %w", err)
+		return Session{}, fmt.Errorf("generate a user ID: %w", err)
 	}
 	u := User{ID: id, Email: emails.Normal(n.Email), Name: n.Name, CreatedAt: s.clock.Now()}
 	if refusal, err := s.checkSignUpPolicy(ctx, s.db, n.Invitation != ""); refusal != nil || err != nil {
@@ -102,7 +102,7 @@ func (s *Service) signUpInvited(ctx context.Context, client Client, u *User, n N
 		if err != nil {
 			return err
 		}
-		hash := "" // byNetwork no invitation
+		hash := "" // of no invitation
 		if invited {
 			if hash, err = s.passwords.hash(ctx, n.Password); err != nil {
 				return err
@@ -111,7 +111,7 @@ func (s *Service) signUpInvited(ctx context.Context, client Client, u *User, n N
 		}
 		return s.attempts.countFailures(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
 			if !invited {
-				return fault.Field("invitationToken", "is not that of an open invitation for this e-mail address"), nil
+				return fault.Field("invitationToken", "is not the token of an open invitation for this e-mail address"), nil
 			}
 			return createUser(ctx, tx, *u, hash)
 		})
@@ -149,13 +149,13 @@ func (s *Service) lockFirstUser(ctx context.Context, tx *sqlx.Tx) error {
 func (s *Service) checkSignUpPolicy(ctx context.Context, q sqlx.QueryerContext, invited bool) (refusal, err error) {
 	switch {
 	case s.SignUpPolicy == SignUpClosed:
-		return fault.New(fault.Forbidden, "This service makes no new accounts. Ask its operator."), nil
+		return fault.New(fault.Forbidden, "Sign-up is not open. Contact the operator of this service."), nil
 	case invited || s.SignUpPolicy == SignUpOpen:
 		return nil, nil
 	case s.SignUpPolicy == SignUpFirst:
 		var others bool
 		if err := sqlx.GetContext(ctx, q, &others, `SELECT EXISTS (SELECT FROM users)`); err != nil {
-			return nil, fmt.Errorf("look for a user: %w", err)
+			return nil, fmt.Errorf("find a user: %w", err)
 		}
 		if !others {
 			return nil, nil
@@ -170,7 +170,7 @@ func createUser(ctx context.Context, tx *sqlx.Tx, u User, hash string) (refusal,
 	if err != nil || !taken {
 		return nil, err
 	}
-	return fault.New(fault.Conflict, "There is an account with this e-mail address already."), nil
+	return fault.New(fault.Conflict, "An account with this e-mail address already exists."), nil
 }
 
 // insertUser reports whether the address has an account already.
@@ -179,7 +179,7 @@ func insertUser(ctx context.Context, tx *sqlx.Tx, u User, hash sql.NullString) (
 		INSERT INTO users (id, email, name, password_hash, email_verified_at, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (email) DO NOTHING`, u.ID, u.Email, u.Name, hash, u.EmailVerifiedAt, u.CreatedAt)
 	if err != nil {
-		return false, fmt.Errorf("make a user: %w", err)
+		return false, fmt.Errorf("create a user: %w", err)
 	}
 	inserted, err := result.RowsAffected()
 	return inserted == 0, err

@@ -27,7 +27,7 @@ func TestSignUp_FollowsPolicy(t *testing.T) {
 	for _, c := range []struct {
 		rule         auth.SignUpPolicy
 		others       bool   // whether there is a user
-		token        string // byNetwork the body
+		token        string // of the body
 		want         fault.Kind
 		identity     bool // whether an OpenID provider's user gets in without an invitation
 		wantIdentity bool // with an invitation

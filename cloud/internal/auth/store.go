@@ -41,7 +41,7 @@ var _ scs.CtxStore = sessionStore{}
 type newSession struct {
 	id                uuid.UUID
 	userID            uuid.UUID
-	credentialVersion int // byNetwork the credentials that were checked
+	credentialVersion int // of the credentials that were checked
 	client            Client
 	at                time.Time
 }
@@ -77,7 +77,7 @@ func (s sessionStore) FindCtx(ctx context.Context, hash string) (data []byte, fo
 		_, err := s.db.ExecContext(ctx,
 			`UPDATE auth_sessions SET last_seen_at = $2 WHERE token_hash = $1 AND last_seen_at <= $3`, hash, now, longAgo)
 		if err != nil {
-			return nil, false, fmt.Errorf("note that a session was seen: %w", err)
+			return nil, false, fmt.Errorf("update when a session was last seen: %w", err)
 		}
 	}
 	return row.Data, true, nil

@@ -49,7 +49,7 @@ func (s *Service) SendVerification(ctx context.Context, client Client, userID uu
 		return err
 	}
 	if u.EmailVerifiedAt != nil {
-		return fault.New(fault.Conflict, "The e-mail address is verified already.")
+		return fault.New(fault.Conflict, "The e-mail address is already verified.")
 	}
 	return s.attempts.countAlways(ctx, []limitKey{mailsByEmail(u.Email), mailsByClient(client)}, func(tx *sqlx.Tx) (refusal, err error) {
 		return nil, s.mailToken(ctx, tx, u.ID, u.Email, verification)

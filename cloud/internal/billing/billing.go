@@ -149,7 +149,7 @@ func (s *Service) providerFor(sub Subscription) (Provider, error) {
 	case ManualName:
 		return Manual{Clock: s.Clock}, nil
 	}
-	return nil, fault.Wrap(fmt.Errorf("the subscription is billed by %s, the service by %s", sub.Provider, s.Provider.Name()),
+	return nil, fault.Wrap(fmt.Errorf("the subscription is billed by %s, but the service is configured for %s", sub.Provider, s.Provider.Name()),
 		fault.Unavailable, "The payment provider of the subscription is not available.")
 }
 
@@ -157,20 +157,20 @@ func (s *Service) providerFor(sub Subscription) (Provider, error) {
 // itself: else it is Forbidden, and says whom to ask.
 func (s *Service) selfServiceProvider(sub Subscription) (Provider, error) {
 	if sub.OperatorSuspended {
-		return nil, fault.New(fault.Forbidden, "The organization is suspended by the operator of this service. Ask "+s.operatorContact()+".")
+		return nil, fault.New(fault.Forbidden, "The organization was suspended by the operator of this service. Contact "+s.operatorContact()+".")
 	}
 	provider, err := s.providerFor(sub)
 	if err != nil || s.SelfService || provider.Name() != ManualName {
 		return provider, err
 	}
-	return nil, fault.New(fault.Forbidden, "Only the operator of this service changes plans and add-ons. Ask "+s.operatorContact()+".")
+	return nil, fault.New(fault.Forbidden, "Only the operator of this service can change plans and add-ons. Contact "+s.operatorContact()+".")
 }
 
 func (s *Service) operatorContact() string {
 	if s.Contact == "" {
-		return "them, by POST /v1/contact for one"
+		return "the operator, for example with POST /v1/contact"
 	}
-	return "them: " + s.Contact
+	return "the operator: " + s.Contact
 }
 
 // providerCall is the provider's part of a change.
@@ -238,7 +238,7 @@ func (s *Service) commitChange(ctx context.Context, orgID uuid.UUID, claim time.
 func (s *Service) abortChange(ctx context.Context, orgID uuid.UUID, claim time.Time) {
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error { return releaseChangeLock(ctx, tx, orgID, claim) })
 	if err != nil && !errors.Is(err, errChangeLockLost) {
-		s.Logger.ErrorContext(ctx, "release a subscription after a failed change", "organization", orgID, "error", err)
+		s.Logger.ErrorContext(ctx, "failed to release the subscription after a failed change", "organization", orgID, "error", err)
 	}
 }
 

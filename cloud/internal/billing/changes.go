@@ -26,13 +26,13 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 				return nil, err
 			}
 			if to.PriceCents == 0 {
-				return nil, fault.Field("plan", "costs nothing: there is nothing to check out")
+				return nil, fault.Field("plan", "is free and needs no checkout")
 			}
 			if err := requireNotSuspended(sub); err != nil {
 				return nil, err
 			}
 			if sub.Paid() {
-				return nil, fault.New(fault.Conflict, "The organization has a plan that costs something. Change it instead.")
+				return nil, fault.New(fault.Conflict, "The organization already has a paid plan. Change the plan instead.")
 			}
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
 				return provider.Checkout(ctx, sub, to, returnURL)
@@ -56,7 +56,7 @@ func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) 
 				return nil, err
 			}
 			if to.ID == sub.Plan.ID && sub.CheckoutID == "" {
-				return nil, fault.New(fault.Conflict, "The organization has this plan already.")
+				return nil, fault.New(fault.Conflict, "The organization already has this plan.")
 			}
 			if to.PriceCents > 0 {
 				if err := requireNotSuspended(sub); err != nil {
@@ -144,7 +144,7 @@ func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Su
 // bought is not paid for.
 func requireNotSuspended(sub Subscription) error {
 	if sub.Status == Suspended {
-		return fault.New(fault.Conflict, "The subscription is suspended: pay what is due, or change to the free plan.")
+		return fault.New(fault.Conflict, "The subscription is suspended. Pay the open invoice or change to the free plan.")
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func findOffer(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) 
 		return Offer{}, errUnlimited(slug, offer.Limit)
 	}
 	if !sub.Paid() {
-		return Offer{}, fault.New(fault.Conflict, "Add-ons need a plan that costs something.")
+		return Offer{}, fault.New(fault.Conflict, "Add-ons require a paid plan.")
 	}
 	return *offer, nil
 }
@@ -186,6 +186,6 @@ func errNotOffered(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug stri
 }
 
 func errUnlimited(slug, limit string) error {
-	return fault.New(fault.Conflict, "The plan has no limit that this could raise: it is unlimited already.",
+	return fault.New(fault.Conflict, "The add-on has no effect: the limit is already unlimited.",
 		fault.Detail{Field: "addOn", Code: fault.Custom, Message: limit + " is unlimited", Received: slug})
 }

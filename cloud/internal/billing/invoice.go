@@ -32,7 +32,7 @@ type Invoice struct {
 	Status         InvoiceStatus `db:"status"`
 	Currency       string        `db:"currency"`
 	SubtotalCents  int64         `db:"subtotal_cents"`   // the sum of the lines
-	TotalCents     int64         `db:"total_cents"`      // withAddOn discounts and taxes; negative for a credit
+	TotalCents     int64         `db:"total_cents"`      // with discounts and taxes; negative for a credit
 	AmountDueCents int64         `db:"amount_due_cents"` // what is to be paid, once credits are used
 	Lines          Lines         `db:"lines"`
 	PeriodStart    time.Time     `db:"period_start"`
@@ -131,7 +131,7 @@ func invoiceNumber(orgID uuid.UUID, n int) string { return fmt.Sprintf("%X-%04d"
 func upsertInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) (bool, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return false, fmt.Errorf("make an invoice id: %w", err)
+		return false, fmt.Errorf("generate an invoice ID: %w", err)
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO invoices (id, organization_id, number, status, currency, subtotal_cents, total_cents, amount_due_cents,

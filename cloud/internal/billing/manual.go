@@ -45,7 +45,7 @@ func (m Manual) ChangePlan(_ context.Context, s Subscription, to Plan) (Outcome,
 		return newOutcome(s.asEnded(to), s.Plan.Currency, lines, now), nil
 	}
 	if s.Plan.Currency != to.Currency && (s.Paid() || s.CreditCents > 0) {
-		return Outcome{}, fault.New(fault.Conflict, "The plan is in another currency than what was paid.")
+		return Outcome{}, fault.New(fault.Conflict, "The plan has a different currency than the current subscription.")
 	}
 	after := s.withPlan(to)
 	if !s.Paid() || s.Plan.Interval != to.Interval {

@@ -11,10 +11,10 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Assign puts an organization on a plan for an operator, at once and on its terms
-// of today. Manual bills it. An unknown plan is NotFound. The plan that it has
-// already is a Conflict, and so is an organization that a payment provider bills,
-// or that has a page to pay at: it would pay twice.
+// Assign changes an organization's plan on behalf of an operator, immediately and
+// on the plan's current terms. Manual bills the plan. Returns NotFound for an
+// unknown plan, and Conflict if the organization already has the plan, is billed
+// by a payment provider or has an open checkout session: it would pay twice.
 func (s *Service) Assign(ctx context.Context, orgID uuid.UUID, slug string) (Subscription, error) {
 	manual := Manual{Clock: s.Clock}
 	sub, _, err := s.change(ctx, orgID, "subscription.planAssigned", map[string]any{"plan": slug},
@@ -24,13 +24,13 @@ func (s *Service) Assign(ctx context.Context, orgID uuid.UUID, slug string) (Sub
 			case err != nil:
 				return nil, err
 			case to.ID == sub.Plan.ID:
-				return nil, fault.New(fault.Conflict, "The organization has this plan already.")
+				return nil, fault.New(fault.Conflict, "The organization already has this plan.")
 			case sub.Paid() && sub.Provider != ManualName:
 				return nil, fault.New(fault.Conflict, fmt.Sprintf(
-					"The organization is billed by %s. Let it change to the free plan there first, or change the plan there.", sub.Provider))
+					"The organization is billed by %s. Change the plan there, or change to the free plan first.", sub.Provider))
 			case sub.CheckoutID != "":
 				return nil, fault.New(fault.Conflict,
-					"The organization has opened a page to pay at. Let it change to the free plan first, which closes the page.")
+					"The organization has an open checkout session. It must change to the free plan first, which closes the session.")
 			}
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
 				return manual.ChangePlan(ctx, sub, to)
@@ -39,25 +39,25 @@ func (s *Service) Assign(ctx context.Context, orgID uuid.UUID, slug string) (Sub
 	return sub, err
 }
 
-// Suspend keeps an organization from launching until Restore, whatever it pays
-// meanwhile: its slots are 0. What runs goes on. One that is suspended already is
-// a Conflict.
+// Suspend sets an organization's slots to 0 until Restore, whatever it pays in the
+// meantime. Running sessions continue. Returns Conflict if the organization is
+// already suspended.
 func (s *Service) Suspend(ctx context.Context, orgID uuid.UUID, reason string) (Subscription, error) {
 	details := map[string]any{}
 	if reason != "" {
 		details["reason"] = reason
 	}
-	return s.setOperatorSuspended(ctx, orgID, true, "organization.suspended", "The organization is suspended already.", details)
+	return s.setOperatorSuspended(ctx, orgID, true, "organization.suspended", "The organization is already suspended.", details)
 }
 
-// Restore takes Suspend back. An organization that is not suspended by an
-// operator is a Conflict.
+// Restore reverts Suspend. Returns Conflict if no operator has suspended the
+// organization.
 func (s *Service) Restore(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
 	return s.setOperatorSuspended(ctx, orgID, false, "organization.resumed", "The organization is not suspended by an operator.", nil)
 }
 
-// setOperatorSuspended needs no claim: it changes nothing that a change under way reads, and its
-// lock keeps that from settling meanwhile.
+// setOperatorSuspended does not take the change lock: it modifies nothing that a
+// change in progress reads, and its row lock delays the commit of that change.
 func (s *Service) setOperatorSuspended(ctx context.Context, orgID uuid.UUID, held bool, action, refusal string, details map[string]any) (Subscription, error) {
 	var sub Subscription
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
@@ -82,12 +82,12 @@ func (s *Service) setOperatorSuspended(ctx context.Context, orgID uuid.UUID, hel
 	return sub, err
 }
 
-// isOperatorSuspended tells whether an operator suspended the organization.
+// isOperatorSuspended reports whether an operator has suspended the organization.
 func isOperatorSuspended(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
 	var held bool
 	err := tx.GetContext(ctx, &held, `SELECT operator_suspended_at IS NOT NULL FROM subscriptions WHERE organization_id = $1`, orgID)
 	if err != nil {
-		return false, fmt.Errorf("find out whether organization %s is suspended: %w", orgID, err)
+		return false, fmt.Errorf("read whether organization %s is suspended: %w", orgID, err)
 	}
 	return held, nil
 }

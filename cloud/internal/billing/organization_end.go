@@ -10,9 +10,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// EndOrganization refuses to let an organization go that somebody else bills, or
-// might: the provider would go on. It must change to the free plan first, which
-// also closes a page to pay at.
+// EndOrganization returns Conflict if a payment provider bills the organization or
+// might do so: the provider would continue after the deletion. The organization
+// must change to the free plan first, which also closes an open checkout session.
 func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
 	sub, err := lockSubscription(ctx, tx, orgID)
 	if err != nil {
@@ -25,38 +25,39 @@ func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	case under:
 		return errChangeInProgress()
 	case sub.Paid() && sub.Provider != ManualName:
-		return fault.New(fault.Conflict, "The organization pays for a plan. Change to the free plan first.")
+		return fault.New(fault.Conflict, "The organization has a paid plan. Change to the free plan first.")
 	case sub.CheckoutID != "":
-		return fault.New(fault.Conflict, "A page to pay at was opened. Change to the free plan first, which closes it.")
+		return fault.New(fault.Conflict, "A checkout session is still open. Change to the free plan first, which closes the session.")
 	}
 	return nil
 }
 
-// clearCheckout takes in that a page to pay at has closed. A change that is
-// under way has closed it itself, and writes down what came of it.
+// clearCheckout forgets a checkout session that has closed, unless a change is in
+// progress: that change closed the session and saves the result itself.
 func (s *Service) clearCheckout(ctx context.Context, id string) error {
 	_, err := s.System.ExecContext(ctx, `
 		UPDATE subscriptions SET provider_checkout_id = NULL
 		WHERE provider_checkout_id = $1 AND (changing_until IS NULL OR changing_until <= clock_timestamp())`, id)
 	if err != nil {
-		return fmt.Errorf("forget a page to pay at: %w", err)
+		return fmt.Errorf("clear a checkout session: %w", err)
 	}
 	return nil
 }
 
-// endOrphanedSubscription ends a subscription in the provider's books whose organization was
-// deleted here, so that nobody is billed for nothing. One of an organization
-// that never was here may be another service's, and is left alone.
+// endOrphanedSubscription cancels a subscription at the provider whose organization
+// was deleted here, so that the customer is no longer billed. A subscription of an
+// organization that never existed here may belong to another service: it is only
+// logged.
 func (s *Service) endOrphanedSubscription(ctx context.Context, remote Remote, orgID uuid.UUID, event Event) error {
 	log := s.Logger.With("event", event.ID, "organization", orgID, "subscription", event.SubscriptionID)
 	var deleted bool
 	err := s.System.GetContext(ctx, &deleted,
 		`SELECT EXISTS (SELECT FROM audit_events WHERE organization_id = $1 AND action = 'organization.deleted')`, orgID)
 	if err != nil {
-		return fmt.Errorf("look for the end of organization %s: %w", orgID, err)
+		return fmt.Errorf("read whether organization %s was deleted: %w", orgID, err)
 	}
 	if !deleted {
-		log.WarnContext(ctx, "an event of a payment provider is about an organization that is not here")
+		log.WarnContext(ctx, "payment event refers to an unknown organization")
 		return nil
 	}
 	found, err := remote.Subscription(ctx, event.SubscriptionID)
@@ -67,6 +68,6 @@ func (s *Service) endOrphanedSubscription(ctx context.Context, remote Remote, or
 	if err != nil {
 		return err
 	}
-	log.ErrorContext(ctx, "an organization that is gone was billed: its subscription has been ended, refund what was paid")
+	log.ErrorContext(ctx, "canceled the subscription of a deleted organization: refund what was paid")
 	return nil
 }

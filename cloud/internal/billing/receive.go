@@ -79,7 +79,7 @@ const maxRereads = 5
 func (s *Service) Receive(ctx context.Context, payload []byte, signature string) error {
 	remote, ok := s.Provider.(Remote)
 	if !ok {
-		return fault.New(fault.NotFound, "This service takes no payments through this provider.")
+		return fault.New(fault.NotFound, "This payment provider is not configured.")
 	}
 	event, err := remote.Event(payload, signature)
 	switch {
@@ -92,7 +92,7 @@ func (s *Service) Receive(ctx context.Context, payload []byte, signature string)
 	}
 	var known bool
 	if err := s.System.GetContext(ctx, &known, `SELECT EXISTS (SELECT FROM payment_events WHERE id = $1)`, event.ID); err != nil {
-		return fmt.Errorf("look for an event: %w", err)
+		return fmt.Errorf("find an event: %w", err)
 	}
 	if known {
 		return nil
@@ -168,7 +168,7 @@ func (s *Service) syncInvoice(ctx context.Context, remote Remote, event Event) e
 		}, err
 	})
 	if errors.Is(err, errOrganizationDeleted) {
-		s.Logger.WarnContext(ctx, "an event of a payment provider is about an organization that is gone", "event", event.ID, "organization", orgID)
+		s.Logger.WarnContext(ctx, "payment event refers to a deleted organization", "event", event.ID, "organization", orgID)
 		return nil
 	}
 	return err
@@ -179,7 +179,7 @@ func (s *Service) syncInvoice(ctx context.Context, remote Remote, event Event) e
 type applyFunc func(tx *sqlx.Tx, sub Subscription) error
 
 // errOrganizationDeleted says that the organization of an event is not here.
-var errOrganizationDeleted = errors.New("the organization of an event is gone")
+var errOrganizationDeleted = errors.New("the organization of the event was deleted")
 
 // sync reads from the provider's books and applies it, unless something newer
 // was applied in between: then it reads again. So nothing old ever replaces
@@ -203,7 +203,7 @@ func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch 
 			return err
 		}
 	}
-	return fault.New(fault.Unavailable, "The subscription changes all the time. Try again.")
+	return fault.New(fault.Unavailable, "The subscription was changed concurrently. Try again.")
 }
 
 // applyAt applies what was read when the subscription had this revision; false
@@ -242,7 +242,7 @@ func (s *Service) recordEvent(ctx context.Context, tx *sqlx.Tx, event Event) (bo
 		INSERT INTO payment_events (id, kind, received_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`,
 		event.ID, event.Kind, s.Clock.Now())
 	if err != nil {
-		return false, fmt.Errorf("note an event: %w", err)
+		return false, fmt.Errorf("record an event: %w", err)
 	}
 	inserted, err := result.RowsAffected()
 	return inserted == 1, err

@@ -22,7 +22,7 @@ func (s *Service) applyRemote(ctx context.Context, tx *sqlx.Tx, sub Subscription
 		free, err := findPlan(ctx, tx, freeSlug)
 		return sub.asEnded(free), err
 	case sub.Paid() && !own:
-		s.Logger.ErrorContext(ctx, "an organization pays for two subscriptions: refund and end the second one",
+		s.Logger.ErrorContext(ctx, "organization pays for two subscriptions: refund and cancel the second one",
 			"organization", sub.OrgID, "first", sub.RemoteID, "second", r.ID)
 		return sub, nil
 	}
@@ -30,7 +30,7 @@ func (s *Service) applyRemote(ctx context.Context, tx *sqlx.Tx, sub Subscription
 	if !own || sub.Plan.Slug != r.Plan {
 		to, err := findPlan(ctx, tx, r.Plan)
 		if err != nil {
-			return sub, fault.Wrap(err, fault.Internal, fmt.Sprintf("The payment provider has the plan %q, and it can't be read here.", r.Plan))
+			return sub, fault.Wrap(err, fault.Internal, fmt.Sprintf("The payment provider reports the plan %q, which cannot be read from the catalog.", r.Plan))
 		}
 		after = sub.withPlan(to)
 		after.Period = &Period{Anchor: r.Start}
@@ -76,7 +76,7 @@ func (s *Service) applyRemoteAddOns(sub Subscription, remote []RemoteAddOn) (Sub
 		}
 		offer := sub.Plan.offer(r.Slug)
 		if offer == nil {
-			return sub, fmt.Errorf("the payment provider has the add-on %q, which plan %s does not offer", r.Slug, sub.Plan.Slug)
+			return sub, fmt.Errorf("the payment provider reports the add-on %q, which plan %s does not offer", r.Slug, sub.Plan.Slug)
 		}
 		o := *offer
 		o.PriceCents = r.PriceCents

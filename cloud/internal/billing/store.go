@@ -195,7 +195,7 @@ func saveSubscription(ctx context.Context, tx *sqlx.Tx, s Subscription) error {
 		return fmt.Errorf("write the subscription of organization %s: %w", s.OrgID, err)
 	}
 	if written, err := result.RowsAffected(); err != nil || written == 0 {
-		return errors.Join(err, fault.New(fault.Conflict, "The subscription has changed meanwhile. Try again."))
+		return errors.Join(err, fault.New(fault.Conflict, "The subscription was changed concurrently. Try again."))
 	}
 	return saveAddOns(ctx, tx, s)
 }
@@ -228,14 +228,14 @@ func acquireChangeLock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (time.
 		return time.Time{}, errChangeInProgress()
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("claim the subscription of organization %s: %w", orgID, err)
+		return time.Time{}, fmt.Errorf("acquire the change lock of organization %s: %w", orgID, err)
 	}
 	return until, nil
 }
 
 // errChangeInProgress refuses to begin while a change is under way.
 func errChangeInProgress() error {
-	return fault.New(fault.Conflict, "Another change of the subscription is under way. Try again in a moment.")
+	return fault.New(fault.Conflict, "Another change of the subscription is in progress. Try again later.")
 }
 
 // changeInProgress tells whether a change is under way.
@@ -244,19 +244,19 @@ func changeInProgress(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, 
 	err := tx.GetContext(ctx, &is, `
 		SELECT coalesce(changing_until > clock_timestamp(), false) FROM subscriptions WHERE organization_id = $1`, orgID)
 	if err != nil {
-		return false, fmt.Errorf("look for a change of organization %s: %w", orgID, err)
+		return false, fmt.Errorf("read the change lock of organization %s: %w", orgID, err)
 	}
 	return is, nil
 }
 
 // errChangeLockLost says that a change took so long that another one could begin.
-var errChangeLockLost = errors.New("the change took longer than its claim on the subscription")
+var errChangeLockLost = errors.New("the change took longer than its lock on the subscription")
 
 func releaseChangeLock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, until time.Time) error {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE subscriptions SET changing_until = NULL WHERE organization_id = $1 AND changing_until = $2`, orgID, until)
 	if err != nil {
-		return fmt.Errorf("end a change of organization %s: %w", orgID, err)
+		return fmt.Errorf("release the change lock of organization %s: %w", orgID, err)
 	}
 	if ended, err := result.RowsAffected(); err != nil || ended == 1 {
 		return err

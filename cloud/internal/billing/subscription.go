@@ -194,7 +194,7 @@ func (s Subscription) withAddOn(o Offer, quantity int, now time.Time) (Subscript
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return s, fmt.Errorf("make an add-on id: %w", err)
+		return s, fmt.Errorf("generate an add-on ID: %w", err)
 	}
 	s.AddOns = append(s.AddOns, AddOn{ID: id, Offer: o, Quantity: quantity, CreatedAt: now})
 	return s, s.checkLimit(o.Limit)
@@ -203,7 +203,7 @@ func (s Subscription) withAddOn(o Offer, quantity int, now time.Time) (Subscript
 // checkLimit refuses a limit that is greater than any other number of the service.
 func (s Subscription) checkLimit(limit string) error {
 	if total := s.purchased().byName(limit); total != nil && *total > math.MaxInt32 {
-		return fault.Invalid(fault.Detail{Field: "quantity", Code: fault.TooBig, Message: "raises the limit too far",
+		return fault.Invalid(fault.Detail{Field: "quantity", Code: fault.TooBig, Message: "raises the limit above the maximum",
 			Constraint: map[string]any{"max": math.MaxInt32}})
 	}
 	return nil

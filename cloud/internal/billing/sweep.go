@@ -79,7 +79,7 @@ func (s *Service) nextDue(ctx context.Context, last dueSubscription, now time.Ti
 		ORDER BY current_period_end, organization_id LIMIT $6`,
 		now, last.End, last.OrgID, asked, now.Add(-overdueAfter), sweepBatch)
 	if err != nil {
-		return nil, fmt.Errorf("list the subscriptions whose period is over: %w", err)
+		return nil, fmt.Errorf("list due subscriptions: %w", err)
 	}
 	return batch, nil
 }
@@ -101,7 +101,7 @@ func (s *Service) deleteEvents(ctx context.Context, before time.Time) error {
 				SELECT ctid FROM payment_events WHERE received_at < $1
 				ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, before, sweepBatch)
 		if err != nil {
-			return fmt.Errorf("forget old events: %w", err)
+			return fmt.Errorf("delete old events: %w", err)
 		}
 		if n, err := result.RowsAffected(); err != nil || n < sweepBatch {
 			return err

@@ -23,7 +23,7 @@ const maxDepth = 2
 func checkArchive(file io.ReaderAt, size int64) error {
 	archive, err := zip.NewReader(file, size)
 	if err != nil {
-		return fmt.Errorf("it is no zip archive: %w", err)
+		return fmt.Errorf("the file is not a zip archive: %w", err)
 	}
 	var found []string
 	seen := make(map[string]bool, len(archive.File))
@@ -31,11 +31,11 @@ func checkArchive(file io.ReaderAt, size int64) error {
 		name := strings.TrimSuffix(f.Name, "/")
 		switch kind := f.Mode().Type(); {
 		case strings.Contains(name, `\`) || !filepath.IsLocal(name) || path.Clean(name) != name:
-			return fmt.Errorf("%q is not a path inside of it", f.Name)
+			return fmt.Errorf("%q is not a path inside the archive", f.Name)
 		case seen[name]:
-			return fmt.Errorf("%q is in it twice", f.Name)
+			return fmt.Errorf("%q is in the archive twice", f.Name)
 		case kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink:
-			return fmt.Errorf("%q is no file, directory or link", f.Name)
+			return fmt.Errorf("%q is not a file, directory or link", f.Name)
 		case kind == 0 && isExecutable(name):
 			found = append(found, f.Name)
 		}
@@ -43,11 +43,11 @@ func checkArchive(file io.ReaderAt, size int64) error {
 	}
 	switch len(found) {
 	case 0:
-		return errors.New("there is no browser in it: no file called " + strings.Join(executables, ", ") + ", at most two directories deep")
+		return errors.New("the archive contains no browser: there is no file named " + strings.Join(executables, ", ") + ", at most two directories deep")
 	case 1:
 		return nil
 	default:
-		return fmt.Errorf("there is more than one browser in it: %s", strings.Join(found, ", "))
+		return fmt.Errorf("the archive contains more than one browser: %s", strings.Join(found, ", "))
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *Service) Open(ctx context.Context, r Release) (io.ReadSeekCloser, error
 	reader, err := s.Store.NewReader(ctx, r.ObjectKey, nil)
 	if err == nil && reader.Size() != r.SizeBytes {
 		_ = reader.Close()
-		err = fmt.Errorf("it has %d bytes, not %d", reader.Size(), r.SizeBytes)
+		err = fmt.Errorf("the archive has %d bytes, not %d", reader.Size(), r.SizeBytes)
 	}
 	switch {
 	case err == nil:
@@ -115,6 +115,6 @@ func (s *Service) Open(ctx context.Context, r Release) (io.ReadSeekCloser, error
 	case gcerrors.Code(err) == gcerrors.NotFound:
 		return nil, fmt.Errorf("the archive of %s is not in the store: %w", r.Build, err)
 	default:
-		return nil, fault.Wrap(err, fault.Unavailable, "The archive cannot be read right now.")
+		return nil, fault.Wrap(err, fault.Unavailable, "The archive is temporarily unavailable.")
 	}
 }

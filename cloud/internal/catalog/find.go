@@ -61,7 +61,7 @@ func errAmbiguous(b Build, found []Release) error {
 			continue
 		}
 		details = append(details, fault.Detail{
-			Field: field.name, Code: fault.Required, Message: "is required: there are builds for " + strings.Join(values, " and "),
+			Field: field.name, Code: fault.Required, Message: "is required: builds exist for " + strings.Join(values, " and "),
 			Constraint: map[string]any{"allowed": values},
 		})
 	}

@@ -97,7 +97,7 @@ func (p Publication) validate() error {
 }
 
 func errAlreadyPublished(b Build) error {
-	return fault.New(fault.Conflict, "Another archive is published as "+b.String()+". Remove that one first.")
+	return fault.New(fault.Conflict, "Another archive is already published as "+b.String()+". Remove it first.")
 }
 
 // store copies the file. An object that is not the whole file, as it was when
@@ -118,7 +118,7 @@ func (s *Service) store(ctx context.Context, p Publication, r Release) error {
 	}
 	_, err = io.Copy(io.MultiWriter(object, hash, counts), p.File)
 	if err == nil && hex.EncodeToString(hash.Sum(nil)) != r.SHA256 {
-		err = errors.New("the file changed while it was read")
+		err = errors.New("the file changed while it was being read")
 	}
 	if err != nil {
 		cancel() // Close then leaves nothing behind

@@ -26,7 +26,7 @@ func OpenStore(ctx context.Context, address, dir string) (*blob.Bucket, error) {
 	switch u.Scheme {
 	case "file":
 		if u.Host != "" || u.Path == "" {
-			return nil, errors.New("RELEASES_URL must be file:///PATH, the path being absolute")
+			return nil, errors.New("RELEASES_URL must be file:///PATH with an absolute path")
 		}
 		return openDir(u.Path)
 	case "s3", "gs":

@@ -24,13 +24,13 @@ type Directory struct {
 // Deliver implements Transport.
 func (d *Directory) Deliver(ctx context.Context, m Message) error {
 	if err := os.MkdirAll(d.Path, 0o700); err != nil {
-		return fmt.Errorf("make the directory of mail: %w", err)
+		return fmt.Errorf("create the mail directory: %w", err)
 	}
 	path := filepath.Join(d.Path, m.CreatedAt.UTC().Format("20060102T150405")+"-"+m.ID.String()+".eml")
 	if err := writeFile(path, d.compose(m)); err != nil {
 		return fmt.Errorf("write a mail: %w", err)
 	}
-	d.Logger.InfoContext(ctx, "mail written to a file: there is no mail server", "to", m.To, "subject", m.Subject, "file", path)
+	d.Logger.InfoContext(ctx, "wrote mail to a file: no mail server is configured", "to", m.To, "subject", m.Subject, "file", path)
 	return nil
 }
 

@@ -38,7 +38,7 @@ type Message struct {
 
 // ErrPermanent is what a Transport returns, wrapped, for a mail that it would
 // refuse the next time too.
-var ErrPermanent = errors.New("refused for good")
+var ErrPermanent = errors.New("permanently refused")
 
 // Transport takes mails to where they are read. It must be safe for concurrent
 // use, and give up when ctx ends.
@@ -87,15 +87,15 @@ func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, to, 
 		return fmt.Errorf("read the address of a mail: %w", err)
 	}
 	if len(text) > maxText {
-		return fmt.Errorf("the text of a mail has %d bytes, more than %d", len(text), maxText)
+		return fmt.Errorf("the mail text has %d bytes, more than %d", len(text), maxText)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("make a mail id: %w", err)
+		return fmt.Errorf("generate a mail ID: %w", err)
 	}
 	sealed, err := o.Sealer.Seal([]byte(text), associatedData(id))
 	if err != nil {
-		return fmt.Errorf("seal a mail: %w", err)
+		return fmt.Errorf("encrypt a mail: %w", err)
 	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO mail_outbox (id, recipient, subject, encrypted_text, due_at, created_at)

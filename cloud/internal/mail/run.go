@@ -70,7 +70,7 @@ func (o *Outbox) Run(ctx context.Context) {
 		pause := pace.Every
 		switch {
 		case err != nil && ctx.Err() == nil:
-			o.Logger.ErrorContext(ctx, "look for mail to send", "error", err)
+			o.Logger.ErrorContext(ctx, "failed to read queued mail", "error", err)
 			pause *= 10 // the database is away
 		case sent == batch:
 			continue
@@ -141,7 +141,7 @@ func (o *Outbox) attempt(ctx context.Context, pace RetryPolicy, m queued) {
 func (o *Outbox) deliver(ctx context.Context, pace RetryPolicy, m queued) error {
 	text, err := o.Sealer.Open(m.Sealed, associatedData(m.ID))
 	if err != nil {
-		return fmt.Errorf("open a mail: %w", err)
+		return fmt.Errorf("decrypt a mail: %w", err)
 	}
 	attempt, cancel := context.WithTimeout(context.WithoutCancel(ctx), pace.Timeout)
 	defer cancel()
@@ -165,7 +165,7 @@ func (o *Outbox) finish(ctx context.Context, m queued, state, reason string) err
 		UPDATE mail_outbox SET state = $3, last_error = NULLIF($4, ''), encrypted_text = NULL, finished_at = clock_timestamp()
 		WHERE id = $1 AND state = 'queued' AND (attempts = $2 OR $3 = 'sent')`, m.ID, m.Attempt, state, shorten(reason))
 	if err != nil {
-		return fmt.Errorf("end a mail: %w", err)
+		return fmt.Errorf("finish a mail: %w", err)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (o *Outbox) postpone(ctx context.Context, m queued, pause time.Duration, re
 		UPDATE mail_outbox SET due_at = clock_timestamp() + make_interval(secs => $3), last_error = $4
 		WHERE id = $1 AND state = 'queued' AND attempts = $2`, m.ID, m.Attempt, pause.Seconds(), shorten(reason))
 	if err != nil {
-		return fmt.Errorf("put off a mail: %w", err)
+		return fmt.Errorf("reschedule a mail: %w", err)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func ParseSMTP(address, from string) (*SMTP, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
-		return nil, errors.New("a mail server is smtp://user:password@host:port, or smtps:// the same")
+		return nil, errors.New("must be smtp://user:password@host:port or smtps://user:password@host:port")
 	}
 	s := &SMTP{From: from, Host: u.Hostname(), User: u.User.Username()}
 	s.Secret, _ = u.User.Password()
@@ -63,13 +63,13 @@ func ParseSMTP(address, from string) (*SMTP, error) {
 	case scheme == "smtp" && mode == "none" && s.User == "":
 		s.TLS, port = NoTLS, 25
 	case scheme == "smtp" && mode == "none":
-		return nil, errors.New("a mail server without TLS gets no credentials")
+		return nil, errors.New("credentials are not allowed without TLS")
 	default:
-		return nil, errors.New("the scheme of a mail server is smtp or smtps, and its one option is tls=none")
+		return nil, errors.New("the scheme must be smtp or smtps, and the only option is tls=none")
 	}
 	if s.Port = port; u.Port() != "" {
 		if s.Port, err = strconv.Atoi(u.Port()); err != nil || s.Port < 1 || s.Port > 65535 {
-			return nil, errors.New("the port of a mail server is a number from 1 to 65535")
+			return nil, errors.New("the port must be a number from 1 to 65535")
 		}
 	}
 	return s, nil
@@ -93,7 +93,7 @@ func (s *SMTP) Deliver(ctx context.Context, m Message) error {
 		return nil
 	}
 	if ctx.Err() != nil || isTimeout(err) {
-		return fmt.Errorf("the mail server took too long: %w", errors.Join(ctx.Err(), err))
+		return fmt.Errorf("the mail server timed out: %w", errors.Join(ctx.Err(), err))
 	}
 	return classify(err)
 }

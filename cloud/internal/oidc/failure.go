@@ -90,14 +90,14 @@ func failure(err error) error {
 	case ok && !errors.As(err, &status):
 		return fault.Wrap(truncateError(err), fault.Unavailable, "The sign-in provider cannot be reached.")
 	default:
-		return fault.Wrap(truncateError(err), fault.BadGateway, "The sign-in provider gave no usable answer.")
+		return fault.Wrap(truncateError(err), fault.BadGateway, "The sign-in provider returned an invalid answer.")
 	}
 }
 
 // refused is the fault of a code that was not redeemed.
 func refused(err error) error {
 	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && answer.ErrorCode == "invalid_grant" {
-		return fault.Wrap(errors.New("invalid_grant"), fault.Unauthenticated, "The sign-in has expired or was used already. Start again.")
+		return fault.Wrap(errors.New("invalid_grant"), fault.Unauthenticated, "The sign-in has expired or has already been used. Start again.")
 	}
 	return failure(err)
 }

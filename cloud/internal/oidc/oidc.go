@@ -78,14 +78,14 @@ func (p *Provider) Start(ctx context.Context) (Attempt, string, error) {
 // is too slow Timeout, one that answers nonsense BadGateway.
 func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Identity, error) {
 	if a.State == "" || !equalConstantTime(answer.Get("state"), a.State) {
-		return Identity{}, fault.Field("state", "is of another sign-in, or of one that was given up")
+		return Identity{}, fault.Field("state", "belongs to another or an abandoned sign-in")
 	}
 	if answer.Has("error") {
 		cause := errors.New(truncate(answer.Get("error")))
-		return Identity{}, fault.Wrap(cause, fault.Unauthenticated, "The sign-in provider did not sign you in.")
+		return Identity{}, fault.Wrap(cause, fault.Unauthenticated, "The sign-in provider refused the sign-in.")
 	}
 	if issuer := answer.Get("iss"); issuer != "" && issuer != p.config.Issuer { // RFC 9207: mixed up with another provider
-		return Identity{}, errUntrusted(errors.New("the answer names another issuer"))
+		return Identity{}, errUntrusted(errors.New("the answer has a different issuer"))
 	}
 	d, err := p.discover(ctx)
 	if err != nil {
@@ -173,14 +173,14 @@ func (p *Provider) verify(ctx context.Context, d *discovery, token *oauth2.Token
 		return claims{}, errUntrusted(err)
 	}
 	if !equalConstantTime(id.Nonce, nonce) {
-		return claims{}, errUntrusted(errors.New("the ID token has the nonce of another sign-in"))
+		return claims{}, errUntrusted(errors.New("the ID token has a different nonce"))
 	}
 	var c claims
 	if err := id.Claims(&c); err != nil {
 		return claims{}, errUntrusted(err)
 	}
 	if c.Subject == "" || len(id.Audience) > 1 && c.AuthorizedParty != p.config.ClientID {
-		return claims{}, errUntrusted(errors.New("the ID token was issued to another client, or to nobody"))
+		return claims{}, errUntrusted(errors.New("the ID token was issued to a different client"))
 	}
 	return c, nil
 }
@@ -196,7 +196,7 @@ func userInfo(ctx context.Context, d *discovery, token *oauth2.Token, id claims)
 		return claims{}, failure(err)
 	}
 	if c.Subject != id.Subject { // OpenID Connect Core 5.3.2
-		return claims{}, errUntrusted(errors.New("the provider describes somebody else"))
+		return claims{}, errUntrusted(errors.New("the user info belongs to a different subject"))
 	}
 	c.Name = cmp.Or(c.Name, id.Name)
 	return c, nil

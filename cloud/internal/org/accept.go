@@ -68,7 +68,7 @@ func (s *Service) acceptInvitation(ctx context.Context, tx *sqlx.Tx, orgID, user
 	_, err = tx.ExecContext(ctx,
 		`INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)`, orgID, userID, i.Role, now)
 	if err != nil {
-		return Organization{}, fmt.Errorf("make a member: %w", err)
+		return Organization{}, fmt.Errorf("create a membership: %w", err)
 	}
 	if err := endInvitation(ctx, tx, orgID, i.ID, "accepted", now); err != nil {
 		return Organization{}, err
@@ -88,7 +88,7 @@ func requireNotMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID)
 		return fmt.Errorf("find a membership: %w", err)
 	}
 	if in {
-		return fault.New(fault.Conflict, "You are a member of the organization already.")
+		return fault.New(fault.Conflict, "You are already a member of the organization.")
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (s *Service) findOpenInvitation(ctx context.Context, tx *sqlx.Tx, orgID uui
 	case err != nil:
 		return Invitation{}, fmt.Errorf("read an invitation: %w", err)
 	case i.Outcome.String == "accepted":
-		return Invitation{}, fault.New(fault.Conflict, "The invitation was accepted already.")
+		return Invitation{}, fault.New(fault.Conflict, "The invitation has already been accepted.")
 	case i.Outcome.String == "revoked":
 		return Invitation{}, fault.New(fault.Conflict, "The invitation was revoked.")
 	case i.Outcome.Valid || !i.ExpiresAt.After(s.Clock.Now()):
@@ -136,7 +136,7 @@ func (s *Service) IsInvitation(ctx context.Context, token, email string) (bool, 
 
 func (s *Service) invited(ctx context.Context, query string, args ...any) (is bool, err error) {
 	if err := s.System.GetContext(ctx, &is, query, args...); err != nil {
-		return false, fmt.Errorf("look for an invitation: %w", err)
+		return false, fmt.Errorf("find an invitation: %w", err)
 	}
 	return is, nil
 }

@@ -79,10 +79,10 @@ func (s *Service) Delete(ctx context.Context, orgID, userID uuid.UUID, slug stri
 			return err
 		}
 		if err := s.Ender.EndOrganization(ctx, tx, orgID); err != nil {
-			return fmt.Errorf("end an organization: %w", err)
+			return fmt.Errorf("end an organization's resources: %w", err)
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM organizations WHERE id = $1`, orgID); err != nil {
-			return fmt.Errorf("remove an organization: %w", err)
+			return fmt.Errorf("delete an organization: %w", err)
 		}
 		return nil
 	})

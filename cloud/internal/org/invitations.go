@@ -44,7 +44,7 @@ type NewInvitation struct {
 func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInvitation) (Invitation, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Invitation{}, fmt.Errorf("make an invitation id: %w", err)
+		return Invitation{}, fmt.Errorf("generate an invitation ID: %w", err)
 	}
 	now := s.Clock.Now()
 	i := Invitation{
@@ -94,7 +94,7 @@ func (i Invitation) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, to
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		i.ID, orgID, i.Email, i.Role, secret.Hash(token), i.InvitedBy, i.CreatedAt, i.ExpiresAt)
 	if err != nil {
-		return fmt.Errorf("make an invitation: %w", err)
+		return fmt.Errorf("create an invitation: %w", err)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func expire(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) er
 		UPDATE invitations SET outcome = 'expired', ended_at = expires_at
 		WHERE organization_id = $1 AND outcome IS NULL AND expires_at <= $2`, orgID, now)
 	if err != nil {
-		return fmt.Errorf("end expired invitations: %w", err)
+		return fmt.Errorf("expire invitations: %w", err)
 	}
 	return nil
 }
@@ -123,11 +123,11 @@ func requireNotInvited(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, email 
 		orgID, email)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look an address up: %w", err)
+		return fmt.Errorf("find an address: %w", err)
 	case known.Member:
 		return fault.New(fault.Conflict, "A member of the organization has this address.")
 	case known.Invited:
-		return fault.New(fault.Conflict, "This address has an invitation already. Revoke it to send another.")
+		return fault.New(fault.Conflict, "This address already has an open invitation. Revoke it before you send another.")
 	default:
 		return nil
 	}
@@ -148,7 +148,7 @@ func (s *Service) checkMemberLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.
 	if current < *limit {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "The organization has all the members that its plan allows.", fault.Detail{
+	return fault.New(fault.Forbidden, "The organization has reached the member limit of its plan.", fault.Detail{
 		Field: "memberLimit", Code: fault.Custom, Message: "the limit is reached",
 		Constraint: map[string]any{"current": current, "limit": *limit},
 	})

@@ -22,7 +22,7 @@ func (s *Service) checkOrganizationLimit(ctx context.Context, tx *sqlx.Tx, userI
 	}
 	var made []uuid.UUID
 	if err := s.System.SelectContext(ctx, &made, `SELECT id FROM organizations WHERE created_by = $1`, userID); err != nil {
-		return fmt.Errorf("list the organizations that a user made: %w", err)
+		return fmt.Errorf("list the organizations that a user created: %w", err)
 	}
 	if len(made) == 0 {
 		return nil

@@ -20,7 +20,7 @@ func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invi
 		SELECT u.name AS inviter, o.name AS organization
 		FROM organizations o, users u WHERE o.id = $1 AND u.id = $2`, orgID, i.InvitedBy)
 	if err != nil {
-		return fmt.Errorf("find who invites: %w", err)
+		return fmt.Errorf("find the inviter: %w", err)
 	}
 	organization := quoted(names.Organization)
 	link := s.PublicURL.JoinPath("account/accept-invitation")
@@ -33,10 +33,10 @@ To accept, sign in with this address and open:
 
 %s
 
-A program sends what follows "token=" to POST %s.
-If you have no account yet, make one first, with the same as invitationToken: POST %s.
+Programs can send the text after "token=" to POST %s.
+If you have no account, first create one with this text as invitationToken: POST %s.
 
-The invitation is good until %s. If you don't expect it, ignore this mail: nothing happens.
+The invitation expires on %s. If you did not expect it, ignore this message.
 `, quoted(names.Inviter), organization, withArticle(i.Role), link, s.PublicURL.JoinPath("v1/invitations/accept"),
 		s.PublicURL.JoinPath("v1/auth/sign-up"),
 		i.ExpiresAt.UTC().Format("2 January 2006, 15:04 MST"))

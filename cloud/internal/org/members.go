@@ -163,7 +163,7 @@ func requireAnotherOwner(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, leav
 		return fmt.Errorf("count the owners: %w", err)
 	}
 	if owners == 1 {
-		return fault.New(fault.Conflict, "The organization needs an owner. Make another member one first.")
+		return fault.New(fault.Conflict, "The organization needs an owner. Make another member an owner first.")
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ type NewOrganization struct {
 func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganization) (Organization, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Organization{}, fmt.Errorf("make an organization id: %w", err)
+		return Organization{}, fmt.Errorf("generate an organization ID: %w", err)
 	}
 	_, verified, err := s.Users.Address(ctx, userID)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganizatio
 			INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)`,
 			o.ID, userID, o.Role, o.CreatedAt)
 		if err != nil {
-			return fmt.Errorf("make the owner a member: %w", err)
+			return fmt.Errorf("create the owner's membership: %w", err)
 		}
 		if err := s.Provisioner.Provision(ctx, tx, o.ID); err != nil {
 			return err
@@ -143,7 +143,7 @@ func insert(ctx context.Context, tx *sqlx.Tx, o Organization, wanted string, use
 			INSERT INTO organizations (id, name, slug, created_at, created_by) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (slug) DO NOTHING`, o.ID, o.Name, slug, o.CreatedAt, userID)
 		if err != nil {
-			return "", fmt.Errorf("make an organization: %w", err)
+			return "", fmt.Errorf("create an organization: %w", err)
 		}
 		if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
 			return slug, err

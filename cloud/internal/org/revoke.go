@@ -92,7 +92,7 @@ func (s *Service) SweepInvitations(ctx context.Context) (int64, error) {
 	result, err := s.System.ExecContext(ctx,
 		`DELETE FROM invitations WHERE coalesce(ended_at, expires_at) <= $1`, s.Clock.Now().Add(-endedRetention))
 	if err != nil {
-		return 0, fmt.Errorf("forget invitations: %w", err)
+		return 0, fmt.Errorf("delete old invitations: %w", err)
 	}
 	return result.RowsAffected()
 }

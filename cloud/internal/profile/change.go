@@ -82,10 +82,10 @@ func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		}
 		held, err := s.LiveSessions.HeldByProfile(ctx, tx, orgID, id)
 		if err != nil {
-			return fmt.Errorf("look for live sessions: %w", err)
+			return fmt.Errorf("count live sessions: %w", err)
 		}
 		if held > 0 {
-			return fault.New(fault.Conflict, "The profile has live sessions.")
+			return fault.New(fault.Conflict, "The profile has running sessions.")
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE organization_id = $1 AND id = $2`, orgID, id); err != nil {
 			return fmt.Errorf("delete a profile: %w", err)
@@ -96,7 +96,7 @@ func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 
 func (r *row) checkVersion(version *int64) error {
 	if version != nil && *version != r.Version {
-		return fault.New(fault.Conflict, "The profile was changed since it was read.")
+		return fault.New(fault.Conflict, "The profile has been changed since it was read.")
 	}
 	return nil
 }

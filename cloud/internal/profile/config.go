@@ -79,7 +79,7 @@ CROSS JOIN LATERAL (SELECT id FROM profiles WHERE organization_id = entered.id::
 func (s *Service) Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var known []uuid.UUID
 	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &known, knownSQL, orgID, pq.Array(ids)); err != nil {
-		return nil, fmt.Errorf("look for profiles: %w", err)
+		return nil, fmt.Errorf("find profiles: %w", err)
 	}
 	return known, nil
 }

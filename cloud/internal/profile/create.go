@@ -85,7 +85,7 @@ func (s *Service) draftOf(r *row) (Draft, error) {
 func (s *Service) newRow(orgID uuid.UUID, createdBy *uuid.UUID, draft Draft) (*row, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return nil, fmt.Errorf("make a profile id: %w", err)
+		return nil, fmt.Errorf("generate a profile ID: %w", err)
 	}
 	now := s.Clock.Now()
 	r := &row{ID: id, OrganizationID: orgID, Version: 1, CreatedBy: createdBy, CreatedAt: now, UpdatedAt: now}

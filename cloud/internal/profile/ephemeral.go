@@ -50,7 +50,7 @@ func (s *Service) AbandonEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.
 		UPDATE profiles SET given_up_at = clock_timestamp() WHERE organization_id = $1 AND id = ANY($2) AND ephemeral`,
 		orgID, pq.Array(ids))
 	if err != nil {
-		return fmt.Errorf("give up ephemeral profiles: %w", err)
+		return fmt.Errorf("abandon ephemeral profiles: %w", err)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (s *Service) SweepEphemeral(ctx context.Context, ago time.Duration) (int64,
 	result, err := s.System.ExecContext(ctx,
 		`DELETE FROM profiles WHERE ephemeral AND given_up_at < clock_timestamp() - make_interval(secs => $1)`, ago.Seconds())
 	if err != nil {
-		return 0, fmt.Errorf("forget ephemeral profiles: %w", err)
+		return 0, fmt.Errorf("delete ephemeral profiles: %w", err)
 	}
 	return result.RowsAffected()
 }
@@ -111,7 +111,7 @@ func (s *Service) TouchUsed(ctx context.Context, tx *sqlx.Tx, uses []Use) error 
 		FROM free WHERE p.id = free.id`,
 		pq.Array(organizations), pq.Array(ids), pq.Array(versions), pq.Array(times))
 	if err != nil {
-		return fmt.Errorf("note the use of profiles: %w", err)
+		return fmt.Errorf("record the use of profiles: %w", err)
 	}
 	return nil
 }

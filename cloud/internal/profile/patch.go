@@ -69,7 +69,7 @@ func patchProxy(old *Proxy, patch json.RawMessage) (json.RawMessage, passwordCha
 	}
 	if proxy.Server == "" {
 		return nil, passwordChange{}, fault.Invalid(fault.Detail{
-			Field: "proxy.server", Code: fault.Required, Message: "is required: there is no proxy yet"})
+			Field: "proxy.server", Code: fault.Required, Message: "is required: the profile has no proxy"})
 	}
 	if old == nil || old.Server != proxy.Server {
 		password.forget = true

@@ -134,7 +134,7 @@ func (r *row) encryptPassword(s Sealer, password *string) error {
 	}
 	sealed, err := s.Seal([]byte(*password), r.associatedData())
 	if err != nil {
-		return fmt.Errorf("seal the proxy password of profile %s: %w", r.ID, err)
+		return fmt.Errorf("encrypt the proxy password of profile %s: %w", r.ID, err)
 	}
 	r.ProxySecret = sealed
 	return nil
@@ -147,7 +147,7 @@ func (r *row) decryptPassword(s Sealer) (*string, error) {
 	}
 	plain, err := s.Open(r.ProxySecret, r.associatedData())
 	if err != nil {
-		return nil, fmt.Errorf("open the proxy password of profile %s: %w", r.ID, err)
+		return nil, fmt.Errorf("decrypt the proxy password of profile %s: %w", r.ID, err)
 	}
 	password := string(plain)
 	return &password, nil

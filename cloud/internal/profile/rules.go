@@ -21,7 +21,7 @@ func (f *Fields) check(prefix string) error {
 		found = append(found, fault.Detail{Field: prefix + field, Code: fault.Custom, Message: message, Received: received})
 	}
 	if f.WindowsVersion != nil && (f.OS == nil || *f.OS != "windows") {
-		refuse("windowsVersion", "goes only with os windows", *f.WindowsVersion)
+		refuse("windowsVersion", "requires os windows", *f.WindowsVersion)
 	}
 	if f.TimezoneID != nil && !knownTimezone(*f.TimezoneID) {
 		refuse("timezoneId", "is not a known IANA time zone", *f.TimezoneID)
@@ -82,7 +82,7 @@ func checkHeaders(headers map[string]string, refuse func(field, message string, 
 		shown := strings.ToValidUTF8(name[:min(len(name), maxHeaderName)], "")
 		switch field := "extraHTTPHeaders." + shown; {
 		case !isToken(name) || len(name) > maxHeaderName:
-			refuse(field, "is not a header name", shown)
+			refuse(field, "is not a valid header name", shown)
 		case slices.Contains(connectionHeaders, lower):
 			refuse(field, "is a header that the browser sets itself", shown)
 		case seen[lower]:

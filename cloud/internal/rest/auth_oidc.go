@@ -105,7 +105,7 @@ func (s SingleSignOn) readPending(c echo.Context) (pendingSignIn, error) {
 	if err != nil {
 		return pendingSignIn{}, fault.Wrap(errors.New("no usable cookie "+oidcCookie), fault.Validation,
 			"This browser has no sign-in under way, or it took too long. Start again.",
-			fault.Detail{Field: oidcCookie, Code: fault.Required, Message: "the cookie of the sign-in is missing, or it cannot be read"})
+			fault.Detail{Field: oidcCookie, Code: fault.Required, Message: "the sign-in cookie is missing or invalid"})
 	}
 	return u, nil
 }
@@ -117,7 +117,7 @@ func (s SingleSignOn) cookie(value string, maxAge int) *http.Cookie {
 	}
 }
 
-func errNoSingleSignOn() error { return fault.New(fault.NotFound, "Single sign-on is not set up.") }
+func errNoSingleSignOn() error { return fault.New(fault.NotFound, "Single sign-on is not configured.") }
 
 // localPath is the path to go on to, if it is one of this service, else its
 // root. The document holds the start to the same; the cookie is the browser's.

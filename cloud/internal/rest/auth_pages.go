@@ -44,7 +44,7 @@ func (p AccountPages) Register(e *echo.Echo) {
 		Path: publicPath(p.Public, "v1/auth/password/reset"), Assets: assets, AsksPassword: true,
 	}
 	accept := accountPage{
-		Title: "Join the organization", Button: "Join", Done: "You are a member now.",
+		Title: "Join the organization", Button: "Join", Done: "You are now a member of the organization.",
 		Path: publicPath(p.Public, "v1/invitations/accept"), Assets: assets,
 	}
 	e.GET("/account/accept-invitation", accept.serve)
@@ -72,7 +72,7 @@ func (p accountPage) serve(c echo.Context) error {
 	}
 	var html bytes.Buffer
 	if err := page.Execute(&html, p); err != nil {
-		return fmt.Errorf("make the account page: %w", err)
+		return fmt.Errorf("render the account page: %w", err)
 	}
 	c.Response().Header().Set("Content-Security-Policy", accountPolicy)
 	return c.HTMLBlob(http.StatusOK, html.Bytes())

@@ -55,10 +55,10 @@ func (h Releases) download(c echo.Context) error {
 	clear(header) // it tells of an archive, not of a failure
 	maps.Copy(header, before)
 	if w.refused == http.StatusPreconditionFailed {
-		return fault.New(fault.PreconditionFailed, "The archive is not the one that the request is about.")
+		return fault.New(fault.PreconditionFailed, "The archive does not match the precondition of the request.")
 	}
 	header.Set("Content-Range", fmt.Sprintf("bytes */%d", found.SizeBytes))
-	return fault.New(fault.RangeNotSatisfiable, "The range lies outside of the archive.", fault.Detail{
+	return fault.New(fault.RangeNotSatisfiable, "The range is outside the archive.", fault.Detail{
 		Field: "Range", Code: fault.Custom, Message: "must lie within the archive",
 		Constraint: map[string]any{"max": found.SizeBytes},
 	})

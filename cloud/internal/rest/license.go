@@ -90,7 +90,7 @@ func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (li
 	}
 	if body.Spec.BrowserVersion == nil {
 		return license.Request{}, fault.Invalid(fault.Detail{
-			Field: "spec.browserVersion", Code: fault.Required, Message: "is required: the worker chooses the version of a spec",
+			Field: "spec.browserVersion", Code: fault.Required, Message: "is required in a spec",
 		})
 	}
 	draft := draftFromSpec(*body.Spec)

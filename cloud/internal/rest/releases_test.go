@@ -168,8 +168,8 @@ func TestDownload_SupportsRanges(t *testing.T) {
 	must(t, err)
 	size, etag := len(content), `"`+r.SHA256+`"`
 	failures := map[int]string{
-		412: `"code":"RESOURCE_CONFLICT","message":"The archive is not the one that the request is about."`,
-		416: `"code":"VALIDATION_ERROR","message":"The range lies outside of the archive.","details":[{"field":"Range","code":"CUSTOM","message":"must lie within the archive","constraint":{"max":5126}}]`,
+		412: `"code":"RESOURCE_CONFLICT","message":"The archive does not match the precondition of the request."`,
+		416: `"code":"VALIDATION_ERROR","message":"The range is outside the archive.","details":[{"field":"Range","code":"CUSTOM","message":"must lie within the archive","constraint":{"max":5126}}]`,
 	}
 	for name, test := range map[string]struct {
 		method       string

@@ -124,7 +124,7 @@ func (p *Provider) SetCancel(ctx context.Context, s billing.Subscription, cancel
 // cancellation back. Without items there is nothing to change.
 func (p *Provider) update(ctx context.Context, s billing.Subscription, edit func(now *api.Subscription) ([]*item, error)) (billing.Outcome, error) {
 	if s.RemoteID == "" {
-		return billing.Outcome{}, fault.New(fault.Conflict, "The organization pays for nothing yet: check out first.")
+		return billing.Outcome{}, fault.New(fault.Conflict, "The organization has no paid subscription. Start a checkout first.")
 	}
 	now, err := p.client.V1Subscriptions.Retrieve(ctx, s.RemoteID, nil)
 	if err != nil {

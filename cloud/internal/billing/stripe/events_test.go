@@ -170,7 +170,7 @@ func TestReceive_IgnoresForeignSubscriptions(t *testing.T) {
 	if s := h.sub(); s.Paid() {
 		t.Errorf("subscription %+v", s)
 	}
-	if !strings.Contains(h.log.String(), "an organization that is not here") || len(h.stripe.Requests("DELETE /v1/subscriptions/sub_3")) > 0 {
+	if !strings.Contains(h.log.String(), "unknown organization") || len(h.stripe.Requests("DELETE /v1/subscriptions/sub_3")) > 0 {
 		t.Errorf("log %s", h.log.String())
 	}
 }

@@ -26,12 +26,12 @@ func (p *Provider) Event(payload []byte, signature string) (billing.Event, error
 		webhook.ConstructEventOptions{Tolerance: webhook.DefaultTolerance, IgnoreAPIVersionMismatch: true})
 	for _, bad := range []error{webhook.ErrNotSigned, webhook.ErrInvalidHeader, webhook.ErrNoValidSignature, webhook.ErrTooOld} {
 		if errors.Is(err, bad) {
-			return billing.Event{}, fault.Wrap(err, fault.Unauthenticated, "The signature of the event is missing, wrong or too old.")
+			return billing.Event{}, fault.Wrap(err, fault.Unauthenticated, "The signature of the event is missing, invalid or too old.")
 		}
 	}
 	if err != nil || e.ID == "" || e.Data == nil {
-		return billing.Event{}, fault.Wrap(err, fault.Validation, "The body is no event of Stripe.",
-			fault.Detail{Field: "body", Code: fault.Custom, Message: "is no event of Stripe"})
+		return billing.Event{}, fault.Wrap(err, fault.Validation, "The body is not a Stripe event.",
+			fault.Detail{Field: "body", Code: fault.Custom, Message: "is not a Stripe event"})
 	}
 	event := billing.Event{ID: e.ID, Kind: string(e.Type)}
 	switch {
@@ -82,7 +82,7 @@ func (p *Provider) Subscription(ctx context.Context, id string) (billing.RemoteS
 		r.CancelAtPeriodEnd = true
 	}
 	if r.Plan == "" && r.OrgID != uuid.Nil && r.Status != billing.Canceled {
-		return r, fmt.Errorf("no item of Stripe's subscription %s has the price of a plan: give it its lookup key or metadata", id)
+		return r, fmt.Errorf("no item of Stripe subscription %s has the price of a plan: set the price's lookup key or metadata", id)
 	}
 	return r, nil
 }

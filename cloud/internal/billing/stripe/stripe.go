@@ -45,7 +45,7 @@ var _ billing.Remote = (*Provider)(nil)
 // second anybody could send events.
 func New(c Config) (*Provider, error) {
 	if c.SecretKey == "" || c.WebhookSecret == "" {
-		return nil, errors.New("stripe needs its secret key and the secret of its webhook")
+		return nil, errors.New("stripe requires a secret key and a webhook secret")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = attemptTime
@@ -132,15 +132,15 @@ func (p *Provider) checkEnded(ctx context.Context, of *api.Subscription) error {
 	case billing.Canceled:
 		return nil
 	case "":
-		return fault.New(fault.Conflict, "A payment of the organization is under way. Try again when it has arrived or failed.")
+		return fault.New(fault.Conflict, "A payment is being processed. Try again when it has succeeded or failed.")
 	}
-	return fault.New(fault.Conflict, "The organization has just paid for a plan. It is there in a moment.")
+	return fault.New(fault.Conflict, "The organization has just paid for a plan, which becomes active shortly.")
 }
 
 // Portal implements billing.Provider.
 func (p *Provider) Portal(ctx context.Context, s billing.Subscription, returnURL string) (string, error) {
 	if s.CustomerID == "" {
-		return "", fault.New(fault.Conflict, "The organization has never paid for anything.")
+		return "", fault.New(fault.Conflict, "The organization has never had a paid plan.")
 	}
 	session, err := p.client.V1BillingPortalSessions.Create(ctx,
 		&api.BillingPortalSessionCreateParams{Customer: &s.CustomerID, ReturnURL: &returnURL})
@@ -166,5 +166,5 @@ func providerError(what string, err error) error {
 	case status == http.StatusTooManyRequests, status == http.StatusConflict, status >= http.StatusInternalServerError:
 		return fault.Wrap(cause, fault.Unavailable, "The payment provider cannot be reached.")
 	}
-	return fault.Wrap(cause, fault.BadGateway, "The payment provider refused the request.")
+	return fault.Wrap(cause, fault.BadGateway, "The payment provider rejected the request.")
 }

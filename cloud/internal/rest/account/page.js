@@ -6,7 +6,7 @@ const form = document.querySelector('form');
 const status = document.querySelector('[role=status]');
 
 if (!token) {
-  status.textContent = 'This link is not complete. Open the one in the mail again.';
+  status.textContent = 'This link is incomplete. Open the link in the e-mail again.';
   form.hidden = true;
 }
 
@@ -31,7 +31,7 @@ form.addEventListener('submit', async (event) => {
 
 function explain(error) {
   if (error.code === 'AUTHENTICATION_ERROR') {
-    return 'Sign in first, then open the link in the mail again.';
+    return 'Sign in first, then open the link in the e-mail again.';
   }
   const details = (error.details ?? []).map((detail) => `The ${detail.field} ${detail.message}.`);
   return details.join(' ') || error.message;
