@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// provisioner gives a new organization its plan and its slots.
+// provisioner creates the subscription and slots of a new organization.
 type provisioner struct {
 	plans    *plan.Service
 	licenses *license.Service
@@ -36,7 +36,7 @@ func (p provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID
 	return p.licenses.SetLimit(ctx, tx, orgID, limits.Profiles)
 }
 
-// profileLimits is what profiles need of plans.
+// profileLimits adapts plan.Service to profile.Limits.
 type profileLimits struct{ *plan.Service }
 
 // Ceilings implements profile.Limits.
@@ -47,7 +47,7 @@ func (p profileLimits) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgI
 	}, err
 }
 
-// requestLimits is what counting requests needs of plans.
+// requestLimits adapts plan.Service to usage.Limits.
 type requestLimits struct{ *plan.Service }
 
 // RequestLimits implements usage.Limits.
@@ -56,7 +56,7 @@ func (r requestLimits) RequestLimits(ctx context.Context, q sqlx.QueryerContext,
 	return limits.APIRpm, limits.APIRph, err
 }
 
-// launchProfiles is what launches need of profiles.
+// launchProfiles adapts profile.Service to the interfaces of license and rest.
 type launchProfiles struct{ *profile.Service }
 
 // Prepare implements license.Profiles.
@@ -72,7 +72,8 @@ func (p launchProfiles) Prepare(ctx context.Context, orgID uuid.UUID, ids []uuid
 	return prepared, nil
 }
 
-// CreateEphemeral reports a full organization in the license's own words.
+// CreateEphemeral returns a license.ProfileLimitError when the profile limit is
+// reached.
 func (p launchProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
 	id, err := p.Service.CreateEphemeral(ctx, tx, orgID, draft)
 	var full *profile.LimitError
@@ -82,13 +83,14 @@ func (p launchProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID 
 	return id, err
 }
 
-// organizationEnder is what an organization has to settle before it goes.
+// organizationEnder settles an organization's billing and slots before its
+// deletion.
 type organizationEnder struct {
 	billing  *billing.Service
 	licenses *license.Service
 }
 
-// EndOrganization implements org.Ending.
+// EndOrganization implements org.Ender.
 func (e organizationEnder) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
 	if err := e.billing.EndOrganization(ctx, tx, orgID); err != nil {
 		return err
@@ -96,7 +98,8 @@ func (e organizationEnder) EndOrganization(ctx context.Context, tx *sqlx.Tx, org
 	return e.licenses.EndOrganization(ctx, tx, orgID)
 }
 
-// auditSource is who makes the change that ctx belongs to, for the audit log.
+// auditSource returns the actor of the change that ctx belongs to, for the audit
+// log.
 func auditSource(ctx context.Context) audit.Source {
 	caller := auth.CallerFrom(ctx)
 	return audit.Source{

@@ -48,16 +48,15 @@ func newProgram(environ map[string]string, in io.Reader, out, errs io.Writer) pr
 	}
 }
 
-// TuneGarbageCollector lets the heap grow further before it is collected, unless the
-// environment says how far: what lives in it is a few MB, and each request leaves
-// a lot.
+// TuneGarbageCollector sets GOGC to 400 unless the environment sets it: the live
+// heap is a few MB, and each request allocates a lot.
 func TuneGarbageCollector() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
 }
 
-// Migrate brings the database up to date.
+// Migrate migrates the database.
 func Migrate(ctx context.Context, config Config, logger *slog.Logger) error {
 	database, err := openDatabase(ctx, config, logger)
 	if err != nil {
@@ -67,7 +66,8 @@ func Migrate(ctx context.Context, config Config, logger *slog.Logger) error {
 	return database.migrate(ctx)
 }
 
-// Serve runs the cloud until ctx is done. Requests that run are answered first.
+// Serve runs the cloud until ctx is done and then completes the requests in
+// progress.
 func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(config.Host, strconv.Itoa(config.Port)))
 	if err != nil {
@@ -86,8 +86,8 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	return serve(ctx, config, database, listener, logger)
 }
 
-// serve answers on the listener until ctx is done or the cloud's own PostgreSQL
-// is gone.
+// serve serves requests on the listener until ctx is done or the embedded
+// PostgreSQL exits.
 func serve(ctx context.Context, config Config, database *database, listener net.Listener, logger *slog.Logger) error {
 	pools, err := database.pools(ctx)
 	if err != nil {
@@ -110,7 +110,8 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		_ = listener.Close()
 		return err
 	}
-	// It serves for SHUTDOWN_DELAY longer than ctx, unready, and what works beside it does, too.
+	// After ctx is done, the server and the background tasks run for another
+	// SHUTDOWN_DELAY, unready.
 	stopped := ctx
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -144,12 +145,13 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 
 var errDatabaseGone = errors.New("the embedded PostgreSQL has exited")
 
-// sweepInterval is how often what is over is looked for.
+// sweepInterval is the time between two runs of sweep.
 const sweepInterval = time.Hour
 
-// sweep ends and forgets what its time is up for: subscriptions at the end of
-// their period, dashboard sessions, invitations, and profiles of launches whose
-// slots are forgotten, so that they can't be taken in again.
+// sweep renews or ends due subscriptions and deletes expired dashboard sessions,
+// invitations and ephemeral profiles. It runs periodically until ctx is done. An
+// ephemeral profile is deleted when its slot is, because its session can then no
+// longer be resumed.
 func (p *services) sweep(ctx context.Context, config Config, logger *slog.Logger) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
@@ -174,7 +176,7 @@ func (p *services) sweep(ctx context.Context, config Config, logger *slog.Logger
 
 func secretPath(config Config) string { return filepath.Join(config.DataDir, "secret-keys") }
 
-// databaseHealth reports whether the database answers and takes writes.
+// databaseHealth reports whether the database answers and accepts writes.
 type databaseHealth struct{ pool *sqlx.DB }
 
 func (h databaseHealth) Ping(ctx context.Context) error { return outageFault(pg.Writable(ctx, h.pool)) }

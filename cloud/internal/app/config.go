@@ -35,8 +35,8 @@ type Config struct {
 	Logging        program.Logging
 }
 
-// AccessConfig is what strangers and users may do without the operator; 0 is no
-// limit.
+// AccessConfig limits what visitors and users may do without the operator; 0 is
+// no limit.
 type AccessConfig struct {
 	SignUp               string `env:"SIGN_UP" doc:"Who may create an account, including by single sign-on: open (anyone), invite (only people invited to an organization) or closed (nobody). When unset, open until the first user exists, then invite."`
 	BillingSelfService   bool   `env:"BILLING_SELF_SERVICE" envDefault:"false" doc:"Allow owners and admins to change plans and add-ons when there is no payment provider. When false, only an operator can, with svc-cloud organizations plan."`
@@ -56,28 +56,28 @@ func (a AccessConfig) validate() error {
 	return nil
 }
 
-// MailConfig is how mail is sent.
+// MailConfig configures outgoing mail.
 type MailConfig struct {
 	SMTPURL string `env:"SMTP_URL" secret:"true" doc:"The mail server: smtp://user:password@host:port (STARTTLS) or smtps://. When unset, mail is written to files in DATA_DIR/mail."`
 	From    string `env:"MAIL_FROM" envDefault:"svc <no-reply@localhost>" doc:"The sender of mail: an address or Name <address>."`
 	Contact string `env:"CONTACT_EMAIL" doc:"The address that receives the messages of POST /v1/contact by mail. The messages are always stored in the database."`
 }
 
-// SingleSignOnConfig is the OpenID provider that people may sign in at.
+// SingleSignOnConfig configures the OpenID provider.
 type SingleSignOnConfig struct {
 	Issuer       string `env:"OIDC_ISSUER" doc:"The issuer URL of the OpenID provider for single sign-on, as in its tokens. When unset, single sign-on is off. The redirect URL to register at the provider is PUBLIC_URL/v1/auth/oidc/callback."`
 	ClientID     string `env:"OIDC_CLIENT_ID" doc:"The client ID of this service at the OpenID provider."`
 	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true" doc:"The client secret of this service at the OpenID provider."`
 }
 
-// StripeConfig is the payment provider; empty for billing by hand.
+// StripeConfig configures the payment provider; empty for manual billing.
 type StripeConfig struct {
 	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"The Stripe secret key. When set, Stripe bills subscriptions. When unset, billing is manual: invoices are recorded, and BILLING_SELF_SERVICE says who can change plans."`
 	WebhookSecret string `env:"STRIPE_WEBHOOK_SECRET" secret:"true" doc:"The signing secret of the Stripe webhook endpoint PUBLIC_URL/v1/webhooks/stripe."`
 	APIBase       string `env:"STRIPE_API_BASE" doc:"The base URL of the Stripe API, for tests; the public Stripe API when unset."`
 }
 
-// RetentionConfig is how long things are kept; 0 keeps them for ever.
+// RetentionConfig sets how long data is kept; 0 keeps it forever.
 type RetentionConfig struct {
 	Feed    time.Duration `env:"RETENTION_FEED" envDefault:"9600h" doc:"How long ended sessions stay in the activity feed; 0 keeps them forever. 0 has the same meaning for the other retention times."`
 	Audit   time.Duration `env:"RETENTION_AUDIT" envDefault:"9600h" doc:"How long audit events are kept; 0 keeps them forever."`
@@ -86,17 +86,17 @@ type RetentionConfig struct {
 	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots, license events and machines that no longer report are kept; at least 24h, or 0."`
 }
 
-// minSlotRetention is how long a worker may take to report what it could not: without
-// the slot a late start would count as a new one, and a session that was given up
-// could not be taken in again.
+// minSlotRetention is how late a worker's report may arrive. Without the ended
+// slot, a late start would count as a new one, and an abandoned session could not
+// be resumed.
 const minSlotRetention = 24 * time.Hour
 
-// IdempotencyConfig is how long answers are given again.
+// IdempotencyConfig sets how long the answers to idempotent requests are kept.
 type IdempotencyConfig struct {
 	Kept time.Duration `env:"RETENTION_IDEMPOTENCY" envDefault:"24h" doc:"How long the answer to a request with an Idempotency-Key is kept for repetitions; more than 1m."`
 }
 
-// Validate checks what one variable's type can't.
+// Validate checks the values that a type alone cannot check.
 func (c Config) Validate() error {
 	if _, err := c.public(); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// public is where browsers reach the service.
+// public returns the URL at which browsers reach the service.
 func (c Config) public() (*url.URL, error) {
 	address := c.PublicURL
 	if address == "" {

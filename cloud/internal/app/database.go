@@ -17,10 +17,10 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// stopTimeout bounds the end of the cloud's own PostgreSQL.
+// stopTimeout bounds the shutdown of the embedded PostgreSQL.
 const stopTimeout = 15 * time.Second
 
-// database is the connection to a server, and the cloud's own when it runs one.
+// database is a connection to a server, and the embedded server if there is one.
 type database struct {
 	dsn    string
 	owner  *sqlx.DB // of the schema, to migrate it; everything else uses pools
@@ -31,12 +31,12 @@ type database struct {
 	address string // the file that tells how to reach the server
 }
 
-// addressSuffix follows the directory of the cloud's own PostgreSQL in the name
-// of the file that holds its address while it runs, for commands beside it.
+// addressSuffix is appended to the directory of the embedded PostgreSQL to name
+// the file with its address, which commands read while it runs.
 const addressSuffix = ".address"
 
-// openOrJoinDatabase is openDatabase for a command: the cloud's own PostgreSQL
-// may be running already.
+// openOrJoinDatabase is openDatabase for a command: if the embedded PostgreSQL is
+// already running, it connects to that.
 func openOrJoinDatabase(ctx context.Context, config Config, logger *slog.Logger) (*database, error) {
 	d, err := openDatabase(ctx, config, logger)
 	if !errors.Is(err, embedded.ErrInUse) {
@@ -50,8 +50,8 @@ func openOrJoinDatabase(ctx context.Context, config Config, logger *slog.Logger)
 	return openDatabase(ctx, config, logger)
 }
 
-// withDatabase opens the database for one command, up to date, also beside a
-// cloud that runs.
+// withDatabase opens and migrates the database for one command, also while a
+// cloud is running.
 func withDatabase(ctx context.Context, config Config, logger *slog.Logger, use func(pools) error) error {
 	database, err := openOrJoinDatabase(ctx, config, logger)
 	if err != nil {
@@ -69,7 +69,7 @@ func withDatabase(ctx context.Context, config Config, logger *slog.Logger, use f
 	return use(pools)
 }
 
-// openDatabase opens DATABASE_URL, or starts the cloud's own PostgreSQL.
+// openDatabase opens DATABASE_URL, or starts the embedded PostgreSQL.
 func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*database, error) {
 	d := &database{kind: "DATABASE_URL", logger: logger}
 	dsn := config.DatabaseURL
@@ -100,15 +100,16 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 	return d, nil
 }
 
-// migrate brings the database up to date, and lets go of what only that needs.
+// migrate migrates the database and closes the owner connection, which nothing
+// else uses.
 func (d *database) migrate(ctx context.Context) error {
 	err := db.Migrate(ctx, d.owner.DB, d.logger)
 	return errors.Join(err, d.owner.Close())
 }
 
-// pools are the connections that the service works with, under row-level
-// security. A worker waits for what goes by launches and configs, and no organization
-// can take more than a few of those.
+// pools are the connection pools of the service, under row-level security.
+// Launches use only the pools launches and configs, of which one organization can
+// take only a few connections.
 type pools struct {
 	tenants  *sqlx.DB // sees one organization at a time, in pg.InOrg
 	system   *sqlx.DB // sees all: to find out whose a request is, and for what is counted or swept across them
@@ -116,8 +117,8 @@ type pools struct {
 	configs  *sqlx.DB // sees one organization in each statement: for the configurations that launches wait for
 }
 
-// The connections of a replica: two replicas are within the 100 that PostgreSQL
-// allows where nobody said otherwise.
+// The maximum number of connections of a replica. Two replicas stay within
+// PostgreSQL's default of 100.
 const (
 	tenantsOpen  = 20
 	systemOpen   = 14
@@ -125,8 +126,9 @@ const (
 	configsOpen  = 4
 )
 
-// lockTimeout is how long all but tenants wait for a lock: with the wait for a
-// turn it is no longer than workers wait for an answer.
+// lockTimeout is how long a statement waits for a lock, except in the pool
+// tenants. Together with the wait for a batch, it is shorter than the time that
+// workers wait for an answer.
 const lockTimeout = 5 * time.Second
 
 func (d *database) pools(ctx context.Context) (pools, error) {
@@ -149,7 +151,7 @@ func (d *database) pools(ctx context.Context) (pools, error) {
 	return p, nil
 }
 
-// close closes the pools, as far as they are open.
+// close closes the open pools.
 func (p pools) close() error {
 	var errs []error
 	for _, pool := range []*sqlx.DB{p.tenants, p.system, p.launches, p.configs} {
@@ -171,7 +173,8 @@ func (d *database) writeAddress(dir, dsn string) error {
 	return nil
 }
 
-// exited is closed when the cloud's own server has ended; never for another.
+// exited is closed when the embedded server has exited. It is nil for an external
+// server.
 func (d *database) exited() <-chan struct{} {
 	if d.server == nil {
 		return nil

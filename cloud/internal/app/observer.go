@@ -11,7 +11,8 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 )
 
-// sessionObserver tells profiles and the feed of the sessions that the license counts.
+// sessionObserver informs the profiles and the activity feed about started and
+// ended sessions.
 type sessionObserver struct {
 	profiles *profile.Service
 	feed     *activity.Feed

@@ -26,8 +26,8 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// operator is the domains as the commands of who runs the service use them. What
-// it changes is in the audit log as the operator's.
+// operator holds the services that the operator's commands use. Its changes are
+// recorded in the audit log as the operator's.
 type operator struct {
 	pools         pools
 	organizations *org.Service
@@ -38,7 +38,7 @@ type operator struct {
 	users         auth.Operator
 }
 
-// withOperator opens the domains for one command, also beside a cloud that runs.
+// withOperator opens the services for one command, also while a cloud is running.
 func withOperator(ctx context.Context, config Config, logger *slog.Logger, use func(*operator) error) error {
 	return withDatabase(ctx, config, logger, func(pools pools) (err error) {
 		o := &operator{pools: pools, plans: plan.New(pools.tenants)}
@@ -67,8 +67,8 @@ func withOperator(ctx context.Context, config Config, logger *slog.Logger, use f
 	})
 }
 
-// operatorName is what the operating system calls who runs the command, before
-// sudo made them root.
+// operatorName returns the operating system user that runs the command, before
+// sudo.
 func operatorName() string {
 	if name := os.Getenv("SUDO_USER"); name != "" {
 		return name
@@ -79,7 +79,7 @@ func operatorName() string {
 	return fmt.Sprintf("uid %d", os.Getuid())
 }
 
-// organization finds the organization that a command names.
+// organization finds an organization by the reference in a command.
 func (o *operator) organization(ctx context.Context, ref string) (org.Summary, error) {
 	found, err := o.organizations.Find(ctx, ref)
 	if fault.Is(err, fault.NotFound) {
@@ -88,7 +88,7 @@ func (o *operator) organization(ctx context.Context, ref string) (org.Summary, e
 	return found, err
 }
 
-// user finds the user that a command names.
+// user finds a user by the reference in a command.
 func (o *operator) user(ctx context.Context, ref string) (auth.Account, error) {
 	found, err := o.users.Find(ctx, ref)
 	if fault.Is(err, fault.NotFound) {
@@ -97,11 +97,11 @@ func (o *operator) user(ctx context.Context, ref string) (auth.Account, error) {
 	return found, err
 }
 
-// pageSize is how many rows a listing command asks for at a time.
+// pageSize is the number of rows that a list command reads at a time.
 const pageSize = 100
 
-// listCommand is the command "list" of one kind of item, found as an S and printed
-// as a T.
+// listCommand is a "list" command that reads items of type S and prints them as
+// T.
 type listCommand[S, T any] struct {
 	summary string
 	search  string // help of the flag --search
@@ -142,7 +142,7 @@ func (l listCommand[S, T]) command(out io.Writer) program.Command[Config] {
 	}
 }
 
-// forEach passes each item of a list to do, page by page.
+// forEach calls do for each item of a paginated list.
 func forEach[T any](list func(page.Request) (page.Page[T], error), do func(T) error) error {
 	for request := (page.Request{Page: 1, Limit: pageSize}); ; request.Page++ {
 		found, err := list(request)
@@ -160,7 +160,7 @@ func forEach[T any](list func(page.Request) (page.Page[T], error), do func(T) er
 	}
 }
 
-// addJSONFlag declares the flag that asks for JSON.
+// addJSONFlag declares the flag --json.
 func addJSONFlag(flags *flag.FlagSet, wanted *bool) {
 	flags.BoolVar(wanted, "json", false, "Print JSON instead of text")
 }
@@ -172,7 +172,7 @@ func printJSON(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// printTable prints rows below a header, in columns.
+// printTable prints the header and the rows as aligned columns.
 func printTable(out io.Writer, header string, rows [][]any) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, header)
@@ -188,7 +188,7 @@ func printTable(out io.Writer, header string, rows [][]any) error {
 	return w.Flush()
 }
 
-// shortTime is a time in a table; "-" for none.
+// shortTime formats a time for a table; "-" for nil.
 func shortTime(at *time.Time) string {
 	if at == nil {
 		return "-"
@@ -196,7 +196,7 @@ func shortTime(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// limitText is a limit in a table.
+// limitText formats a limit for a table.
 func limitText(limit *int) string {
 	if limit == nil {
 		return "unlimited"

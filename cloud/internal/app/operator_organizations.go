@@ -20,8 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// organizationsCommand is what an operator does about organizations. What it
-// finds goes to out.
+// organizationsCommand manages organizations. It prints results to out.
 func organizationsCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "organizations", Summary: "Manage organizations: list, show, assign plans, suspend",
@@ -86,7 +85,7 @@ func listOrganizations(out io.Writer) program.Command[Config] {
 	}.command(out)
 }
 
-// organizationDetails is all that `show` tells.
+// organizationDetails is the output of the command show.
 type organizationDetails struct {
 	organizationView
 	Current  int          `json:"current"` // slots taken, reservations included
@@ -193,8 +192,8 @@ func (d organizationDetails) print(out io.Writer) error {
 	return printTable(out, "KEY\tTEXT\tLAST USED\tEXPIRES\tNAME", keys)
 }
 
-// changeOrganization is a command that changes one organization, and prints what
-// it is then.
+// changeOrganization returns a command that changes an organization and prints
+// the result.
 func changeOrganization(out io.Writer, c program.Command[Config], more []program.Arg, flags func(*flag.FlagSet),
 	change func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error),
 ) program.Command[Config] {

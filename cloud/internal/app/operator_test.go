@@ -105,12 +105,12 @@ func TestOrganizationsCommand_ListsShowsAssignsPlanAndSuspends(t *testing.T) {
 	if text := sh.run("organizations", "show", k.org.String()); !strings.Contains(text, "Plan:           free\n") || strings.Contains(text, k.secret) {
 		t.Errorf("shown\n%s", text)
 	}
-	if out := sh.run("organizations", "plan", k.slug, "team"); !strings.Contains(out, " is on the plan team now: profile limit ") {
+	if out := sh.run("organizations", "plan", k.slug, "team"); !strings.Contains(out, " now has the plan team: profile limit ") {
 		t.Errorf("%q", out)
 	}
-	sh.fails("has this plan already", "organizations", "plan", k.slug, "team")
+	sh.fails("already has this plan", "organizations", "plan", k.slug, "team")
 	sh.fails(`there is no plan "teem": the plans are free, `, "organizations", "plan", k.slug, "teem")
-	sh.fails(`no organization has the id or the slug "nowhere": svc-cloud organizations list shows`, "organizations", "show", "nowhere")
+	sh.fails(`no organization has the ID or slug "nowhere"; list them with svc-cloud organizations list`, "organizations", "show", "nowhere")
 
 	k.want("before the suspension", k.ask(k.launch(uuid.Must(uuid.NewV7()))), http.StatusOK)
 	sh.run("organizations", "suspend", k.slug, "--reason", "stolen card")
@@ -121,7 +121,7 @@ func TestOrganizationsCommand_ListsShowsAssignsPlanAndSuspends(t *testing.T) {
 	if sh.read(&d, "organizations", "show", k.slug); d.Status != "suspended" || !d.Suspended || *d.ProfileLimit != 0 || d.Current != 2 {
 		t.Errorf("suspended: %+v", d)
 	}
-	sh.fails("is suspended already", "organizations", "suspend", k.slug)
+	sh.fails("is already suspended", "organizations", "suspend", k.slug)
 	sh.run("organizations", "resume", k.slug)
 	k.want("after it", k.ask(k.launch(uuid.Must(uuid.NewV7()))), http.StatusOK)
 	sh.fails("is not suspended", "organizations", "resume", k.slug)
@@ -152,7 +152,7 @@ func TestUsersCommand_ListsDisablesAndResetsPassword(t *testing.T) {
 	stranger.want(401, "POST", "/v1/auth/sign-in", signIn("not the password"))
 	sh.fails("is disabled already", "users", "disable", id)
 	sh.fails("Enable the user first", "users", "reset-password", id)
-	sh.fails(`no user has the id or the e-mail address "eve": svc-cloud users list shows`, "users", "disable", "eve")
+	sh.fails(`no user has the ID or e-mail address "eve"; list them with svc-cloud users list`, "users", "disable", "eve")
 	sh.run("users", "enable", id)
 	stranger.want(200, "POST", "/v1/auth/sign-in", signIn(password))
 	sh.fails("is not disabled", "users", "enable", id)
@@ -229,7 +229,7 @@ func TestKeysCommand_RevokesByIDAndByText(t *testing.T) {
 		}
 		k.want("a launch with a revoked key", k.ask(k.launch(uuid.Must(uuid.NewV7()))), http.StatusUnauthorized)
 		wantEvents(t, h.events(t, k.key.ID.String()), "apiKey.revoked operator by name")
-		sh.fails("no key that is not revoked has this id or text", "keys", "revoke", k.key.ID.String())
+		sh.fails("no active key has this ID or text", "keys", "revoke", k.key.ID.String())
 	}
 }
 

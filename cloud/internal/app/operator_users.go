@@ -20,7 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// usersCommand is what an operator does about users. What it finds goes to out.
+// usersCommand manages users. It prints results to out.
 func usersCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "users", Summary: "Manage users: list, reset passwords, disable accounts",
@@ -75,8 +75,8 @@ func listUsers(out io.Writer) program.Command[Config] {
 	}.command(out)
 }
 
-// changeUser is a command that changes one user. What it did is printed, as text
-// or as JSON.
+// changeUser returns a command that changes a user and prints the result as text
+// or JSON.
 func changeUser(out io.Writer, c program.Command[Config], flags func(*flag.FlagSet),
 	change func(ctx context.Context, config Config, logger *slog.Logger, o *operator, a auth.Account) (text string, more map[string]any, err error),
 ) program.Command[Config] {
@@ -159,7 +159,7 @@ func enableUser(out io.Writer) program.Command[Config] {
 	})
 }
 
-// keysCommand is what an operator does about organization keys.
+// keysCommand manages organization keys.
 func keysCommand(in io.Reader, out io.Writer) program.Command[Config] {
 	var ref string
 	var json bool

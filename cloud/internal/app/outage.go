@@ -12,14 +12,15 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// requestTimeout bounds a request: what waits for a connection to a database that
-// does not answer gives up then. A statement that is under way ends by its own
-// timeout, a few seconds later at most (pg.Options.Statement).
+// requestTimeout bounds a request, including its wait for a database connection.
+// A running statement ends by its own timeout, at most a few seconds later
+// (pg.Options.Statement).
 const requestTimeout = 30 * time.Second
 
-// mapOutages answers 503 with Retry-After where a request failed because of
-// what the database can't do at the moment (specification 7.1). Errors that have
-// a kind already keep it. Requests whose answer does not stream end after limit.
+// mapOutages answers 503 with Retry-After when a request fails because the
+// database is temporarily unable to serve it (specification 7.1). Errors that
+// already have a kind keep it. Requests whose answer is not streamed end after
+// limit.
 func mapOutages(limit time.Duration) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -28,13 +29,13 @@ func mapOutages(limit time.Duration) echo.MiddlewareFunc {
 	}
 }
 
-// mapHandlerOutages does the same for what fails in a handler, before the answer is
-// kept for repeated requests.
+// mapHandlerOutages maps errors of handlers like mapOutages, before the answer is
+// saved for repetitions of the request.
 func mapHandlerOutages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error { return outageFault(next(c)) }
 }
 
-// withDeadline calls next with a deadline.
+// withDeadline calls next with a deadline, except for streaming answers.
 func withDeadline(c echo.Context, limit time.Duration, next echo.HandlerFunc) error {
 	if isStreaming(c) {
 		return next(c)
@@ -49,7 +50,8 @@ func withDeadline(c echo.Context, limit time.Duration, next echo.HandlerFunc) er
 	return next(c)
 }
 
-// outageFault returns err as a fault if the database can't serve now, else err.
+// outageFault returns err as an Unavailable fault if it is caused by a database
+// outage; otherwise it returns err.
 func outageFault(err error) error {
 	if err == nil || fault.From(err).Kind != fault.Internal {
 		return err
@@ -66,5 +68,6 @@ func outageFault(err error) error {
 	return f
 }
 
-// isStreaming reports whether the answer may take as long as the client reads it.
+// isStreaming reports whether the answer is streamed, and so may take as long as
+// the client needs.
 func isStreaming(c echo.Context) bool { return strings.HasSuffix(c.Path(), "/download") }

@@ -13,7 +13,8 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// openOutbox sends mail by the server of SMTP_URL, else into files.
+// openOutbox returns an outbox that sends through SMTP_URL, or writes files if it
+// is unset.
 func openOutbox(config Config, pools pools, sealer mail.Sealer, logger *slog.Logger) (*mail.Outbox, error) {
 	outbox := &mail.Outbox{DB: pools.tenants, Sealer: sealer, Logger: logger}
 	if config.Mail.SMTPURL == "" {
@@ -31,7 +32,7 @@ func openOutbox(config Config, pools pools, sealer mail.Sealer, logger *slog.Log
 	return outbox, nil
 }
 
-// paymentProvider is Stripe when it is configured.
+// paymentProvider returns Stripe if it is configured, else manual billing.
 func paymentProvider(config Config) (billing.Provider, error) {
 	if config.Stripe.SecretKey == "" {
 		return billing.Manual{Clock: clock.System{}}, nil
@@ -39,7 +40,8 @@ func paymentProvider(config Config) (billing.Provider, error) {
 	return stripe.New(stripe.Config(config.Stripe))
 }
 
-// newSingleSignOn has a provider when one is configured.
+// newSingleSignOn returns the single sign-on handlers; without an issuer they
+// answer NotFound.
 func (p *services) newSingleSignOn(config Config) rest.SingleSignOn {
 	sso := rest.SingleSignOn{Accounts: p.accounts, Public: p.public}
 	if config.SingleSignOn.Issuer != "" {

@@ -10,13 +10,14 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// How often probes ask the database at most, and for how long.
+// The minimum time between two database checks, and the timeout of one.
 const (
 	databasePeriod  = time.Second
 	databaseTimeout = 2 * time.Second
 )
 
-// newReadiness is whether this replica takes requests.
+// newReadiness returns the readiness check of this replica: whether the database
+// accepts writes.
 func newReadiness(pools pools, logger *slog.Logger) *httpd.Readiness {
 	return httpd.NewReadiness(logger, httpd.CachedCheck(databasePeriod, databaseTimeout, func(ctx context.Context) []httpd.Reason {
 		err := pg.Writable(ctx, pools.launches)

@@ -61,7 +61,7 @@ func TestReleasesCommand_WorksWithAndWithoutRunningCloud(t *testing.T) {
 			t.Fatalf("add: %d %q %q", status, out, errs)
 		}
 		status, _, errs = releases(environ, "add", build(t, "chromium"), "--version", "153.0.7727.15")
-		if status != 1 || !strings.Contains(errs, "Another archive is published as 153.0.7727.15 for linux x86_64.") {
+		if status != 1 || !strings.Contains(errs, "Another archive is already published as 153.0.7727.15 for linux x86_64.") {
 			t.Errorf("add another: %d %q", status, errs)
 		}
 		status, out, errs = releases(environ, "list")
@@ -98,7 +98,7 @@ func TestReleasesCommand_Errors(t *testing.T) {
 	for line, want := range map[string]string{
 		"add /nonexistent --version 1.2.3.4":                      "no such file",
 		"add " + build(t, "chrome"):                               `not ""`,
-		"add " + build(t, "readme") + " --version 153.0.1.1":      "there is no browser in it",
+		"add " + build(t, "readme") + " --version 153.0.1.1":      "the archive contains no browser",
 		"add " + build(t, "chrome") + " --version 1.1.1.1 --os x": "the operating system must be one of",
 	} {
 		if status, out, errs := releases(environ, strings.Fields(line)...); status != 1 || !strings.Contains(errs, want) || out != "" {

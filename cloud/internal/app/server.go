@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// newWebServer builds the web server.
+// newWebServer returns the web server with all routes.
 func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo, httpd.Options, error) {
 	document, err := oapi.Parse(cloudapi.Document)
 	if err != nil {
@@ -42,7 +42,8 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 	return web, options, nil
 }
 
-// NewRouter is all that a request passes before its handler.
+// NewRouter returns a router with the middleware that every request passes before
+// its handler.
 func NewRouter(options httpd.Options, document *oapi.Document, authorizer *access.Authorizer, answers replay.Store) (*echo.Echo, error) {
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: authorizer.Authenticators(), Authorize: authorizer.Authorize})
 	if err != nil {
@@ -54,7 +55,7 @@ func NewRouter(options httpd.Options, document *oapi.Document, authorizer *acces
 	return web, nil
 }
 
-// handlers is the handlers, each with the services that it calls.
+// handlers returns the handlers of the generated server interface.
 func (p *services) handlers(config Config, contract string) rest.Server {
 	return rest.Server{
 		Health: rest.Health{
@@ -76,7 +77,8 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 	}
 }
 
-// rawHandlers are the routes that are not JSON both ways.
+// rawHandlers returns the handlers that do not answer JSON and register their own
+// routes.
 func (p *services) rawHandlers(config Config, server rest.Server) []interface{ Register(web *echo.Echo) } {
 	return []interface{ Register(web *echo.Echo) }{
 		server.Releases,

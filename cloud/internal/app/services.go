@@ -31,7 +31,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// services are the domains, connected.
+// services are the cloud's services, connected to each other.
 type services struct {
 	pools            pools
 	public           *url.URL
@@ -97,8 +97,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	return p, nil
 }
 
-// assembleTenancy makes what has to do with organizations, their members and what they
-// pay for.
+// assembleTenancy creates the services for billing, organizations and accounts.
 func (p *services) assembleTenancy(config Config, logger *slog.Logger) error {
 	provider, err := paymentProvider(config)
 	if err != nil {
@@ -124,7 +123,7 @@ func (p *services) assembleTenancy(config Config, logger *slog.Logger) error {
 	return nil
 }
 
-// openCatalog opens the catalog and its store, which the caller closes.
+// openCatalog opens the catalog and its store. The caller closes the store.
 func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Service, error) {
 	store, err := catalog.OpenStore(ctx, config.ReleasesURL, filepath.Join(config.DataDir, "releases"))
 	if err != nil {
@@ -133,7 +132,7 @@ func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Se
 	return &catalog.Service{DB: pool, Store: store, Clock: clock.System{}}, nil
 }
 
-// close ends what was opened, as far as it was.
+// close closes the services that were opened.
 func (p *services) close() error {
 	errs := []error{p.usage.Close()}
 	if p.licenses != nil {
@@ -145,7 +144,8 @@ func (p *services) close() error {
 	return errors.Join(append(errs, p.catalog.Store.Close())...)
 }
 
-// openSecretBox is what encrypts proxy passwords.
+// openSecretBox returns the box that encrypts proxy passwords, queued mail and
+// saved answers.
 func openSecretBox(config Config, logger *slog.Logger) (*secret.Box, error) {
 	if config.SecretKeys != "" {
 		return secret.Parse(config.SecretKeys)

@@ -18,25 +18,27 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// How attempts are slowed: as many as a kind has free within the window, then a
-// pause after each one, which doubles up to the longest. A window without an
-// attempt after the last pause, and all is forgotten. A kind that is hourly has so
-// many free in an hour, then none until the hour is over.
+// Attempts are limited per kind: a number of attempts is free within the window,
+// and each further one is followed by a pause, which doubles up to longestPause.
+// After a window without attempts since the last pause, the count starts over. An
+// hourly kind allows its free attempts per hour and then pauses until the hour is
+// over.
 const (
 	window       = 15 * time.Minute
 	firstPause   = 30 * time.Second
 	longestPause = 15 * time.Minute
 )
 
-// limitKind is what is counted, and how much of it is free within a window.
+// limitKind is a kind of attempt and the number of them that is free within a
+// window.
 type limitKind struct {
 	name   string
 	free   int
 	hourly bool
 }
 
-// limitKey is who something is counted of: an address, whether or not it has an
-// account, or a client.
+// limitKey identifies what attempts are counted by, such as an e-mail address
+// (with or without an account) or a client's network.
 type limitKey struct {
 	limitKind
 	hash [sha256.Size]byte
@@ -51,31 +53,31 @@ func failuresByEmail(email string) limitKey {
 	return newLimitKey(limitKind{"failures.email", 5, false}, emails.Normal(email))
 }
 
-// failuresBySession counts wrong passwords that were given in a session: who has one is
-// no stranger.
+// failuresBySession counts wrong passwords given in a session, apart from those
+// of unauthenticated clients.
 func failuresBySession(session uuid.UUID) limitKey {
 	return newLimitKey(limitKind{"failures.session", 5, false}, session.String())
 }
 
-// failuresByClient counts wrong passwords and wrong tokens that a client sent, and
-// passwords that it sent during the pause of an address.
+// failuresByClient counts wrong passwords and tokens sent by a client, and
+// passwords sent while the address is paused.
 func failuresByClient(c Client) limitKey {
 	return newLimitKey(limitKind{"failures.client", 20, false}, c.network())
 }
 
-// mailsByEmail counts the mails that an address was asked to be sent.
+// mailsByEmail counts the mails that were requested for an address.
 func mailsByEmail(email string) limitKey {
 	return newLimitKey(limitKind{"mails.email", 5, false}, emails.Normal(email))
 }
 
-// mailsByClient counts the mails that a client asked for.
+// mailsByClient counts the mails requested by a client.
 func mailsByClient(c Client) limitKey {
 	return newLimitKey(limitKind{"mails.client", 20, false}, c.network())
 }
 
-// invitationLimits counts the mails that invited an address, and those that went out
-// from an organization and from whoever invited. They are apart from the mails
-// that an address asks for: to invite somebody must not keep a reset from them.
+// invitationLimits count the invitation mails to an address, from an organization
+// and from an inviter. They are separate from the mails that an address requests,
+// so that invitations cannot block a password reset.
 func invitationLimits(orgID, inviterID uuid.UUID, email string) []limitKey {
 	return []limitKey{
 		newLimitKey(limitKind{"invitations.email", 5, false}, emails.Normal(email)),
@@ -84,24 +86,24 @@ func invitationLimits(orgID, inviterID uuid.UUID, email string) []limitKey {
 	}
 }
 
-// signUpsByClient counts the accounts that a client made, or tried to: whether one could
-// be made tells whether the address has one.
+// signUpsByClient counts successful and failed sign-ups of a client, because a
+// failure reveals whether an address has an account.
 func signUpsByClient(c Client) limitKey {
 	return newLimitKey(limitKind{"signUps.client", 10, true}, c.network())
 }
 
-// attemptLimiter counts in the database, for all replicas.
+// attemptLimiter counts attempts in the database, for all replicas together.
 type attemptLimiter struct {
 	db    *sqlx.DB
 	clock clock.Clock
 }
 
-// decision decides on an attempt in a transaction. A refusal is the answer of one
-// that failed; what the verdict wrote before stays.
+// decision decides an attempt in a transaction. A refusal is the error of a
+// failed attempt; the transaction still commits.
 type decision func(tx *sqlx.Tx) (refusal, err error)
 
-// check returns RateLimited when one of the subjects must pause. It holds nobody
-// off; it only spares what try or spend would refuse afterwards the work before.
+// check returns RateLimited if one of the keys is paused. It takes no locks: it
+// only avoids work that countFailures or countAlways would refuse afterwards.
 func (a attemptLimiter) check(ctx context.Context, subjects ...limitKey) error {
 	kinds, hashes := columns(subjects)
 	var counts []attemptCount
@@ -114,15 +116,14 @@ func (a attemptLimiter) check(ctx context.Context, subjects ...limitKey) error {
 	return a.checkPause(counts...)
 }
 
-// countFailures makes an attempt that is counted when it fails. When one of the subjects
-// must pause, the answer is RateLimited and the verdict is never asked. The
-// subjects are locked meanwhile: of many attempts at once no more than the free
-// ones are answered.
+// countFailures runs an attempt and counts it if it fails. It returns
+// RateLimited, without calling decide, if one of the keys is paused. The keys are
+// locked meanwhile, so concurrent attempts cannot exceed the limit.
 func (a attemptLimiter) countFailures(ctx context.Context, subjects []limitKey, decide decision) error {
 	return a.do(ctx, subjects, false, decide)
 }
 
-// countAlways makes an attempt that is counted whatever becomes of it.
+// countAlways runs an attempt and counts it whether or not it fails.
 func (a attemptLimiter) countAlways(ctx context.Context, subjects []limitKey, decide decision) error {
 	return a.do(ctx, subjects, true, decide)
 }
@@ -149,7 +150,7 @@ func (a attemptLimiter) do(ctx context.Context, subjects []limitKey, always bool
 	return refusal
 }
 
-// increment is what is known of a subject.
+// attemptCount is the count of a key.
 type attemptCount struct {
 	Kind         string    `db:"kind"`
 	Subject      []byte    `db:"subject"`
@@ -159,16 +160,16 @@ type attemptCount struct {
 	limit        limitKind
 }
 
-// lockCountsSQL locks the counts of subjects, in their order, and makes those that
-// there are none of.
+// lockCountsSQL locks the counts of keys, in the order given, and inserts missing
+// ones.
 const lockCountsSQL = `
 	INSERT INTO auth_attempts AS a (kind, subject, attempts, blocked_until, forget_at)
 	SELECT kind, subject, 0, $3, $4 FROM unnest($1::text[], $2::bytea[]) AS s (kind, subject)
 	ON CONFLICT (kind, subject) DO UPDATE SET kind = excluded.kind
 	RETURNING a.kind, a.subject, a.attempts, a.blocked_until, a.forget_at`
 
-// acquire locks the subjects and returns their counts, in the order of their
-// kinds' names, which is that of all who lock several.
+// lockCounts locks the keys and returns their counts, ordered by kind name. All
+// callers use this order, which prevents deadlocks.
 func (a attemptLimiter) lockCounts(ctx context.Context, tx *sqlx.Tx, subjects []limitKey) ([]attemptCount, error) {
 	subjects = slices.SortedFunc(slices.Values(subjects), func(a, b limitKey) int { return cmp.Compare(a.name, b.name) })
 	kinds, hashes := columns(subjects)
@@ -185,7 +186,7 @@ func (a attemptLimiter) lockCounts(ctx context.Context, tx *sqlx.Tx, subjects []
 	return counts, nil
 }
 
-// columns are subjects as statements take them.
+// columns returns the keys as parameter arrays.
 func columns(subjects []limitKey) (kinds []string, hashes [][]byte) {
 	for _, s := range subjects {
 		kinds, hashes = append(kinds, s.name), append(hashes, s.hash[:])
@@ -193,7 +194,7 @@ func columns(subjects []limitKey) (kinds []string, hashes [][]byte) {
 	return kinds, hashes
 }
 
-// checkPause is RateLimited when one of those counted must pause.
+// checkPause returns RateLimited if one of the counts is paused.
 func (a attemptLimiter) checkPause(counts ...attemptCount) error {
 	var pause time.Duration
 	for _, c := range counts {
@@ -207,7 +208,7 @@ func (a attemptLimiter) checkPause(counts ...attemptCount) error {
 	return refusal
 }
 
-// increment counts one more attempt of each.
+// increment counts one more attempt for each key.
 func (a attemptLimiter) increment(ctx context.Context, tx *sqlx.Tx, counts ...attemptCount) error {
 	for _, c := range counts {
 		c.increment(a.clock.Now())
@@ -246,7 +247,7 @@ func (c *attemptCount) increment(now time.Time) {
 	}
 }
 
-// window is how long attempts of the kind are remembered.
+// window returns how long attempts of the kind are remembered.
 func (k limitKind) window() time.Duration {
 	if k.hourly {
 		return time.Hour
@@ -254,8 +255,8 @@ func (k limitKind) window() time.Duration {
 	return window
 }
 
-// pauseFor is how long to pause after the last free attempt (0) and those
-// that follow.
+// pauseFor returns the pause after the given number of attempts beyond the free
+// ones.
 func pauseFor(beyond int) time.Duration {
 	pause := firstPause
 	for range beyond {
@@ -266,7 +267,7 @@ func pauseFor(beyond int) time.Duration {
 	return pause
 }
 
-// deleteCount forgets what was counted of a subject.
+// deleteCount resets the count of a key.
 func deleteCount(ctx context.Context, tx *sqlx.Tx, s limitKey) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM auth_attempts WHERE kind = $1 AND subject = $2`, s.name, s.hash[:])
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package auth knows who makes a request: users, their passwords and addresses,
-// dashboard sessions, and the caller of a request.
+// Package auth authenticates users. It manages accounts, passwords, e-mail
+// verification and dashboard sessions, and defines the caller of a request.
 package auth
 
 import (
@@ -26,11 +26,11 @@ type User struct {
 	CreatedAt       time.Time  `db:"created_at"`
 }
 
-// userColumns are what a User is read from.
+// userColumns are the columns of a User.
 const userColumns = `id, email, name, email_verified_at, created_at`
 
-// Session is a dashboard session. ActiveOrgID is the organization that it works
-// in; zero for none.
+// Session returns the session with this token, or Unauthenticated. The active
+// organization is cleared if the user is no longer a member.
 type Session struct {
 	Token       string // the credential itself; never logged
 	ExpiresAt   time.Time
@@ -38,7 +38,7 @@ type Session struct {
 	ActiveOrgID uuid.UUID
 }
 
-// Memberships tells where a user works.
+// Memberships returns the organizations of users.
 type Memberships interface {
 	// Organizations returns the ids of the organizations that the user is a
 	// member of.
@@ -51,17 +51,16 @@ type Mailer interface {
 	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
 }
 
-// Service signs users up, in and out. What its statements touch belongs to
-// users, not to organizations.
+// Service manages accounts and sessions. Its tables belong to users, not to
+// organizations.
 type Service struct {
-	// Mailer sends what users are told; nil sends nothing.
+	// Mailer sends mail to users; nil sends nothing.
 	Mailer Mailer
-	// Public is where browsers reach the service: the links of mails begin
-	// there.
+	// Public is the public URL of the service, with which links in mails start.
 	Public *url.URL
-	// SignUpPolicy is who may make an account.
+	// SignUpPolicy says who may create an account.
 	SignUpPolicy SignUpPolicy
-	// Invitations knows who was invited; nil knows nobody.
+	// Invitations checks invitations; nil means nobody is invited.
 	Invitations Invitations
 
 	db           *sqlx.DB
@@ -73,7 +72,7 @@ type Service struct {
 	networkLocks *networkLocks
 }
 
-// New returns a Service whose passwords take that cost.
+// New returns a Service that hashes passwords with the given cost.
 func New(db *sqlx.DB, clock clock.Clock, memberships Memberships, cost Cost) (*Service, error) {
 	passwords, err := newPasswords(cost)
 	if err != nil {
@@ -88,8 +87,8 @@ func New(db *sqlx.DB, clock clock.Clock, memberships Memberships, cost Cost) (*S
 	}, nil
 }
 
-// Address returns the user's e-mail address, and whether the user has proved to
-// receive mail there. Nobody, for an unknown user.
+// Address returns the user's e-mail address and whether it is verified. The
+// address is empty for an unknown user.
 func (s *Service) Address(ctx context.Context, userID uuid.UUID) (email string, verified bool, err error) {
 	u, err := s.user(ctx, userID)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -98,7 +97,7 @@ func (s *Service) Address(ctx context.Context, userID uuid.UUID) (email string, 
 	return u.Email, u.EmailVerifiedAt != nil, err
 }
 
-// user returns a user; sql.ErrNoRows when there is none.
+// user returns a user, or sql.ErrNoRows.
 func (s *Service) user(ctx context.Context, userID uuid.UUID) (User, error) {
 	var u User
 	if err := s.db.GetContext(ctx, &u, `SELECT `+userColumns+` FROM users WHERE id = $1`, userID); err != nil {
@@ -107,9 +106,9 @@ func (s *Service) user(ctx context.Context, userID uuid.UUID) (User, error) {
 	return u, nil
 }
 
-// Authenticate returns the caller whose dashboard session has this token, or an
-// Unauthenticated error. It notes, at most once a minute, that the session was
-// seen.
+// Authenticate returns the caller of the dashboard session with this token, or
+// Unauthenticated. It updates when the session was last seen, at most once a
+// minute.
 func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error) {
 	entry, err := s.sessions.load(ctx, token)
 	if err != nil {
@@ -145,9 +144,8 @@ func (s *Service) Session(ctx context.Context, token string) (Session, error) {
 	return result, nil
 }
 
-// Activate makes an organization the active one of the session, and the one
-// that the user's next session starts in. Whether the user is a member is the
-// caller's to check.
+// Activate sets the active organization of the session, which is also that of the
+// user's next session. The caller checks the membership.
 func (s *Service) Activate(ctx context.Context, token string, orgID uuid.UUID) error {
 	userID, err := s.sessions.activate(ctx, token, orgID)
 	if err != nil {
@@ -160,9 +158,8 @@ func (s *Service) Activate(ctx context.Context, token string, orgID uuid.UUID) e
 	return nil
 }
 
-// Sweep removes what has expired: sessions, tokens of mails, counts of attempts.
-// It returns how many. They are worthless without it: it only keeps the tables
-// small.
+// Sweep deletes expired sessions, mail tokens and attempt counts, and returns how
+// many. Expired rows have no effect; this only limits the size of the tables.
 func (s *Service) Sweep(ctx context.Context) (int64, error) {
 	var total int64
 	for _, statement := range []string{

@@ -16,12 +16,11 @@ const (
 	Member Role = "member"
 )
 
-// Caller is who makes a request, as far as it has been found out. A dashboard
-// session has a user; a worker has a key. OrgID is the organization that the
-// request acts on: of a key its own, of a user the one that the authorizer
-// settled, together with the user's role there. ActiveOrgID is only what the
-// session says, zero for none: whether the user is still a member there has not
-// been looked up.
+// Caller is the authenticated caller of a request. A dashboard session has a
+// user; a worker has a key. OrgID is the organization that the request acts on:
+// the key's organization, or the one that the authorizer determined for the user,
+// together with the user's role. ActiveOrgID is what the session stores, zero for
+// none; the membership has not been checked.
 type Caller struct {
 	UserID      uuid.UUID
 	Session     string // the token of the dashboard session; never logged
@@ -35,12 +34,12 @@ type Caller struct {
 
 type callerKey struct{}
 
-// WithCaller returns a context that knows the caller.
+// WithCaller returns a context with the caller.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom returns the caller of a request; the zero Caller is a stranger.
+// CallerFrom returns the caller of a request; the zero Caller is anonymous.
 func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

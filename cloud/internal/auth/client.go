@@ -6,17 +6,16 @@ import (
 	"unicode"
 )
 
-// Client is where a request comes from.
+// Client is the client that sent a request.
 type Client struct {
 	Address   string // IP address, as the trusted proxies tell it
 	UserAgent string // as the client calls itself; may be empty
 }
 
-// ipv6Site is how much of an IPv6 address one customer of a network shares: who
-// has one address has all of these.
+// ipv6Site is the prefix length of the IPv6 network that one customer has.
 const ipv6Site = 64
 
-// network is what attempts of a client are counted by.
+// network returns the network by which the client's attempts are counted.
 func (c Client) network() string {
 	address, err := netip.ParseAddr(c.Address)
 	if err != nil {
@@ -32,7 +31,7 @@ func (c Client) network() string {
 
 const maxUserAgent = 512
 
-// userAgent is what to store of the name that the client gives itself.
+// userAgent returns the user agent to store, truncated.
 func (c Client) userAgent() string {
 	text := c.UserAgent[:min(len(c.UserAgent), maxUserAgent)]
 	return strings.Map(func(r rune) rune {

@@ -16,7 +16,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Identity is who somebody is at an OpenID provider, which has proved it.
+// Identity is a user's identity at an OpenID provider, which has authenticated
+// the user.
 type Identity struct {
 	Issuer        string
 	Subject       string // unique and never reused at the issuer
@@ -25,16 +26,16 @@ type Identity struct {
 	Name          string
 }
 
-// SignInAs begins a session for an identity. One that is known belongs to its
-// user. A new one needs an address that the provider has verified (else
-// Forbidden): it is linked to the account with that address, if that is verified
-// here, too. An account with the address unverified is a Conflict: whoever made
-// it need not be who has the address. Without an account one is made, where SignUpPolicy
-// allows it (else Forbidden). An account that is disabled is Forbidden.
+// SignInAs begins a session for an identity. A known identity signs in its user.
+// A new identity requires an address that the provider has verified (else
+// Forbidden) and is linked to the account with this address if the address is
+// verified here too. If it is not, SignInAs returns Conflict, because the account
+// may have been created by someone else. Without an account, one is created if
+// SignUpPolicy allows it (else Forbidden). A disabled account is Forbidden.
 func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity) (Session, error) {
 	var a account
 	err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		// Of the same identity at the same time, the second waits for the first.
+		// Concurrent sign-ins of the same identity are serialized.
 		_, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, identity.Issuer+"\n"+identity.Subject)
 		if err != nil {
 			return fmt.Errorf("lock an identity: %w", err)
@@ -58,7 +59,7 @@ func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity
 	return s.beginKnown(ctx, client, a)
 }
 
-// findOrLink finds or makes the account of a new identity, and links the two.
+// findOrLink finds or creates the account of a new identity, and links the two.
 func (s *Service) findOrLink(ctx context.Context, tx *sqlx.Tx, identity Identity) (account, error) {
 	email := emails.Normal(identity.Email)
 	if !identity.EmailVerified || !isPlausibleEmail(email) {
@@ -85,8 +86,9 @@ func (s *Service) findOrLink(ctx context.Context, tx *sqlx.Tx, identity Identity
 	return a, nil
 }
 
-// createIdentified makes an account for the address, which the provider has
-// verified, if it has none and may have one (else Forbidden).
+// createIdentified creates an account for an address that the provider has
+// verified, unless one exists. Returns Forbidden if SignUpPolicy does not allow
+// it.
 func (s *Service) createIdentified(ctx context.Context, tx *sqlx.Tx, email, name string) error {
 	if err := s.lockFirstUser(ctx, tx); err != nil {
 		return err
@@ -115,7 +117,7 @@ const (
 	maxName  = 128
 )
 
-// newIdentifiedUser is the user that an identity makes.
+// newIdentifiedUser returns a new user for an identity.
 func (s *Service) newIdentifiedUser(email, name string) (User, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -132,7 +134,8 @@ func (s *Service) newIdentifiedUser(email, name string) (User, error) {
 	return User{ID: id, Email: email, Name: name, EmailVerifiedAt: &now, CreatedAt: now}, nil
 }
 
-// isPlausibleEmail reports whether the provider's address can be one of ours.
+// isPlausibleEmail reports whether the provider's address is acceptable as an
+// account's address.
 func isPlausibleEmail(email string) bool {
 	address, err := mail.ParseAddress(email)
 	return err == nil && address.Address == email && len(email) <= maxEmail

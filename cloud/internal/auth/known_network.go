@@ -13,19 +13,19 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// knownNetworkTTL is how long a network stays a home of an address after the last
-// sign-in from there.
+// knownNetworkTTL is how long a network is known for an address after the last
+// sign-in.
 const knownNetworkTTL = 30 * 24 * time.Hour
 
-// knownNetwork is an address in a network. It is there, with no failure at first, once
-// the address has signed in from the network: then that is a home of it, where
-// wrong passwords are counted apart. Else whoever guesses anywhere could keep
-// the owner out.
+// knownNetwork is the key of an address in a network from which it has signed in.
+// Wrong passwords from there are counted separately, so that attackers elsewhere
+// cannot lock the owner out.
 func knownNetwork(email string, c Client) limitKey {
 	return newLimitKey(limitKind{"home", 5, false}, c.network()+"\n"+emails.Normal(email))
 }
 
-// addKnownNetwork makes the client's network a home of the address, or a new one again.
+// addKnownNetwork marks the client's network as known for the address, or renews
+// it.
 func (a attemptLimiter) addKnownNetwork(ctx context.Context, db sqlx.ExecerContext, email string, client Client) error {
 	home, now := knownNetwork(email, client), a.clock.Now()
 	_, err := db.ExecContext(ctx, `
@@ -39,8 +39,8 @@ func (a attemptLimiter) addKnownNetwork(ctx context.Context, db sqlx.ExecerConte
 	return nil
 }
 
-// lockKnownNetwork locks the count of a home. One that is none has not been counted: what
-// is written of it changes nothing.
+// lockKnownNetwork locks the count of a known network. For an unknown network it
+// returns a zero count, whose save has no effect.
 func (a attemptLimiter) lockKnownNetwork(ctx context.Context, tx *sqlx.Tx, home limitKey) (c attemptCount, isHome bool, err error) {
 	err = tx.GetContext(ctx, &c, `
 		SELECT kind, subject, attempts, blocked_until, forget_at FROM auth_attempts
@@ -55,12 +55,13 @@ func (a attemptLimiter) lockKnownNetwork(ctx context.Context, tx *sqlx.Tx, home 
 	return c, true, nil
 }
 
-// checkPassword answers a password that was tried for an address; match tells whether it
-// is the right one. All strangers share the tries of the address. Whoever is at
-// home has some besides, which open only to the right password: a wrong one is
-// answered as everywhere, after the same work, so that it tells nobody who has
-// an account, and where they sign in. What is refused during the pause of the
-// address counts as a failure of the client: else it could go on for ever.
+// checkPassword decides a sign-in attempt for an address; match tells whether the
+// password is correct. All networks share the free attempts of the address. A
+// known network has additional attempts that only accept the correct password. A
+// wrong password gets the same answer after the same work as elsewhere, so that
+// it does not reveal whether the account exists or where it signs in. An attempt
+// that is refused while the address is paused counts as a failure of the client;
+// otherwise it could continue forever.
 func (a attemptLimiter) checkPassword(ctx context.Context, client Client, email string, match bool) error {
 	var refusal error
 	err := pg.InTx(ctx, a.db, func(tx *sqlx.Tx) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// SessionInfo is one place where a user is signed in: a dashboard session without
-// its token. IPAddress and UserAgent are of the client that signed in.
+// SessionInfo is an entry in the list of a user's sessions, without the token.
+// IPAddress and UserAgent are those of the client that signed in.
 type SessionInfo struct {
 	ID         uuid.UUID `db:"id"`
 	CreatedAt  time.Time `db:"created_at"`
@@ -23,7 +23,7 @@ type SessionInfo struct {
 	Current    bool      `db:"-"` // whether it is the caller's
 }
 
-// sortable maps the names that sessions sort by to columns.
+// sortable maps sort keys to columns.
 var sortable = map[string]string{"createdAt": "created_at", "lastSeenAt": "last_seen_at", "expiresAt": "expiry"}
 
 // ListSessions returns a page of the caller's sessions. It sorts by createdAt,
@@ -47,7 +47,7 @@ func (s *Service) ListSessions(ctx context.Context, caller Caller, r page.Reques
 	return result, nil
 }
 
-// EndSession ends one of the user's sessions; any other is NotFound.
+// EndSession ends a session of the user. Returns NotFound for any other session.
 func (s *Service) EndSession(ctx context.Context, userID, sessionID uuid.UUID) error {
 	result, err := s.db.ExecContext(ctx,
 		`DELETE FROM auth_sessions WHERE user_id = $1 AND id = $2 AND expiry > $3`, userID, sessionID, s.clock.Now())

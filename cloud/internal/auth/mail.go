@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// purpose is what the token of a mail is good for, and the mail.
+// purpose is the purpose of a mailed token, and the mail's text.
 type purpose struct {
 	name    string
 	path    string // of the page that takes the token
@@ -45,8 +45,8 @@ const (
 	forgotPath = "v1/auth/password/forgot"
 )
 
-// mailToken mails a link with a new token. It travels in the fragment, which a
-// browser sends to no server.
+// mailToken mails a link with a new token. The token is in the fragment, which
+// browsers do not send to servers.
 func (s *Service) mailToken(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, email string, p purpose) error {
 	link, err := s.newLink(ctx, tx, userID, p, true)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Service) mailToken(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, 
 	return s.send(ctx, tx, email, p.subject, fmt.Sprintf(p.text, link))
 }
 
-// newLink makes a link with a new token. One that is mailed proves who has the
-// mailbox.
+// newLink creates a link with a new token. A mailed token proves that its holder
+// receives mail at the address.
 func (s *Service) newLink(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, p purpose, mailed bool) (string, error) {
 	token := secret.NewToken()
 	now := s.clock.Now()
@@ -71,7 +71,7 @@ func (s *Service) newLink(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, p 
 	return link.String(), nil
 }
 
-// mailPasswordChanged mails that the password is another one.
+// mailPasswordChanged notifies the user about the password change.
 func (s *Service) mailPasswordChanged(ctx context.Context, tx *sqlx.Tx, email string) error {
 	return s.send(ctx, tx, email, changedSubject, fmt.Sprintf(changedText, s.Public.JoinPath(forgotPath)))
 }
@@ -86,9 +86,9 @@ func (s *Service) send(ctx context.Context, tx *sqlx.Tx, to, subject, text strin
 	return nil
 }
 
-// SpendInvitation counts a mail by which somebody invites an address to an
-// organization, once tx is committed. It is RateLimited when the address got too
-// many of late, or too many went out from the organization or the inviter.
+// SpendInvitation counts an invitation mail to an address, once tx commits.
+// Returns RateLimited if the address, the organization or the inviter has reached
+// its limit.
 func (s *Service) SpendInvitation(ctx context.Context, tx *sqlx.Tx, orgID, inviterID uuid.UUID, email string) error {
 	counts, err := s.attempts.lockCounts(ctx, tx, invitationLimits(orgID, inviterID, email))
 	if err != nil {
@@ -100,8 +100,8 @@ func (s *Service) SpendInvitation(ctx context.Context, tx *sqlx.Tx, orgID, invit
 	return s.attempts.increment(ctx, tx, counts...)
 }
 
-// redeem uses a token up and returns whose it is, and whether only the mailbox had
-// it; the user's row is locked from then on. An unknown token is the refusal.
+// redeem uses up a token. It returns the token's user, whose row it locks, and
+// whether the token was only mailed. An invalid token is the refusal.
 func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpose) (u User, mailed bool, refusal, err error) {
 	var found struct {
 		User
@@ -128,7 +128,7 @@ func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpo
 	return found.User, found.Mailed, nil, nil
 }
 
-// findByToken reports whether a token is good still, and whose it is.
+// findByToken returns the user of a token, if the token is valid.
 func (s *Service) findByToken(ctx context.Context, token string, p purpose) (u User, is bool, err error) {
 	err = s.db.GetContext(ctx, &u, `
 		SELECT u.id, u.email, u.name, u.email_verified_at, u.created_at

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// networkLocks let the clients of one network check or hash one password at a time.
-// However many come at once, all but the first find what those before have
-// counted; and they wait for one another, not the rest of the world for them.
+// networkLocks serialize the password checks and hashes of each network. With
+// concurrent attempts, each one sees the counts of those before it, and only
+// clients of the same network wait for each other.
 type networkLocks struct {
 	mu        sync.Mutex
 	byNetwork map[string]*networkLock // those held or waited for
@@ -19,7 +19,7 @@ type networkLock struct {
 	waiters int // how many stand in it, the first included
 }
 
-// acquire waits for the network's turn, which is over when leave is called.
+// acquire waits for the network's lock. The caller releases it with leave.
 func (l *networkLocks) acquire(ctx context.Context, network string) (leave func(), err error) {
 	mine := l.retain(network)
 	select {
@@ -52,9 +52,9 @@ func (l *networkLocks) release(network string) {
 	}
 }
 
-// withNetworkLock does work that takes a password's time, in the turn of the client's
-// network, unless one of the subjects must pause (RateLimited). It must count
-// what it finds before it ends.
+// withNetworkLock calls work under the lock of the client's network, unless one
+// of the keys is paused (RateLimited). work must count its attempts before it
+// returns.
 func (s *Service) withNetworkLock(ctx context.Context, client Client, subjects []limitKey, work func() error) error {
 	leave, err := s.networkLocks.acquire(ctx, client.network())
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Recorder keeps the audit log. It finds who acts in the context. An event of no
-// organization has the zero id.
+// Recorder writes the audit log. It takes the actor from the context. An event
+// without an organization has the zero ID.
 type Recorder interface {
 	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
 }
 
-// Operator acts on accounts for who runs the service. Each change is recorded for
-// the service, and in every organization that the user is a member of.
+// Operator manages accounts on behalf of an operator. Each change is recorded for
+// the service and for every organization of the user.
 type Operator struct {
 	Accounts *Service
 	DB       *sqlx.DB // sees all organizations, for the audit log
 	Audit    Recorder
 }
 
-// Account is a user as the operator sees it.
+// Account is a user as shown to the operator.
 type Account struct {
 	User
 	DisabledAt *time.Time `db:"disabled_at"`  // nil when it is not
@@ -45,11 +45,11 @@ const accountsSQL = `
 	       (SELECT max(last_seen_at) FROM auth_sessions WHERE user_id = users.id AND expiry > $1) AS last_seen_at
 	FROM users `
 
-// likeEscaper makes a text one that LIKE takes as it is.
+// likeEscaper escapes a text for use in LIKE.
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// List returns a page of the users whose address or name contains the text, in
-// any case, the oldest first.
+// List returns a page of the users whose address or name contains the text,
+// ignoring case, oldest first.
 func (o Operator) List(ctx context.Context, search string, r page.Request) (page.Page[Account], error) {
 	result := page.Page[Account]{Request: r, Items: []Account{}}
 	pattern := "%" + likeEscaper.Replace(search) + "%"
@@ -65,7 +65,7 @@ func (o Operator) List(ctx context.Context, search string, r page.Request) (page
 	return result, nil
 }
 
-// Find returns the user with this id or e-mail address; NotFound for no one.
+// Find returns the user with this ID or e-mail address, or NotFound.
 func (o Operator) Find(ctx context.Context, ref string) (Account, error) {
 	var a Account
 	err := o.DB.GetContext(ctx, &a, accountsSQL+`WHERE id::text = $2 OR email = $3`, o.Accounts.clock.Now(), strings.ToLower(ref), emails.Normal(ref))
@@ -78,13 +78,13 @@ func (o Operator) Find(ctx context.Context, ref string) (Account, error) {
 	return a, nil
 }
 
-// Disable ends all sessions of a user at once, and lets none begin until Enable.
-// Links that set a password are worthless from then on. Keys that the user made
-// belong to organizations, and stay valid. A user who is disabled is a Conflict.
+// Disable ends all sessions of a user and refuses new ones until Enable. Password
+// reset links become invalid. Keys that the user created belong to organizations
+// and stay valid. Returns Conflict if the user is already disabled.
 func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
 	return o.change(ctx, userID, "user.disabled", nil, func(tx *sqlx.Tx) error {
-		// The user's row comes first, as in replaceCredentials: a session that is
-		// being begun waits for it, and then is refused.
+		// The user's row is locked first, as in replaceCredentials: a session
+		// that is being created waits for it and is then refused.
 		err := setDisabled(ctx, tx, `UPDATE users SET disabled_at = $2, credential_version = credential_version + 1
 			WHERE id = $1 AND disabled_at IS NULL`, "The user is disabled already.", userID, o.Accounts.clock.Now())
 		if err != nil {
@@ -102,15 +102,15 @@ func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
 	})
 }
 
-// Enable takes Disable back. The password is the old one. A user who is not
-// disabled is a Conflict.
+// Enable reverts Disable and keeps the password. Returns Conflict if the user is
+// not disabled.
 func (o Operator) Enable(ctx context.Context, userID uuid.UUID) error {
 	return o.change(ctx, userID, "user.enabled", nil, func(tx *sqlx.Tx) error {
 		return setDisabled(ctx, tx, `UPDATE users SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL`, "The user is not disabled.", userID)
 	})
 }
 
-// setDisabled changes a user. When the statement finds nobody to change it is a Conflict.
+// setDisabled updates a user. Returns Conflict if the statement matches no row.
 func setDisabled(ctx context.Context, tx *sqlx.Tx, statement, refusal string, args ...any) error {
 	result, err := tx.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -122,9 +122,8 @@ func setDisabled(ctx context.Context, tx *sqlx.Tx, statement, refusal string, ar
 	return fault.New(fault.Conflict, refusal)
 }
 
-// ResetLink returns a link that sets a new password, once, and until when. Who has
-// it has not proved to receive the user's mail. For a user who is disabled it is a
-// Conflict.
+// ResetLink returns a link that sets a new password once, and its expiry. The
+// link does not verify the user's address. Returns Conflict for a disabled user.
 func (o Operator) ResetLink(ctx context.Context, userID uuid.UUID) (link string, until time.Time, err error) {
 	until = o.Accounts.clock.Now().Add(reset.life)
 	err = o.reset(ctx, userID, "link", func(tx *sqlx.Tx, _ string) (err error) {
@@ -134,8 +133,8 @@ func (o Operator) ResetLink(ctx context.Context, userID uuid.UUID) (link string,
 	return link, until, err
 }
 
-// MailReset mails a user a link that sets a new password, whatever number of
-// mails was asked for before. For a user who is disabled it is a Conflict.
+// MailReset mails a password reset link, regardless of mail limits. Returns
+// Conflict for a disabled user.
 func (o Operator) MailReset(ctx context.Context, userID uuid.UUID) error {
 	return o.reset(ctx, userID, "mail", func(tx *sqlx.Tx, email string) error {
 		return o.Accounts.mailToken(ctx, tx, userID, email, reset)

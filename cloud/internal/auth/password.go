@@ -8,14 +8,14 @@ import (
 	"github.com/alexedwards/argon2id"
 )
 
-// Cost is how much work one password takes (Argon2id).
+// Cost is the cost of hashing one password (Argon2id).
 type Cost struct {
 	MemoryKiB  uint32
 	Iterations uint32
 }
 
-// DefaultCost takes some 30 ms of one processor and 19 MiB: the OWASP password
-// storage advice, and bearable on a machine of two processors.
+// DefaultCost takes about 30 ms of one CPU and 19 MiB, as OWASP recommends for
+// password storage.
 var DefaultCost = Cost{MemoryKiB: 19 * 1024, Iterations: 2}
 
 const (
@@ -23,12 +23,12 @@ const (
 	keyBytes  = 32
 )
 
-// passwords hashes and checks passwords, as many at once as there are
-// processors: a rush of sign-ins waits its turn and can't use up the memory.
+// passwords hashes and checks passwords, at most one per CPU at a time, which
+// bounds CPU and memory use.
 type passwords struct {
 	params argon2id.Params
 	slots  chan struct{}
-	// decoy is compared where there is no account, so that an unknown address
+	// decoy is compared when there is no account, so that an unknown address
 	// takes as long as a wrong password.
 	decoy string
 }
@@ -49,7 +49,7 @@ func newPasswords(cost Cost) (*passwords, error) {
 	return p, nil
 }
 
-// hash returns what to store for a password.
+// hash returns the hash to store for a password.
 func (p *passwords) hash(ctx context.Context, password string) (string, error) {
 	if err := p.acquire(ctx); err != nil {
 		return "", err
@@ -62,8 +62,8 @@ func (p *passwords) hash(ctx context.Context, password string) (string, error) {
 	return hash, nil
 }
 
-// matches compares a password with a stored hash. An empty hash, that of no
-// account, takes as long and never matches.
+// matches compares a password with a stored hash. An empty hash (no account)
+// takes as long and never matches.
 func (p *passwords) matches(ctx context.Context, password, hash string) (bool, error) {
 	if err := p.acquire(ctx); err != nil {
 		return false, err

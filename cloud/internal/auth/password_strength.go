@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// minCharacters is how many characters a password has, spaces around it not
-	// counted, and minDistinct how many different ones.
+	// minCharacters is the minimum length of a password without surrounding
+	// spaces, and minDistinct the minimum number of different characters.
 	minCharacters = 10
 	minDistinct   = 5
-	// maxPadding is how many digits and signs around a word leave it the same.
+	// maxPadding is the number of digits and symbols around a common word that do
+	// not make it stronger.
 	maxPadding = 4
 )
 
-// commonPasswords are those that everybody tries first, and what this product is
-// called.
+// commonPasswords are the most frequently guessed passwords and names of this
+// product.
 var commonPasswords = map[string]bool{
 	"1234567890": true, "0123456789": true, "0987654321": true, "9876543210": true, "12345678910": true,
 	"qwertyuiop": true, "qwertzuiop": true, "password": true, "passwordpassword": true, "letmeinplease": true,
@@ -25,8 +26,8 @@ var commonPasswords = map[string]bool{
 	"browser-svc": true, "browsersvc": true, "browser svc": true,
 }
 
-// passwordWeakness tells why a password is one that is easily guessed; "" when it is
-// not. It knows the user's address and name, which may be empty.
+// passwordWeakness returns why a password is easily guessed, or "" if it is not.
+// The user's address and name may be empty.
 func passwordWeakness(password, email, name string) string {
 	trimmed := strings.ToLower(strings.TrimSpace(password))
 	distinct := map[rune]bool{}
@@ -52,7 +53,7 @@ func passwordWeakness(password, email, name string) string {
 	return ""
 }
 
-// trimPadding is a password without the few digits and signs around it.
+// trimPadding removes a few digits and symbols around a password.
 func trimPadding(password string) string {
 	word := strings.TrimFunc(password, func(r rune) bool { return !unicode.IsLetter(r) })
 	if len(password)-len(word) > maxPadding {

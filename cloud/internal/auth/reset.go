@@ -13,9 +13,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// RequestReset mails a link to set a new password. For an address without an
-// account, or with one that is disabled, it does the same, and takes it back: neither the answer nor its time
-// tells which addresses have accounts.
+// RequestReset mails a link to set a new password. For an unknown address or a
+// disabled account it does the same work and rolls it back, so that neither the
+// answer nor its timing reveals which addresses have accounts.
 func (s *Service) RequestReset(ctx context.Context, client Client, email string) error {
 	email = emails.Normal(email)
 	return s.attempts.countAlways(ctx, []limitKey{mailsByEmail(email), mailsByClient(client)}, func(tx *sqlx.Tx) (refusal, err error) {
@@ -45,11 +45,10 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 }
 
 // ResetPassword sets a new password with the token of a mail. It ends all
-// sessions of the user, makes the tokens of other mails worthless, forgets
-// failed sign-ins, and verifies the address where the mail arrived. From the
-// client's network the user can sign in from then on, whoever guesses meanwhile.
-// A token that is unknown, used or expired is a Validation error, and so is a
-// password that is easily guessed: the token stays good then.
+// sessions of the user, invalidates the tokens of other mails, resets the count
+// of failed sign-ins and verifies the address that received the mail. The
+// client's network becomes a known network. Returns Validation for an invalid
+// token or a weak password; a weak password does not use up the token.
 func (s *Service) ResetPassword(ctx context.Context, client Client, token, password string) error {
 	counted := []limitKey{failuresByClient(client)}
 	return s.withNetworkLock(ctx, client, counted, func() error {
@@ -73,7 +72,7 @@ func (s *Service) ResetPassword(ctx context.Context, client Client, token, passw
 	})
 }
 
-// reset sets the password that has the hash, with a token that is used up.
+// reset sets the password hash with a token, which is used up.
 func (s *Service) reset(ctx context.Context, tx *sqlx.Tx, client Client, token, hash string) (refusal, err error) {
 	u, mailed, refusal, err := s.redeem(ctx, tx, token, reset)
 	if refusal != nil || err != nil {
@@ -96,11 +95,11 @@ func (s *Service) reset(ctx context.Context, tx *sqlx.Tx, client Client, token, 
 	return nil, s.mailPasswordChanged(ctx, tx, u.Email)
 }
 
-// ChangePassword sets another password for the caller, and ends the caller's
-// other sessions. A wrong current password is a Validation error; too many in
-// one session, or from one client, are RateLimited. Failed sign-ins don't count:
-// strangers can't keep the caller from it. An account that has no password is a
-// Conflict: a reset gives it its first.
+// ChangePassword changes the caller's password and ends the caller's other
+// sessions. Returns Validation for a wrong current password, RateLimited after
+// too many in one session or from one client, and Conflict if the account has no
+// password (which a reset sets). Failed sign-ins do not count, so that others
+// cannot block the change.
 func (s *Service) ChangePassword(ctx context.Context, client Client, caller Caller, current, password string) error {
 	var a account
 	err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE id = $1`, caller.UserID)
@@ -135,8 +134,8 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 	})
 }
 
-// change sets the password that has the hash, where the account's is still the
-// one that was read.
+// change sets the password hash if the account's password is still the one that
+// was read.
 func (s *Service) change(ctx context.Context, tx *sqlx.Tx, caller Caller, a account, hash string) (refusal, err error) {
 	if still, err := credentialsUnchanged(ctx, tx, a); err != nil || !still {
 		return errWrongCurrentPassword(), err
@@ -154,8 +153,8 @@ func (s *Service) change(ctx context.Context, tx *sqlx.Tx, caller Caller, a acco
 
 func errWrongCurrentPassword() error { return fault.Field("currentPassword", "is wrong") }
 
-// credentialsUnchanged locks the account, and reports whether its password is still the
-// one that was read.
+// credentialsUnchanged locks the account and reports whether its password is
+// still the one that was read.
 func credentialsUnchanged(ctx context.Context, tx *sqlx.Tx, a account) (bool, error) {
 	var version int
 	err := tx.GetContext(ctx, &version, `SELECT credential_version FROM users WHERE id = $1 FOR NO KEY UPDATE`, a.ID)

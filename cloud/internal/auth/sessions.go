@@ -15,27 +15,27 @@ import (
 // sessionLifetime is how long a dashboard session lasts.
 const sessionLifetime = 7 * 24 * time.Hour
 
-// The names of what a session holds.
+// The keys of the session data.
 const (
 	idField   = "id"
 	userField = "user"
 	orgField  = "organization"
 )
 
-// sessions are the dashboard sessions, by their token.
+// sessions manages dashboard sessions by token.
 type sessions struct {
 	manager *scs.SessionManager
 	store   sessionStore
 }
 
-// newSessions does without scs.New, which starts a goroutine that never ends.
+// newSessions does not use scs.New, which starts a goroutine that never ends.
 func newSessions(s sessionStore) sessions {
 	return sessions{store: s, manager: &scs.SessionManager{
 		Lifetime: sessionLifetime, Store: s, Codec: scs.GobCodec{}, HashTokenInStore: true,
 	}}
 }
 
-// entry is what a session says.
+// entry is the data of a session.
 type entry struct {
 	id          uuid.UUID
 	userID      uuid.UUID
@@ -43,9 +43,9 @@ type entry struct {
 	expires     time.Time
 }
 
-// begin starts a session under a token of its own, whatever the client had
-// before. Its error is errCredentialsReplaced when the user's credentials are no longer of
-// that version.
+// begin starts a session under a new token, whatever token the client had before.
+// Returns errCredentialsReplaced if the user's credentials have changed since
+// they were checked.
 func (s sessions) begin(ctx context.Context, b newSession, orgID uuid.UUID) (string, time.Time, error) {
 	ctx, err := s.manager.Load(ctx, "")
 	if err != nil {
@@ -79,7 +79,7 @@ func (s sessions) load(ctx context.Context, token string) (entry, error) {
 	return e, err
 }
 
-// open reads a session and returns the context that the manager finds it in.
+// open reads a session and returns the context for the session manager.
 func (s sessions) open(ctx context.Context, token string) (context.Context, entry, error) {
 	ctx, err := s.manager.Load(ctx, token)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// account is a user with what signing in needs.
+// account is a user with the fields needed to sign in.
 type account struct {
 	User
 	PasswordHash      string        `db:"password_hash"` // empty for none
@@ -24,17 +24,16 @@ type account struct {
 	DisabledAt        *time.Time    `db:"disabled_at"` // nil when it is not
 }
 
-// accountColumns are what an account is read from.
+// accountColumns are the columns of an account.
 const accountColumns = userColumns + `, coalesce(password_hash, '') AS password_hash, credential_version, last_organization_id, disabled_at`
 
-// SignIn checks a password and begins a session. The last active organization,
-// or the only one, is active again. An unknown address and a wrong password are
-// the same Unauthenticated error, after the same work. After too many failures
-// the answer is RateLimited, also to the right password: else the pause would
-// only hide from an attacker which attempts failed, not which one is right. Only
-// in a network from which the user has signed in before (see knownNetwork) it opens
-// nevertheless, in the tries that are free there. The right password of an account
-// that is disabled is Forbidden.
+// SignIn checks a password and begins a session. The user's last active
+// organization, or the only one, becomes active. An unknown address and a wrong
+// password return the same Unauthenticated error after the same work. After too
+// many failures SignIn returns RateLimited even for the correct password;
+// otherwise an attacker could continue to guess during the pause. The exception
+// is a known network (see knownNetwork) with free attempts left. The correct
+// password of a disabled account returns Forbidden.
 func (s *Service) SignIn(ctx context.Context, client Client, email, password string) (Session, error) {
 	var a account
 	err := s.withNetworkLock(ctx, client, []limitKey{failuresByClient(client)}, func() error {
@@ -57,7 +56,8 @@ func (s *Service) SignIn(ctx context.Context, client Client, email, password str
 	return s.beginKnown(ctx, client, a)
 }
 
-// errDisabled is for who has proved to be the user; nobody else learns of it.
+// errDisabled is returned only after successful authentication, so it reveals
+// nothing to others.
 func errDisabled() error {
 	return fault.New(fault.Forbidden, "This account is disabled. Contact the operator of this service.")
 }
@@ -66,7 +66,7 @@ func errWrongPassword() error {
 	return fault.New(fault.Unauthenticated, "The e-mail address or the password is wrong.")
 }
 
-// beginKnown begins a session where the user worked last.
+// beginKnown begins a session in the user's initial organization.
 func (s *Service) beginKnown(ctx context.Context, client Client, a account) (Session, error) {
 	active, err := s.initialOrganization(ctx, a.ID, a.LastOrgID.UUID)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Service) beginKnown(ctx context.Context, client Client, a account) (Ses
 	return s.begin(ctx, client, a, active)
 }
 
-// initialOrganization is the organization that a new session works in.
+// initialOrganization returns the active organization of a new session.
 func (s *Service) initialOrganization(ctx context.Context, userID, last uuid.UUID) (uuid.UUID, error) {
 	all, err := s.memberships.Organizations(ctx, userID)
 	if err != nil {
@@ -91,9 +91,8 @@ func (s *Service) initialOrganization(ctx context.Context, userID, last uuid.UUI
 	}
 }
 
-// begin begins a session, unless the credentials that it was asked for with
-// have been replaced meanwhile. The client's network is a home of the user from
-// then on.
+// begin begins a session, unless the checked credentials have been replaced
+// meanwhile. The client's network becomes a known network of the user.
 func (s *Service) begin(ctx context.Context, client Client, a account, active uuid.UUID) (Session, error) {
 	token, expires, err := s.sessions.begin(ctx, newSession{
 		userID: a.ID, credentialVersion: a.CredentialVersion, client: client, at: s.clock.Now(),
@@ -110,15 +109,14 @@ func (s *Service) begin(ctx context.Context, client Client, a account, active uu
 	return Session{Token: token, ExpiresAt: expires, User: a.User, ActiveOrgID: active}, nil
 }
 
-// SignOut ends the session with this token; one that is over already is no
-// error.
+// SignOut ends the session with this token. An ended session is not an error.
 func (s *Service) SignOut(ctx context.Context, token string) error {
 	return s.sessions.end(ctx, token)
 }
 
-// replaceCredentials sets a password, ends the user's sessions but that one,
-// and makes sign-ins that are under way fail. The user's row is locked first:
-// a session that is being begun waits for it, and then is refused.
+// replaceCredentials sets a password, ends the user's other sessions and makes
+// sign-ins in progress fail. The user's row is locked first: a session that is
+// being created waits for it and is then refused.
 func replaceCredentials(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, hash string, keep uuid.UUID) error {
 	for _, step := range []struct {
 		statement string

@@ -12,10 +12,11 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// SignUpPolicy is who may make an account, by a password or by an OpenID provider.
+// SignUpPolicy says who may create an account, by password or through an OpenID
+// provider.
 type SignUpPolicy string
 
-// Who may make an account.
+// The sign-up policies.
 const (
 	SignUpFirst  SignUpPolicy = ""       // anybody while there is no user, then as SignUpInvite
 	SignUpOpen   SignUpPolicy = "open"   // anybody
@@ -23,17 +24,16 @@ const (
 	SignUpClosed SignUpPolicy = "closed" // nobody
 )
 
-// Invitations knows who was invited to an organization. An invitation counts for
-// as long as it can be accepted.
+// Invitations checks invitations to organizations that can still be accepted.
 type Invitations interface {
 	// HasInvitation reports whether the address has an invitation.
 	HasInvitation(ctx context.Context, email string) (bool, error)
-	// IsInvitation reports whether the token is that of an invitation of the
+	// IsInvitation reports whether the token belongs to an invitation of the
 	// address.
 	IsInvitation(ctx context.Context, token, email string) (bool, error)
 }
 
-// NewUser is what an account is made of.
+// NewUser is the input of SignUp.
 type NewUser struct {
 	Email      string // in any case
 	Password   string
@@ -41,12 +41,12 @@ type NewUser struct {
 	Invitation string // the token of an invitation's mail; empty for none
 }
 
-// SignUp makes an account, mails a link to verify its address, and signs it in.
-// Who may not have one, see SignUpPolicy, is Forbidden. The token of an invitation of
-// the address lets its holder in, and verifies the address, which it was mailed
-// to; any other token is a Validation error. A password that is easily guessed is
-// one, too. An address that has an account is a Conflict; too many accounts from
-// one client, or too many wrong tokens, are RateLimited.
+// SignUp creates an account, mails a link to verify its address and signs the
+// user in. Returns Forbidden if SignUpPolicy does not allow it. An invitation
+// token of the address permits the sign-up and verifies the address, because the
+// token was mailed to it; any other token is a Validation error, and so is a weak
+// password. Returns Conflict if the address has an account, and RateLimited after
+// too many accounts or wrong tokens from one client.
 func (s *Service) SignUp(ctx context.Context, client Client, n NewUser) (Session, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Service) SignUp(ctx context.Context, client Client, n NewUser) (Session
 	return s.begin(ctx, client, account{User: u}, uuid.Nil)
 }
 
-// signUpUninvited makes the account of somebody who shows no invitation.
+// signUpUninvited creates the account of a user without an invitation.
 func (s *Service) signUpUninvited(ctx context.Context, client Client, u User, n NewUser) error {
 	counted := []limitKey{signUpsByClient(client)}
 	return s.withNetworkLock(ctx, client, counted, func() error {
@@ -93,8 +93,8 @@ func (s *Service) signUpUninvited(ctx context.Context, client Client, u User, n 
 	})
 }
 
-// signUpInvited makes the account of somebody who shows an invitation. Only a
-// wrong one is counted: many who are invited may share a network.
+// signUpInvited creates the account of a user with an invitation token. Only
+// wrong tokens are counted, because many invited users may share a network.
 func (s *Service) signUpInvited(ctx context.Context, client Client, u *User, n NewUser) error {
 	counted := []limitKey{failuresByClient(client)}
 	return s.withNetworkLock(ctx, client, counted, func() error {
@@ -132,8 +132,8 @@ func (s *Service) hasInvitation(ctx context.Context, email string) (bool, error)
 	return s.Invitations.HasInvitation(ctx, email)
 }
 
-// lockFirstUser lets those who may be the first user make their accounts one after
-// the other, where it matters who is.
+// lockFirstUser serializes sign-ups while the first user does not exist and the
+// policy depends on it.
 func (s *Service) lockFirstUser(ctx context.Context, tx *sqlx.Tx) error {
 	if s.SignUpPolicy != SignUpFirst {
 		return nil
@@ -144,8 +144,8 @@ func (s *Service) lockFirstUser(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
-// checkSignUpPolicy refuses who may not make an account. While nobody holds the lock of
-// lockFirstUser, its answer to those who are not invited may be out of date.
+// checkSignUpPolicy refuses users who may not create an account. Without the lock
+// of lockFirstUser, the answer for uninvited users may be stale.
 func (s *Service) checkSignUpPolicy(ctx context.Context, q sqlx.QueryerContext, invited bool) (refusal, err error) {
 	switch {
 	case s.SignUpPolicy == SignUpClosed:
@@ -173,7 +173,7 @@ func createUser(ctx context.Context, tx *sqlx.Tx, u User, hash string) (refusal,
 	return fault.New(fault.Conflict, "An account with this e-mail address already exists."), nil
 }
 
-// insertUser reports whether the address has an account already.
+// insertUser inserts a user and reports whether the address is already taken.
 func insertUser(ctx context.Context, tx *sqlx.Tx, u User, hash sql.NullString) (taken bool, err error) {
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO users (id, email, name, password_hash, email_verified_at, created_at) VALUES ($1, $2, $3, $4, $5, $6)

@@ -14,22 +14,22 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// storeTimeout bounds one statement of the session store.
+// storeTimeout bounds a statement of the session store.
 const storeTimeout = 5 * time.Second
 
-// lastSeenPrecision is how exact the time is at which a session was seen last: each
-// request would be a write otherwise.
+// lastSeenPrecision is the precision of the time at which a session was last
+// seen; it avoids a write per request.
 const lastSeenPrecision = time.Minute
 
-// errSessionEnded says that a session ended while it was being changed.
+// errSessionEnded means that a session ended while it was being changed.
 var errSessionEnded = errors.New("the session has ended")
 
-// errCredentialsReplaced says that the credentials which a session was to begin with are
-// no longer the user's.
+// errCredentialsReplaced means that the credentials of a new session are no
+// longer the user's.
 var errCredentialsReplaced = errors.New("the credentials were replaced")
 
-// sessionStore keeps dashboard sessions in auth_sessions. What it is given as a token
-// is the hash already.
+// sessionStore stores dashboard sessions in auth_sessions. It receives tokens
+// already hashed.
 type sessionStore struct {
 	db    *sqlx.DB
 	clock clock.Clock
@@ -37,7 +37,7 @@ type sessionStore struct {
 
 var _ scs.CtxStore = sessionStore{}
 
-// newSession is what is known of a session that begins.
+// newSession describes a session that is being created.
 type newSession struct {
 	id                uuid.UUID
 	userID            uuid.UUID
@@ -48,15 +48,15 @@ type newSession struct {
 
 type newSessionKey struct{}
 
-// withNewSession marks the commit of a new session. Any other commit changes a
-// session that must still be there: a write that also created would bring back
-// one that was signed out meanwhile.
+// withNewSession marks the commit of a new session. Any other commit must update
+// an existing session: an upsert could recreate a session that was signed out
+// meanwhile.
 func withNewSession(ctx context.Context, b newSession) context.Context {
 	return context.WithValue(ctx, newSessionKey{}, b)
 }
 
-// FindCtx implements scs.CtxStore. An expired session is not found. One that is
-// has been seen.
+// FindCtx implements scs.CtxStore. It does not find expired sessions, and updates
+// when a session was last seen.
 func (s sessionStore) FindCtx(ctx context.Context, hash string) (data []byte, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -102,9 +102,9 @@ func (s sessionStore) CommitCtx(ctx context.Context, hash string, data []byte, e
 	return nil
 }
 
-// insert begins a session, if the user's credentials are still of that version
-// and the account is not disabled.
-// It waits for who is replacing them.
+// insert creates a session if the user's credentials still have the given version
+// and the account is not disabled. It waits for a transaction that is replacing
+// the credentials.
 func (s sessionStore) insert(ctx context.Context, b newSession, hash string, data []byte, expiry time.Time) error {
 	result, err := s.db.ExecContext(ctx, `
 		INSERT INTO auth_sessions (token_hash, user_id, data, expiry, id, created_at, last_seen_at, ip_address, user_agent)

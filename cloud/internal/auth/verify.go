@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// VerifyEmail takes the token of a verification mail: its user receives mail at
-// the address. A token that is unknown, used or expired is a Validation error.
+// VerifyEmail verifies the address of the user who received this token. Returns
+// Validation for an invalid token.
 func (s *Service) VerifyEmail(ctx context.Context, client Client, token string) error {
 	return s.attempts.countFailures(ctx, []limitKey{failuresByClient(client)}, func(tx *sqlx.Tx) (refusal, err error) {
 		u, _, refusal, err := s.redeem(ctx, tx, token, verification)
@@ -24,7 +24,7 @@ func (s *Service) VerifyEmail(ctx context.Context, client Client, token string) 
 	})
 }
 
-// markVerified notes that the user receives mail at the address.
+// markVerified marks the user's address as verified.
 func (s *Service) markVerified(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID) error {
 	_, err := tx.ExecContext(ctx,
 		`UPDATE users SET email_verified_at = $2 WHERE id = $1 AND email_verified_at IS NULL`, userID, s.clock.Now())
@@ -38,8 +38,8 @@ func (s *Service) markVerified(ctx context.Context, tx *sqlx.Tx, userID uuid.UUI
 	return nil
 }
 
-// SendVerification mails another link to verify the user's address. Tokens of
-// earlier mails stay good. An address that is verified is a Conflict.
+// SendVerification mails another verification link. Earlier tokens stay valid.
+// Returns Conflict if the address is already verified.
 func (s *Service) SendVerification(ctx context.Context, client Client, userID uuid.UUID) error {
 	u, err := s.user(ctx, userID)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -186,19 +186,19 @@ func TestPublish_RefusesInvalidBuild(t *testing.T) {
 		"a version with a path": {"../153.0.1.1", "linux", "x86_64", []string{"chrome"}, "four numbers"},
 		"an unknown system":     {"153.0.1.1", "beos", "x86_64", []string{"chrome"}, "operating system"},
 		"an unknown processor":  {"153.0.1.1", "linux", "z80", []string{"chrome"}, "processor"},
-		"no browser":            {"153.0.1.1", "linux", "x86_64", []string{"readme"}, "no browser in it"},
-		"a browser too deep":    {"153.0.1.1", "linux", "x86_64", []string{"a/b/c/chrome"}, "no browser in it"},
+		"no browser":            {"153.0.1.1", "linux", "x86_64", []string{"readme"}, "contains no browser"},
+		"a browser too deep":    {"153.0.1.1", "linux", "x86_64", []string{"a/b/c/chrome"}, "contains no browser"},
 		"two browsers":          {"153.0.1.1", "linux", "x86_64", []string{"a/chrome", "b/chromium"}, "more than one"},
 		"a name that leaves":    {"153.0.1.1", "linux", "x86_64", []string{"chrome", "../evil"}, "not a path inside"},
 		"a name twice":          {"153.0.1.1", "linux", "x86_64", []string{"chrome", "a", "a"}, "twice"},
-		"a device":              {"153.0.1.1", "linux", "x86_64", []string{"chrome", "device"}, "no file, directory or link"},
+		"a device":              {"153.0.1.1", "linux", "x86_64", []string{"chrome", "device"}, "is not a file, directory or link"},
 	} {
 		if _, err := f.publish(test.version, test.system, test.arch, test.names...); !fault.Is(err, fault.Validation) || !strings.Contains(err.Error(), test.said) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	_, err := f.Publish(t.Context(), Publication{Build: Build{"153.0.1.1", "linux", "x86_64"}, Channel: "stable", File: f.file([]byte("text"))})
-	if !fault.Is(err, fault.Validation) || !strings.Contains(err.Error(), "no zip archive") {
+	if !fault.Is(err, fault.Validation) || !strings.Contains(err.Error(), "not a zip archive") {
 		t.Errorf("no zip: %v", err)
 	}
 	if len(f.objects()) > 0 {

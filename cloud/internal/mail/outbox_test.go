@@ -171,7 +171,7 @@ func TestRun_AttemptTimesOut(t *testing.T) {
 	h.queue("ada@example.com", "Hi", token)
 	run(t, &h.Outbox)
 	waiting := h.await("given up for now", failed(1))
-	if dialed() != 1 || !strings.Contains(*waiting.Error, "took too long") {
+	if dialed() != 1 || !strings.Contains(*waiting.Error, "timed out") {
 		t.Errorf("%d connections, and the error %q", dialed(), *waiting.Error)
 	}
 }

@@ -60,12 +60,12 @@ func TestAccept_Refusals(t *testing.T) {
 	if err := accept(stranger, zoe); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, "used", accept(stranger, zoe), fault.Conflict, "was accepted already")
+	wantKind(t, "used", accept(stranger, zoe), fault.Conflict, "already been accepted")
 	wantKind(t, "used, another's", accept(other, zoe), fault.Forbidden, "for another e-mail address")
 	if err := f.Remove(t.Context(), tm.id, tm.owner, stranger); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, "used, and thrown out", accept(stranger, zoe), fault.Conflict, "was accepted already")
+	wantKind(t, "used, and thrown out", accept(stranger, zoe), fault.Conflict, "already been accepted")
 
 	revoked := f.invite(tm.id, tm.owner, address("Oscar"), org.Member)
 	oscar := f.token(address("Oscar"))
@@ -83,7 +83,7 @@ func TestAccept_Refusals(t *testing.T) {
 
 	invite("mary2@example.com")
 	f.db.MustExec(`UPDATE users SET email = 'mary2@example.com' WHERE id = $1`, tm.member)
-	wantKind(t, "a member's", accept(tm.member, f.token("mary2@example.com")), fault.Conflict, "You are a member")
+	wantKind(t, "a member's", accept(tm.member, f.token("mary2@example.com")), fault.Conflict, "You are already a member")
 
 	if n := f.count(`memberships`); n != 3 {
 		t.Errorf("%d members, want the first 3", n)
@@ -103,7 +103,7 @@ func TestAccept_ChecksMemberLimit(t *testing.T) {
 	zoe := f.user("Zoe")
 	f.limitMembers(tm.id, new(3))
 	err := errorOf(f.Accept(t.Context(), zoe, f.token(address("Zoe"))))
-	wantKind(t, "full", err, fault.Forbidden, "all the members")
+	wantKind(t, "full", err, fault.Forbidden, "reached the member limit")
 	var refusal *fault.Error
 	want := []fault.Detail{{Field: "memberLimit", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": 3, "limit": 3}}}
 	if !errors.As(err, &refusal) {

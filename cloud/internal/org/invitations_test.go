@@ -99,7 +99,7 @@ func TestInvite_DoesNotRevealAccounts(t *testing.T) {
 				t.Fatalf("%s: %+v and %+v", kind, got, m)
 			}
 			_, again := f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: email, Role: org.Member})
-			wantKind(t, kind+" again", again, fault.Conflict, "This address has an invitation already")
+			wantKind(t, kind+" again", again, fault.Conflict, "This address already has an open invitation")
 			f.db.MustExec(`DELETE FROM users WHERE id = $1`, id)
 			f.db.MustExec(`DELETE FROM invitations`)
 		}
@@ -116,7 +116,7 @@ func TestInvite_RefusesMembersAndInvitedOfSameOrganization(t *testing.T) {
 	f.invite(tm.id, tm.owner, "new@example.com", org.Member)
 	zoe := f.user("Zoe")
 	elsewhere := f.create(zoe, "Elsewhere", "elsewhere").ID
-	for email, text := range map[string]string{"MARY@example.com": "A member", "New@Example.com": "Revoke it to send another"} {
+	for email, text := range map[string]string{"MARY@example.com": "A member", "New@Example.com": "Revoke it before you send another"} {
 		_, err := f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: email, Role: org.Admin})
 		wantKind(t, email, err, fault.Conflict, text)
 		f.invite(elsewhere, zoe, email, org.Member)
@@ -134,7 +134,7 @@ func TestInvite_AfterRevocationOrExpiry(t *testing.T) {
 	full := func(what string) {
 		t.Helper()
 		_, err := f.Invite(t.Context(), tm.id, tm.owner, org.NewInvitation{Email: "other@example.com", Role: org.Member})
-		wantKind(t, what, err, fault.Forbidden, "all the members")
+		wantKind(t, what, err, fault.Forbidden, "reached the member limit")
 		want := fault.Detail{Field: "memberLimit", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": 4, "limit": 4}}
 		if diff := cmp.Diff([]fault.Detail{want}, fault.From(err).Details); diff != "" {
 			t.Errorf("%s: details (-want +got):\n%s", what, diff)
@@ -255,7 +255,7 @@ func TestInvite_WaitsForPlanChange(t *testing.T) {
 	if err := change.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, "after the change", <-result, fault.Forbidden, "all the members")
+	wantKind(t, "after the change", <-result, fault.Forbidden, "reached the member limit")
 }
 
 func TestInvite_ConcurrentInvitesOfOneAddressCreateOne(t *testing.T) {

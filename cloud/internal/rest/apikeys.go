@@ -110,7 +110,7 @@ func (a APIKeys) GetConnectGuide(context.Context, cloudapi.GetConnectGuideReques
 	}}, nil
 }
 
-// created is the one answer that has the key itself.
+// created returns the only answer that contains the key itself.
 func (a APIKeys) created(k apikey.Key, secret string) cloudapi.CreatedApiKey {
 	return cloudapi.CreatedApiKey{
 		Key: secret, KeyLower: strings.ToLower(secret), Image: nonEmpty(a.Connect.Image(secret)), ApiKey: apiKey(k),
@@ -121,7 +121,7 @@ func keyPath(orgID, keyID uuid.UUID) string {
 	return fmt.Sprintf("/v1/organizations/%s/api-keys/%s", orgID, keyID)
 }
 
-// nonEmpty is the text, nil when there is none.
+// nonEmpty returns a pointer to the text, or nil if it is empty.
 func nonEmpty(text string) *string {
 	if text == "" {
 		return nil

@@ -35,7 +35,8 @@ type accounts interface {
 	ChangePassword(ctx context.Context, client auth.Client, caller auth.Caller, current, password string) error
 }
 
-// client is who asks: sessions and attempts are counted by it.
+// client returns the client of the request, by which sessions and attempts are
+// counted.
 func client(ctx context.Context) auth.Client {
 	return auth.Client{Address: httpd.ClientAddress(ctx), UserAgent: httpd.UserAgent(ctx)}
 }
@@ -97,8 +98,8 @@ func (a Auth) cookie(token string, expires time.Time) string {
 	return sessionCookie(token, expires, a.SecureCookies)
 }
 
-// sessionCookie is the value of the Set-Cookie header that gives a browser the
-// token; no token takes it away.
+// sessionCookie returns the Set-Cookie header for the token; an empty token
+// deletes the cookie.
 func sessionCookie(token string, expires time.Time, secure bool) string {
 	c := http.Cookie{ //nolint:gosec // Secure where browsers come by https
 		Name: access.SessionCookie, Value: token, Path: "/", Expires: expires,
@@ -125,7 +126,7 @@ func user(u auth.User) cloudapi.User {
 	}
 }
 
-// uuidOrNil is the id, or nil for the zero one.
+// uuidOrNil returns a pointer to the ID, or nil for the zero ID.
 func uuidOrNil(id uuid.UUID) *uuid.UUID {
 	if id == uuid.Nil {
 		return nil

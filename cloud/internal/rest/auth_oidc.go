@@ -17,7 +17,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// SingleSignOn serves sign-in by an OpenID provider, which are redirects.
+// SingleSignOn serves sign-in through an OpenID provider, which works by
+// redirects.
 type SingleSignOn struct {
 	Provider provider // nil when none is set up
 	Accounts identified
@@ -45,7 +46,7 @@ func (s SingleSignOn) Register(e *echo.Echo) {
 	e.GET(oidcPath+"/callback", s.callback)
 }
 
-// pendingSignIn is what the browser keeps while it is at the provider.
+// pendingSignIn is the state of a sign-in in progress, kept in a cookie.
 type pendingSignIn struct {
 	oidc.Attempt
 	ReturnTo string
@@ -92,7 +93,7 @@ func (s SingleSignOn) callback(c echo.Context) error {
 	return c.Redirect(http.StatusFound, localPath(begun.ReturnTo))
 }
 
-// readPending is what this browser began with.
+// readPending returns the pending sign-in from the request's cookie.
 func (s SingleSignOn) readPending(c echo.Context) (pendingSignIn, error) {
 	var u pendingSignIn
 	cookie, err := c.Cookie(oidcCookie)
@@ -119,8 +120,9 @@ func (s SingleSignOn) cookie(value string, maxAge int) *http.Cookie {
 
 func errNoSingleSignOn() error { return fault.New(fault.NotFound, "Single sign-on is not configured.") }
 
-// localPath is the path to go on to, if it is one of this service, else its
-// root. The document holds the start to the same; the cookie is the browser's.
+// localPath returns the path to continue at if it is a path of this service, else
+// "/". The schema checks the path at the start, but the cookie is under the
+// browser's control.
 func localPath(path string) string {
 	foreign := !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
 		strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f })

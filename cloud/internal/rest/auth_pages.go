@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// AccountPages serves the pages that mails link to.
+// AccountPages serves the pages that links in mails open.
 type AccountPages struct {
 	Public *url.URL // where browsers reach the service
 }
@@ -20,11 +20,11 @@ type AccountPages struct {
 //go:embed account
 var accountFiles embed.FS
 
-// accountPolicy lets a page load what is ours, and talk to us.
+// accountPolicy allows a page to load and call only this service.
 const accountPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// accountPage is one page: a form that posts the mail's token.
+// accountPage is a page with a form that posts the token of a mail.
 type accountPage struct {
 	Title, Button, Done string
 	Path                string // of the operation that takes the token
@@ -58,7 +58,7 @@ func (p AccountPages) Register(e *echo.Echo) {
 	}
 }
 
-// publicPath is the path by which browsers reach a path of the service.
+// publicPath returns the path at which browsers reach a path of the service.
 func publicPath(public *url.URL, path string) string {
 	return "/" + strings.TrimPrefix(public.JoinPath(path).Path, "/") // without a path of its own, JoinPath leaves out the slash
 }

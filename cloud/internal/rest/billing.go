@@ -137,7 +137,7 @@ func (b Billing) OpenBillingPortal(ctx context.Context, r cloudapi.OpenBillingPo
 
 func (b Billing) returnURL(wanted *string) string { return valueOr(wanted, b.Public.String()) }
 
-// stringOrNil is an address, nil for none.
+// stringOrNil returns a pointer to the address, or nil if it is empty.
 func stringOrNil(address string) *string {
 	if address == "" {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// StripeWebhook takes in the events of Stripe.
+// StripeWebhook receives Stripe's events.
 type StripeWebhook struct {
 	Events eventReceiver
 }
@@ -19,11 +19,11 @@ type eventReceiver interface {
 	Receive(ctx context.Context, payload []byte, signature string) error
 }
 
-// maxEvent is the largest event that is read, in bytes.
+// maxEvent is the maximum size of an event in bytes.
 const maxEvent = 1 << 20
 
-// Register adds the route. It is not guarded: the signature is over the body as
-// it came, so nobody may read that first.
+// Register adds the route. It has no guard, because the signature covers the raw
+// body, which therefore must not be read before.
 func (w StripeWebhook) Register(e *echo.Echo) { e.POST("/v1/webhooks/stripe", w.receive) }
 
 // receive implements the operation receiveStripeEvent.

@@ -8,7 +8,7 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 )
 
-// draftFromCreate is the profile that the request describes.
+// draftFromCreate converts a create request to a profile draft.
 func draftFromCreate(r cloudapi.CreateProfileRequest) profile.Draft {
 	proxy, password := proxyFromAPI(r.Proxy)
 	return profile.Draft{
@@ -49,7 +49,7 @@ func draftFromCreate(r cloudapi.CreateProfileRequest) profile.Draft {
 	}
 }
 
-// draftFromSpec is the profile of one launch that the spec describes.
+// draftFromSpec converts a launch spec to the draft of an ephemeral profile.
 func draftFromSpec(s sharedapi.LaunchSpec) profile.Draft {
 	return draftFromCreate(cloudapi.CreateProfileRequest{
 		Name:              valueOr(s.Name, ""),
@@ -88,7 +88,7 @@ func proxyFromAPI(p *sharedapi.ProxySettings) (proxy *profile.Proxy, password *s
 	return &profile.Proxy{Server: p.Server, Bypass: p.Bypass, Username: p.Username}, p.Password
 }
 
-// profileToAPI shows a profile. Its lists and maps are never null.
+// profileToAPI converts a profile. Lists and maps are never null.
 func profileToAPI(p profile.Profile) cloudapi.Profile {
 	c := configFromProfile(profile.Config{Profile: p})
 	shown := cloudapi.Profile{
@@ -137,8 +137,8 @@ func profileToAPI(p profile.Profile) cloudapi.Profile {
 	return shown
 }
 
-// configFromProfile is what a worker needs to launch the profile, the proxy
-// password included. Its lists and maps are never null.
+// configFromProfile converts the configuration that a worker needs to launch a
+// profile, including the proxy password. Lists and maps are never null.
 func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 	config := cloudapi.ProfileConfig{
 		ProfileId:         p.ID,
@@ -178,7 +178,7 @@ func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 	return config
 }
 
-// convertStrings is the list with another string type, never nil.
+// convertStrings converts a list to another string type; the result is never nil.
 func convertStrings[To, From ~string](from []From) []To {
 	to := make([]To, len(from))
 	for i, s := range from {
@@ -187,7 +187,7 @@ func convertStrings[To, From ~string](from []From) []To {
 	return to
 }
 
-// nonNil is the list, never nil.
+// nonNil returns the list, or an empty one for nil.
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -195,7 +195,7 @@ func nonNil[T any](list []T) []T {
 	return list
 }
 
-// nonNilMap is the map, never nil.
+// nonNilMap returns the map, or an empty one for nil.
 func nonNilMap(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
@@ -203,7 +203,7 @@ func nonNilMap(m map[string]string) map[string]string {
 	return m
 }
 
-// utcTime is the same instant in UTC: PostgreSQL takes no offset of 16 hours and
+// utcTime converts a time to UTC: PostgreSQL refuses offsets of 16 hours and
 // more, which RFC 3339 allows.
 func utcTime(t *time.Time) *time.Time {
 	if t == nil {
@@ -212,7 +212,7 @@ func utcTime(t *time.Time) *time.Time {
 	return new(t.UTC())
 }
 
-// valueOr is what the pointer points to, or the fallback when it is nil.
+// valueOr returns the value of the pointer, or the fallback if it is nil.
 func valueOr[T any](p *T, fallback T) T {
 	if p == nil {
 		return fallback

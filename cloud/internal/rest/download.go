@@ -13,8 +13,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Register adds the routes that are no JSON: the download of a build. The guard
-// knows them by the document like all others.
+// Register adds the route of the download, which does not answer JSON. The guard
+// checks it like every operation.
 func (h Releases) Register(e *echo.Echo) {
 	const path = "/v1/chromium/releases/:version/download"
 	e.GET(path, h.download)
@@ -64,12 +64,12 @@ func (h Releases) download(c echo.Context) error {
 	})
 }
 
-// stallTimeout is how long a download may stand still, on the client's side or on the
-// store's.
+// stallTimeout is how long a download may make no progress before it is aborted.
 const stallTimeout = time.Minute
 
-// slowClientWriter writes a download for as long as it moves. It keeps back a 412 and a
-// 416 of http.ServeContent, whose bodies are not ours.
+// slowClientWriter extends the write deadline as long as a download makes
+// progress. It suppresses the 412 and 416 of http.ServeContent, whose bodies do
+// not have the service's error format.
 type slowClientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController

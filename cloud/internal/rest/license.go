@@ -16,8 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// License serves the concurrency accounting, and the reports of sessions that
-// start and end.
+// License serves slot accounting and the start and end reports of sessions.
 type License struct {
 	Licenses licenses
 	Profiles launchProfiles
@@ -35,9 +34,8 @@ type licenses interface {
 	Events(ctx context.Context, orgID uuid.UUID, f license.EventFilter, r page.Request) (page.Page[license.Event], error)
 }
 
-// launchProfiles makes the profile of a spec and reads the configuration that a
-// launch needs. At the profileLimit CreateEphemeral returns a
-// license.ProfileLimitError.
+// launchProfiles creates the profile of a spec and reads launch configurations.
+// CreateEphemeral returns a license.ProfileLimitError at the profile limit.
 type launchProfiles interface {
 	Config(ctx context.Context, orgID, profileID uuid.UUID) (profile.Config, error)
 	CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error)
@@ -72,7 +70,7 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 	return cloudapi.AuthorizeLaunch200JSONResponse{Success: true, Data: verdict}, nil
 }
 
-// launch is what the worker asks for.
+// launch converts the request of a worker.
 func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (license.Request, error) {
 	caller := auth.CallerFrom(ctx)
 	req := license.Request{
@@ -100,7 +98,8 @@ func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (li
 	return req, nil
 }
 
-// config is what the launch's profile has to say; nil for no profile.
+// config returns the configuration of the launch's profile; nil without a
+// profile.
 func (h License) config(ctx context.Context, orgID uuid.UUID, grant license.Grant) (*cloudapi.ProfileConfig, error) {
 	if grant.ProfileID == nil {
 		return nil, nil
@@ -220,7 +219,7 @@ func sessionReport(s license.Session) cloudapi.SessionReport {
 	return report
 }
 
-// limited is a ceiling; nil means unlimited.
+// limited converts a limit; nil means unlimited.
 func limited(n *int) *sharedapi.Limited {
 	if n == nil {
 		return nil

@@ -26,7 +26,7 @@ type organizations interface {
 	Delete(ctx context.Context, orgID, userID uuid.UUID, slug string) error
 }
 
-// activation changes the organization that a session works in.
+// activation sets the active organization of a session.
 type activation interface {
 	Activate(ctx context.Context, token string, orgID uuid.UUID) error
 }

@@ -50,7 +50,7 @@ func planItem(p plan.Plan) cloudapi.Plan {
 	return item
 }
 
-// limit is a ceiling as the documents have it; nil is none.
+// limit converts a limit; nil means unlimited.
 func limit(n *int) *int32 {
 	if n == nil {
 		return nil

@@ -23,7 +23,7 @@ type Profiles struct {
 	Requests requests
 }
 
-// requests knows how many requests organizations make.
+// requests returns how many requests an organization has left.
 type requests interface {
 	Read(ctx context.Context, orgID uuid.UUID) (usage.Usage, error)
 }
@@ -157,8 +157,8 @@ func profileLocation(p profile.Profile) string { return "/v1/profiles/" + p.ID.S
 
 func etag(p profile.Profile) string { return fmt.Sprintf(`"%d"`, p.Version) }
 
-// ifMatch is the version that the header asks for, nil for any. The document
-// has checked its form.
+// ifMatch returns the version in the If-Match header, or nil for any. The guard
+// has checked its format.
 func ifMatch(header *string) *int64 {
 	if header == nil {
 		return nil

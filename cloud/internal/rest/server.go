@@ -1,5 +1,6 @@
-// Package rest answers the cloud's operations: convert, one call, convert.
-// There is a struct for each resource, with the services that it calls.
+// Package rest implements the cloud's operations. Each handler converts the
+// request, calls one service and converts the result. There is a struct for each
+// resource.
 package rest
 
 import (
@@ -49,8 +50,8 @@ type readiness interface {
 
 const pingTimeout = 2 * time.Second
 
-// GetCloudHealth answers 200 when the database answers and takes writes, 503
-// otherwise.
+// GetCloudHealth answers 200 if the database answers and accepts writes, else
+// 503.
 func (h Health) GetCloudHealth(ctx context.Context, _ cloudapi.GetCloudHealthRequestObject) (cloudapi.GetCloudHealthResponseObject, error) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -66,13 +67,13 @@ func (h Health) GetCloudHealth(ctx context.Context, _ cloudapi.GetCloudHealthReq
 	}}, nil
 }
 
-// CheckCloudLiveness answers as long as the program serves requests.
+// CheckCloudLiveness answers 200 as long as the process serves requests.
 func (h Health) CheckCloudLiveness(context.Context, cloudapi.CheckCloudLivenessRequestObject) (cloudapi.CheckCloudLivenessResponseObject, error) {
 	return cloudapi.CheckCloudLiveness200JSONResponse{Success: true, Data: sharedapi.Liveness{Status: sharedapi.Alive}}, nil
 }
 
-// CheckCloudReadiness answers 200 when requests are taken, 503 with the reasons
-// otherwise.
+// CheckCloudReadiness answers 200 if this replica takes requests, else 503 with
+// the reasons.
 func (h Health) CheckCloudReadiness(ctx context.Context, _ cloudapi.CheckCloudReadinessRequestObject) (cloudapi.CheckCloudReadinessResponseObject, error) {
 	if err := h.Readiness.Err(ctx); err != nil {
 		return nil, err
