@@ -25,13 +25,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Slots is how many launches an organization may run at once.
+// Slots sets how many launches an organization may run concurrently.
 type Slots interface {
 	// SetLimit sets it; nil is unlimited.
 	SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, limit *int) error
 }
 
-// Recorder keeps the audit log.
+// Recorder writes the audit log.
 type Recorder interface {
 	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
 }
@@ -52,19 +52,20 @@ type Provider interface {
 	RemoveAddOn(ctx context.Context, s Subscription, slug string) (Outcome, error)
 	// SetCancel says whether the subscription ends with its period.
 	SetCancel(ctx context.Context, s Subscription, cancel bool) (Outcome, error)
-	// Portal returns the address of the page for the means of payment, "" for none.
+	// Portal returns the URL of the page for the payment method, or "". Returns
+	// Conflict if the organization has never paid.
 	Portal(ctx context.Context, s Subscription, returnURL string) (string, error)
 }
 
-// Outcome is what came of a Provider's work.
+// Outcome is the result of a provider call.
 type Outcome struct {
 	URL          string        // where the user pays; "" for nowhere
 	Subscription *Subscription // as it is from now on; nil when an event will tell
 	Invoice      *Invoice      // to be written; its ID and Number are still to be given
 }
 
-// How long the steps of a change may take. A claim outlasts the others, so that
-// it only lapses when the program that made it has died.
+// The timeouts of the steps of a change. The change lock outlasts the other
+// steps, so that it only expires if the process has died.
 const (
 	providerTimeout = 30 * time.Second
 	commitTimeout   = 10 * time.Second
@@ -86,7 +87,7 @@ type Service struct {
 	Contact     string // the operator's e-mail address, which refusals name; may be empty
 }
 
-// Subscription returns what the organization has subscribed to.
+// Subscription returns the organization's subscription.
 func (s *Service) Subscription(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
 	var found Subscription
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
@@ -103,7 +104,7 @@ type AvailableAddOn struct {
 	Bought *AddOn // nil for none
 }
 
-// AddOns returns what the plan of the organization offers today.
+// AddOns returns the add-ons that the organization's plan currently offers.
 func (s *Service) AddOns(ctx context.Context, orgID uuid.UUID) ([]AvailableAddOn, error) {
 	list := []AvailableAddOn{}
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
@@ -140,8 +141,8 @@ func (s *Service) Portal(ctx context.Context, orgID uuid.UUID, returnURL string)
 	return provider.Portal(ctx, sub, returnURL)
 }
 
-// providerFor is who bills the subscription: the one that it was bought with,
-// also when the service has another one for new subscriptions by now.
+// providerFor returns the provider that bills the subscription: the one it was
+// bought with, even if the service has another provider for new subscriptions.
 func (s *Service) providerFor(sub Subscription) (Provider, error) {
 	switch sub.Provider {
 	case "", s.Provider.Name():
@@ -153,8 +154,9 @@ func (s *Service) providerFor(sub Subscription) (Provider, error) {
 		fault.Unavailable, "The payment provider of the subscription is not available.")
 }
 
-// selfServiceProvider is who bills the subscription, where the organization may change it
-// itself: else it is Forbidden, and says whom to ask.
+// selfServiceProvider returns the provider of the subscription if the
+// organization may change it itself; otherwise it returns Forbidden with the
+// operator's contact.
 func (s *Service) selfServiceProvider(sub Subscription) (Provider, error) {
 	if sub.OperatorSuspended {
 		return nil, fault.New(fault.Forbidden, "The organization was suspended by the operator of this service. Contact "+s.operatorContact()+".")
@@ -176,9 +178,9 @@ func (s *Service) operatorContact() string {
 // providerCall is the provider's part of a change.
 type providerCall func(ctx context.Context, sub Subscription) (Outcome, error)
 
-// change makes one change: it claims the subscription, so that no other change
-// begins, lets the provider do its part, and writes down what came of it. begin
-// decides under the lock of the subscription whether the change is allowed.
+// change makes one change. It acquires the change lock, lets the provider do its
+// part and saves the result. begin decides, under the row lock of the
+// subscription, whether the change is allowed.
 func (s *Service) change(ctx context.Context, orgID uuid.UUID, action string, details map[string]any,
 	begin func(tx *sqlx.Tx, sub Subscription) (providerCall, error),
 ) (Subscription, string, error) {
@@ -214,7 +216,7 @@ func (s *Service) change(ctx context.Context, orgID uuid.UUID, action string, de
 	return sub, outcome.URL, nil
 }
 
-// commitChange writes down what came of a change and ends its claim.
+// commitChange saves the result of a change and releases its lock.
 func (s *Service) commitChange(ctx context.Context, orgID uuid.UUID, claim time.Time, outcome Outcome, action string, details map[string]any) (Subscription, error) {
 	var settled Subscription
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
@@ -233,8 +235,8 @@ func (s *Service) commitChange(ctx context.Context, orgID uuid.UUID, claim time.
 	return settled, err
 }
 
-// abortChange ends the claim of a change that failed. A claim that can't be ended
-// lapses.
+// abortChange releases the lock of a failed change. If that fails too, the lock
+// expires.
 func (s *Service) abortChange(ctx context.Context, orgID uuid.UUID, claim time.Time) {
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error { return releaseChangeLock(ctx, tx, orgID, claim) })
 	if err != nil && !errors.Is(err, errChangeLockLost) {
@@ -242,8 +244,8 @@ func (s *Service) abortChange(ctx context.Context, orgID uuid.UUID, claim time.T
 	}
 }
 
-// applyOutcome makes an outcome true: the subscription, its slots and its invoice. The
-// caller holds the lock of the subscription.
+// applyOutcome saves an outcome: the subscription, its slots and its invoice. The
+// caller holds the row lock of the subscription.
 func (s *Service) applyOutcome(ctx context.Context, tx *sqlx.Tx, outcome Outcome) error {
 	if outcome.Subscription == nil {
 		return nil

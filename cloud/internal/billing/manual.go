@@ -8,17 +8,16 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// ManualName is the name of Manual.
+// ManualName is the name of the Manual provider.
 const ManualName = "manual"
 
-// Manual is the provider that trusts: each change takes effect at once, and
-// what it costs is written on an invoice. Payment is agreed outside of the
-// service, so an invoice counts as paid.
+// Manual is a provider without payments: changes take effect immediately, and
+// their cost is written on an invoice. Payment is arranged outside of the
+// service, so invoices count as paid.
 //
-// A subscription is paid ahead, one interval at a time. A change in between
-// credits the rest of the period at the old price and charges it at the new
-// one, by the second. What is credited beyond what is charged is kept, and the
-// next invoices use it up; nothing is paid out.
+// A subscription is paid in advance, one interval at a time. A change within a
+// period credits the remainder at the old price and charges it at the new one, by
+// the second. Excess credit is kept for the next invoices; nothing is paid out.
 type Manual struct {
 	Clock clock.Clock
 }
@@ -87,8 +86,8 @@ func (Manual) SetCancel(_ context.Context, s Subscription, cancel bool) (Outcome
 // Portal implements Provider: there is no page.
 func (Manual) Portal(context.Context, Subscription, string) (string, error) { return "", nil }
 
-// Renew begins the next period of a subscription whose period is over, or ends
-// it when it was cancelled.
+// Renew begins the next period of a subscription whose period is over, or ends a
+// canceled subscription.
 func (m Manual) Renew(s Subscription, free Plan) Outcome {
 	if s.CancelAtPeriodEnd {
 		return Outcome{Subscription: new(s.asEnded(free))}
@@ -103,7 +102,7 @@ const (
 	credit = -1
 )
 
-// fullPeriodLines is the lines of a whole period.
+// fullPeriodLines returns the invoice lines of a full period.
 func fullPeriodLines(s Subscription) []Line {
 	p := s.Period
 	lines := []Line{{Description: s.Plan.Name, Quantity: 1, AmountCents: int64(s.Plan.PriceCents), PeriodStart: p.Start, PeriodEnd: p.End}}
@@ -116,7 +115,8 @@ func fullPeriodLines(s Subscription) []Line {
 	return lines
 }
 
-// remainderLines is the lines of what is left of the period, credited or charged.
+// remainderLines returns the lines that credit or charge the remainder of the
+// period.
 func remainderLines(s Subscription, now time.Time, sign int64) []Line {
 	lines := []Line{}
 	for _, l := range fullPeriodLines(s) {
@@ -140,8 +140,8 @@ func (s Subscription) remainderLine(name string, quantity int, cents int64, now 
 	}
 }
 
-// newOutcome writes the lines on an invoice, unless they amount to nothing at all. A
-// credit that the subscription has pays for it; a negative total becomes one.
+// newOutcome writes the lines on an invoice, unless they are empty. Existing
+// credit is used first; a negative total becomes credit.
 func newOutcome(s Subscription, currency string, lines []Line, now time.Time) Outcome {
 	var total int64
 	empty := true

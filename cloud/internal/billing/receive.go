@@ -15,13 +15,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Remote is a Provider whose books are elsewhere: a change is true once its
-// event says so. Events may come late, twice and in any order, so they only say
-// what to look at: how that stands is read from the provider.
+// Remote is a Provider that keeps subscriptions itself: a change takes effect
+// when its event arrives. Events may be late, duplicated and out of order, so an
+// event only names the object, whose state is read from the provider.
 type Remote interface {
 	Provider
-	// Event checks the signature of an event and reads it; a wrong or old one is
-	// Unauthenticated, nonsense Validation.
+	// Event is an event of a Remote provider. At most one of the three IDs is
+	// set; none if the kind of event is ignored.
 	Event(payload []byte, signature string) (Event, error)
 	// Subscription returns how a subscription stands.
 	Subscription(ctx context.Context, id string) (RemoteSubscription, error)
@@ -39,7 +39,7 @@ type Event struct {
 	CheckoutID     string // of a page to pay at that nobody paid at, and has closed
 }
 
-// RemoteSubscription is a subscription in the provider's books.
+// RemoteSubscription is a subscription as stored at the provider.
 type RemoteSubscription struct {
 	ID                string
 	CustomerID        string
@@ -54,14 +54,14 @@ type RemoteSubscription struct {
 	CancelAtPeriodEnd bool
 }
 
-// RemoteAddOn is an add-on in the provider's books.
+// RemoteAddOn is an add-on as stored at the provider.
 type RemoteAddOn struct {
 	Slug       string
 	Quantity   int
 	PriceCents int // of one
 }
 
-// RemoteInvoice is an invoice in the provider's books.
+// RemoteInvoice is an invoice as stored at the provider.
 type RemoteInvoice struct {
 	Invoice
 	Draft          bool
@@ -69,13 +69,13 @@ type RemoteInvoice struct {
 	SubscriptionID string
 }
 
-// maxRereads bounds how often what stands in the provider's books is read again,
-// when another event was taken in meanwhile.
+// maxRereads bounds how often an object is read again because another event was
+// applied meanwhile.
 const maxRereads = 5
 
-// Receive takes in an event of the provider. An event that was taken in before
-// changes nothing. After an error it has not been taken in: the provider sends
-// it again.
+// Receive processes an event of the provider. A repeated event has no effect.
+// After an error the event counts as not received, and the provider sends it
+// again.
 func (s *Service) Receive(ctx context.Context, payload []byte, signature string) error {
 	remote, ok := s.Provider.(Remote)
 	if !ok {
@@ -105,8 +105,7 @@ func (s *Service) Receive(ctx context.Context, payload []byte, signature string)
 	return s.syncSubscription(ctx, remote, event)
 }
 
-// syncSubscription makes the organization's subscription what it is in the
-// provider's books.
+// syncSubscription copies the subscription from the provider.
 func (s *Service) syncSubscription(ctx context.Context, remote Remote, event Event) error {
 	orgID, err := s.findOrganization(ctx, event.SubscriptionID)
 	if err != nil {
@@ -140,7 +139,7 @@ func (s *Service) syncSubscription(ctx context.Context, remote Remote, event Eve
 	return err
 }
 
-// syncInvoice makes an invoice what it is in the provider's books.
+// syncInvoice copies the invoice from the provider.
 func (s *Service) syncInvoice(ctx context.Context, remote Remote, event Event) error {
 	found, err := remote.Invoice(ctx, event.InvoiceID)
 	if err != nil {
@@ -174,11 +173,11 @@ func (s *Service) syncInvoice(ctx context.Context, remote Remote, event Event) e
 	return err
 }
 
-// applyFunc writes what was read from the provider's books, under the lock of the
+// applyFunc saves what was read from the provider, under the row lock of the
 // subscription.
 type applyFunc func(tx *sqlx.Tx, sub Subscription) error
 
-// errOrganizationDeleted says that the organization of an event is not here.
+// errOrganizationDeleted means that the organization of an event does not exist.
 var errOrganizationDeleted = errors.New("the organization of the event was deleted")
 
 // sync reads from the provider's books and applies it, unless something newer
@@ -232,8 +231,8 @@ func (s *Service) applyAt(ctx context.Context, orgID uuid.UUID, revision int64, 
 	return done, err
 }
 
-// recordEvent remembers that an event was taken in; false when it was before. What is
-// no event of the provider is not remembered.
+// recordEvent records an event as received; it returns false if it was already
+// recorded. Events that did not come from the provider are not recorded.
 func (s *Service) recordEvent(ctx context.Context, tx *sqlx.Tx, event Event) (bool, error) {
 	if event.ID == "" {
 		return true, nil
@@ -248,8 +247,8 @@ func (s *Service) recordEvent(ctx context.Context, tx *sqlx.Tx, event Event) (bo
 	return inserted == 1, err
 }
 
-// findOrganization returns whose subscription that is in the provider's books,
-// uuid.Nil when it is nobody's by now.
+// findOrganization returns the organization of a subscription at the provider, or
+// uuid.Nil.
 func (s *Service) findOrganization(ctx context.Context, remoteID string) (uuid.UUID, error) {
 	var orgID uuid.UUID
 	err := s.System.GetContext(ctx, &orgID, `SELECT organization_id FROM subscriptions WHERE provider_subscription_id = $1`, remoteID)

@@ -9,10 +9,10 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// applyRemote returns the subscription as it stands in the provider's books. What was
-// bought stays on its terms for as long as it is the same subscription with the
-// same plan, a suspension included: then only what counts is lower. What is new
-// is on the terms of today.
+// applyRemote returns the subscription with the provider's state. The purchased
+// terms stay as long as the subscription and plan are the same, also during a
+// suspension, which only lowers the effective limits. New purchases get the
+// current terms.
 func (s *Service) applyRemote(ctx context.Context, tx *sqlx.Tx, sub Subscription, r RemoteSubscription, provider string) (Subscription, error) {
 	own := sub.RemoteID == r.ID
 	switch {
@@ -47,8 +47,9 @@ func (s *Service) applyRemote(ctx context.Context, tx *sqlx.Tx, sub Subscription
 	return s.applyRemoteAddOns(after, r.AddOns)
 }
 
-// fallbackLimits is what counts in that state instead of what was bought: the limits
-// of the free plan when the suspension began, nil when nothing is suspended.
+// fallbackLimits returns the limits that apply during a suspension: those of the
+// free plan when the suspension began. It returns nil if the subscription is not
+// suspended.
 func fallbackLimits(ctx context.Context, tx *sqlx.Tx, before Subscription, status Status) (*Limits, error) {
 	if status != Suspended {
 		return nil, nil

@@ -26,7 +26,7 @@ func (o *Offers) Scan(value any) error {
 	return json.Unmarshal(text, o)
 }
 
-// planRow is a plan, of the catalog or of a subscription.
+// planRow is a plan of the catalog or of a subscription.
 type planRow struct {
 	ID         uuid.UUID `db:"plan_id"`
 	Slug       string    `db:"slug"`
@@ -48,7 +48,7 @@ func (r planRow) plan() Plan {
 	}
 }
 
-// findPlan returns a plan as it is today; an unknown one is NotFound.
+// findPlan returns a plan on its current terms, or NotFound.
 func findPlan(ctx context.Context, tx *sqlx.Tx, slug string) (Plan, error) {
 	var r planRow
 	err := tx.GetContext(ctx, &r, `
@@ -64,7 +64,7 @@ func findPlan(ctx context.Context, tx *sqlx.Tx, slug string) (Plan, error) {
 	return r.plan(), nil
 }
 
-// fallbackRow is what counts while a subscription is suspended.
+// fallbackRow is the limits that apply while a subscription is suspended.
 type fallbackRow struct {
 	Profiles *int `db:"suspended_profile_limit"`
 	Members  *int `db:"suspended_member_limit"`
@@ -91,9 +91,9 @@ type subscriptionRow struct {
 	UpdatedAt   time.Time      `db:"updated_at"`
 }
 
-// lockSubscription returns the organization's subscription, and keeps others from changing
-// it until the transaction ends. It locks before it reads: a statement that did
-// both would not find the new plan of a subscription that it waited for.
+// lockSubscription returns the organization's subscription and locks its row
+// until the transaction ends. It locks before it reads, because a single
+// statement would not see the plan that was committed while it waited.
 func lockSubscription(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, error) {
 	_, err := tx.ExecContext(ctx, `SELECT FROM subscriptions WHERE organization_id = $1 FOR UPDATE`, orgID)
 	if err != nil {
@@ -102,8 +102,7 @@ func lockSubscription(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscr
 	return readSubscription(ctx, tx, orgID)
 }
 
-// readSubscription returns the organization's subscription. An organization without one is
-// NotFound.
+// readSubscription returns the organization's subscription, or NotFound.
 func readSubscription(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, error) {
 	var r subscriptionRow
 	err := tx.GetContext(ctx, &r, `
@@ -162,7 +161,8 @@ func readAddOns(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) ([]AddOn, err
 	return list, nil
 }
 
-// saveSubscription writes the subscription, unless it has changed since it was read.
+// saveSubscription saves the subscription. Returns Conflict if it has changed
+// since it was read.
 func saveSubscription(ctx context.Context, tx *sqlx.Tx, s Subscription) error {
 	var anchor, start, end *time.Time
 	if p := s.Period; p != nil {
@@ -216,8 +216,8 @@ func saveAddOns(ctx context.Context, tx *sqlx.Tx, s Subscription) error {
 	return nil
 }
 
-// acquireChangeLock keeps other changes from beginning until releaseChangeLock, or until the
-// claim lapses. While another one holds it is a Conflict.
+// acquireChangeLock blocks other changes until releaseChangeLock or until the
+// lock expires. Returns Conflict if another change holds the lock.
 func acquireChangeLock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (time.Time, error) {
 	var until time.Time
 	err := tx.GetContext(ctx, &until, `
@@ -238,7 +238,7 @@ func errChangeInProgress() error {
 	return fault.New(fault.Conflict, "Another change of the subscription is in progress. Try again later.")
 }
 
-// changeInProgress tells whether a change is under way.
+// changeInProgress reports whether a change is in progress.
 func changeInProgress(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
 	var is bool
 	err := tx.GetContext(ctx, &is, `
@@ -249,7 +249,8 @@ func changeInProgress(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, 
 	return is, nil
 }
 
-// errChangeLockLost says that a change took so long that another one could begin.
+// errChangeLockLost means that the lock expired during the change, so another
+// change could begin.
 var errChangeLockLost = errors.New("the change took longer than its lock on the subscription")
 
 func releaseChangeLock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, until time.Time) error {
@@ -264,7 +265,7 @@ func releaseChangeLock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, until 
 	return errChangeLockLost
 }
 
-// offersOf returns what all plans offer under that slug.
+// offersOf returns the offers of an add-on in all plans.
 func offersOf(ctx context.Context, tx *sqlx.Tx, slug string) ([]Offer, error) {
 	var all []Offers
 	if err := tx.SelectContext(ctx, &all, `SELECT add_ons FROM plans ORDER BY position`); err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// freeSlug is the plan that an organization is on when it pays nothing.
+// freeSlug is the plan of organizations that do not pay.
 const freeSlug = "free"
 
-// Status is how a subscription stands.
+// Status is the status of a subscription.
 type Status string
 
-// The states of a subscription.
+// The statuses of a subscription.
 const (
 	Active    Status = "active"
 	PastDue   Status = "past_due"  // a payment failed and is tried again; the limits stay
@@ -41,13 +41,13 @@ const (
 	apiRphLimit  = "apiRphLimit"
 )
 
-// byName returns the limit of that name, nil when it is unlimited.
+// byName returns the limit with this name; nil if it is unlimited.
 func (l Limits) byName(name string) *int {
 	return map[string]*int{profileLimit: l.Profiles, memberLimit: l.Members, apiRpmLimit: l.APIRpm, apiRphLimit: l.APIRph}[name]
 }
 
-// Plan is what can be subscribed to; in a Subscription, on the terms that it was
-// bought on. Money is in hundredths of the currency.
+// Plan is a plan; in a Subscription, on the terms of the purchase. Amounts are in
+// hundredths of the currency.
 type Plan struct {
 	ID         uuid.UUID
 	Slug       string
@@ -66,8 +66,8 @@ func (p Plan) offer(slug string) *Offer {
 	return nil
 }
 
-// Raises tells whether the plan offers that add-on and has a limit that it
-// raises.
+// Raises reports whether the plan offers the add-on and has a limit that it can
+// raise.
 func (p Plan) Raises(addOn string) bool {
 	o := p.offer(addOn)
 	return o != nil && p.Limits.byName(o.Limit) != nil
@@ -82,7 +82,7 @@ type Offer struct {
 	PriceCents int    `json:"priceCents"` // of one interval
 }
 
-// AddOn is what was bought in addition, on the terms that it was bought on.
+// AddOn is a purchased add-on, on the terms of the purchase.
 type AddOn struct {
 	ID uuid.UUID
 	Offer
@@ -90,7 +90,7 @@ type AddOn struct {
 	CreatedAt time.Time
 }
 
-// Subscription is what an organization has subscribed to.
+// Subscription is an organization's subscription.
 type Subscription struct {
 	OrgID             uuid.UUID
 	Plan              Plan
@@ -111,10 +111,10 @@ type Subscription struct {
 	revision int64
 }
 
-// Paid tells whether somebody pays for it, or has to before it goes on.
+// Paid reports whether the subscription is paid for or has an open payment.
 func (s Subscription) Paid() bool { return s.Period != nil }
 
-// Additional is how much the add-ons raise the limits; no limit of it is nil.
+// Additional returns the sum of the add-ons per limit; no limit is nil.
 func (s Subscription) Additional() Limits {
 	sum := map[string]int{}
 	for _, a := range s.AddOns {
@@ -126,8 +126,8 @@ func (s Subscription) Additional() Limits {
 	}
 }
 
-// Effective is what counts: what was bought, or less while it is suspended. What
-// an operator suspended has no slot left.
+// Effective returns the limits that apply: the purchased ones, or lower ones
+// during a suspension. A suspension by an operator leaves no slots.
 func (s Subscription) Effective() Limits {
 	limits := s.purchased()
 	if s.Fallback != nil {
@@ -139,8 +139,8 @@ func (s Subscription) Effective() Limits {
 	return limits
 }
 
-// purchased is base and additional together, nil (unlimited) where the base is
-// (specification 8).
+// purchased returns the plan's limits plus the add-ons; nil (unlimited) if the
+// plan's limit is (specification 8).
 func (s Subscription) purchased() Limits {
 	base, more := s.Plan.Limits, s.Additional()
 	add := func(a, b *int) *int {
@@ -162,8 +162,8 @@ func (s Subscription) addOn(slug string) *AddOn {
 	return nil
 }
 
-// withPlan returns the subscription on another plan. Add-ons that the plan offers too
-// come along on its terms, where there is a limit to raise; the others end.
+// withPlan returns the subscription with another plan. Add-ons that the new plan
+// offers continue on its terms if they have a limit to raise; the others end.
 func (s Subscription) withPlan(to Plan) Subscription {
 	var kept []AddOn
 	for _, a := range s.AddOns {
@@ -176,16 +176,16 @@ func (s Subscription) withPlan(to Plan) Subscription {
 	return s
 }
 
-// asEnded returns the subscription on the free plan, when what was paid for is
-// over; the page to pay at went before.
+// asEnded returns the subscription on the free plan, after the paid subscription
+// has ended.
 func (s Subscription) asEnded(free Plan) Subscription {
 	s = s.withPlan(free)
 	s.Status, s.AddOns, s.Period, s.Provider, s.RemoteID, s.CheckoutID = Canceled, nil, nil, "", "", ""
 	return s
 }
 
-// withAddOn returns the subscription with so many more of what is offered. More of
-// what it has already is on the terms of that.
+// withAddOn returns the subscription with more of an add-on. If the add-on
+// already exists, its terms stay.
 func (s Subscription) withAddOn(o Offer, quantity int, now time.Time) (Subscription, error) {
 	s.AddOns = slices.Clone(s.AddOns)
 	if had := s.addOn(o.Slug); had != nil {
@@ -200,7 +200,7 @@ func (s Subscription) withAddOn(o Offer, quantity int, now time.Time) (Subscript
 	return s, s.checkLimit(o.Limit)
 }
 
-// checkLimit refuses a limit that is greater than any other number of the service.
+// checkLimit refuses limits above the maximum of the API.
 func (s Subscription) checkLimit(limit string) error {
 	if total := s.purchased().byName(limit); total != nil && *total > math.MaxInt32 {
 		return fault.Invalid(fault.Detail{Field: "quantity", Code: fault.TooBig, Message: "raises the limit above the maximum",

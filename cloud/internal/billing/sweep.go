@@ -15,20 +15,18 @@ import (
 const (
 	// sweepBatch is how many subscriptions or events Sweep takes at a time.
 	sweepBatch = 500
-	// overdueAfter is how long after the end of a period the provider's event is
-	// waited for, before the provider is asked.
+	// overdueAfter is how long after the end of a period Sweep waits for the
+	// provider's event before it asks the provider.
 	overdueAfter = time.Hour
-	// eventRetention is how long events are remembered: the provider repeats one for
-	// three days, and its signature is too old after minutes.
+	// eventRetention is how long event IDs are kept. The provider repeats an
+	// event for three days, and its signature expires after minutes.
 	eventRetention = 30 * 24 * time.Hour
 )
 
-// Sweep does what time brings: it renews the subscriptions of manual billing
-// whose period is over, or puts those that were cancelled on the free plan; it
-// asks a Remote provider about those whose event did not come; and it forgets
-// old events. It returns how many subscriptions it changed or asked about. Any
-// number of replicas may do it at once. It goes on after a failure and returns
-// all of them.
+// Sweep renews or ends manually billed subscriptions whose period is over, reads
+// overdue subscriptions from a Remote provider and deletes old events. It returns
+// how many subscriptions it changed or read. Replicas may run it concurrently. It
+// continues after failures and returns all of them.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	now := s.Clock.Now()
 	swept, failures := 0, []error{}
@@ -63,9 +61,9 @@ type dueSubscription struct {
 	End      time.Time `db:"current_period_end"`
 }
 
-// nextDue returns the next of those that something can be done about, the
-// longest over first. Each sweep passes each once, so that one which fails keeps
-// none from its turn.
+// nextDue returns the next batch of due subscriptions, longest overdue first.
+// Each sweep visits each subscription once, so that a failing one does not block
+// the others.
 func (s *Service) nextDue(ctx context.Context, last dueSubscription, now time.Time) ([]dueSubscription, error) {
 	asked := ""
 	if remote, ok := s.Provider.(Remote); ok {
@@ -84,7 +82,7 @@ func (s *Service) nextDue(ctx context.Context, last dueSubscription, now time.Ti
 	return batch, nil
 }
 
-// updateDue does what is to be done about one; false when that was nothing.
+// updateDue updates one due subscription; false if there was nothing to do.
 func (s *Service) updateDue(ctx context.Context, d dueSubscription) (bool, error) {
 	if d.Provider == ManualName {
 		return s.renew(ctx, d.OrgID)
@@ -92,7 +90,7 @@ func (s *Service) updateDue(ctx context.Context, d dueSubscription) (bool, error
 	return true, s.resync(ctx, d.RemoteID)
 }
 
-// deleteEvents removes those that were taken in before, a batch at a time.
+// deleteEvents deletes events received before the given time, in batches.
 // Replicas share the work.
 func (s *Service) deleteEvents(ctx context.Context, before time.Time) error {
 	for {
@@ -109,8 +107,9 @@ func (s *Service) deleteEvents(ctx context.Context, before time.Time) error {
 	}
 }
 
-// renew begins the next period, or ends the subscription. False when another
-// one did, or when a change is under way: the next sweep looks again.
+// renew begins the next period or ends the subscription. It returns false if
+// another replica did so or if a change is in progress; the next sweep tries
+// again.
 func (s *Service) renew(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	did := false
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
@@ -140,7 +139,7 @@ func (s *Service) renew(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	return did, err
 }
 
-// resync reads from the provider's books what an event should have told.
+// resync reads a subscription from the provider, whose event did not arrive.
 func (s *Service) resync(ctx context.Context, remoteID string) error {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()

@@ -36,8 +36,7 @@ type Message struct {
 	CreatedAt time.Time
 }
 
-// ErrPermanent is what a Transport returns, wrapped, for a mail that it would
-// refuse the next time too.
+// ErrPermanent means that a mail will never be accepted, so it is not retried.
 var ErrPermanent = errors.New("permanently refused")
 
 // Transport takes mails to where they are read. It must be safe for concurrent

@@ -16,11 +16,10 @@ import (
 )
 
 // Accept makes the user a member with the role of the invitation that has this
-// token, and returns the organization as the user sees it now. The user's
-// address must be the one that was invited, and verified (Forbidden). An unknown
-// token is NotFound; an invitation that was accepted, was revoked or has expired
-// is a Conflict, and so is the organization of a member. The memberLimit is
-// checked again (Forbidden): it may have shrunk since.
+// token, and returns the organization. Returns Forbidden unless the user's
+// verified address is the invited one, NotFound for an unknown token, and
+// Conflict if the invitation was accepted, revoked or has expired, or if the user
+// is already a member. The member limit is checked again (Forbidden).
 func (s *Service) Accept(ctx context.Context, userID uuid.UUID, token string) (Organization, error) {
 	var asked struct {
 		OrgID uuid.UUID `db:"organization_id"`
@@ -93,8 +92,8 @@ func requireNotMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID)
 	return nil
 }
 
-// findOpenInvitation returns the invitation with this token, or a Conflict that says why it is
-// over.
+// findOpenInvitation returns the invitation with this token, or a Conflict with
+// the reason why it is no longer open.
 func (s *Service) findOpenInvitation(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, token string) (Invitation, error) {
 	var i struct {
 		Invitation

@@ -11,14 +11,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Change is what to change of an organization; nil leaves it.
+// Change is an update of an organization; nil fields stay unchanged.
 type Change struct {
 	Name *string
 	Slug *string
 }
 
-// Update renames an organization and returns it as the user sees it. A member
-// may not (Forbidden); a slug that is taken is a Conflict.
+// Update renames an organization and returns it. Returns Forbidden for members
+// and Conflict for a taken slug.
 func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change) (Organization, error) {
 	var o Organization
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {

@@ -17,8 +17,8 @@ import (
 
 const invitationLifetime = 7 * 24 * time.Hour
 
-// Invitation asks whoever has an address to become a member. Nobody but the
-// owner of the mailbox learns its token.
+// Invitation invites an address to become a member. Only the owner of the mailbox
+// learns the token.
 type Invitation struct {
 	ID        uuid.UUID     `db:"id"`
 	Email     string        `db:"email"` // lowercase
@@ -28,7 +28,7 @@ type Invitation struct {
 	ExpiresAt time.Time     `db:"expires_at"`
 }
 
-// NewInvitation is what an invitation is made of.
+// NewInvitation is the input of Invite.
 type NewInvitation struct {
 	Email string // in any case
 	Role  Role
@@ -99,7 +99,8 @@ func (i Invitation) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, to
 	return nil
 }
 
-// expire ends the invitations whose time is up, so that they make room.
+// expire ends invitations that have expired, so that they no longer count to the
+// limit.
 func expire(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE invitations SET outcome = 'expired', ended_at = expires_at
@@ -110,8 +111,8 @@ func expire(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) er
 	return nil
 }
 
-// requireNotInvited refuses an address that is in already, or asked already. Whoever
-// may invite sees both lists anyway, so this tells nothing.
+// requireNotInvited returns Conflict if the address is a member's or already
+// invited. This reveals nothing: everyone who may invite sees both lists.
 func requireNotInvited(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, email string) error {
 	var known struct {
 		Member  bool `db:"member"`
@@ -133,9 +134,9 @@ func requireNotInvited(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, email 
 	}
 }
 
-// checkMemberLimit refuses when the organization has as many as its memberLimit of
-// what the query counts: the lock first, so that the count sees what all before
-// have committed (specification 8).
+// checkMemberLimit returns Forbidden if the count has reached the member limit.
+// It locks first, so that the count includes what earlier transactions have
+// committed (specification 8).
 func (s *Service) checkMemberLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, count string) error {
 	limit, err := s.Limits.LockMemberLimit(ctx, tx, orgID)
 	if err != nil || limit == nil {

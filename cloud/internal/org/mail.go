@@ -10,7 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// mail sends the invitation with its token, which is nowhere else.
+// mail sends the invitation with its token, which is stored nowhere else.
 func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invitation, token string) error {
 	var names struct {
 		Inviter      string `db:"inviter"`
@@ -43,7 +43,7 @@ The invitation expires on %s. If you did not expect it, ignore this message.
 	return s.Mail.Send(ctx, tx, i.Email, "Invitation to join "+organization, text)
 }
 
-// withArticle is the role as a text names it.
+// withArticle returns the role with its article.
 func withArticle(r Role) string {
 	if r == Member {
 		return "a member"
@@ -51,12 +51,12 @@ func withArticle(r Role) string {
 	return "an " + string(r)
 }
 
-// maxQuotedName is how much of a name a mail repeats, in characters.
+// maxQuotedName is the maximum length of a quoted name in characters.
 const maxQuotedName = 60
 
-// quoted is a name as a mail repeats it: in quotation marks, in one line, and
-// without what a mail program takes for a link or an address. People choose the
-// name and who reads it, and the mail is ours.
+// quoted returns a name for a mail: in quotation marks, on one line and without
+// anything that a mail client takes for a link or an address. Users choose the
+// name and the recipient, but the mail is sent by the service.
 func quoted(name string) string {
 	words := strings.FieldsFunc(name, breaks)
 	for i, word := range words {
@@ -69,8 +69,8 @@ func quoted(name string) string {
 	return `"` + string(characters) + `"`
 }
 
-// breaks is what can't stand within a word of a name: what could pass for more
-// lines, turn the text around, or end the quotation.
+// breaks reports characters that may not occur within a word of a name: they
+// could fake lines, reverse the text or end the quotation.
 func breaks(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '"'
 }

@@ -67,9 +67,9 @@ func (s *Service) Members(ctx context.Context, orgID uuid.UUID, f MemberFilter, 
 	return result, err
 }
 
-// ChangeRole gives a member another role and returns the member. Only an owner
-// grants owner or admin, or takes them away (Forbidden); the last owner can't be
-// demoted (Conflict). Who is no member is NotFound.
+// ChangeRole changes a member's role and returns the member. Only owners may
+// grant or remove the roles owner and admin (Forbidden); the last owner cannot be
+// demoted (Conflict). Returns NotFound for non-members.
 func (s *Service) ChangeRole(ctx context.Context, orgID, actorID, memberID uuid.UUID, role Role) (Membership, error) {
 	var m Membership
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
@@ -105,8 +105,8 @@ func (s *Service) ChangeRole(ctx context.Context, orgID, actorID, memberID uuid.
 }
 
 // Remove ends a membership: the actor's own, or that of a member whom the actor
-// manages (else Forbidden). The last owner can't go (Conflict). Who is no member
-// is NotFound. Keys that the member made stay valid.
+// manages (else Forbidden). The last owner cannot leave (Conflict). Returns
+// NotFound for non-members. Keys that the member created stay valid.
 func (s *Service) Remove(ctx context.Context, orgID, actorID, memberID uuid.UUID) error {
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		actor, err := lockForMember(ctx, tx, orgID, actorID)
@@ -151,7 +151,8 @@ func member(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) (Membersh
 	return m, nil
 }
 
-// requireAnotherOwner refuses to lose the last owner.
+// requireAnotherOwner returns Conflict if the organization would lose its last
+// owner.
 func requireAnotherOwner(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, leaving Membership) error {
 	if leaving.Role != Owner {
 		return nil

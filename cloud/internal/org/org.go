@@ -1,5 +1,5 @@
-// Package org holds the organizations, the tenants of the service, and who is a
-// member of them.
+// Package org manages organizations, the tenants of the service, and their
+// members and invitations.
 package org
 
 import (
@@ -43,14 +43,13 @@ type Service struct {
 	MaxFree     int      // the most organizations on a free plan that a user makes; 0 for no limit
 }
 
-// Provisioner gives a new organization what it starts with, in the transaction
-// that makes it.
+// Provisioner sets up a new organization in the transaction that creates it.
 type Provisioner interface {
 	Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error
 }
 
-// Ender ends what an organization still has under way, such as live slots, in
-// the transaction that removes it.
+// Ender settles what an organization still has in progress, such as running
+// sessions, in the transaction that deletes it.
 type Ender interface {
 	EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error
 }
@@ -80,12 +79,12 @@ type Mailer interface {
 	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
 }
 
-// Recorder keeps the audit log. It finds who acts in the context.
+// Recorder writes the audit log. It takes the actor from the context.
 type Recorder interface {
 	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
 }
 
-// NewOrganization is what an organization is made of.
+// NewOrganization is the input of Create.
 type NewOrganization struct {
 	Name string
 	Slug string // made from the name when empty

@@ -14,12 +14,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// endedRetention is how long an invitation that is over can still say why.
+// endedRetention is how long ended invitations are kept to explain why they are
+// invalid.
 const endedRetention = 90 * 24 * time.Hour
 
-// RevokeInvitation makes a live invitation worthless. Only an owner revokes one
-// of an owner or an admin (Forbidden). One that is not there, or is over already,
-// is NotFound.
+// RevokeInvitation revokes an open invitation. Only an owner may revoke an
+// invitation of an owner or admin (Forbidden). Returns NotFound if it does not
+// exist or is no longer open.
 func (s *Service) RevokeInvitation(ctx context.Context, orgID, actorID, id uuid.UUID) error {
 	now := s.Clock.Now()
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
@@ -58,8 +59,9 @@ func endInvitation(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID, outcom
 	return nil
 }
 
-// revokeUnauthorizedInvitations revokes the open invitations of a user that one with this role could
-// not make; "" is nobody's role. Else who is thrown out could come back.
+// revokeUnauthorizedInvitations revokes the user's open invitations that the
+// given role could not create ("" is no role). Otherwise a removed member could
+// invite themselves again.
 func (s *Service) revokeUnauthorizedInvitations(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID, role Role) error {
 	var open []Invitation
 	err := tx.SelectContext(ctx, &open, `
@@ -86,8 +88,8 @@ func (s *Service) recordRevoked(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUI
 	return s.Audit.Record(ctx, tx, orgID, "invitation.revoked", i.ID.String(), map[string]any{"email": i.Email, "role": i.Role})
 }
 
-// SweepInvitations forgets the invitations of all organizations that have been
-// over for 90 days, and returns how many.
+// SweepInvitations deletes invitations that ended more than 90 days ago, and
+// returns how many.
 func (s *Service) SweepInvitations(ctx context.Context) (int64, error) {
 	result, err := s.System.ExecContext(ctx,
 		`DELETE FROM invitations WHERE coalesce(ended_at, expires_at) <= $1`, s.Clock.Now().Add(-endedRetention))

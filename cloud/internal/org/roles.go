@@ -22,8 +22,8 @@ const (
 	Member Role = "member"
 )
 
-// manages reports whether who has this role may give, take or remove the other
-// one: an owner any, an admin that of a member.
+// manages reports whether this role may grant, change or remove the other one: an
+// owner any, an admin only member.
 func (r Role) manages(other Role) bool {
 	return r == Owner || r == Admin && other == Member
 }

@@ -69,7 +69,7 @@ func (s *Service) patch(r *row, patch json.RawMessage) error {
 	return nil
 }
 
-// Delete removes a profile. One with live sessions is a Conflict fault, as is
+// Delete deletes a profile. Returns Conflict if it has running sessions or
 // another version than ifMatch.
 func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int64) error {
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {

@@ -13,14 +13,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// configs reads the configurations that an organization asks for at once by one
+// configs batches concurrent reads of an organization's configurations into one
 // statement.
 type configs struct {
 	once sync.Once
 	*combine.Combiner[uuid.UUID, uuid.UUID, ConfigResult]
 }
 
-// ConfigResult is a configuration, or why it can't be had.
+// ConfigResult is a configuration, or the error of reading it.
 type ConfigResult struct {
 	Config
 	Err error
@@ -51,7 +51,7 @@ CROSS JOIN LATERAL (
 	SELECT ` + columns + ` FROM profiles
 	WHERE organization_id = entered.id::uuid AND id = ANY ($2) AND browser_version IS NOT NULL OFFSET 0) AS p`
 
-// Configs is Config of several profiles.
+// Configs reads the configurations of several profiles, like Config.
 func (s *Service) Configs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]ConfigResult, error) {
 	var rows []row
 	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(ids)); err != nil {
@@ -75,7 +75,7 @@ const knownSQL = `
 SELECT p.id FROM (SELECT set_config('svc.organization', $1, true) AS id) AS entered
 CROSS JOIN LATERAL (SELECT id FROM profiles WHERE organization_id = entered.id::uuid AND id = ANY ($2) OFFSET 0) AS p`
 
-// Known returns those of the ids that are profiles of the organization.
+// Known returns those of the IDs that are profiles of the organization.
 func (s *Service) Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var known []uuid.UUID
 	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &known, knownSQL, orgID, pq.Array(ids)); err != nil {

@@ -15,9 +15,9 @@ const (
 	copySuffix = " (copy)"
 )
 
-// Create makes a profile; createdBy is a user. At the profileLimit it returns
-// a Forbidden fault caused by a LimitError (specification 7.3.1), and NotFound in
-// an organization that is removed meanwhile.
+// Create creates a profile; createdBy is a user. Returns a Forbidden fault caused
+// by a LimitError at the profile limit (specification 7.3.1), and NotFound if the
+// organization is deleted meanwhile.
 func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft Draft) (Profile, error) {
 	if err := draft.check(""); err != nil {
 		return Profile{}, err
@@ -38,8 +38,9 @@ func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft 
 	return r.profile()
 }
 
-// Duplicate makes a profile with the same settings, proxy password included. A
-// nil name is the old one with " (copy)". The limit is that of Create.
+// Duplicate creates a profile with the same settings, including the proxy
+// password. If name is nil, " (copy)" is appended to the old name. The limit is
+// that of Create.
 func (s *Service) Duplicate(ctx context.Context, orgID, id, createdBy uuid.UUID, name *string) (Profile, error) {
 	var r *row
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {

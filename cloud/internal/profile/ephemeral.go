@@ -10,13 +10,12 @@ import (
 	"github.com/lib/pq"
 )
 
-// ephemeralName is the name of a launch's profile that was given none.
+// ephemeralName is the default name of an ephemeral profile.
 const ephemeralName = "Unnamed launch"
 
-// CreateEphemeral makes, within tx, the profile of one launch and returns its
-// id. It counts to the profileLimit: at the limit the error is that of Create.
-// The draft may leave out its name, and its browserVersion, which TouchUsed
-// then settles.
+// CreateEphemeral creates, within tx, the profile of one launch and returns its
+// ID. It counts to the profile limit, as in Create. The draft may omit the name
+// and the browser version, which TouchUsed then sets.
 func (s *Service) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft Draft) (uuid.UUID, error) {
 	if err := draft.check("spec."); err != nil {
 		return uuid.Nil, err
@@ -32,8 +31,7 @@ func (s *Service) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return r.ID, s.insertWithinLimit(ctx, tx, r)
 }
 
-// RemoveEphemeral removes, within tx, those of the profiles that were made for
-// one launch.
+// RemoveEphemeral deletes, within tx, those of the profiles that are ephemeral.
 func (s *Service) RemoveEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE organization_id = $1 AND id = ANY($2) AND ephemeral`,
 		orgID, pq.Array(ids))
@@ -43,8 +41,8 @@ func (s *Service) RemoveEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return nil
 }
 
-// AbandonEphemeral stops counting, within tx, those of the profiles that were made
-// for one launch. They stay for the case that it turns out to be alive.
+// AbandonEphemeral stops counting, within tx, those of the profiles that are
+// ephemeral. They are kept in case their session is resumed.
 func (s *Service) AbandonEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE profiles SET given_up_at = clock_timestamp() WHERE organization_id = $1 AND id = ANY($2) AND ephemeral`,
@@ -55,8 +53,8 @@ func (s *Service) AbandonEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.
 	return nil
 }
 
-// ResumeEphemeral counts, within tx, those of the profiles again that were given
-// up, even above the profileLimit: what they were made for runs.
+// ResumeEphemeral counts abandoned profiles again, within tx, even above the
+// profile limit: their sessions are running.
 func (s *Service) ResumeEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE profiles SET given_up_at = NULL WHERE organization_id = $1 AND id = ANY($2) AND given_up_at IS NOT NULL`,
@@ -67,8 +65,8 @@ func (s *Service) ResumeEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return nil
 }
 
-// SweepEphemeral removes the profiles of all organizations that were given up so
-// long ago, and returns how many.
+// SweepEphemeral deletes profiles abandoned longer ago than the given time, and
+// returns how many.
 func (s *Service) SweepEphemeral(ctx context.Context, ago time.Duration) (int64, error) {
 	result, err := s.System.ExecContext(ctx,
 		`DELETE FROM profiles WHERE ephemeral AND given_up_at < clock_timestamp() - make_interval(secs => $1)`, ago.Seconds())
@@ -86,10 +84,9 @@ type Use struct {
 	At             time.Time
 }
 
-// TouchUsed notes, within tx, when profiles were last used, and the version of
-// one that left it to its launch. It waits for nobody: a row that somebody else
-// is changing is passed over, since launches of the same profile must not queue
-// for a date that the other one writes too.
+// TouchUsed records, within tx, when profiles were last used, and the version of
+// an ephemeral profile without one. It skips locked rows, so that launches of the
+// same profile do not wait for each other.
 func (s *Service) TouchUsed(ctx context.Context, tx *sqlx.Tx, uses []Use) error {
 	organizations, ids := make([]uuid.UUID, len(uses)), make([]uuid.UUID, len(uses))
 	versions, times := make([]int32, len(uses)), make([]time.Time, len(uses))

@@ -1,9 +1,9 @@
-// Package profile keeps browser profiles: what a browser presents and how it is
-// launched. A profile belongs to one organization, and an organization has no
-// more of them than its plan allows.
+// Package profile manages browser profiles: the identity and launch settings of a
+// browser. A profile belongs to one organization, and the plan limits the number
+// of profiles.
 //
-// The proxy password is apart from everything else: it is sealed in a column of
-// its own, never part of a Profile, and only Config brings it back.
+// The proxy password is stored encrypted in its own column. It is never part of a
+// Profile; only Config returns it.
 package profile
 
 import (
@@ -76,7 +76,7 @@ type Fields struct {
 	Settings
 }
 
-// Draft is a profile to be made.
+// Draft is the input for a new profile.
 type Draft struct {
 	Fields
 	ProxyPassword *string
@@ -116,8 +116,8 @@ type Ceilings struct {
 	ProfileLimit, MemberLimit, APIRpmLimit, APIRphLimit *int
 }
 
-// LimitError is the cause of the refusal at the profileLimit (specification
-// 7.3.1); errors.As finds it in the fault that carries it.
+// LimitError is the cause of the fault at the profile limit (specification
+// 7.3.1).
 type LimitError struct {
 	Current, Limit int
 }
@@ -137,7 +137,7 @@ type Limits interface {
 	Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (Ceilings, error)
 }
 
-// LiveSessions knows which profiles run.
+// LiveSessions counts the running sessions of profiles.
 type LiveSessions interface {
 	// LiveByProfile returns how many live sessions each of the profiles has; one
 	// without any may be missing.
@@ -155,13 +155,12 @@ type Sealer interface {
 	Open(sealed, aad []byte) ([]byte, error)
 }
 
-// Recorder keeps who changed what. It is asked in the transaction of the change.
+// Recorder writes the audit log, in the transaction of the change.
 type Recorder interface {
 	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
 }
 
-// Service is the profiles of all organizations. A profile of another
-// organization is a NotFound fault, like one that does not exist.
+// Service manages profiles. A profile of another organization is NotFound.
 type Service struct {
 	DB           *sqlx.DB
 	System       *sqlx.DB // sees all organizations

@@ -150,7 +150,7 @@ func Names(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, ids []uu
 	return names, nil
 }
 
-// EnsureExists returns a NotFound fault unless the organization has the profile.
+// EnsureExists returns NotFound unless the organization has the profile.
 func (s *Service) EnsureExists(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID) error {
 	names, err := Names(ctx, tx, orgID, []uuid.UUID{id})
 	if err != nil {

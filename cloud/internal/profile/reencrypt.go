@@ -10,13 +10,12 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// reencryptBatch is how many proxy passwords are sealed anew in one transaction.
+// reencryptBatch is the number of proxy passwords re-encrypted per transaction.
 const reencryptBatch = 500
 
-// ReencryptPasswords seals the proxy passwords of all organizations anew, with the key that
-// seals today, so that older keys can go. system sees every organization. It
-// returns how many there are; a password that can't be opened is an error, and
-// stays what it is.
+// ReencryptPasswords re-encrypts the proxy passwords of all organizations with
+// the current key, so that older keys can be removed. It returns their number. A
+// password that cannot be decrypted is an error and stays unchanged.
 func ReencryptPasswords(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
 	for last := uuid.Nil; ; {
 		var rows []row

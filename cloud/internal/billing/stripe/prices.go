@@ -23,8 +23,8 @@ const lookupBatch = 10
 func planKey(plan string) string         { return keyPrefix + plan }
 func addOnKey(plan, addOn string) string { return keyPrefix + plan + ":" + addOn }
 
-// parseKey is what a price is for: a plan, or an add-on of it. Both are empty for
-// a price that is none of ours.
+// parseKey returns the plan, or the plan and add-on, that a price is for; both
+// are empty for foreign prices.
 func parseKey(price *api.Price) (plan, addOn string) {
 	if price == nil {
 		return "", ""
@@ -41,7 +41,7 @@ func parseKey(price *api.Price) (plan, addOn string) {
 	return plan, addOn
 }
 
-// prices returns the ids of the prices with these lookup keys, all of them.
+// prices returns the IDs of the prices with these lookup keys.
 func (p *Provider) prices(ctx context.Context, keys ...string) (map[string]string, error) {
 	found := map[string]string{}
 	for some := range slices.Chunk(keys, lookupBatch) {

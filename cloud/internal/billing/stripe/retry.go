@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bounds of one call to Stripe, and of each time that it is sent.
+// The timeouts of a call to Stripe and of each attempt.
 const (
 	callTime    = 25 * time.Second
 	attemptTime = 10 * time.Second
@@ -15,10 +15,9 @@ const (
 	firstPause  = 400 * time.Millisecond
 )
 
-// retryTransport sends again what did not get through or met a failure of Stripe's
-// own. Every request that changes something has an idempotency key, so it takes
-// effect once. (stripe-go itself does not send again after a failure that came
-// with a body.)
+// retryTransport repeats requests that did not reach Stripe or met a Stripe
+// failure. Every modifying request has an idempotency key, so it takes effect
+// once. (stripe-go does not repeat requests after a failure with a body.)
 type retryTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -47,8 +46,8 @@ func (p retryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// isRetryable tells whether the same request may well succeed later. Stripe says so
-// itself where it knows better.
+// isRetryable reports whether the same request may succeed later. Stripe's own
+// hint takes precedence.
 func isRetryable(res *http.Response, err error) bool {
 	if err != nil {
 		return true

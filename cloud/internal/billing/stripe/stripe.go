@@ -97,9 +97,10 @@ func (p *Provider) Checkout(ctx context.Context, s billing.Subscription, to bill
 	return billing.Outcome{URL: session.URL, Subscription: &s}, nil
 }
 
-// closeCheckout closes a page to pay at. One where somebody has paid, or is
-// about to by a means that takes days, is a Conflict: an event will tell. One
-// whose subscription is over, be it that the payment failed, is closed already.
+// closeCheckout expires a checkout session. Returns Conflict if it has been paid
+// or a delayed payment is pending: an event will follow. A session whose
+// subscription has ended, for example because the payment failed, counts as
+// closed.
 func (p *Provider) closeCheckout(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -119,7 +120,8 @@ func (p *Provider) closeCheckout(ctx context.Context, id string) error {
 	return nil
 }
 
-// checkEnded refuses a subscription, of a page where it was paid for, that lives.
+// checkEnded returns Conflict if the subscription of a checkout session is still
+// active.
 func (p *Provider) checkEnded(ctx context.Context, of *api.Subscription) error {
 	if of == nil {
 		return nil
@@ -150,9 +152,9 @@ func (p *Provider) Portal(ctx context.Context, s billing.Subscription, returnURL
 	return session.URL, nil
 }
 
-// providerError is the error of a call to Stripe: public as much as our clients may
-// know, with the rest for the log. What Stripe says about a card or a customer
-// is in neither.
+// providerError converts the error of a Stripe call to a fault with a public
+// message; the details are for the log. Neither contains what Stripe says about a
+// card or a customer.
 func providerError(what string, err error) error {
 	refused, ok := errors.AsType[*api.Error](err)
 	if !ok {
