@@ -12,14 +12,15 @@ import (
 	"strings"
 )
 
-// executables are what a browser's program is called, on any system.
+// executables are the file names of the browser executable on all systems.
 var executables = []string{"chrome", "chromium", "headless_shell", "chrome-headless-shell", "chromium-browser"}
 
-// maxDepth is how many directories a browser's program may lie below.
+// maxDepth is the maximum directory depth of the browser executable.
 const maxDepth = 2
 
-// checkArchive says why the file is no archive that a worker would install: a
-// zip that holds one browser, names every file once and none outside itself.
+// checkArchive returns an error unless the file is an archive that workers can
+// install: a zip file with one browser, unique names and no path outside the
+// archive.
 func checkArchive(file io.ReaderAt, size int64) error {
 	archive, err := zip.NewReader(file, size)
 	if err != nil {

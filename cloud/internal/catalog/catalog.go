@@ -1,5 +1,5 @@
-// Package catalog holds the browser builds that workers install (specification
-// 4.2): what they are in the database, their archives in a store.
+// Package catalog manages the browser builds that workers install (specification
+// 4.2): the list in the database and the archives in a store.
 package catalog
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Build names a build: no other has the same three.
+// Build identifies a build by version, operating system and architecture.
 type Build struct {
 	Version string `db:"version"` // four numbers
 	OS      string `db:"os"`      // linux, macos or windows
@@ -29,7 +29,7 @@ type Build struct {
 // String is such as 156.0.8078.79 for linux x86_64.
 func (b Build) String() string { return b.Version + " for " + b.OS + " " + b.Arch }
 
-// Release is a build that is published.
+// Release is a published build.
 type Release struct {
 	ID uuid.UUID `db:"id"`
 	Build
@@ -41,7 +41,7 @@ type Release struct {
 	PublishedAt time.Time `db:"published_at"`
 }
 
-// Service is the catalog. It is the same for every organization.
+// Service is the catalog, which all organizations share.
 type Service struct {
 	DB    *sqlx.DB
 	Store *blob.Bucket
@@ -101,8 +101,7 @@ func (f Filter) where() (clause string, args []any) {
 	return " WHERE " + strings.Join(conditions, " AND "), args
 }
 
-// Open returns the archive of a release. Nothing of it is read before it is
-// asked for; reading ends with ctx.
+// Open returns the archive of a release as a stream, which ends with ctx.
 func (s *Service) Open(ctx context.Context, r Release) (io.ReadSeekCloser, error) {
 	reader, err := s.Store.NewReader(ctx, r.ObjectKey, nil)
 	if err == nil && reader.Size() != r.SizeBytes {

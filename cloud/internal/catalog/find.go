@@ -9,8 +9,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// The platform that is meant where none is named and there are several: that of
-// most workers.
+// The default platform if several exist and none is named.
 const (
 	defaultOS   = "linux"
 	defaultArch = "x86_64"
@@ -42,7 +41,7 @@ func (s *Service) Find(ctx context.Context, b Build) (Release, error) {
 	return Release{}, errAmbiguous(b, found)
 }
 
-// errAmbiguous asks for what tells the releases apart.
+// errAmbiguous returns the fault that asks for the missing fields.
 func errAmbiguous(b Build, found []Release) error {
 	var details []fault.Detail
 	for _, field := range []struct {

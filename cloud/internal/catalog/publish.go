@@ -37,9 +37,9 @@ type Publication struct {
 	Progress io.Writer
 }
 
-// Publish puts the archive into the store and lists it. Publishing the same
-// archive again changes nothing; another one for the same build is a Conflict:
-// workers may have it already.
+// Publish stores and lists an archive. Publishing the same archive again has no
+// effect; a different archive for the same build is a Conflict, because workers
+// may have installed the first one.
 func (s *Service) Publish(ctx context.Context, p Publication) (Release, error) {
 	if err := p.validate(); err != nil {
 		return Release{}, err
@@ -100,8 +100,8 @@ func errAlreadyPublished(b Build) error {
 	return fault.New(fault.Conflict, "Another archive is already published as "+b.String()+". Remove it first.")
 }
 
-// store copies the file. An object that is not the whole file, as it was when
-// it was hashed, never appears.
+// store uploads the file. An object appears only if it is complete and has the
+// expected hash.
 func (s *Service) store(ctx context.Context, p Publication, r Release) error {
 	if _, err := p.File.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -144,8 +144,8 @@ func (s *Service) insert(ctx context.Context, r Release) (Release, error) {
 	return r, nil
 }
 
-// Remove takes a build off the list and its archive out of the store. Workers
-// that have it keep it.
+// Remove removes a build from the catalog and its archive from the store. Workers
+// that have installed it keep it.
 func (s *Service) Remove(ctx context.Context, b Build) (Release, error) {
 	r, err := s.Find(ctx, b)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Directory is a Transport for a machine without a mail server: each mail
-// becomes a file that only its owner can read, and the log says which.
+// Directory is a Transport for installations without a mail server: it writes
+// each mail to a file that only its owner can read, and logs the file name.
 type Directory struct {
 	Path   string // made when there is mail
 	From   string // the sender, "Name <address>" or an address alone
@@ -34,7 +34,7 @@ func (d *Directory) Deliver(ctx context.Context, m Message) error {
 	return nil
 }
 
-// writeFile makes the file appear whole.
+// writeFile writes the file atomically.
 func writeFile(path, text string) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".mail-*") // mode 0600
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *Directory) compose(m Message) string {
 	return strings.Join(head, "\r\n") + "\r\n\r\n" + strings.ReplaceAll(text, "\n", "\r\n") + "\r\n"
 }
 
-// messageID names a mail for all mail programs, without the brackets.
+// messageID returns the Message-ID of a mail, without brackets.
 func messageID(m Message, from string) string {
 	domain := "localhost"
 	if sender, err := mail.ParseAddress(from); err == nil {

@@ -1,10 +1,10 @@
-// Package mail sends mail. What is to be sent is queued in the transaction that
-// it tells of, so that no mail speaks of a change that was not made, and none is
-// lost; Run takes it from there to a Transport.
+// Package mail sends mail. A mail is queued in the transaction of the change that
+// it reports, so that mail and change commit together; Run passes queued mails to
+// a Transport.
 //
-// A mail is sent at least once. A process that dies after the server has taken
-// a mail and before that was written down leaves it to be sent again, under the
-// same Message-ID, by which mailboxes know the copy.
+// A mail is sent at least once. If the process dies between sending a mail and
+// recording that, the mail is sent again with the same Message-ID, by which mail
+// servers detect the duplicate.
 package mail
 
 import (
@@ -27,7 +27,7 @@ const (
 	maxText    = 128 << 10 // bytes
 )
 
-// Message is a mail as a Transport gets it.
+// Message is a mail for a Transport.
 type Message struct {
 	ID        uuid.UUID // the same for every attempt
 	To        string    // an address without a name
@@ -39,8 +39,8 @@ type Message struct {
 // ErrPermanent means that a mail will never be accepted, so it is not retried.
 var ErrPermanent = errors.New("permanently refused")
 
-// Transport takes mails to where they are read. It must be safe for concurrent
-// use, and give up when ctx ends.
+// Transport delivers mails. It must be safe for concurrent use and stop when ctx
+// ends.
 type Transport interface {
 	Deliver(ctx context.Context, m Message) error
 }
@@ -52,8 +52,7 @@ type Sealer interface {
 	Open(sealed, aad []byte) ([]byte, error)
 }
 
-// Outbox is the mail that waits to be sent. Any number of replicas may share one
-// database.
+// Outbox is the queue of mails. Replicas may share a database.
 type Outbox struct {
 	DB          *sqlx.DB
 	Sealer      Sealer
@@ -62,16 +61,16 @@ type Outbox struct {
 	RetryPolicy RetryPolicy
 }
 
-// Send queues a mail in the caller's transaction. Its text is readable by
-// nobody until it is sent, and by nobody after that.
+// Send queues a mail in the caller's transaction. Its text is stored encrypted
+// until the mail is sent, and deleted then.
 func (o *Outbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
 	return o.queue(ctx, tx, 0, to, subject, text)
 }
 
-// Urgent is an Outbox for mails that people wait for.
+// Urgent is an Outbox for mails that a user is waiting for.
 type Urgent struct{ *Outbox }
 
-// urgentHeadStart is how much earlier a mail that is urgent is due.
+// urgentHeadStart is how much earlier an urgent mail is due.
 const urgentHeadStart = 24 * time.Hour
 
 // Send is Outbox.Send for a mail that goes before all others of the last day.
@@ -79,7 +78,7 @@ func (u Urgent) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string)
 	return u.queue(ctx, tx, urgentHeadStart, to, subject, text)
 }
 
-// queue queues a mail that was due so long ago: the order is by that.
+// queue queues a mail with a due time in the past, which determines the order.
 func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, to, subject, text string) error {
 	address, err := mail.ParseAddress(to)
 	if err != nil {
@@ -106,10 +105,10 @@ func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, to, 
 	return nil
 }
 
-// associatedData is where a sealed text belongs.
+// associatedData binds an encrypted text to its mail.
 func associatedData(id uuid.UUID) []byte { return []byte("mail:" + id.String()) }
 
-// oneLine makes a subject of a text: what would end a header becomes a space.
+// oneLine removes line breaks from a subject.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {

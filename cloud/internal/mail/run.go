@@ -12,7 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// RetryPolicy is how fast an Outbox works. Zero values mean the defaults.
+// RetryPolicy sets the intervals and limits of an Outbox. Zero values mean the
+// defaults.
 type RetryPolicy struct {
 	Every    time.Duration // how often to look for mail; default 1 s
 	Timeout  time.Duration // the longest attempt; default 30 s
@@ -46,11 +47,11 @@ func defaultTo(d, standard time.Duration) time.Duration {
 	return d
 }
 
-// lease is how long a claimed mail is left to the one that claimed it: longer
-// than its attempt and the note of how that ended can take.
+// lease is how long a mail is reserved for the process that took it. It is longer
+// than an attempt and the recording of its result.
 func (p RetryPolicy) lease() time.Duration { return p.Timeout + 2*markTime + time.Minute }
 
-// pause is what follows the n-th failed attempt.
+// delay returns the delay after the n-th failed attempt.
 func (p RetryPolicy) pause(n int) time.Duration {
 	pause := p.Backoff
 	for range n - 1 {
@@ -61,8 +62,8 @@ func (p RetryPolicy) pause(n int) time.Duration {
 	return pause
 }
 
-// Run sends what is due until ctx ends; attempts under way then have a moment
-// to finish. It logs every mail by its recipient and subject, never its text.
+// Run sends due mails until ctx ends and then waits briefly for attempts in
+// progress. It logs the recipient and subject of a mail, never its text.
 func (o *Outbox) Run(ctx context.Context) {
 	pace := o.RetryPolicy.withDefaults()
 	for ctx.Err() == nil {
@@ -82,7 +83,7 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// queued is a mail that this process has claimed.
+// queued is a mail that this process has taken from the queue.
 type queued struct {
 	ID        uuid.UUID `db:"id"`
 	Recipient string    `db:"recipient"`
@@ -92,8 +93,8 @@ type queued struct {
 	CreatedAt time.Time `db:"created_at"`
 }
 
-// claimSQL takes mails that are due, for as long as the lease. What another
-// replica is claiming is passed over.
+// claimSQL takes due mails for the duration of the lease. It skips mails that
+// another replica is taking.
 const claimSQL = `
 UPDATE mail_outbox SET attempts = attempts + 1, due_at = clock_timestamp() + make_interval(secs => $1)
 WHERE id = ANY (ARRAY(
@@ -101,7 +102,7 @@ WHERE id = ANY (ARRAY(
 	ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING id, recipient, subject, encrypted_text, attempts, created_at`
 
-// sendDue sends one batch and returns how many mails that was.
+// sendDue sends a batch and returns the number of mails.
 func (o *Outbox) sendDue(ctx context.Context, pace RetryPolicy) (int, error) {
 	var claimed []queued
 	if err := o.DB.SelectContext(ctx, &claimed, claimSQL, pace.lease().Seconds(), batch); err != nil {
@@ -115,7 +116,7 @@ func (o *Outbox) sendDue(ctx context.Context, pace RetryPolicy) (int, error) {
 	return len(claimed), nil
 }
 
-// attempt sends one mail and notes how that ended.
+// attempt sends a mail and records the result.
 func (o *Outbox) attempt(ctx context.Context, pace RetryPolicy, m queued) {
 	err := o.deliver(ctx, pace, m)
 	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
@@ -158,8 +159,8 @@ func (o *Outbox) deliver(ctx context.Context, pace RetryPolicy, m queued) error 
 	})
 }
 
-// finish ends a mail and wipes its text. A claim that has passed to another
-// attempt changes nothing any more, except that what was sent was sent.
+// finish ends a mail and deletes its text. It has no effect if the lease has
+// passed to another attempt, unless the mail was sent.
 func (o *Outbox) finish(ctx context.Context, m queued, state, reason string) error {
 	_, err := o.DB.ExecContext(ctx, `
 		UPDATE mail_outbox SET state = $3, last_error = NULLIF($4, ''), encrypted_text = NULL, finished_at = clock_timestamp()

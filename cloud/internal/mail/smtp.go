@@ -20,7 +20,7 @@ const (
 	submissionsPort = 465 // TLS from the first byte
 )
 
-// SMTP is a Transport to a mail server, with a connection for each mail.
+// SMTP is a Transport to an SMTP server, with one connection per mail.
 type SMTP struct {
 	From    string         // the sender, "Name <address>" or an address alone
 	Host    string         // of the server, and the name on its certificate
@@ -34,17 +34,17 @@ type SMTP struct {
 // TLS is how a connection to a mail server is encrypted.
 type TLS int
 
-// The ways. The zero value is the usual one.
+// The TLS modes. The zero value is STARTTLS.
 const (
 	StartTLS TLS = iota // asked for, and insisted on, in clear
 	Implicit            // from the first byte
 	NoTLS               // not at all: for a relay on the same host or network
 )
 
-// ParseSMTP reads the address of a mail server as configuration writes it:
-// smtp://user:password@host:port insists on STARTTLS, smtps:// is encrypted from
-// the first byte, and smtp://host?tls=none is not encrypted, and takes no
-// credentials. The port may be left out. An error never repeats the address.
+// ParseSMTP parses the URL of a mail server: smtp://user:password@host:port
+// requires STARTTLS, smtps:// uses implicit TLS, and smtp://host?tls=none uses no
+// encryption and permits no credentials. The port is optional. Errors never
+// contain the URL.
 func ParseSMTP(address, from string) (*SMTP, error) {
 	if _, err := mail.ParseAddress(from); err != nil {
 		return nil, fmt.Errorf("the sender of mail must be an address: %w", err)
@@ -75,8 +75,8 @@ func ParseSMTP(address, from string) (*SMTP, error) {
 	return s, nil
 }
 
-// Deliver implements Transport. It returns when the server has answered for the
-// mail; a good-bye that goes wrong after that is no failure.
+// Deliver implements Transport. It returns when the server has accepted or
+// refused the mail; a failed QUIT is ignored.
 func (s *SMTP) Deliver(ctx context.Context, m Message) error {
 	message, err := s.compose(m)
 	if err != nil {
@@ -98,8 +98,8 @@ func (s *SMTP) Deliver(ctx context.Context, m Message) error {
 	return classify(err)
 }
 
-// isTimeout tells a wait that was cut short. The connection has the context's
-// deadline, and may see it pass a moment before the context does.
+// isTimeout reports whether the deadline caused the error. The connection has the
+// context's deadline and may notice it slightly earlier.
 func isTimeout(err error) bool {
 	slow, ok := errors.AsType[net.Error](err)
 	return ok && slow.Timeout()
@@ -129,7 +129,7 @@ func (s *SMTP) tls() *tls.Config {
 	return &tls.Config{ServerName: s.Host, RootCAs: s.RootCAs, MinVersion: tls.VersionTLS12}
 }
 
-// compose writes the message. Its id names it, whichever attempt this is.
+// compose builds the message. Its Message-ID is the same in all attempts.
 func (s *SMTP) compose(m Message) (*gomail.Msg, error) {
 	message := gomail.NewMsg()
 	if err := message.From(s.From); err != nil {
@@ -146,8 +146,8 @@ func (s *SMTP) compose(m Message) (*gomail.Msg, error) {
 	return message, nil
 }
 
-// classify tells a refusal of this one mail, a reply of 500 to its recipient or
-// its content, from a trouble with the server, which may pass.
+// classify returns ErrPermanent for a 5xx reply to the recipient or content, and
+// other errors unchanged.
 func classify(err error) error {
 	refusal, ok := errors.AsType[*gomail.SendError](err)
 	if !ok {
@@ -160,8 +160,8 @@ func classify(err error) error {
 	return err
 }
 
-// connection is the one connection of a delivery. It ends with the context, whatever
-// the protocol is waiting for, and at the latest with close.
+// connection tracks the connection of a delivery, which is closed when the
+// context ends.
 type connection struct {
 	ctx  context.Context
 	conn net.Conn
@@ -170,7 +170,7 @@ type connection struct {
 
 const defaultTimeLeft = time.Minute
 
-// timeLeft is how much time there is.
+// timeLeft returns the remaining time.
 func (l *connection) timeLeft() time.Duration {
 	deadline, ok := l.ctx.Deadline()
 	if !ok {

@@ -19,11 +19,11 @@ import (
 // callTimeout bounds each call to the provider.
 const callTimeout = 10 * time.Second
 
-// maxResponse is how much of the provider's answer is read.
+// maxResponse is the maximum size of a response of the provider.
 const maxResponse = 1 << 20
 
-// newClient returns the client for all calls. It follows no redirect: requests
-// carry the secret.
+// newClient returns the HTTP client for all calls. It does not follow redirects,
+// because requests contain the secret.
 func newClient() *http.Client {
 	return &http.Client{
 		Timeout:       callTimeout,
@@ -36,7 +36,7 @@ func newClient() *http.Client {
 // the provider. Only a refused code is told by a status: that is what is posted.
 type transport struct{ http.RoundTripper }
 
-// statusError is the status of an answer that is none.
+// statusError is the status of an error response.
 type statusError int
 
 func (e statusError) Error() string { return "the provider failed with status " + strconv.Itoa(int(e)) }
@@ -60,7 +60,7 @@ type limitedBody struct {
 	io.Closer
 }
 
-// keySet remembers why keys could not be had: the verifier keeps only the
+// keySet keeps the error of a key download, of which the verifier keeps only the
 // text.
 type keySet struct {
 	oidc.KeySet
@@ -74,13 +74,13 @@ func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error
 	return payload, err
 }
 
-// isUnreachable reports whether a call failed rather than its answer.
+// isUnreachable reports whether the call failed without a response.
 func isUnreachable(err error) bool {
 	_, ok := errors.AsType[*url.Error](err)
 	return ok || errors.Is(err, context.DeadlineExceeded)
 }
 
-// failure is the fault of a call that brought no usable answer.
+// failure returns the fault for a failed call.
 func failure(err error) error {
 	call, ok := errors.AsType[*url.Error](err)
 	status := statusError(0)
@@ -94,7 +94,7 @@ func failure(err error) error {
 	}
 }
 
-// refused is the fault of a code that was not redeemed.
+// refused returns the fault for a code that was not accepted.
 func refused(err error) error {
 	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && answer.ErrorCode == "invalid_grant" {
 		return fault.Wrap(errors.New("invalid_grant"), fault.Unauthenticated, "The sign-in has expired or has already been used. Start again.")
@@ -102,19 +102,20 @@ func refused(err error) error {
 	return failure(err)
 }
 
-// errUntrusted is the fault of an answer that proves nothing.
+// errUntrusted returns the fault for an answer that fails verification.
 func errUntrusted(cause error) error {
 	return fault.Wrap(truncateError(cause), fault.Unauthenticated, "The sign-in could not be confirmed. Start again.")
 }
 
-// truncateError is an error for the log: the libraries' texts quote whole answers.
+// truncateError shortens an error for the log: the libraries quote whole
+// responses.
 func truncateError(err error) error { return errors.New(truncate(err.Error())) }
 
 const maxText = 300
 
 func truncate(text string) string { return fmt.Sprintf("%.*s", maxText, text) }
 
-// lenientBool is a boolean that some providers send as text.
+// lenientBool is a boolean that some providers send as a string.
 type lenientBool bool
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -123,8 +124,8 @@ func (l *lenientBool) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// asymmetric is what of the algorithms proves who signed: with the others the
-// key would be the client's secret, or none.
+// asymmetric returns the asymmetric ones of the algorithms. The others would
+// verify with the client secret, or not at all.
 func asymmetric(algorithms []string) []string {
 	var result []string
 	for _, a := range algorithms {

@@ -1,5 +1,6 @@
-// Package oidc signs people in at an OpenID provider: authorization code flow
-// with PKCE. It knows who somebody is there, and nothing of accounts.
+// Package oidc is a client for sign-in through an OpenID provider: authorization
+// code flow with PKCE. It returns the identity at the provider and does not know
+// accounts.
 package oidc
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Config is what the provider knows this service by.
+// Config identifies this service at the provider.
 type Config struct {
 	Issuer       string // the provider, as its ID tokens name it
 	ClientID     string
@@ -27,15 +28,15 @@ type Config struct {
 	RedirectURL  string // where the provider sends browsers back to
 }
 
-// Attempt is one sign-in under way. The browser keeps it, and nobody else may
-// see it.
+// Attempt is the state of a sign-in in progress. It is kept in the browser and
+// must stay secret.
 type Attempt struct {
 	State    string // comes back with the browser
 	Nonce    string // comes back in the ID token
 	Verifier string // proves to the provider who began (PKCE)
 }
 
-// Identity is who somebody is at the provider.
+// Identity is a user's identity at the provider.
 type Identity struct {
 	Issuer        string
 	Subject       string
@@ -44,25 +45,25 @@ type Identity struct {
 	Name          string
 }
 
-// Provider is an OpenID provider. It is asked what it is when it is first
-// needed, so this service starts without it. It is safe for concurrent use.
+// Provider is an OpenID provider. It is discovered on first use, so that the
+// service starts without it. It is safe for concurrent use.
 type Provider struct {
 	config Config
 	client *http.Client
 	found  atomic.Pointer[discovery]
 }
 
-// discovery is what a provider says of itself.
+// discovery is the provider's configuration.
 type discovery struct {
 	provider *oidc.Provider
 	keys     oidc.KeySet
 	oauth    oauth2.Config
 }
 
-// New returns a Provider, which has not been asked yet.
+// New returns a Provider without contacting it.
 func New(c Config) *Provider { return &Provider{config: c, client: newClient()} }
 
-// Start begins a sign-in. It returns where to send the browser.
+// Start begins a sign-in and returns the URL to redirect the browser to.
 func (p *Provider) Start(ctx context.Context) (Attempt, string, error) {
 	d, err := p.discover(ctx)
 	if err != nil {
@@ -72,10 +73,10 @@ func (p *Provider) Start(ctx context.Context) (Attempt, string, error) {
 	return a, d.oauth.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
 }
 
-// Finish ends a sign-in with the parameters that the browser came back with. A
-// state of another attempt is a Validation error; whatever else can't be trusted
-// is Unauthenticated. A provider that can't be reached is Unavailable, one that
-// is too slow Timeout, one that answers nonsense BadGateway.
+// Finish completes a sign-in with the parameters of the callback. Returns
+// Validation for the state of another attempt, Unauthenticated for any other
+// untrusted answer, and Unavailable, Timeout or BadGateway for a failing
+// provider.
 func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Identity, error) {
 	if a.State == "" || !equalConstantTime(answer.Get("state"), a.State) {
 		return Identity{}, fault.Field("state", "belongs to another or an abandoned sign-in")
@@ -111,7 +112,7 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Id
 	}, nil
 }
 
-// discover asks the provider what it is, once.
+// discover reads the provider's configuration once.
 func (p *Provider) discover(ctx context.Context) (*discovery, error) {
 	if d := p.found.Load(); d != nil {
 		return d, nil
@@ -145,7 +146,7 @@ func (p *Provider) discover(ctx context.Context) (*discovery, error) {
 	return d, nil
 }
 
-// claims are what is read of an ID token or of what the provider says of a user.
+// claims are the claims that are read from the ID token or the user info.
 type claims struct {
 	Subject         string      `json:"sub"`
 	AuthorizedParty string      `json:"azp"`
@@ -185,7 +186,7 @@ func (p *Provider) verify(ctx context.Context, d *discovery, token *oauth2.Token
 	return c, nil
 }
 
-// userInfo asks the provider for what its ID token leaves out.
+// userInfo reads the claims that the ID token omits.
 func userInfo(ctx context.Context, d *discovery, token *oauth2.Token, id claims) (claims, error) {
 	info, err := d.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	if err != nil {
