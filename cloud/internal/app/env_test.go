@@ -15,9 +15,9 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// testEnv is a cloud that answers, put together as Serve does, on a database of
-// its own. Its clients may say where they come from (X-Forwarded-For), so that
-// what is counted by address does not meet.
+// testEnv is an assembled cloud, as Serve builds it, with its own database.
+// Clients may set their address with X-Forwarded-For, so that limits per address
+// do not interfere.
 type testEnv struct {
 	dsn      string
 	config   Config
@@ -27,8 +27,8 @@ type testEnv struct {
 	url      string
 }
 
-// newTestEnv opens a house; environ is its configuration, where it is not the
-// default one. DATABASE_URL in it is a migrated database.
+// newTestEnv returns a testEnv. environ overrides the default configuration; its
+// DATABASE_URL, if set, is a migrated database.
 func newTestEnv(t *testing.T, environ map[string]string) *testEnv {
 	t.Helper()
 	h := &testEnv{dsn: environ["DATABASE_URL"]}

@@ -98,7 +98,7 @@ func (k *keyClient) want(what string, got, want int) {
 	}
 }
 
-// fresh is the body of an authorize for a session that nobody has heard of.
+// fresh returns the body of an authorize request for a new session.
 func (k *keyClient) fresh(what string) string { return k.launchOf(uuid.Must(uuid.NewV7()), what) }
 
 // asks are the requests of a worker, each with what it is answered while the key

@@ -20,7 +20,8 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// lifecycle is what somebody does with the service, and the secrets that come up.
+// lifecycle uses the whole service as a user would, and collects the secrets that
+// occur.
 type lifecycle struct {
 	t       *testing.T
 	house   *testEnv

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// visitor is somebody who uses the API of a cloud.
+// visitor is a client of the API.
 type visitor struct {
 	t      *testing.T
 	h      *testEnv
@@ -22,7 +22,7 @@ type visitor struct {
 	token  string
 }
 
-// newVisitor is somebody who is not signed in.
+// newVisitor returns a client that is not signed in.
 func (h *testEnv) newVisitor(t *testing.T) *visitor {
 	return &visitor{t: t, h: h, client: contracttest.New(t, h.document, nil)}
 }
@@ -122,9 +122,9 @@ func (p *visitor) atOnce(n int, path string, body map[string]any, limit int) map
 	return counts
 }
 
-// TestCreateOrganization_RateLimitedPerUser: an unverified user gets one, a verified one
+// TestCreateOrganization_StopsAtLimit: an unverified user gets one, a verified one
 // three, however many are asked for at once.
-func TestCreateOrganization_RateLimitedPerUser(t *testing.T) {
+func TestCreateOrganization_StopsAtLimit(t *testing.T) {
 	h := newTestEnv(t, nil)
 	ada := h.newVisitor(t)
 	ada.signUp()
@@ -147,8 +147,8 @@ func TestCreateKey_StopsAtLimit(t *testing.T) {
 	}
 }
 
-// TestDefaults_AnonymousVisitorGetsNoAccess: the first user gets in, who
-// was invited comes next, and nobody gets a plan that costs something.
+// TestDefaults_AnonymousVisitorGetsNoAccess: the first user can sign up, later
+// ones need an invitation, and nobody gets a paid plan.
 func TestDefaults_AnonymousVisitorGetsNoAccess(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"SIGN_UP": "", "BILLING_SELF_SERVICE": "", "CONTACT_EMAIL": "sales@example.com"})
 	ada := h.newVisitor(t)

@@ -44,7 +44,7 @@ type Provider interface {
 	// Checkout subscribes an organization that pays nothing yet.
 	Checkout(ctx context.Context, s Subscription, to Plan, returnURL string) (Outcome, error)
 	// ChangePlan changes to another plan now. To one that costs nothing, it ends
-	// what is paid for, or closes the page to pay at.
+	// the paid subscription, or closes the open checkout session.
 	ChangePlan(ctx context.Context, s Subscription, to Plan) (Outcome, error)
 	// AddAddOn adds so many of what is offered.
 	AddAddOn(ctx context.Context, s Subscription, o Offer, quantity int) (Outcome, error)

@@ -140,8 +140,8 @@ func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Su
 	return sub, err
 }
 
-// requireNotSuspended refuses a change that would be charged or credited while what was
-// bought is not paid for.
+// requireNotSuspended returns Conflict for a suspended subscription: the change
+// would be charged or credited while payment is due.
 func requireNotSuspended(sub Subscription) error {
 	if sub.Status == Suspended {
 		return fault.New(fault.Conflict, "The subscription is suspended. Pay the open invoice or change to the free plan.")

@@ -21,8 +21,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// start is when the clock of a house stands still at first: a month of 30 days
-// follows.
+// start is the initial time of the fixture's clock: a month of 30 days
 var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // fixture is one organization on the free plan, on a database of its own.

@@ -123,11 +123,11 @@ func writeInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) 
 	return err
 }
 
-// invoiceNumber is what people call the n-th invoice of an organization.
+// invoiceNumber returns the number of the organization's n-th invoice.
 func invoiceNumber(orgID uuid.UUID, n int) string { return fmt.Sprintf("%X-%04d", orgID[12:], n) }
 
-// upsertInvoice writes an invoice; one that the provider has told of before is
-// written anew. False when it is there already as it is.
+// upsertInvoice inserts or updates an invoice of the provider and reports whether
+// it changed.
 func upsertInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) (bool, error) {
 	id, err := uuid.NewV7()
 	if err != nil {

@@ -58,19 +58,19 @@ func (s *Service) Restore(ctx context.Context, orgID uuid.UUID) (Subscription, e
 
 // setOperatorSuspended does not take the change lock: it modifies nothing that a
 // change in progress reads, and its row lock delays the commit of that change.
-func (s *Service) setOperatorSuspended(ctx context.Context, orgID uuid.UUID, held bool, action, refusal string, details map[string]any) (Subscription, error) {
+func (s *Service) setOperatorSuspended(ctx context.Context, orgID uuid.UUID, suspended bool, action, refusal string, details map[string]any) (Subscription, error) {
 	var sub Subscription
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
 		if sub, err = lockSubscription(ctx, tx, orgID); err != nil {
 			return err
 		}
-		if sub.OperatorSuspended == held {
+		if sub.OperatorSuspended == suspended {
 			return fault.New(fault.Conflict, refusal)
 		}
-		sub.OperatorSuspended = held
+		sub.OperatorSuspended = suspended
 		_, err = tx.ExecContext(ctx, `
 			UPDATE subscriptions SET operator_suspended_at = CASE WHEN $2 THEN $3::timestamptz END WHERE organization_id = $1`,
-			orgID, held, s.Clock.Now())
+			orgID, suspended, s.Clock.Now())
 		if err != nil {
 			return fmt.Errorf("suspend or resume organization %s: %w", orgID, err)
 		}
@@ -84,10 +84,10 @@ func (s *Service) setOperatorSuspended(ctx context.Context, orgID uuid.UUID, hel
 
 // isOperatorSuspended reports whether an operator has suspended the organization.
 func isOperatorSuspended(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
-	var held bool
-	err := tx.GetContext(ctx, &held, `SELECT operator_suspended_at IS NOT NULL FROM subscriptions WHERE organization_id = $1`, orgID)
+	var suspended bool
+	err := tx.GetContext(ctx, &suspended, `SELECT operator_suspended_at IS NOT NULL FROM subscriptions WHERE organization_id = $1`, orgID)
 	if err != nil {
 		return false, fmt.Errorf("read whether organization %s is suspended: %w", orgID, err)
 	}
-	return held, nil
+	return suspended, nil
 }

@@ -36,7 +36,7 @@ type Event struct {
 	Kind           string
 	SubscriptionID string
 	InvoiceID      string
-	CheckoutID     string // of a page to pay at that nobody paid at, and has closed
+	CheckoutID     string // of a checkout session that expired unpaid
 }
 
 // RemoteSubscription is a subscription as stored at the provider.
@@ -180,7 +180,7 @@ type applyFunc func(tx *sqlx.Tx, sub Subscription) error
 // errOrganizationDeleted means that the organization of an event does not exist.
 var errOrganizationDeleted = errors.New("the organization of the event was deleted")
 
-// sync reads from the provider's books and applies it, unless something newer
+// sync reads the object from the provider and applies it, unless something newer
 // was applied in between: then it reads again. So nothing old ever replaces
 // what is newer. An organization that is gone is errOrganizationDeleted.
 func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch func() (applyFunc, error)) error {

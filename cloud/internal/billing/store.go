@@ -233,7 +233,8 @@ func acquireChangeLock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (time.
 	return until, nil
 }
 
-// errChangeInProgress refuses to begin while a change is under way.
+// errChangeInProgress is the Conflict of a change while another one is in
+// progress.
 func errChangeInProgress() error {
 	return fault.New(fault.Conflict, "Another change of the subscription is in progress. Try again later.")
 }

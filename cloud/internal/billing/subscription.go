@@ -104,7 +104,7 @@ type Subscription struct {
 	Provider          string // who bills; "" for nobody
 	CustomerID        string // the provider's; kept when the subscription has ended
 	RemoteID          string // the provider's subscription; "" for none
-	CheckoutID        string // the provider's last page to pay at; "" when nothing is to be paid there
+	CheckoutID        string // the provider's open checkout session; "" for none
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 

@@ -204,8 +204,8 @@ func find(ctx context.Context, tx *sqlx.Tx, userID, orgID uuid.UUID) (Organizati
 	return o, nil
 }
 
-// Role returns the user's role in the organization: owner, admin or member, and
-// "" for a stranger.
+// Role returns the user's role in the organization: owner, admin or member, or ""
+// for non-members.
 func (s *Service) Role(ctx context.Context, orgID, userID uuid.UUID) (string, error) {
 	var role string
 	err := s.System.GetContext(ctx, &role,

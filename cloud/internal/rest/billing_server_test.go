@@ -31,7 +31,7 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// billingAPI is the billing of one organization, with somebody in each role and
+// billingAPI serves the billing of one organization, with a user in each role and
 // "nobody", who has no active organization.
 type billingAPI struct {
 	accounts // the client

@@ -75,7 +75,7 @@ func (o *outbox) token(t *testing.T, email string) string {
 	return o.tokens[email]
 }
 
-// person is somebody who is signed in.
+// person is a signed-in user.
 type person struct {
 	id uuid.UUID
 	c  credential

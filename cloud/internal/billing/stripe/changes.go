@@ -9,11 +9,11 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// item is a price in a subscription of Stripe.
+// item is an item of a Stripe subscription.
 type item = api.SubscriptionUpdateItemParams
 
-// ChangePlan implements billing.Provider. The rest of the period is credited
-// and charged at once; when that can't be paid, nothing changes.
+// ChangePlan implements billing.Provider. The remainder of the period is credited
+// and charged immediately; if the payment fails, nothing changes.
 func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to billing.Plan) (billing.Outcome, error) {
 	if to.PriceCents == 0 {
 		return p.endSubscription(ctx, s)
@@ -36,8 +36,8 @@ func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to bi
 	})
 }
 
-// endSubscription ends the subscription at once; without one, it closes the page to pay at.
-// The rest of a period is credited when it was paid for.
+// endSubscription cancels the subscription immediately and credits the remainder
+// of a paid period. Without a subscription it closes the checkout session.
 func (p *Provider) endSubscription(ctx context.Context, s billing.Subscription) (billing.Outcome, error) {
 	if s.RemoteID == "" {
 		err := p.closeCheckout(ctx, s.CheckoutID)
@@ -52,8 +52,8 @@ func (p *Provider) endSubscription(ctx context.Context, s billing.Subscription) 
 	return billing.Outcome{}, nil
 }
 
-// repriceItems gives the items the prices of these keys, and ends those whose key
-// is empty. Items without a key stay as they are.
+// repriceItems sets the items to the prices of these keys and removes items whose
+// key is empty. Items without a key stay unchanged.
 func (p *Provider) repriceItems(ctx context.Context, now *api.Subscription, keys map[string]string) ([]*item, error) {
 	var wanted []string
 	for _, key := range keys {
@@ -79,8 +79,8 @@ func (p *Provider) repriceItems(ctx context.Context, now *api.Subscription, keys
 	return items, nil
 }
 
-// AddAddOn implements billing.Provider. The quantity is reckoned from Stripe's
-// books, so a purchase whose event has not come yet is not lost.
+// AddAddOn implements billing.Provider. The quantity is computed from Stripe's
+// state, so that a purchase whose event has not arrived is not lost.
 func (p *Provider) AddAddOn(ctx context.Context, s billing.Subscription, o billing.Offer, quantity int) (billing.Outcome, error) {
 	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
 		plan := ""
@@ -120,8 +120,8 @@ func (p *Provider) SetCancel(ctx context.Context, s billing.Subscription, cancel
 	return billing.Outcome{}, nil
 }
 
-// update changes the items of a subscription in one request, which also takes a
-// cancellation back. Without items there is nothing to change.
+// update changes the items of a subscription in one request, which also reverts a
+// cancellation. Without items it changes nothing.
 func (p *Provider) update(ctx context.Context, s billing.Subscription, edit func(now *api.Subscription) ([]*item, error)) (billing.Outcome, error) {
 	if s.RemoteID == "" {
 		return billing.Outcome{}, fault.New(fault.Conflict, "The organization has no paid subscription. Start a checkout first.")

@@ -166,7 +166,7 @@ func item(id, key string, cents, quantity int) map[string]any {
 	}
 }
 
-// setSubscription says how a subscription of the organization stands at Stripe.
+// setSubscription sets the state of a subscription of the organization at Stripe.
 func (h *fixture) setSubscription(id, status string, items ...map[string]any) map[string]any {
 	fields := map[string]any{
 		"id": id, "status": status, "customer": "cus_1", "cancel_at": nil, "cancel_at_period_end": false,
@@ -177,8 +177,8 @@ func (h *fixture) setSubscription(id, status string, items ...map[string]any) ma
 	return fields
 }
 
-// setCheckout says how a page to pay at stands at Stripe, and which subscription was
-// bought there.
+// setCheckout sets the state of a checkout session at Stripe, and its
+// subscription.
 func (h *fixture) setCheckout(id, status, subscription string) {
 	fields := map[string]any{"id": id, "status": status, "subscription": nil}
 	if status == "complete" {
@@ -187,7 +187,7 @@ func (h *fixture) setCheckout(id, status, subscription string) {
 	h.stripe.Answer("GET /v1/checkout/sessions/"+id, fields)
 }
 
-// completeCheckout opens a page to pay at.
+// completeCheckout opens a checkout session.
 func (h *fixture) completeCheckout(id string) {
 	h.t.Helper()
 	h.stripe.Answer("POST /v1/checkout/sessions", map[string]any{"id": id, "url": "https://checkout.stripe.com/c/pay/" + id})

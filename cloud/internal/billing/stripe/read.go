@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// maxLines is how many lines of an invoice are kept.
+// maxLines is the maximum number of invoice lines to keep.
 const maxLines = 250
 
 // Event implements billing.Remote. A signature is good for 300 seconds. The API
@@ -87,7 +87,7 @@ func (p *Provider) Subscription(ctx context.Context, id string) (billing.RemoteS
 	return r, nil
 }
 
-// organization is whose something is, uuid.Nil when it is none of ours.
+// organization returns the organization ID in the metadata, or uuid.Nil.
 func organization(metadata map[string]string) uuid.UUID {
 	id, err := uuid.Parse(metadata[organizationKey])
 	if err != nil {
@@ -145,8 +145,8 @@ func (p *Provider) Invoice(ctx context.Context, id string) (billing.RemoteInvoic
 	return r, err
 }
 
-// lines are those that come with the invoice, or all of them when there are
-// more.
+// lines returns the lines of the invoice, and reads the remaining pages if there
+// are more.
 func (p *Provider) lines(ctx context.Context, invoice *api.Invoice) (billing.Lines, error) {
 	lines := billing.Lines{}
 	add := func(l *api.InvoiceLineItem) {
@@ -177,7 +177,7 @@ func (p *Provider) lines(ctx context.Context, invoice *api.Invoice) (billing.Lin
 	return lines, nil
 }
 
-// truncate keeps a description within what the documents allow.
+// truncate shortens a description to the maximum of the API.
 func truncate(description string) string {
 	const most = 500
 	if runes := []rune(description); len(runes) > most {

@@ -1,10 +1,11 @@
-// Package stripe takes payments through Stripe. The subscription is in Stripe's
-// books; billing.Service copies it when an event says that it has changed.
+// Package stripe takes payments through Stripe. Stripe keeps the subscription;
+// billing.Service copies it when an event reports a change.
 //
 // Prices are found by their lookup keys: `svc:PLAN` for a plan and
-// `svc:PLAN:ADD-ON` for an add-on of it, with the slugs of the catalog. When a
-// lookup key moves on to a newer price, the older one must keep its value as
-// the metadata `svc`, so that subscriptions at that price are still understood.
+// `svc:PLAN:ADD-ON` for an add-on of the plan, with the slugs of the catalog.
+// When a lookup key is transferred to a newer price, the older price must keep
+// its key as the metadata `svc`, so that subscriptions at that price can still be
+// read.
 package stripe
 
 import (
@@ -22,18 +23,18 @@ import (
 // Name is the name of the provider.
 const Name = "stripe"
 
-// organizationKey is the metadata of Stripe's subscriptions that says whose
-// they are.
+// organizationKey is the metadata key of Stripe subscriptions for the
+// organization ID.
 const organizationKey = "organization_id"
 
-// Config is how to reach Stripe.
+// Config configures the Stripe client.
 type Config struct {
 	SecretKey     string
 	WebhookSecret string // of the endpoint that receives events
 	APIBase       string // Stripe's own when empty
 }
 
-// Provider is Stripe.
+// Provider is the Stripe provider.
 type Provider struct {
 	client *api.Client
 	secret string
@@ -41,8 +42,8 @@ type Provider struct {
 
 var _ billing.Remote = (*Provider)(nil)
 
-// New returns a Provider. It refuses to work without both secrets: without the
-// second anybody could send events.
+// New returns a Provider. Both secrets are required: without the webhook secret,
+// anyone could send events.
 func New(c Config) (*Provider, error) {
 	if c.SecretKey == "" || c.WebhookSecret == "" {
 		return nil, errors.New("stripe requires a secret key and a webhook secret")
@@ -65,8 +66,8 @@ func New(c Config) (*Provider, error) {
 // Name implements billing.Provider.
 func (*Provider) Name() string { return Name }
 
-// Checkout implements billing.Provider: the user pays on Stripe's page. The page
-// before it is closed, so that nobody pays twice.
+// Checkout implements billing.Provider: the user pays on Stripe's page. The
+// previous checkout session is expired first, so that nobody pays twice.
 func (p *Provider) Checkout(ctx context.Context, s billing.Subscription, to billing.Plan, returnURL string) (billing.Outcome, error) {
 	prices, err := p.prices(ctx, planKey(to.Slug))
 	if err != nil {

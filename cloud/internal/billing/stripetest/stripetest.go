@@ -1,6 +1,6 @@
-// Package stripetest is Stripe for tests: stripe-mock, which knows every request
-// that Stripe takes and refuses all others, behind a front that remembers. What
-// a test says of a subscription or an invoice is laid over stripe-mock's answer.
+// Package stripetest is a fake Stripe API for tests: stripe-mock, which validates
+// every request, behind a server that records requests and overlays the fields
+// that a test sets on stripe-mock's answers.
 //
 // stripe-mock is a Go program, pinned by the module in the folder mock and built
 // by the Go command: there is nothing to install.
@@ -40,7 +40,7 @@ type Request struct {
 	IdempotencyKey string
 }
 
-// Stripe is Stripe as one test sees it.
+// Stripe is the Stripe API of one test.
 type Stripe struct {
 	URL string // for stripe.Config.APIBase
 
@@ -51,11 +51,10 @@ type Stripe struct {
 	requests []Request
 }
 
-// shared is the one stripe-mock of the test process. It is a variable of the
-// package because the tests of a package share nothing else.
+// shared is the stripe-mock process shared by all tests of the process.
 var shared = sync.OnceValues(start)
 
-// New returns a Stripe that nobody has told anything.
+// New returns a Stripe without overlays.
 func New(t testing.TB) *Stripe {
 	t.Helper()
 	socket, err := shared()
@@ -75,31 +74,31 @@ func New(t testing.TB) *Stripe {
 	return s
 }
 
-// Answer lays fields over stripe-mock's answer to requests of this method and
-// path, such as "GET /v1/subscriptions/sub_1". An object is laid over an object
-// field by field.
+// Answer overlays fields on stripe-mock's answer to requests with this method and
+// path, such as "GET /v1/subscriptions/sub_1". Objects are merged recursively.
 func (s *Stripe) Answer(route string, fields map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[route] = fields
 }
 
-// Fail answers the next requests of this method and path with these statuses.
+// Fail makes the next requests with this method and path fail with these
+// statuses.
 func (s *Stripe) Fail(route string, statuses ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures[route] = statuses
 }
 
-// Before calls hold once, when a request of this method and path has its answer
-// already, and before that is sent.
+// Before calls hold once, after stripe-mock has answered a request with this
+// method and path and before the answer is sent.
 func (s *Stripe) Before(route string, hold func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before[route] = hold
 }
 
-// Requests returns the requests of this method and path so far.
+// Requests returns the recorded requests with this method and path.
 func (s *Stripe) Requests(route string) []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +143,7 @@ func (s *Stripe) handler(mock http.RoundTripper) http.HandlerFunc {
 	}
 }
 
-// record remembers the request, and returns the status that it fails with, or 0.
+// record records the request and returns the status to fail with, or 0.
 func (s *Stripe) record(route string, r Request) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +221,7 @@ func Price(key string, cents int) map[string]any {
 	}
 }
 
-// start runs stripe-mock until the test process ends, however that ends.
+// start runs stripe-mock until the test process ends.
 func start() (socket string, err error) {
 	program, err := build()
 	if err != nil {
@@ -255,7 +254,7 @@ func start() (socket string, err error) {
 	return "", fmt.Errorf("it does not listen")
 }
 
-// build returns the path of stripe-mock, which the Go command builds and keeps.
+// build builds stripe-mock with the Go command and returns its path.
 func build() (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
