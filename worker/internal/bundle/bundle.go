@@ -1,9 +1,9 @@
-// Package bundle holds identity presets: which system, device and screen a
+// Package bundle holds identity presets: the system, device and screen that a
 // browser presents (specification 2.3, 4.3).
 //
-// A bundle is one JSON file. A set is built in; a directory adds to it. All
-// that a bundle sets is ordinary emulation, as DevTools has it for testing;
-// Renderer and GPUName only describe the device.
+// A bundle is one JSON file. There are built-in bundles, and a directory can add
+// more. Bundles use only the emulation that DevTools offers for testing. Renderer
+// and GPUName are descriptive.
 package bundle
 
 import (
@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// Bundle is an identity preset. The zero value of a field means that the
-// bundle does not say, and the browser keeps its own.
+// Bundle is an identity preset. For a field with the zero value the browser keeps
+// its own value.
 type Bundle struct {
-	Filename          string // compare its file, for example pixel-9.json; unique whatever the case
+	Filename          string // for example pixel-9.json; unique regardless of case
 	Name              string
-	BrowserVersion    int    // the major it is for; 0: any that is installed
+	BrowserVersion    int    // the major version; 0: any
 	OS                string // windows, macos, linux or android
 	OSVersion         string
 	WindowsVersion    string // 7, 10 or 11
 	OSArch            string // x86 or arm
 	Renderer          string // descriptive only
 	GPUName           string // descriptive only
-	Model             string // as the device names itself, for android
-	UserAgent         string // {major} stands for the browser's major version; see For
+	Model             string // the device's own model name, for android
+	UserAgent         string // {major} is replaced by the browser's major version; see For
 	Viewport          *Size
 	Screen            *Size
 	DeviceScaleFactor float64
@@ -40,7 +40,7 @@ type Size struct{ Width, Height int }
 
 const majorPlaceholder = "{major}"
 
-// For returns the bundle as a browser of that major version presents it.
+// For returns the bundle for a browser of that major version.
 func (b Bundle) For(major int) Bundle {
 	b.BrowserVersion = major
 	b.UserAgent = strings.ReplaceAll(b.UserAgent, majorPlaceholder, strconv.Itoa(major))

@@ -5,27 +5,26 @@ import (
 	"strings"
 )
 
-// Criteria describe bundles; the zero value of a field allows any. Systems,
-// versions of Windows and processors match as a whole. An OSVersion also
-// matches more exact ones (10 matches 10.0.19045). The other texts match
-// wherever they occur, whatever the case; Model in the device's own name for
-// itself and in the bundle's.
+// Criteria select bundles. A zero field matches any bundle. Systems, Windows
+// versions and architectures must be equal. An OSVersion also matches more specific
+// versions (10 matches 10.0.19045). Other texts match as substrings, regardless of
+// case. Model matches the device's own model name and the bundle's name.
 type Criteria struct {
 	OS, OSVersion, WindowsVersion, OSArch, Renderer, Model, GPUName string
 	BrowserVersion                                                  int
 }
 
-// Mismatch is a criterion that a bundle does not fit.
+// Mismatch is a criterion that a bundle does not match.
 type Mismatch struct {
 	Criterion string // by its name in the API
-	Has       string // what the bundle has instead; empty: it does not say
+	Has       string // the bundle's value; empty if it has none
 }
 
-// criterion is one of Criteria, for one bundle.
+// criterion is one criterion applied to one bundle.
 type criterion struct {
 	name, wanted string
-	matches      func(value, wanted string) bool // but for those that are equal, whatever the case
-	values       []string                        // the bundle's, the first of them for people
+	matches      func(value, wanted string) bool // for values that are not equal
+	values       []string                        // of the bundle; the first is shown in errors
 }
 
 func (c Criteria) compare(b Bundle) []criterion {
@@ -40,8 +39,8 @@ func (c Criteria) compare(b Bundle) []criterion {
 	}
 }
 
-// match reports whether the bundle fits the criterion, and whether exactly. What
-// allows any is fit by all, and by none exactly.
+// match reports whether the bundle matches the criterion, and whether exactly. An
+// empty criterion always matches, but not exactly.
 func (c criterion) match() (exact, ok bool) {
 	if c.wanted == "" {
 		return false, true
@@ -55,7 +54,7 @@ func (c criterion) match() (exact, ok bool) {
 	return false, ok
 }
 
-// match reports whether a bundle fits all criteria, and how many of them exactly.
+// match reports whether a bundle matches all criteria, and how many exactly.
 func (c Criteria) match(b Bundle) (exact int, ok bool) {
 	ok = c.matchesVersion(b)
 	for _, one := range c.compare(b) {
@@ -65,13 +64,13 @@ func (c Criteria) match(b Bundle) (exact int, ok bool) {
 			exact++
 		}
 	}
-	if b.BrowserVersion == c.BrowserVersion { // asked for by number, or left open on both sides
+	if b.BrowserVersion == c.BrowserVersion { // equal, or unset on both sides
 		exact++
 	}
 	return exact, ok
 }
 
-// Mismatches are the criteria that a bundle does not fit.
+// Mismatches returns the criteria that a bundle does not match.
 func (c Criteria) Mismatches(b Bundle) []Mismatch {
 	var misfits []Mismatch
 	if !c.matchesVersion(b) {
@@ -89,14 +88,15 @@ func (c Criteria) matchesVersion(b Bundle) bool {
 	return c.BrowserVersion == 0 || b.BrowserVersion == 0 || b.BrowserVersion == c.BrowserVersion
 }
 
-// namesIdentity reports whether the criteria say anything of an identity; a browser's
-// version alone does not.
+// namesIdentity reports whether the criteria describe an identity. A browser version
+// alone does not.
 func (c Criteria) namesIdentity() bool {
 	c.BrowserVersion = 0
 	return c != Criteria{}
 }
 
-// modelName is what people call a device; nothing for a bundle of none.
+// modelName returns the display name of a device, or nothing for a bundle without a
+// device.
 func modelName(b Bundle) string {
 	if b.Model == "" {
 		return ""

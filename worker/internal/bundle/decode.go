@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 )
 
-// What the documents allow of the same settings in a profile.
+// The same rules as for the settings of a profile in the API documents.
 var (
 	userAgentPattern = lazy.Regexp(`^[\x20-\x7E]+$`)
 	localePattern    = lazy.Regexp(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
@@ -25,17 +25,17 @@ var (
 	plainKey         = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// decoder reads one file and collects all that is wrong with it.
+// decoder reads one file and collects its errors.
 type decoder struct {
 	file     string
 	problems []FileError
 }
 
-// fieldReader reads the value of one key.
+// fieldReader reads the value of one field.
 type fieldReader func(field string, raw []byte)
 
-// decode reads a bundle's file: exactly the known fields, each of its type and
-// within its bounds, none twice and none null.
+// decode reads a bundle file. It accepts only known fields with valid types and
+// values, without duplicates and null.
 func decode(filename string, raw []byte) (Bundle, []FileError) {
 	d := &decoder{file: filename}
 	b := Bundle{Filename: filename}
@@ -67,13 +67,13 @@ func decode(filename string, raw []byte) (Bundle, []FileError) {
 	return b, d.problems
 }
 
-// checkConsistency checks what fields mean for one another.
+// checkConsistency checks fields against each other.
 func (d *decoder) checkConsistency(b Bundle) {
 	if b.WindowsVersion != "" && b.OS != "" && b.OS != "windows" {
-		d.addError("windowsVersion", "needs os to be windows")
+		d.addError("windowsVersion", "requires os windows")
 	}
 	if b.Model != "" && b.OS != "" && b.OS != "android" {
-		d.addError("model", "needs os to be android")
+		d.addError("model", "requires os android")
 	}
 	if b.Viewport != nil && b.Screen != nil && (b.Viewport.Width > b.Screen.Width || b.Viewport.Height > b.Screen.Height) {
 		d.addError("viewport", "is larger than the screen")
@@ -84,8 +84,7 @@ func (d *decoder) addError(field, format string, args ...any) {
 	d.problems = append(d.problems, FileError{File: d.file, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// object reads the members of an object, and says which of the required ones
-// are missing.
+// object reads the members of an object and reports missing required ones.
 func (d *decoder) object(field string, raw []byte, known map[string]fieldReader, required ...string) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
@@ -125,7 +124,7 @@ func (d *decoder) object(field string, raw []byte, known map[string]fieldReader,
 		return
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		d.addError(field, "goes on after its end")
+		d.addError(field, "has data after its end")
 	}
 	for _, name := range missing {
 		d.addError(join(field, name), "is required")
@@ -137,7 +136,7 @@ func (d *decoder) text(into *string, longest int) fieldReader {
 		var s string
 		switch err := json.Unmarshal(raw, &s); {
 		case err != nil:
-			d.addError(field, "must be a text")
+			d.addError(field, "must be a string")
 		case s == "" || utf8.RuneCountInString(s) > longest:
 			d.addError(field, "must have from 1 to %d characters", longest)
 		case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }):
@@ -148,8 +147,7 @@ func (d *decoder) text(into *string, longest int) fieldReader {
 	}
 }
 
-// checked reads a text that must pass a further check, which returns what is
-// wrong with it.
+// checked reads a text and applies a further check, which returns an error message.
 func (d *decoder) checked(into *string, longest int, check func(string) string) fieldReader {
 	return func(field string, raw []byte) {
 		var s string
@@ -255,7 +253,7 @@ func (d *decoder) size(into **Size) fieldReader {
 	}
 }
 
-// join names a member of an object; what is no usual key is quoted.
+// join returns the path of a member of an object. Unusual keys are quoted.
 func join(object, key string) string {
 	if !plainKey().MatchString(key) {
 		key = fmt.Sprintf("%.64q", key)

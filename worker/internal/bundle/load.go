@@ -16,7 +16,7 @@ import (
 //go:embed presets/*.json
 var presets embed.FS
 
-// What a directory of bundles may hold.
+// Limits of a directory of bundles.
 const (
 	maxFileSize = 64 << 10 // bytes
 	maxFiles    = 1000
@@ -24,10 +24,10 @@ const (
 
 var filenamePattern = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.json$`)
 
-// FileError is one thing that is wrong with a bundle's file.
+// FileError is an error in a bundle file.
 type FileError struct {
 	File    string
-	Field   string // dotted path; empty when it is about the whole file
+	Field   string // dotted path; empty for the complete file
 	Message string
 }
 
@@ -39,13 +39,13 @@ func (e FileError) Error() string {
 	return fmt.Sprintf("%s: %s %s", e.File, e.Field, e.Message)
 }
 
-// Load reads the built-in bundles and, unless dir is empty, every *.json of
-// it; all other files, hidden ones and directories are left alone. Links may
-// not lead out of it.
+// Load reads the built-in bundles and, unless dir is empty, every *.json file in
+// dir. Other files, hidden files and directories are ignored. Links must not lead
+// out of dir.
 //
-// Anything wrong is an error that holds a FileError for each thing: a worker that started
-// without one of its bundles would present another identity than it was asked
-// for, and nobody would notice.
+// Load fails on any error, and its error contains a FileError for each. A worker
+// that started without a bundle would silently present another identity than
+// requested.
 func Load(dir string) (*Set, error) {
 	builtIn, err := fs.Sub(presets, "presets")
 	if err != nil {
@@ -78,7 +78,7 @@ func readBundles(from fs.FS) (bundles []Bundle, problems []error) {
 		return e.IsDir() || strings.HasPrefix(e.Name(), ".") || !strings.EqualFold(extension(e.Name()), ".json")
 	})
 	if len(entries) > maxFiles {
-		return nil, []error{fmt.Errorf("%d files are more than the %d that are read", len(entries), maxFiles)}
+		return nil, []error{fmt.Errorf("%d files exceed the limit of %d", len(entries), maxFiles)}
 	}
 	for _, e := range entries {
 		b, wrong := readFile(from, e.Name())
@@ -90,19 +90,19 @@ func readBundles(from fs.FS) (bundles []Bundle, problems []error) {
 	return bundles, problems
 }
 
-// readFile returns a bundle of that filename even when there are problems, so
-// that these include those with other files.
+// readFile returns a bundle even for a file with errors, so that errors between
+// files are also found.
 func readFile(from fs.FS, name string) (Bundle, []FileError) {
 	fail := func(format string, args ...any) (Bundle, []FileError) {
 		return Bundle{Filename: name}, []FileError{{File: name, Message: fmt.Sprintf(format, args...)}}
 	}
 	if !filenamePattern().MatchString(name) {
-		return fail("is not a usable name: letters, digits, dots, dashes and underscores, ending in .json, at most 128")
+		return fail("must have a name of letters, digits, dots, dashes and underscores that ends in .json, with at most 128 characters")
 	}
 	info, err := fs.Stat(from, name)
 	switch {
 	case err != nil:
-		return fail("can't be read: %v", err)
+		return fail("cannot be read: %v", err)
 	case !info.Mode().IsRegular():
 		return fail("is not a file")
 	case info.Size() > maxFileSize:
@@ -110,19 +110,19 @@ func readFile(from fs.FS, name string) (Bundle, []FileError) {
 	}
 	raw, err := fs.ReadFile(from, name)
 	if err != nil {
-		return fail("can't be read: %v", err)
+		return fail("cannot be read: %v", err)
 	}
 	return decode(name, raw)
 }
 
-// findDuplicates finds filenames that differ in their case at most.
+// findDuplicates finds filenames that are equal except for case.
 func findDuplicates(bundles []Bundle) []error {
 	var problems []error
 	seen := make(map[string]bool)
 	for _, b := range bundles {
 		key := strings.ToLower(b.Filename)
 		if seen[key] {
-			problems = append(problems, FileError{File: b.Filename, Message: "has the name of another bundle, perhaps of a built-in one"})
+			problems = append(problems, FileError{File: b.Filename, Message: "has the same name as another bundle, which may be built in"})
 		}
 		seen[key] = true
 	}

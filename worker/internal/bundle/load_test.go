@@ -85,7 +85,7 @@ var wrong = []struct{ content, want string }{
 	{`[]`, "must be a JSON object"},
 	{``, "must be a JSON object"},
 	{`null`, "must be a JSON object"},
-	{`{"name": "A", "os": "linux"} {}`, "goes on after its end"},
+	{`{"name": "A", "os": "linux"} {}`, "has data after its end"},
 	{`{"name": "A", "os": "linux"`, "is not JSON: EOF"},
 	{"{\"name\": \"\xff\", \"os\": \"linux\"}", "is not UTF-8"},
 	{`{"name": "A", "name": "B", "os": "linux"}`, "name is there twice"},
@@ -94,7 +94,7 @@ var wrong = []struct{ content, want string }{
 	{`{"name": "", "os": "Linux"}`, "name must have from 1 to 128 characters|os must be one of windows, macos, linux, android"},
 	{`{"name": "a\u0000b", "os": "beos", "windowsVersion": "8", "osArch": "x64"}`, "name must have printable characters only|" +
 		"os must be one of windows, macos, linux, android|windowsVersion must be one of 7, 10, 11|osArch must be one of x86, arm"},
-	{`{"name": 1, "os": [], "osVersion": {}, "renderer": true}`, "name must be a text|os must be a text|osVersion must be a text|renderer must be a text"},
+	{`{"name": 1, "os": [], "osVersion": {}, "renderer": true}`, "name must be a string|os must be a string|osVersion must be a string|renderer must be a string"},
 	{`{"name": "A", "os": "linux", "browserVersion": "156"}`, "browserVersion must be a whole number"},
 	{`{"name": "A", "os": "linux", "browserVersion": 156.5}`, "browserVersion must be a whole number"},
 	{`{"name": "A", "os": "linux", "browserVersion": 0}`, "browserVersion must be from 1 to 9999"},
@@ -106,7 +106,7 @@ var wrong = []struct{ content, want string }{
 		"viewport.width must be from 100 to 10000|viewport.heigth is unknown; the fields are height, width|viewport.height is required|screen must be a JSON object"},
 	{`{"name": "A", "os": "linux", "viewport": {"width": 500, "height": 500}, "screen": {"width": 500, "height": 499}}`, "viewport is larger than the screen"},
 	{`{"name": "A", "os": "linux", "userAgent": "Chrome/{version}", "model": "M", "windowsVersion": "11"}`,
-		"userAgent may have no other placeholder than {major}|windowsVersion needs os to be windows|model needs os to be android"},
+		"userAgent may have no other placeholder than {major}|windowsVersion requires os windows|model requires os android"},
 	{`{"name": "A", "os": "linux", "userAgent": "Grüße", "locale": "deutsch!", "timezoneId": "Mars/Base", "colorScheme": "blue"}`,
 		"userAgent must be printable ASCII|locale must be a language tag, for example de-DE|timezoneId is not a time zone that is known here|" +
 			"colorScheme must be one of light, dark, no-preference"},
@@ -152,9 +152,9 @@ func TestLoad_RefusesUnusableFiles(t *testing.T) {
 	}
 	_, err := bundle.Load(dir)
 	for _, want := range []string{
-		"pixel-9.json: has the name of another bundle", "twice.json: has the name of another bundle",
-		"two words.json: is not a usable name", "upper.JSON: is not a usable name", "large.json: is larger than 65536 bytes",
-		"link.json: can't be read", "path escapes", "pipe.json: is not a file",
+		"pixel-9.json: has the same name as another bundle", "twice.json: has the same name as another bundle",
+		"two words.json: must have a name of letters", "upper.JSON: must have a name of letters", "large.json: is larger than 65536 bytes",
+		"link.json: cannot be read", "path escapes", "pipe.json: is not a file",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing says %q: %v", want, err)

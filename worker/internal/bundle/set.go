@@ -8,25 +8,25 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Set is all bundles of a worker. It does not change.
+// Set is all bundles of a worker. It is immutable.
 type Set struct {
 	bundles []Bundle // by filename
 }
 
-// Filter selects bundles for a list: Criteria, and the beginning of the
-// filename, whatever the case; so a whole filename selects one bundle.
+// Filter selects bundles for a list: by Criteria, and by the beginning of the
+// filename regardless of case.
 type Filter struct {
 	Filename string
 	Criteria
 }
 
-// SortFields are the names that a list's SortBy may hold.
+// SortFields returns the valid values of SortBy.
 func SortFields() []string { return []string{"filename", "name", "browserVersion"} }
 
-// List returns the bundles that can be launched with the installed majors and
-// that the filter selects. A bundle for any version stands once for each; its
-// user agent is that version's. They are sorted by filename unless the request
-// says otherwise, ties by filename, then by version.
+// List returns the bundles that the filter selects and that can be launched with the
+// installed major versions. A bundle for any version is listed once for each, with
+// the user agent of that version. The default order is by filename; ties are ordered
+// by filename, then version.
 func (s *Set) List(filter Filter, installed []int, request page.Request) page.Page[Bundle] {
 	majors := slices.Compact(slices.Sorted(slices.Values(installed)))
 	found := []Bundle{}
@@ -64,11 +64,10 @@ func compareBy(request page.Request) func(a, b Bundle) int {
 	}
 }
 
-// Match returns the bundle that fits all criteria. Of several it is the one
-// that fits most of them exactly (the model "Pixel 6" before "Pixel 6 Pro", a
-// bundle for the very version before one for any), then the first by filename.
-// Criteria that name no identity match none. The bundle is as its file has it:
-// For makes it that of a browser.
+// Match returns the bundle that matches all criteria. If there are several, it
+// returns the one with the most exact matches (the model "Pixel 6" before "Pixel 6
+// Pro", an exact version before any), then the first by filename. Criteria without
+// an identity match no bundle. Call For on the result.
 func (s *Set) Match(criteria Criteria) (Bundle, bool) {
 	var best Bundle
 	most, found := -1, false
@@ -83,7 +82,7 @@ func (s *Set) Match(criteria Criteria) (Bundle, bool) {
 	return best, true
 }
 
-// ByFilename returns the bundle of a filename, whatever the case.
+// ByFilename returns the bundle with a filename, regardless of case.
 func (s *Set) ByFilename(filename string) (Bundle, bool) {
 	i := slices.IndexFunc(s.bundles, func(b Bundle) bool { return strings.EqualFold(b.Filename, filename) })
 	if i < 0 {
@@ -92,7 +91,7 @@ func (s *Set) ByFilename(filename string) (Bundle, bool) {
 	return s.bundles[i], true
 }
 
-// Filenames are those of all bundles, in order.
+// Filenames returns the filenames of all bundles, sorted.
 func (s *Set) Filenames() []string {
 	names := []string{}
 	for _, b := range s.bundles {
@@ -103,15 +102,15 @@ func (s *Set) Filenames() []string {
 
 // Model is a device.
 type Model struct {
-	Model             string // as the device names itself
-	Name              string // as people call it
-	OSVersion         string // compare Android
+	Model             string // the device's own model name
+	Name              string // display name
+	OSVersion         string // of Android
 	Viewport, Screen  *Size
 	DeviceScaleFactor float64
 }
 
-// AndroidModels lists the devices that a browser of that major version can
-// present, by name; those of every version for 0.
+// AndroidModels returns the devices for a major version, sorted by name, or all
+// devices for 0.
 func (s *Set) AndroidModels(version int) []Model {
 	models := []Model{}
 	for _, b := range s.bundles {

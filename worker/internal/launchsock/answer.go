@@ -8,15 +8,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Error codes of CDP, which are those of JSON-RPC.
+// Error codes of CDP, as in JSON-RPC.
 const (
 	codeInvalidRequest = -32600
 	codeNoMethod       = -32601
 	codeServer         = -32000
 )
 
-// call is a CDP message to the worker. SessionID is that of a flat session and
-// comes back as it is.
+// call is a CDP message to the worker. SessionID, of a flat session, is returned
+// unchanged.
 type call struct {
 	ID        json.RawMessage `json:"id"`
 	Method    string          `json:"method"`
@@ -50,7 +50,7 @@ type sessionInfo struct {
 	ExpiresAt      time.Time `json:"expiresAt"` // of the token
 }
 
-// bundle is whose identity the browser presents.
+// bundle is the identity of the browser.
 type bundle struct {
 	Filename string `json:"filename"`
 	Name     string `json:"name"`
@@ -59,12 +59,12 @@ type bundle struct {
 // browserURLs is the result of Svc.getBrowserURLs; each URL carries ?ct=.
 type browserURLs struct {
 	WebSocketDebuggerURL string `json:"webSocketDebuggerUrl"`
-	DevtoolsFrontendURL  string `json:"devtoolsFrontendUrl,omitempty"` // where the build brings a front end
+	DevtoolsFrontendURL  string `json:"devtoolsFrontendUrl,omitempty"` // if the build has a front end
 	ViewURL              string `json:"viewUrl"`
 	PageURL              string `json:"pageUrl"`
 }
 
-// answerer answers the messages to the worker of one connection.
+// answerer returns the handler for messages to the worker on one connection.
 func (s *Service) answerer(out *browserStream, launched session.Session) func([]byte) error {
 	return func(message []byte) error {
 		answer, err := json.Marshal(s.reply(message, launched))
@@ -98,7 +98,7 @@ func (s *Service) reply(message []byte, launched session.Session) reply {
 		answer.Error = &callError{codeNoMethod, fmt.Sprintf("'%s' wasn't found", c.Method)}
 	}
 	if err != nil {
-		s.Logger.Error("a call of the launch socket failed", "method", c.Method, "launchId", launched.LaunchID, "error", err)
+		s.Logger.Error("failed to answer call", "method", c.Method, "launchId", launched.LaunchID, "error", err)
 		answer.Result, answer.Error = nil, &callError{codeServer, "Something went wrong on our side."}
 	}
 	return answer

@@ -10,24 +10,24 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// maxPending bounds the answers that wait for the browser to finish a message,
-// in bytes.
+// maxPending limits the answers, in bytes, that wait for the end of a browser
+// message.
 const maxPending = 1 << 20
 
-var errTooManyAnswers = errors.New("too many answers wait")
+var errTooManyAnswers = errors.New("too many pending answers")
 
-// browserStream is the way to the client: the browser's frames, unchanged, and between
-// its messages the worker's own.
+// browserStream forwards the browser's frames to the client unchanged, and inserts
+// the worker's messages between the browser's messages.
 type browserStream struct {
 	conn net.Conn
 
 	mu      sync.Mutex
 	frames  frameTracker
-	pending []byte // frames that wait for the end of the browser's message
-	closed  bool   // a close frame has been sent
+	pending []byte // frames to send after the browser's current message
+	closed  bool   // a close frame was sent
 }
 
-// forward passes bytes of the browser on.
+// forward forwards bytes of the browser.
 func (o *browserStream) forward(p []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,19 +42,19 @@ func (o *browserStream) forward(p []byte) error {
 		_, err = parts.WriteTo(o.conn)
 		o.pending = nil
 	}
-	o.closed = o.closed || err != nil // inMessage a frame, perhaps
+	o.closed = o.closed || err != nil // the error may be within a frame
 	return err
 }
 
-// remaining is how much of the frame under way is still to come.
+// remaining returns the missing bytes of the current payload.
 func (o *browserStream) remaining() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.frames.remaining
 }
 
-// forwardPayload passes n bytes of the payload under way on, which the kernel moves.
-// Nothing can be put in meanwhile.
+// forwardPayload forwards n bytes of the current payload, copied by the kernel. No
+// message can be inserted meanwhile.
 func (o *browserStream) forwardPayload(from io.Reader, n int64) error {
 	moved, err := io.CopyN(o.conn, from, n)
 	o.mu.Lock()
@@ -68,8 +68,8 @@ func (o *browserStream) forwardPayload(from io.Reader, n int64) error {
 	return err
 }
 
-// send sends a message of the worker's own, at once or as soon as the browser's
-// message under way is over.
+// send sends a message of the worker, immediately or after the browser's current
+// message.
 func (o *browserStream) send(message []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,10 +87,10 @@ func (o *browserStream) send(message []byte) error {
 	return err
 }
 
-// sendClose sends a close frame, unless one was sent or the browser broke off
-// within a frame.
+// sendClose sends a close frame, unless one was sent or the browser stopped within a
+// frame.
 func (o *browserStream) sendClose(status uint16, reason string) {
-	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // also of a write that holds the lock
+	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // also ends a write that holds the lock
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || o.frames.closing || !o.frames.atFrameBoundary() {

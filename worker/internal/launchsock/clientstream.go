@@ -12,41 +12,40 @@ import (
 )
 
 const (
-	// maxPrefix is how far into a message its method is looked for, in bytes:
-	// clients send id, method, params, sessionId. A message whose method comes
-	// later, after big params, is the browser's.
+	// maxPrefix limits, in bytes, the search for the method in a message: clients send
+	// id, method, params, sessionId. A message whose method comes later, after large
+	// params, goes to the browser.
 	maxPrefix        = 4 << 10
-	maxBuffered      = 64 << 10 // of a message that is being looked into, with its frames' headers
-	maxWorkerMessage = 16 << 10 // the longest message to the worker
+	maxBuffered      = 64 << 10 // of an undecided message, including frame headers
+	maxWorkerMessage = 16 << 10 // maximum size of a message to the worker
 
 	bufferSize           = 64 << 10
-	passthroughThreshold = 128 << 10 // from here on the rest of a payload is left to the kernel
+	passthroughThreshold = 128 << 10 // the kernel copies the rest of payloads of this size
 )
 
-// clientStream is the way from the client: its frames go to the browser unchanged, but
-// for the messages to the worker. Of a message only as much is held back as it
-// takes to tell whose it is.
+// clientStream forwards the client's frames to the browser unchanged, except for
+// messages to the worker. It buffers only as much of a message as it needs to find
+// the recipient.
 type clientStream struct {
 	browser net.Conn
-	answer  func(message []byte) error // takes a message to the worker
-	onClose func()                     // is called for a close frame, before the browser gets it
+	answer  func(message []byte) error // answers a message to the worker
+	onClose func()                     // called for a close frame, before the browser receives it
 
-	head      []byte // of a header that has not come whole
+	head      []byte // of an incomplete header
 	frame     wsframe.Header
-	offset    int64 // into the frame's payload
-	inPayload bool  // the frame's payload is not over
-	inMessage bool  // a message has begun that its last frame has not ended
+	offset    int64 // in the frame's payload
+	inPayload bool  // the frame's payload is incomplete
+	inMessage bool  // a message is incomplete
 	recipient recipient
-	unmasked  []byte // the beginning of a message, while it is looked into; all of one to the worker
-	buffered  []byte // the same, as it came
-	control   []byte // a control frame, as it comes
-	out       []byte // to the browser, of what was read last
+	unmasked  []byte // the beginning of an undecided message, or a complete message to the worker
+	buffered  []byte // the same, as received
+	control   []byte // a control frame, as received
+	out       []byte // bytes for the browser from the last read
 
-	closing atomic.Bool // the client sent a close frame
+	closing atomic.Bool // the client has sent a close frame
 }
 
-// process takes the next bytes of the client in and passes on what is the
-// browser's.
+// process processes the next bytes of the client and forwards the browser's part.
 func (b *clientStream) process(p []byte) error {
 	b.out = b.out[:0]
 	for len(p) > 0 {
@@ -78,7 +77,8 @@ func (b *clientStream) process(p []byte) error {
 	return nil
 }
 
-// readHeader takes in as much of a header as there is, and returns how much that is.
+// readHeader reads as much of a header as there is and returns the number of bytes
+// read.
 func (b *clientStream) readHeader(p []byte) (int, error) {
 	had := len(b.head)
 	b.head = append(b.head, p[:min(len(p), wsframe.MaxHeader-had)]...)
@@ -109,7 +109,7 @@ func (b *clientStream) readHeader(p []byte) (int, error) {
 	return size - had, nil
 }
 
-// bufferOrForward holds bytes of a message back, or passes them on.
+// bufferOrForward buffers bytes of a message or forwards them.
 func (b *clientStream) bufferOrForward(raw []byte) {
 	switch b.recipient {
 	case forBrowser:
@@ -133,8 +133,8 @@ func (b *clientStream) readPayload(p []byte) {
 	}
 }
 
-// setRecipient acts on a verdict; what stays unclear beyond the bounds is the
-// browser's.
+// setRecipient sets the recipient of a message. A message that is still undecided at
+// the limits goes to the browser.
 func (b *clientStream) setRecipient(v recipient) {
 	if v == undecided && (len(b.unmasked) >= maxPrefix || len(b.buffered) >= maxBuffered) {
 		v = forBrowser
@@ -149,12 +149,11 @@ func (b *clientStream) setRecipient(v recipient) {
 	}
 }
 
-// endBrowser ends a frame.
+// endFrame handles the end of a frame.
 func (b *clientStream) endFrame() error {
 	b.inPayload = false
 	if b.frame.Control() {
-		// Of a message that is held back the browser has nothing yet: this goes
-		// first.
+		// The browser has received nothing of a buffered message, so this can go first.
 		b.out = append(b.out, b.control...)
 		if b.frame.Opcode == wsframe.Close {
 			b.closing.Store(true)
@@ -163,7 +162,7 @@ func (b *clientStream) endFrame() error {
 		return nil
 	}
 	if b.recipient == undecided && len(b.buffered) >= maxBuffered {
-		b.setRecipient(undecided) // empty frames without end
+		b.setRecipient(undecided) // too many empty frames
 	}
 	if !b.frame.Final {
 		return nil
@@ -180,8 +179,7 @@ func (b *clientStream) endFrame() error {
 	return err
 }
 
-// passthrough is how much of a payload can be passed on unread: the browser's, of a
-// frame that is under way.
+// passthrough returns how much of the current payload can be forwarded unread.
 func (b *clientStream) passthrough() int64 {
 	if !b.inPayload || b.frame.Control() || b.recipient != forBrowser {
 		return 0
@@ -189,7 +187,7 @@ func (b *clientStream) passthrough() int64 {
 	return b.frame.Payload - b.offset
 }
 
-// run passes on what the client has said and says until it ends.
+// run forwards what the client sends until it disconnects.
 func (b *clientStream) run(client *ws.Raw) error {
 	if err := b.process(client.Early); err != nil {
 		return err
@@ -200,7 +198,7 @@ func (b *clientStream) run(client *ws.Raw) error {
 			moved, err := io.CopyN(b.browser, client.Conn, n)
 			b.offset += moved
 			if err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("%w: %w", errBrowserClosed, err) // or the client's, which looks the same from here
+				return fmt.Errorf("%w: %w", errBrowserClosed, err) // or the client closed, which cannot be distinguished here
 			}
 			if err != nil {
 				return err

@@ -2,28 +2,27 @@ package launchsock
 
 import "github.com/browser-svc/svc/worker/internal/wsframe"
 
-// frameTracker follows a stream of frames by their headers alone and tells where
-// frames and messages end. It serves the browser's side of a relay, whose
-// payloads nobody looks at.
+// frameTracker follows a stream of frames by their headers and finds the ends of
+// frames and messages. It is used for the browser's frames, whose payloads are not
+// read.
 type frameTracker struct {
-	head      []byte // of a header that has not come whole
-	remaining int64  // of the payload of the frame under way
-	inMessage bool   // atFrameBoundary the frames of a message in parts
-	closing   bool   // a close frame went by
+	head      []byte // of an incomplete header
+	remaining int64  // bytes of the current payload
+	inMessage bool   // between the frames of a fragmented message
+	closing   bool   // a close frame has passed
 	inHeader  bool
 }
 
-// atFrameBoundary reports whether a frame can be put in here: a control frame.
+// atFrameBoundary reports whether a control frame can be inserted here.
 func (t *frameTracker) atFrameBoundary() bool { return t.remaining == 0 && !t.inHeader }
 
-// atMessageBoundary reports whether a message can be put in here.
+// atMessageBoundary reports whether a message can be inserted here.
 func (t *frameTracker) atMessageBoundary() bool {
 	return t.atFrameBoundary() && !t.inMessage && !t.closing
 }
 
-// process takes the next bytes of the stream in and returns the offset of the
-// last place in them, or right after them, where a message can be put in; -1
-// when there is none.
+// process processes the next bytes of the stream. It returns the offset of the last
+// message boundary in or right after them, or -1 if there is none.
 func (t *frameTracker) process(p []byte) (free int, err error) {
 	free = -1
 	for at := 0; at < len(p); {
@@ -45,7 +44,8 @@ func (t *frameTracker) process(p []byte) (free int, err error) {
 	return free, nil
 }
 
-// readHeader takes in as much of a header as there is, and returns how much that is.
+// readHeader reads as much of a header as there is and returns the number of bytes
+// read.
 func (t *frameTracker) readHeader(p []byte) (int, error) {
 	had := len(t.head)
 	t.head = append(t.head, p[:min(len(p), wsframe.MaxHeader-had)]...)
@@ -67,5 +67,5 @@ func (t *frameTracker) readHeader(p []byte) (int, error) {
 	return size - had, nil
 }
 
-// skipValue tells that n bytes of the payload under way went by elsewhere.
+// skip records that n bytes of the current payload were copied elsewhere.
 func (t *frameTracker) skip(n int64) { t.remaining -= n }

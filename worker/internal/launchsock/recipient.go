@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// methodPrefix is what begins the methods that the worker answers itself.
+// methodPrefix is the prefix of the methods that the worker answers itself.
 const methodPrefix = "Svc."
 
-// fallback is whose a message is.
+// recipient is the recipient of a message.
 type recipient int
 
 const (
-	undecided  recipient = iota // more of it has to come
+	undecided  recipient = iota // more bytes are needed
 	forBrowser                  // it is for the browser
 	forWorker                   // its method begins with Svc.
 )
 
-// classify looks into the beginning of a message, a JSON object, for its method.
-// What is no such object is the browser's to refuse.
+// classify finds the recipient from the beginning of a message, a JSON object.
+// Invalid messages go to the browser, which refuses them.
 func classify(prefix []byte) recipient {
 	s := scanner{rest: prefix}
 	if v := s.expect('{'); v != undecided || s.truncated {
@@ -45,10 +45,10 @@ func classify(prefix []byte) recipient {
 	}
 }
 
-// scanner reads JSON that may break off anywhere.
+// scanner reads JSON that may be truncated anywhere.
 type scanner struct {
 	rest      []byte
-	truncated bool // it broke off
+	truncated bool // the JSON ended early
 }
 
 func (s *scanner) fallback() recipient {
@@ -63,7 +63,7 @@ func (s *scanner) skipSpace() {
 	s.truncated = len(s.rest) == 0
 }
 
-// expect takes c; without it the message is the browser's.
+// expect consumes c. Without it, the message goes to the browser.
 func (s *scanner) expect(c byte) recipient {
 	s.skipSpace()
 	if s.truncated {
@@ -76,8 +76,8 @@ func (s *scanner) expect(c byte) recipient {
 	return undecided
 }
 
-// stringLength finds the string that begins here and returns its length with quotes;
-// 0 when it has no end.
+// stringLength returns the length of the next string including its quotes, or 0 if
+// the string is incomplete.
 func (s *scanner) stringLength() int {
 	for i := 1; i < len(s.rest); i++ {
 		switch s.rest[i] {
@@ -91,7 +91,7 @@ func (s *scanner) stringLength() int {
 	return 0
 }
 
-// readString takes a string.
+// readString consumes a string.
 func (s *scanner) readString() (string, bool) {
 	s.skipSpace()
 	if s.truncated || s.rest[0] != '"' {
@@ -107,7 +107,7 @@ func (s *scanner) readString() (string, bool) {
 	return text, err == nil
 }
 
-// classifyMethod judges by the string that begins here. Its end need not have come.
+// classifyMethod finds the recipient from the method, which may be incomplete.
 func (s *scanner) classifyMethod() recipient {
 	s.skipSpace()
 	switch {
@@ -131,7 +131,7 @@ func (s *scanner) classifyMethod() recipient {
 	return s.fallback()
 }
 
-// skipValue takes a value of any kind.
+// skipValue consumes a value of any type.
 func (s *scanner) skipValue() bool {
 	s.skipSpace()
 	if s.truncated {

@@ -14,68 +14,68 @@ import (
 )
 
 const (
-	closeTimeout = 3 * time.Second // for a close frame, and what was sent before it
-	endTimeout   = 5 * time.Second // from the end of a browser's socket to its own
+	closeTimeout = 3 * time.Second // for a close frame and the data before it
+	endTimeout   = 5 * time.Second // between the end of a browser's socket and the end of the browser
 )
 
-// errBrowserClosed means that the browser takes nothing more.
-var errBrowserClosed = errors.New("the browser's socket has ended")
+// errBrowserClosed means that the browser accepts no more data.
+var errBrowserClosed = errors.New("the browser's socket is closed")
 
-// forward passes frames both ways until one side, or the worker, ends, and sees to
-// what follows from that.
+// relay forwards frames in both directions until the client, the browser or the
+// worker ends, and then ends the rest.
 func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive bool) {
 	out := &browserStream{conn: client.Conn}
 	in := &clientStream{browser: up.Conn, answer: s.answerer(out, launched), onClose: func() {}}
 	if !keepAlive {
 		in.onClose = func() { s.Launches.MarkLeaving(launched.LaunchID) }
 	}
-	var pumps sync.WaitGroup
-	defer pumps.Wait()
+	var copies sync.WaitGroup
+	defer copies.Wait()
 	defer func() { _ = up.Conn.Close() }()
 	defer func() { _ = client.Conn.Close() }()
 	running, ok := s.Launches.Running(launched.LaunchID)
-	if !ok { // it has ended meanwhile
+	if !ok { // the browser has ended
 		s.sendEndReason(out, launched)
 		return
 	}
 	defer running.Activity.Watch(client.Conn)()
 
 	fromClient, fromBrowser := make(chan error, 1), make(chan struct{})
-	pumps.Go(func() { fromClient <- in.run(client) })
-	pumps.Go(func() {
+	copies.Go(func() { fromClient <- in.run(client) })
+	copies.Go(func() {
 		defer close(fromBrowser)
 		if err := out.run(up); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-			s.Logger.Debug("a launch socket broke off", "launchId", launched.LaunchID, "error", err)
+			s.Logger.Debug("launch socket failed", "launchId", launched.LaunchID, "error", err)
 		}
 	})
 
-	left := session.ClientClose
+	reason := session.ClientClose
 	select {
 	case err := <-fromClient:
 		out.sendErrorClose(err)
 		if errors.Is(err, errBrowserClosed) {
-			left = s.browserClosed(out, running.Browser.Done(), launched)
+			reason = s.browserClosed(out, running.Browser.Done(), launched)
 		}
 	case <-fromBrowser:
-		if !in.closing.Load() { // otherwise it answered the client's goodbye
-			left = s.browserClosed(out, running.Browser.Done(), launched)
+		if !in.closing.Load() { // otherwise this is the answer to the client's close frame
+			reason = s.browserClosed(out, running.Browser.Done(), launched)
 		}
 	case <-running.Browser.Done():
 		out.drain(fromBrowser)
 		s.sendEndReason(out, launched)
-		left = ""
+		reason = ""
 	case <-s.ctx.Done():
 		out.sendClose(wsframe.GoingAway, "the worker is shutting down")
-		left = session.Drain
+		reason = session.Drain
 	}
 	_ = client.Conn.Close()
-	if left == session.Drain || left != "" && !keepAlive {
-		s.endBrowser(launched, left)
+	if reason == session.Drain || reason != "" && !keepAlive {
+		s.endBrowser(launched, reason)
 	}
 }
 
-// drain waits, for a bounded time, until what the browser said last has gone to
-// the client.
+// drain waits, for a bounded time, until the browser's last bytes are sent to the
+// client.
 func (o *browserStream) drain(fromBrowser <-chan struct{}) {
 	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 	select {
@@ -84,8 +84,8 @@ func (o *browserStream) drain(fromBrowser <-chan struct{}) {
 	}
 }
 
-// browserClosed tells a client why the browser's socket ended. Where the browser
-// goes on all the same, the connection is what ended.
+// browserClosed tells the client why the browser's socket ended. If the browser
+// continues to run, only the connection has ended.
 func (s *Service) browserClosed(out *browserStream, done <-chan struct{}, launched session.Session) session.EndReason {
 	select {
 	case <-done:
@@ -99,14 +99,14 @@ func (s *Service) browserClosed(out *browserStream, done <-chan struct{}, launch
 	}
 }
 
-// sendEndReason closes with the reason of the session's end, once the books have it: to
-// kill what has ended is to wait for that.
+// sendEndReason sends a close frame with the end reason of the session. Killing an
+// ended session waits until the reason is recorded.
 func (s *Service) sendEndReason(out *browserStream, launched session.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	ended, err := s.Launches.KillLaunch(ctx, launched.LaunchID, session.ClientClose)
 	if err != nil {
-		s.Logger.Warn("why a browser ended is not known", "launchId", launched.LaunchID, "error", err)
+		s.Logger.Warn("failed to get end reason", "launchId", launched.LaunchID, "error", err)
 	}
 	status := uint16(wsframe.Normal)
 	if ended.EndReason == session.Drain {
@@ -115,7 +115,7 @@ func (s *Service) sendEndReason(out *browserStream, launched session.Session) {
 	out.sendClose(status, string(ended.EndReason))
 }
 
-// sendErrorClose tells a client what was wrong with its frames.
+// sendErrorClose sends a close frame for an error in the client's frames.
 func (o *browserStream) sendErrorClose(err error) {
 	switch {
 	case errors.Is(err, wsframe.ErrProtocol):
@@ -125,7 +125,7 @@ func (o *browserStream) sendErrorClose(err error) {
 	}
 }
 
-// run passes on what the browser sends until it ends.
+// run forwards what the browser sends until it disconnects.
 func (o *browserStream) run(up *ws.Raw) error {
 	if err := o.forward(up.Early); err != nil {
 		return err

@@ -19,14 +19,14 @@ import (
 
 const keyHeader = "X-API-Key"
 
-// launchRequest is what a request asks for.
+// launchRequest is a parsed request.
 type launchRequest struct {
 	key  session.OrganizationKey
-	body []byte // as of POST /sessions/profile
+	body []byte // like the body of POST /sessions/profile
 }
 
-// parseRequest finds the organization key, in X-API-Key, then Bearer, then ?env=, and
-// the launch, in ?env= or ?profileId= (specification 5.3). Errors:
+// parseRequest reads the organization key from X-API-Key, Bearer or ?env=, in this
+// order, and the launch from ?env= or ?profileId= (specification 5.3). Errors:
 // Unauthenticated without a key, Validation.
 func parseRequest(r *http.Request) (launchRequest, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -57,8 +57,8 @@ func parseRequest(r *http.Request) (launchRequest, error) {
 	return a, err
 }
 
-// malformedQuery refuses a query that does not decode. It names the parameter and
-// repeats nothing else, since the text may hold the key.
+// malformedQuery returns the error for an invalid query. It names the parameter
+// only, because the query may contain the key.
 func malformedQuery(query string) error {
 	field := "query"
 	for pair := range strings.SplitSeq(query, "&") {
@@ -76,7 +76,7 @@ func malformedQuery(query string) error {
 	})
 }
 
-var errNoKey = fault.New(fault.Unauthenticated, "A launch needs an organization key.")
+var errNoKey = fault.New(fault.Unauthenticated, "An organization key is required. Send it in X-API-Key, as a Bearer token or in ?env=.")
 
 func headerKey(h http.Header) session.OrganizationKey {
 	if key := h.Get(keyHeader); key != "" {
@@ -89,13 +89,13 @@ func headerKey(h http.Header) session.OrganizationKey {
 	return session.NewOrganizationKey(strings.TrimSpace(token))
 }
 
-// checkParameters refuses other parameters than these, and repeated ones.
+// checkParameters refuses unknown and repeated parameters.
 func checkParameters(query url.Values, known ...string) error {
 	var details []fault.Detail
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
 		case !slices.Contains(known, name):
-			details = append(details, fault.Detail{Field: name, Code: fault.UnrecognizedKey, Message: "is not known here"})
+			details = append(details, fault.Detail{Field: name, Code: fault.UnrecognizedKey, Message: "is not a known parameter"})
 		case len(query[name]) > 1:
 			details = append(details, fault.Detail{Field: name, Code: fault.Custom, Message: "is given more than once"})
 		}
@@ -106,7 +106,7 @@ func checkParameters(query url.Values, known ...string) error {
 	return nil
 }
 
-// requestBody is the launch of ?profileId= and ?headless=.
+// requestBody builds the launch from ?profileId= and ?headless=.
 func requestBody(query url.Values) ([]byte, error) {
 	launch := map[string]any{}
 	if query.Has("profileId") {
@@ -122,13 +122,13 @@ func requestBody(query url.Values) ([]byte, error) {
 	return json.Marshal(launch)
 }
 
-// readEnv takes the launch from env, JSON or base64url of it, and returns the
-// key that it carries beside. Nothing of what it refuses is repeated.
+// readEnv reads the launch from env, JSON or base64url of JSON, and returns its key.
+// Errors never repeat the input.
 func (a *launchRequest) readEnv(env string) (key session.OrganizationKey, err error) {
 	text := []byte(strings.TrimSpace(env))
 	if !bytes.HasPrefix(text, []byte("{")) {
 		if text, err = base64.RawURLEncoding.DecodeString(strings.TrimRight(string(text), "=")); err != nil {
-			return key, fault.Invalid(fault.Detail{Field: "env", Code: fault.InvalidFormat, Message: "must be JSON, or base64url of it"})
+			return key, fault.Invalid(fault.Detail{Field: "env", Code: fault.InvalidFormat, Message: "must be JSON or base64url-encoded JSON"})
 		}
 	}
 	var secret string
@@ -141,13 +141,13 @@ func (a *launchRequest) readEnv(env string) (key session.OrganizationKey, err er
 const envKey = "SVC_KEY"
 
 var (
-	errNotObject = errors.New("must be one JSON object")
-	errKeyType   = errors.New(envKey + " must be a text")
+	errNotObject = errors.New("must be a JSON object")
+	errKeyType   = errors.New(envKey + " must be a string")
 	errKeyTwice  = errors.New(envKey + " is given more than once")
 )
 
-// extractKey takes SVC_KEY out of a JSON object. All else stays as it is written,
-// so that whoever checks it sees also what is in it twice.
+// extractKey removes SVC_KEY from a JSON object. The rest stays unchanged, so that
+// validation also finds duplicate members.
 func extractKey(text []byte) (rest []byte, key string, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {

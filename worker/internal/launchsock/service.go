@@ -1,11 +1,10 @@
 // Package launchsock serves GET /launch: a WebSocket that launches a browser,
 // charged to the organization key of the caller, and then speaks CDP with it
-// (specification 4.4, 5.3, 5.5). Whatever refuses the launch is answered before
-// the upgrade.
+// (specification 4.4, 5.3, 5.5). A refused launch is answered before the upgrade.
 //
-// Frames are passed on as they are. Their headers are read to find where
-// messages begin and end, and of a client's messages as much as it takes to tell
-// which are for the worker itself: those whose method begins with "Svc.".
+// Frames are forwarded unchanged. Their headers are read to find message boundaries,
+// and the beginning of client messages to find those for the worker itself: their
+// method begins with "Svc.".
 package launchsock
 
 import (
@@ -26,7 +25,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// killTimeout bounds how long a connection's end waits for its browser's.
+// killTimeout bounds how long the end of a connection waits for the end of its
+// browser.
 const killTimeout = 30 * time.Second
 
 // Launches starts and ends browsers.
@@ -34,16 +34,17 @@ type Launches interface {
 	Launch(ctx context.Context, request launch.Request) (session.Session, error)
 	KillLaunch(ctx context.Context, launchID uuid.UUID, reason session.EndReason) (session.Session, error)
 	Running(launchID uuid.UUID) (launch.Running, bool)
-	// MarkLeaving tells that the client sent a close frame: its browser is about to be ended.
+	// MarkLeaving records that the client sent a close frame: its browser will be
+	// ended.
 	MarkLeaving(launchID uuid.UUID)
 }
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Launches Launches
 	Links    access.Links
-	// Parse reads a launch, the body of POST /sessions/profile, and checks it
-	// against the document. Its errors are *fault.Error.
+	// Parse reads and validates a launch, the body of POST /sessions/profile. Its
+	// errors are *fault.Error.
 	Parse  func(body []byte) (launch.Request, error)
 	Logger *slog.Logger
 }
@@ -54,11 +55,11 @@ type Service struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	mu      sync.Mutex // orders begin against Close
+	mu      sync.Mutex // serializes beginConn and Close
 	running sync.WaitGroup
 }
 
-// New returns a Service, which Close ends.
+// New returns a Service. Call Close to end it.
 func New(o Options) *Service {
 	s := &Service{Options: o}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -68,8 +69,8 @@ func New(o Options) *Service {
 // Register adds the route to e.
 func (s *Service) Register(e *echo.Echo) { e.GET("/launch", s.serve) }
 
-// Close refuses new connections, ends those that are open, with their browsers,
-// and returns when nothing of them is left.
+// Close refuses new connections, ends open connections and their browsers, and waits
+// for them.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.cancel()
@@ -90,7 +91,7 @@ func (s *Service) beginConn() bool {
 func (s *Service) serve(c echo.Context) error {
 	r := c.Request()
 	if origin := r.Header.Get("Origin"); origin != "" && !s.Links.Address.IsOrigin(origin) {
-		return fault.New(fault.Forbidden, "Pages of this origin may not connect.")
+		return fault.New(fault.Forbidden, "Pages of this origin are not allowed to connect.")
 	}
 	request, err := s.request(r)
 	if err != nil {
@@ -117,8 +118,8 @@ func (s *Service) serve(c echo.Context) error {
 	return nil
 }
 
-// request is the launch that a request asks for. The key comes first: what is
-// wrong with a launch is nobody's business who has none.
+// request parses a request. The key is checked first: a caller without a key learns
+// nothing about other errors.
 func (s *Service) request(r *http.Request) (launch.Request, error) {
 	asked, err := parseRequest(r)
 	if err != nil {
@@ -135,7 +136,7 @@ func (s *Service) request(r *http.Request) (launch.Request, error) {
 	return request, nil
 }
 
-// upgrade connects to the browser and makes the client's connection ours.
+// upgrade connects to the browser and takes over the client's connection.
 func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session) (client *ws.Raw, up *ws.Upstream, err error) {
 	running, ok := s.Launches.Running(launched.LaunchID)
 	if !ok {
@@ -152,11 +153,11 @@ func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.
 	return client, up, nil
 }
 
-// endBrowser ends a browser that nobody is connected to any more.
+// endBrowser ends a browser whose connection has ended.
 func (s *Service) endBrowser(launched session.Session, reason session.EndReason) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if _, err := s.Launches.KillLaunch(ctx, launched.LaunchID, reason); err != nil {
-		s.Logger.Error("a browser outlives its client", "launchId", launched.LaunchID, "error", err)
+		s.Logger.Error("failed to end browser", "launchId", launched.LaunchID, "error", err)
 	}
 }

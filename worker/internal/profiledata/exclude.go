@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// cacheDirs are directories, wherever they are, of what Chromium makes again:
-// caches of what it has fetched, compiled and drawn.
+// cacheDirs are directories, at any depth, that Chromium recreates.
 var cacheDirs = []string{
 	"Cache", "Code Cache", "Media Cache", "Application Cache", "Shared Dictionary", "blob_storage",
 	"GPUCache", "GPUPersistentCache", "ShaderCache", "GrShaderCache", "GraphiteDawnCache",
@@ -15,7 +14,7 @@ var cacheDirs = []string{
 	"Crashpad", "Crash Reports", "BrowserMetrics", "DeferredBrowserMetrics",
 }
 
-// downloadedDirs are directories at the top of what Chromium downloads for itself.
+// downloadedDirs are top-level directories of components that Chromium downloads.
 var downloadedDirs = []string{
 	"component_crx_cache", "extensions_crx_cache", "Safe Browsing", "SafetyTips", "Subresource Filter", "WidevineCdm",
 	"optimization_guide_model_store", "OptimizationGuideModelsManifest", "OptGuideOnDeviceModel", "OptGuideOnDeviceClassifierModel",
@@ -25,11 +24,11 @@ var downloadedDirs = []string{
 	"WasmTtsEngine", "pnacl", "screen_ai",
 }
 
-// transientFiles are files, wherever they are, that mean nothing to the next run.
+// transientFiles are files, at any depth, that the next run does not need.
 var transientFiles = []string{"LOCK", "LOG", "LOG.old", "lockfile", "DevToolsActivePort"}
 
-// excluded reports whether a snapshot does without an entry of a data directory,
-// named by its path with slashes.
+// excluded reports whether a snapshot omits an entry of a data directory, given by
+// its slash-separated path.
 func excluded(name string, isDir bool) bool {
 	base, top := path.Base(name), !strings.Contains(name, "/")
 	if isDir {

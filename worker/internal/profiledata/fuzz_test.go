@@ -109,7 +109,7 @@ func TestRestore_SkipsUnsafeEntries(t *testing.T) {
 	if around, _ := os.ReadDir(above); len(around) != 1 {
 		t.Errorf("outside there is %v", around)
 	}
-	if !strings.Contains(r.log.String(), "parts of the profile's data are not restored") || !strings.Contains(r.log.String(), "and more") {
+	if !strings.Contains(r.log.String(), "some entries of the profile data were not restored") || !strings.Contains(r.log.String(), "and more") {
 		t.Errorf("the log says\n%s", r.log)
 	}
 }
@@ -254,6 +254,6 @@ func assertRestored(t *testing.T, r *fixture, good, content []byte) {
 		t.Errorf("instead of the version before there is %v", got)
 	}
 	if kept, err := os.ReadFile(r.path(2) + ".bad"); err != nil || !bytes.Equal(kept, content) {
-		t.Errorf("it was not set aside: %v", err)
+		t.Errorf("it was not quarantined: %v", err)
 	}
 }

@@ -16,21 +16,21 @@ import (
 
 const savingName = "saving.tmp"
 
-// errReleased means that a claim is used after it was given back.
-var errReleased = errors.New("the claim on the profile's data was given back")
+// errReleased means that a handle is used after Release.
+var errReleased = errors.New("the profile's data was released")
 
-// Handle is one launch's hold on a profile's data. It implements browser.Data.
+// Handle is exclusive access to a profile's data. It implements browser.Data.
 type Handle struct {
 	store *Store
 	dir   string
 	log   *slog.Logger
 
-	mu       sync.Mutex // one thing at a time
-	lock     *os.File   // nil once given back
+	mu       sync.Mutex // one operation at a time
+	lock     *os.File   // nil after Release
 	restored bool
 }
 
-// Release gives the data back, after what is under way. It may be called again.
+// Release releases the data after the operation in progress. It can be called again.
 func (c *Handle) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,16 +40,16 @@ func (c *Handle) Release() {
 	}
 }
 
-// removeTemporaryFiles removes what a crash left in the making.
+// removeTemporaryFiles removes what a crash left behind.
 func (c *Handle) removeTemporaryFiles() error {
 	return os.RemoveAll(filepath.Join(c.dir, savingName))
 }
 
-// Restore unpacks the current version into an empty directory, with modes and
-// times; without one the directory stays empty. A damaged version is set aside,
-// and the one before it is taken. Owners are the caller's business. Errors:
-// ErrTooLarge for a version from when more was allowed, those of the context and
-// of writing; after one of them the directory is as it was.
+// Restore unpacks the current version into an empty directory, with modes and times.
+// Without a version the directory stays empty. A damaged version is quarantined and
+// the previous one is used. The caller sets the owners. Errors: ErrTooLarge for a
+// version saved under a higher limit, context errors and write errors. After an
+// error the directory is unchanged.
 func (c *Handle) Restore(ctx context.Context, into *os.Root) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,30 +77,29 @@ func (c *Handle) restore(ctx context.Context, into *os.Root) error {
 		began := time.Now()
 		t, skipped, err := c.store.unpack(ctx, v.path, into)
 		if err == nil {
-			skipped.log(c.log, "parts of the profile's data are not restored")
+			skipped.log(c.log, "some entries of the profile data were not restored")
 			c.log.Debug("profile data restored", "version", v.Number, "bytes", t.Content, "entries", t.Entries, "took", time.Since(began))
 			return nil
 		}
 		if !errors.Is(err, errDamaged) {
 			return fmt.Errorf("version %d: %w", v.Number, err)
 		}
-		c.log.Error("A SNAPSHOT OF THE PROFILE'S DATA IS DAMAGED: it is set aside, and the version before it is taken",
+		c.log.Error("PROFILE DATA SNAPSHOT IS DAMAGED: it is quarantined and the previous version is used",
 			"file", v.path+damagedSuffix, "savedAt", v.SavedAt, "error", err)
 		if err := c.quarantine(v); err != nil {
-			return fmt.Errorf("set version %d aside: %w", v.Number, err)
+			return fmt.Errorf("quarantine version %d: %w", v.Number, err)
 		}
 	}
 	if len(found) > 0 {
-		c.log.Error("NO GOOD SNAPSHOT OF THE PROFILE'S DATA IS LEFT: it starts empty")
+		c.log.Error("NO USABLE PROFILE DATA SNAPSHOT IS LEFT: the profile starts empty")
 	}
 	return nil
 }
 
-// Save makes a new version of a data directory, unless it is as the current
-// version is. It waits for those before it as long as ctx allows, then the store's
-// SaveTime begins. After an error the current version is what it was. Errors:
-// ErrTooLarge, with the figures, and those of the context, of reading and of
-// writing.
+// Save creates a new version of a data directory, unless it is equal to the current
+// version. It waits for its turn until ctx ends; then the store's SaveTime begins.
+// After an error the current version is unchanged. Errors: ErrTooLarge, with the
+// sizes, context errors, read and write errors.
 func (c *Handle) Save(ctx context.Context, from *os.Root) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +107,7 @@ func (c *Handle) Save(ctx context.Context, from *os.Root) error {
 	case c.lock == nil:
 		return errReleased
 	case !c.restored:
-		return errors.New("the profile's data was not restored: what the launch has may not replace it")
+		return errors.New("the profile's data was not restored, so it must not be replaced")
 	}
 	done, err := c.store.acquireSlot(ctx)
 	if err != nil {
@@ -139,7 +138,7 @@ func (c *Handle) save(ctx context.Context, from *os.Root) error {
 		return err
 	}
 	if err := c.store.verifyFile(ctx, saving); err != nil {
-		return fmt.Errorf("save the profile's data: the disk does not give back what was written: %w", err)
+		return fmt.Errorf("save the profile's data: verification of the written data failed: %w", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -150,13 +149,13 @@ func (c *Handle) save(ctx context.Context, from *os.Root) error {
 	}
 	c.log.Info("profile data saved", "version", number, "bytes", made.Content, "entries", made.Entries,
 		"packed", made.Packed, "took", time.Since(began))
-	if err := c.prune(); err != nil { // the next time will do
-		c.log.Warn("old versions of the profile's data are not removed", "error", err)
+	if err := c.prune(); err != nil { // the next save retries
+		c.log.Warn("failed to remove old versions of profile data", "error", err)
 	}
 	return nil
 }
 
-// write packs a directory into a file that is on the disk when it returns.
+// write packs a directory into a file and syncs it.
 func (c *Handle) write(ctx context.Context, from *os.Root, path string) (made trailer, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -175,12 +174,12 @@ func (c *Handle) write(ctx context.Context, from *os.Root, path string) (made tr
 	if err := ctx.Err(); err != nil {
 		return made, err
 	}
-	p.skipped.log(c.log, "parts of the profile's data are not kept")
+	p.skipped.log(c.log, "some entries of the profile data were not saved")
 	made = trailer{SavedAt: c.store.opts.Clock.Now().UnixNano(), Content: p.content, Entries: p.entries}
 	return made, to.finish(&made)
 }
 
-// matchesCurrent reports whether the current version holds the same.
+// matchesCurrent reports whether the current version has the same content.
 func (c *Handle) matchesCurrent(ctx context.Context, made trailer) (bool, error) {
 	found, err := listVersions(c.dir)
 	if err != nil || len(found) == 0 {

@@ -12,9 +12,9 @@ import (
 
 const lockName = ".lock"
 
-// lockDir locks a directory by a file in it, for this process or any other of
-// this machine; closing the file, or the process's death, frees it. Errors:
-// fs.ErrNotExist when there is no such directory, ErrInUse.
+// lockDir locks a directory with a lock file, against other processes of this
+// machine too. Closing the file, or the end of the process, releases the lock.
+// Errors: fs.ErrNotExist if the directory does not exist, ErrInUse.
 func lockDir(dir string) (*os.File, error) {
 	name := filepath.Join(dir, lockName)
 	for {
@@ -29,8 +29,8 @@ func lockDir(dir string) (*os.File, error) {
 			}
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
-		// The directory may have been removed between the two: then this is the
-		// lock of nothing.
+		// The directory may have been removed after the file was opened. The lock would
+		// then protect nothing.
 		if is, err := isSameFile(file, name); is || err != nil {
 			return file, err
 		}
@@ -38,14 +38,14 @@ func lockDir(dir string) (*os.File, error) {
 	}
 }
 
-// unlock frees a lock at once: closed alone it would last as long as in a
-// process that is being started, and has not let go of it yet.
+// unlock releases a lock immediately. Close alone would not, while a child process
+// that is being started still has the descriptor.
 func unlock(file *os.File) {
 	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN)
 	file.Close()
 }
 
-// isSameFile reports whether a name still leads to an open file.
+// isSameFile reports whether a name still refers to an open file.
 func isSameFile(file *os.File, name string) (bool, error) {
 	opened, err := file.Stat()
 	if err != nil {
@@ -58,7 +58,7 @@ func isSameFile(file *os.File, name string) (bool, error) {
 	return err == nil && os.SameFile(opened, named), err
 }
 
-// syncDir makes sure that the names in a directory are on the disk.
+// syncDir syncs the entries of a directory to disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -15,15 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// permissions are the bits of a mode that are kept: nothing of another run's
-// becomes a program with rights of its own.
+// permissions are the mode bits that are kept: setuid and similar bits are dropped.
 const permissions = fs.FileMode(0o777)
 
-// packer writes a data directory as a tar.
+// packer writes a data directory as a tar archive.
 type packer struct {
 	ctx  context.Context
 	from *os.Root
-	to   *tar.Writer // nil: only counts
+	to   *tar.Writer // nil: only count
 	max  int64       // bytes
 
 	buffer           []byte
@@ -31,7 +30,7 @@ type packer struct {
 	skipped          skipped
 }
 
-// measure finds out how much there is to pack, and refuses what is too much.
+// measure counts what there is to pack and returns ErrTooLarge above the limits.
 func measure(ctx context.Context, from *os.Root, limit int64) error {
 	p := &packer{ctx: ctx, from: from}
 	if err := p.pack(); err != nil {
@@ -47,8 +46,8 @@ func tooLarge(content, entries, limit int64) error {
 	return fmt.Errorf("%w: %d bytes in %d entries; the limits are %d and %d", ErrTooLarge, content, entries, limit, maxEntries)
 }
 
-// pack goes through the directory in the order of names, so that the same
-// content makes the same tar.
+// pack walks the directory in lexical order, so that equal content gives equal
+// archives.
 func (p *packer) pack() error {
 	return fs.WalkDir(p.from.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err := errors.Join(err, p.ctx.Err()); err != nil {
@@ -85,19 +84,19 @@ func (p *packer) add(name string, e fs.DirEntry) error {
 			return err
 		}
 		if !staysInside(name, header.Linkname) {
-			p.skipped.add(name, "a link that leads out")
+			p.skipped.add(name, "link leaves the directory")
 			return nil
 		}
-		header.Typeflag, header.ModTime = tar.TypeSymlink, time.Unix(0, 0) // a link's can't be given back
+		header.Typeflag, header.ModTime = tar.TypeSymlink, time.Unix(0, 0) // the time of a link cannot be restored
 		return p.header(header)
 	case 0:
 		if isForeign(info) {
-			p.skipped.add(name, "another name of a file that is not the browser's")
+			p.skipped.add(name, "hard link to a file of another owner")
 			return nil
 		}
 		return p.file(name, header, info)
 	default:
-		p.skipped.add(name, "no file, directory or link")
+		p.skipped.add(name, "not a file, directory or link")
 		return nil
 	}
 }
@@ -110,7 +109,7 @@ func (p *packer) header(h *tar.Header) error {
 	return p.to.WriteHeader(h)
 }
 
-// file packs a regular file as long as it is.
+// file packs a regular file with the size that it had when it was found.
 func (p *packer) file(name string, header *tar.Header, info fs.FileInfo) error {
 	header.Typeflag, header.Size = tar.TypeReg, info.Size()
 	p.content += header.Size
@@ -126,7 +125,7 @@ func (p *packer) file(name string, header *tar.Header, info fs.FileInfo) error {
 	}
 	defer file.Close()
 	if opened, err := file.Stat(); err != nil || !os.SameFile(opened, info) {
-		return errors.Join(errors.New("it is another file by now"), err)
+		return errors.Join(errors.New("the file was replaced while packing"), err)
 	}
 	if p.buffer == nil {
 		p.buffer = make([]byte, bufferSize)
@@ -134,17 +133,16 @@ func (p *packer) file(name string, header *tar.Header, info fs.FileInfo) error {
 	return copyExactly(p.to, &contextReader{p.ctx, file}, header.Size, p.buffer)
 }
 
-// isForeign reports whether a file is root's and has another name somewhere.
-// The browser, which never is root, has no such files of its own; but where the
-// kernel lets users link to what they may not read, it can make one.
+// isForeign reports whether a file belongs to root and has several hard links. The
+// browser never runs as root and has no such files, but it can create them where the
+// kernel allows links to unreadable files.
 func isForeign(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink > 1 && stat.Uid == 0
 }
 
-// staysInside reports whether a link leads to something in the same tree,
-// whatever other such links lie on its way: only at its beginning does it go up,
-// where the way is through real directories.
+// staysInside reports whether a link points into the same tree, whatever other links
+// are on its path: it goes up only at its beginning, through real directories.
 func staysInside(name, target string) bool {
 	return target != "" && !path.IsAbs(target) && path.Clean(target) == target && filepath.IsLocal(path.Join(path.Dir(name), target))
 }

@@ -16,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errDamaged means that a snapshot is not what was once written.
+// errDamaged means that a snapshot differs from what was written.
 var errDamaged = errors.New("the snapshot is damaged")
 
-// ErrTooLarge means that a profile holds more than the store takes.
+// ErrTooLarge means that a profile exceeds the limits of the store.
 var ErrTooLarge = errors.New("larger than PROFILE_DATA_MB allows")
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
 }
 
-// trailer ends a snapshot: a frame that zstd skips, so that `tar --zstd` reads
-// the file like any other. Integers are little-endian.
+// trailer ends a snapshot. It is a frame that zstd skips, so that `tar --zstd` can
+// read the file. Integers are little-endian.
 type trailer struct {
 	Magic, Length uint32 // of the frame
 	Kind          [8]byte
@@ -37,7 +37,7 @@ type trailer struct {
 	Content       int64 // bytes of the files in it
 	Entries       int64
 	Digest        [sha256.Size]byte // of the tar
-	SelfDigest    [sha256.Size]byte // of what comes before in the trailer
+	SelfDigest    [sha256.Size]byte // of the preceding fields
 }
 
 const (
@@ -79,19 +79,19 @@ func trailerOf(file *os.File) (size int64, t trailer, err error) {
 	}
 	size = info.Size()
 	if size < int64(trailerSize) {
-		return size, t, damaged("it has only %d bytes", size)
+		return size, t, damaged("it is only %d bytes long", size)
 	}
 	raw := make([]byte, trailerSize)
 	if _, err := file.ReadAt(raw, size-int64(trailerSize)); err != nil {
-		return size, t, damaged("read it: %w", err)
+		return size, t, damaged("read: %w", err)
 	}
 	_ = binary.Read(bytes.NewReader(raw), binary.LittleEndian, &t) // the sizes are equal
 	if t.SelfDigest != sha256.Sum256(raw[:trailerSize-sha256.Size]) || t.Kind != trailerKind || t.Magic != skippable {
-		return size, t, damaged("it does not end as a snapshot does")
+		return size, t, damaged("invalid trailer")
 	}
 	if t.Packed != size-int64(trailerSize) || t.Content < 0 || t.Unpacked < t.Content || t.Entries < 0 || t.Entries > maxEntries ||
 		t.Unpacked > t.Content+(t.Entries+1)*maxHeaders {
-		return size, t, damaged("its figures make no sense")
+		return size, t, damaged("inconsistent sizes in the trailer")
 	}
 	return size, t, nil
 }
@@ -120,8 +120,8 @@ func (w *snapshotWriter) Write(p []byte) (int, error) {
 	return w.encoder.Write(p)
 }
 
-// finish writes the trailer, whose time and counts are given, and waits until
-// the file is on the disk.
+// finish writes the trailer, whose time and counts are set by the caller, and syncs
+// the file.
 func (w *snapshotWriter) finish(t *trailer) error {
 	if err := errors.Join(w.encoder.Close(), w.buffer.Flush()); err != nil {
 		return err
@@ -138,11 +138,11 @@ func (w *snapshotWriter) finish(t *trailer) error {
 	return w.file.Sync()
 }
 
-// bufferSize is of what is read and written at a time.
+// bufferSize is the size of read and write buffers.
 const bufferSize = 256 << 10
 
-// snapshotReader reads the tar of a snapshot. What it returns may be wrong until
-// check has said that it is not.
+// snapshotReader reads the tar of a snapshot. Its output is unverified until check
+// succeeds.
 type snapshotReader struct {
 	trailer
 	file    *os.File
@@ -151,7 +151,7 @@ type snapshotReader struct {
 	read    int64
 }
 
-// openSnapshot opens a snapshot whose trailer is whole.
+// openSnapshot opens a snapshot with a valid trailer.
 func openSnapshot(ctx context.Context, path string) (*snapshotReader, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -183,7 +183,7 @@ func (r *snapshotReader) Read(p []byte) (int, error) {
 	r.read += int64(n)
 	r.digest.Write(p[:n])
 	if r.read > r.Unpacked {
-		return 0, damaged("more comes out of it than went in")
+		return 0, damaged("it is larger than stated")
 	}
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return n, err
@@ -191,25 +191,25 @@ func (r *snapshotReader) Read(p []byte) (int, error) {
 	return n, damaged("%w", err)
 }
 
-// check reads what is left and compares the whole with the trailer.
+// check reads the rest and compares size and checksum with the trailer.
 func (r *snapshotReader) check() error {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return err
 	}
 	if r.read != r.Unpacked || !bytes.Equal(r.digest.Sum(nil), r.Digest[:]) {
-		return damaged("its content is not what was written")
+		return damaged("its checksum does not match")
 	}
 	return nil
 }
 
-// verifyFile reads a snapshot from end to end, from the disk and not from memory.
+// verifyFile reads a snapshot completely, from the disk and not from the page cache.
 func (s *Store) verifyFile(ctx context.Context, path string) error {
 	r, err := openSnapshot(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	_ = unix.Fadvise(int(r.file.Fd()), 0, 0, unix.FADV_DONTNEED) // where it can't be had, memory must do
+	_ = unix.Fadvise(int(r.file.Fd()), 0, 0, unix.FADV_DONTNEED) // best effort
 	return r.check()
 }
 
@@ -226,7 +226,7 @@ func (p *contextReader) Read(b []byte) (int, error) {
 	return p.Reader.Read(b)
 }
 
-// copyExactly copies so many bytes through a buffer.
+// copyExactly copies exactly size bytes through a buffer.
 func copyExactly(to io.Writer, from io.Reader, size int64, buffer []byte) error {
 	copied, err := io.CopyBuffer(to, io.LimitReader(from, size), buffer)
 	if err == nil && copied < size {

@@ -1,16 +1,16 @@
-// Package profiledata keeps the browser data of profiles from launch to launch:
+// Package profiledata keeps the browser data of profiles between launches:
 // versioned snapshots on this machine, one directory for each profile.
 //
 //	<profile id>/
-//	  .lock          held while a launch, or the operator, works on the profile
+//	  .lock          locked while a launch or the operator uses the profile
 //	  7.tar.zst      a version; the highest number is the current one
 //	  6.tar.zst
-//	  5.tar.zst.bad  one that could not be read, set aside for the operator
-//	  saving.tmp     a version in the making
+//	  5.tar.zst.bad  a damaged version, quarantined for the operator
+//	  saving.tmp     a version being written
 //
-// A version appears under its name only when it is whole, on the disk and was
-// read back, and none is removed before a newer one is there. So whenever the
-// worker dies, the newest good state is the last one that was saved.
+// A version gets its name only when it is complete, synced and verified, and an old
+// version is removed only after a newer one exists. So after a crash at any time the
+// last saved version is available.
 package profiledata
 
 import (
@@ -32,35 +32,35 @@ import (
 
 // Options configures a Store. All but SaveTime and Logger are required.
 type Options struct {
-	Dir      string        // of all profiles; made by the first claim
-	Versions int           // how many are kept of each profile, at least 1
-	MaxBytes int64         // of what one snapshot holds, unpacked
-	SaveTime time.Duration // bounds a Save, from when it is its turn; 0 for no bound
+	Dir      string        // of all profiles; created on demand
+	Versions int           // kept versions of each profile, at least 1
+	MaxBytes int64         // unpacked size of a snapshot
+	SaveTime time.Duration // bounds a Save once it has started; 0: no limit
 	Clock    clock.Clock
 	Logger   *slog.Logger // discarded when nil
 }
 
-// Store holds the data of the profiles of this machine. Any number of stores,
-// in any number of processes, may work on one directory.
+// Store holds the profile data of this machine. Several stores, also in several
+// processes, can use one directory.
 type Store struct {
 	opts  Options
-	slots chan struct{} // room for those that pack and unpack at the same time
+	slots chan struct{} // limits concurrent packing and unpacking
 }
 
-// maxConcurrent bounds how many snapshots are packed or unpacked at a time: each
-// takes a processor and some megabytes of memory.
+// maxConcurrent limits concurrent packing and unpacking: each takes a processor and
+// some megabytes of memory.
 const maxConcurrent = 2
 
-// ErrInUse means that a launch, or another command, has the profile's data.
+// ErrInUse means that a launch or another command uses the profile's data.
 var ErrInUse = errors.New("the profile's data is in use")
 
-// ErrNotFound means that nothing is kept of a profile on this machine.
-var ErrNotFound = errors.New("nothing is kept of this profile on this machine")
+// ErrNotFound means that this machine has no data of a profile.
+var ErrNotFound = errors.New("this machine has no data of this profile")
 
 // Open returns the store in a directory.
 func Open(opts Options) (*Store, error) {
 	if opts.Versions < 1 || opts.MaxBytes < 1 {
-		return nil, errors.New("profile data: at least one version of at least one byte must be kept")
+		return nil, errors.New("profile data: Versions and MaxBytes must be at least 1")
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -69,25 +69,25 @@ func Open(opts Options) (*Store, error) {
 	return s, s.removeLeftovers()
 }
 
-// Handle gives a profile's data to one launch, until it is released or the
-// process dies. Errors: Conflict while someone else has it.
+// Acquire gives a launch exclusive access to a profile's data until Release or the
+// end of the process. Errors: Conflict if the data is in use.
 func (s *Store) Acquire(profileID uuid.UUID) (*Handle, error) {
 	c, err := s.acquire(profileID, true)
 	if errors.Is(err, ErrInUse) {
-		return nil, fault.Wrap(err, fault.Conflict, "The profile keeps its data and is running already on this worker.")
+		return nil, fault.Wrap(err, fault.Conflict, "The profile keeps its data and is already running on this worker.")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("claim the profile's data: %w", err)
+		return nil, fmt.Errorf("acquire the profile's data: %w", err)
 	}
 	return c, nil
 }
 
-// acquire locks a profile's directory, which it makes when told to, and removes
-// what a crash left there.
+// acquire locks a profile's directory, creates it if requested, and removes
+// temporary files of a crash.
 func (s *Store) acquire(profileID uuid.UUID, create bool) (*Handle, error) {
 	dir := filepath.Join(s.opts.Dir, profileID.String())
 	lock, err := lockDir(dir)
-	for create && errors.Is(err, fs.ErrNotExist) { // again when it was removed meanwhile
+	for create && errors.Is(err, fs.ErrNotExist) { // retry if it was removed concurrently
 		if err := createDir(dir); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (s *Store) acquire(profileID uuid.UUID, create bool) (*Handle, error) {
 	return c, nil
 }
 
-// createDir makes a directory that is there after a power failure too.
+// createDir creates a directory that survives a power failure.
 func createDir(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
@@ -118,13 +118,13 @@ func createDir(dir string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// Profile is what is kept of one profile.
+// Profile is the stored data of one profile.
 type Profile struct {
 	ID       uuid.UUID
-	Versions []Version // the newest, which is the current one, first
+	Versions []Version // newest first; the first is the current version
 }
 
-// Profiles lists those of which something is kept, by id.
+// Profiles returns all profiles with data, sorted by id.
 func (s *Store) Profiles() ([]Profile, error) {
 	entries, err := os.ReadDir(s.opts.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -145,8 +145,8 @@ func (s *Store) Profiles() ([]Profile, error) {
 	return all, nil
 }
 
-// Versions lists what is kept of a profile, the current version first. It needs
-// no claim. Errors: ErrNotFound.
+// Versions returns the versions of a profile, the current one first. It needs no
+// Handle. Errors: ErrNotFound.
 func (s *Store) Versions(profileID uuid.UUID) ([]Version, error) {
 	found, err := listVersions(filepath.Join(s.opts.Dir, profileID.String()))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +159,7 @@ func (s *Store) Versions(profileID uuid.UUID) ([]Version, error) {
 	return found, nil
 }
 
-// Verify reads a version from end to end and says what is wrong with it.
+// Verify reads a version completely and returns an error if it is damaged.
 func (s *Store) Verify(ctx context.Context, v Version) error {
 	if v.Err != nil {
 		return v.Err
@@ -170,8 +170,7 @@ func (s *Store) Verify(ctx context.Context, v Version) error {
 // removedPrefix marks a profile's directory that is being removed.
 const removedPrefix = ".removed-"
 
-// Remove removes everything that is kept of a profile. Errors: ErrNotFound,
-// ErrInUse.
+// Remove removes all data of a profile. Errors: ErrNotFound, ErrInUse.
 func (s *Store) Remove(profileID uuid.UUID) error {
 	c, err := s.acquire(profileID, false)
 	if err != nil {
@@ -185,7 +184,7 @@ func (s *Store) Remove(profileID uuid.UUID) error {
 	return errors.Join(syncDir(s.opts.Dir), os.RemoveAll(gone))
 }
 
-// removeLeftovers removes what a crash left of removed profiles.
+// removeLeftovers removes directories whose removal was interrupted by a crash.
 func (s *Store) removeLeftovers() error {
 	left, _ := filepath.Glob(filepath.Join(s.opts.Dir, removedPrefix+"*"))
 	for _, dir := range left {
@@ -196,8 +195,8 @@ func (s *Store) removeLeftovers() error {
 	return nil
 }
 
-// acquireSlot waits for room to pack or unpack; done gives it back.
-func (s *Store) acquireSlot(ctx context.Context) (done func(), err error) {
+// acquireSlot waits for a slot to pack or unpack. Call release to return it.
+func (s *Store) acquireSlot(ctx context.Context) (release func(), err error) {
 	select {
 	case s.slots <- struct{}{}:
 		return func() { <-s.slots }, nil

@@ -14,34 +14,33 @@ import (
 	"strings"
 )
 
-// maxDepth is how many directories deep an entry may lie.
+// maxDepth is the maximum directory depth of an entry.
 const maxDepth = 64
 
-// unpacker writes the entries of a snapshot below a root, which has none of
-// them yet.
+// unpacker writes the entries of a snapshot into an empty root.
 type unpacker struct {
 	ctx  context.Context
 	from *snapshotReader
 	into *os.Root
 
-	kinds   map[string]byte // of what is there by now, by name
-	dirs    []*tar.Header   // their modes and times come last, since both hinder writing
-	links   []*tar.Header   // they come after the files, so that nothing is written through one
+	kinds   map[string]byte // of the written entries, by name
+	dirs    []*tar.Header   // modes and times are set last, because they would be changed or prevent writing
+	links   []*tar.Header   // created last, so that no file is written through a link
 	buffer  []byte
 	content int64
 	entries int64
 	skipped skipped
 }
 
-// writeError is an error of the place that is written to.
+// writeError is an error of writing the output.
 type writeError struct{ error }
 
 // Unwrap returns the error itself.
 func (e writeError) Unwrap() error { return e.error }
 
-// unpack writes a snapshot into an empty directory. After an error that is
-// errDamaged the snapshot is of no use, after any other nothing is known of it; in
-// both cases what was written is removed again.
+// unpack writes a snapshot into an empty directory. errDamaged means that the
+// snapshot is unusable; other errors say nothing about it. After an error the
+// written entries are removed.
 func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer, skipped, error) {
 	from, err := openSnapshot(ctx, path)
 	if err != nil {
@@ -57,7 +56,7 @@ func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer
 		err = from.check()
 	}
 	if err == nil && (u.content != from.Content || u.entries != from.Entries) {
-		err = damaged("it holds other entries than were written")
+		err = damaged("its entries do not match the trailer")
 	}
 	if err != nil {
 		return from.trailer, nil, errors.Join(err, u.removeUnpacked())
@@ -79,10 +78,10 @@ func (u *unpacker) run() error {
 			return err
 		}
 		if u.entries++; u.entries > u.from.Entries {
-			return damaged("it holds more entries than were written")
+			return damaged("it has more entries than stated")
 		}
 		if u.content += h.Size; h.Size < 0 || u.content > u.from.Content {
-			return damaged("it holds more than was written")
+			return damaged("it has more content than stated")
 		}
 		if err := u.entry(h, entries); err != nil {
 			return u.classifyError(err)
@@ -91,8 +90,7 @@ func (u *unpacker) run() error {
 	return u.finish()
 }
 
-// classifyError says whose fault an error is: that of the snapshot, unless writing
-// failed or the context ended.
+// classifyError marks an error as errDamaged, unless it is a write or context error.
 func (u *unpacker) classifyError(err error) error {
 	var write writeError
 	if errors.As(err, &write) || errors.Is(err, errDamaged) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -101,7 +99,7 @@ func (u *unpacker) classifyError(err error) error {
 	return damaged("%w", err)
 }
 
-// entry writes a directory or a file, and leaves links for later.
+// entry writes a directory or a file, and defers links.
 func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	name := h.Name
 	if h.Typeflag == tar.TypeDir {
@@ -125,21 +123,22 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	}
 }
 
-// validate says what is wrong with an entry; no snapshot of ours has such.
+// validate returns what is wrong with an entry. Snapshots of this package have no
+// such entries.
 func (u *unpacker) validate(h *tar.Header) string {
 	switch {
 	case strings.Contains(h.Name, "\x00") || !filepath.IsLocal(h.Name) || path.Clean(h.Name) != h.Name || h.Name == ".":
-		return "a name that leads out"
+		return "name leaves the directory"
 	case strings.Count(h.Name, "/") > maxDepth:
-		return "too deep"
+		return "too many levels"
 	case u.kinds[h.Name] != 0:
-		return "there already"
+		return "duplicate entry"
 	case path.Dir(h.Name) != "." && u.kinds[path.Dir(h.Name)] != tar.TypeDir:
-		return "in no directory"
+		return "parent directory is missing"
 	case h.Typeflag == tar.TypeSymlink && !staysInside(h.Name, h.Linkname):
-		return "a link that leads out"
+		return "link leaves the directory"
 	case h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeSymlink:
-		return "no file, directory or link"
+		return "not a file, directory or link"
 	}
 	return ""
 }
@@ -159,7 +158,8 @@ func (u *unpacker) file(h *tar.Header, content io.Reader) (err error) {
 	return asWriteError(u.into.Chtimes(h.Name, h.ModTime, h.ModTime))
 }
 
-// finish makes the links, then closes the directories, the inner ones first.
+// finish creates the links and then sets modes and times of the directories,
+// innermost first.
 func (u *unpacker) finish() error {
 	for _, h := range u.links {
 		if err := u.into.Symlink(h.Linkname, h.Name); err != nil {
@@ -176,7 +176,7 @@ func (u *unpacker) finish() error {
 	return nil
 }
 
-// removeUnpacked removes what was written.
+// removeUnpacked removes the written entries.
 func (u *unpacker) removeUnpacked() error {
 	var errs []error
 	for name := range u.kinds {
@@ -185,7 +185,7 @@ func (u *unpacker) removeUnpacked() error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove what was unpacked: %w", err)
+		return fmt.Errorf("remove unpacked entries: %w", err)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func asWriteError(err error) error {
 	return writeError{err}
 }
 
-// writeErrorFile is a file whose errors are marked as those of writing.
+// writeErrorFile is a file whose errors are marked as write errors.
 type writeErrorFile struct{ file *os.File }
 
 // Write implements io.Writer.
@@ -206,10 +206,10 @@ func (w writeErrorFile) Write(p []byte) (int, error) {
 	return n, asWriteError(err)
 }
 
-// skipped are entries that were left where they are, and why.
+// skipped lists omitted entries and the reasons.
 type skipped []string
 
-// maxNamed is how many of them are remembered by name.
+// maxNamed is how many of them are listed by name.
 const maxNamed = 10
 
 func (s *skipped) add(name, why string) {

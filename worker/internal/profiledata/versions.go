@@ -19,24 +19,24 @@ import (
 const (
 	suffix        = ".tar.zst"
 	damagedSuffix = ".bad"
-	maxDamaged    = 3 // snapshots set aside that are kept of each profile
+	maxDamaged    = 3 // kept damaged snapshots of each profile
 )
 
 // Version is one snapshot of a profile's data.
 type Version struct {
 	Number   int
 	SavedAt  time.Time
-	Content  int64 // bytes of its files, unpacked
+	Content  int64 // unpacked size of its files
 	Entries  int   // files, directories and links
-	Size     int64 // bytes that it takes on the disk
+	Size     int64 // size on disk
 	Checksum string
-	Err      error // why nothing is known of it; nil when its trailer is whole
+	Err      error // why its trailer cannot be read
 
 	path    string
 	trailer trailer
 }
 
-// listVersions returns the versions in a directory, the oldest first.
+// listVersions returns the versions in a directory, oldest first.
 func listVersions(dir string) ([]Version, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -50,7 +50,7 @@ func listVersions(dir string) ([]Version, error) {
 		}
 		v := Version{Number: number, path: filepath.Join(dir, e.Name())}
 		v.Size, v.trailer, v.Err = readTrailer(v.path)
-		if errors.Is(v.Err, fs.ErrNotExist) { // pushed out meanwhile
+		if errors.Is(v.Err, fs.ErrNotExist) { // removed concurrently
 			continue
 		}
 		if v.Err == nil {
@@ -69,8 +69,8 @@ func versionNumber(name, ending string) (int, bool) {
 	return number, ok && err == nil && number > 0 && strconv.Itoa(number) == digits
 }
 
-// nextNumber is the number of a version that is to be the current one. Those set
-// aside count, so that no name is used twice.
+// nextNumber returns the number for a new version. Damaged versions count, so that
+// no number is reused.
 func nextNumber(dir string) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -84,8 +84,8 @@ func nextNumber(dir string) (int, error) {
 	return highest + 1, nil
 }
 
-// makeCurrent makes a file in the claim's directory the current version, and returns
-// its number.
+// makeCurrent makes a file in the directory the current version and returns its
+// number.
 func (c *Handle) makeCurrent(file string) (int, error) {
 	number, err := nextNumber(c.dir)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Handle) makeCurrent(file string) (int, error) {
 	return number, syncDir(c.dir)
 }
 
-// prune removes versions that newer ones push out. A damaged one pushes none.
+// prune removes versions above the limit. Damaged versions do not count.
 func (c *Handle) prune() error {
 	found, err := listVersions(c.dir)
 	if err != nil {
@@ -116,8 +116,8 @@ func (c *Handle) prune() error {
 	return err
 }
 
-// quarantine keeps a snapshot that is of no use from being taken again. The
-// oldest of them go when there are many.
+// quarantine renames a damaged snapshot so that it is not used again. Only the
+// newest damaged snapshots are kept.
 func (c *Handle) quarantine(v Version) error {
 	if err := os.Rename(v.path, v.path+damagedSuffix); err != nil {
 		return err
@@ -139,9 +139,9 @@ func (c *Handle) quarantine(v Version) error {
 	return errors.Join(err, syncDir(c.dir))
 }
 
-// Rollback makes an older version the current one: number to, or the one before
-// the current when that is 0. It gets the next number, and those that were newer
-// stay until they are pushed out. Errors: ErrNotFound, ErrInUse.
+// Rollback makes an older version the current one: number to, or the previous
+// version if to is 0. The version gets the next number, and newer versions stay
+// until they are pruned. Errors: ErrNotFound, ErrInUse.
 func (s *Store) Rollback(ctx context.Context, profileID uuid.UUID, to int) (from, now Version, err error) {
 	c, err := s.acquire(profileID, false)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Store) Rollback(ctx context.Context, profileID uuid.UUID, to int) (from
 		return from, now, err
 	}
 	if err := s.Verify(ctx, from); err != nil {
-		return from, now, fmt.Errorf("version %d is of no use: %w", from.Number, err)
+		return from, now, fmt.Errorf("version %d cannot be used: %w", from.Number, err)
 	}
 	now = from
 	if now.Number, err = c.makeCurrent(from.path); err != nil {
@@ -165,7 +165,7 @@ func (s *Store) Rollback(ctx context.Context, profileID uuid.UUID, to int) (from
 	return from, now, nil
 }
 
-// chooseVersion finds the version to roll back to.
+// chooseVersion returns the version to roll back to.
 func chooseVersion(found []Version, to int) (Version, error) {
 	if to == 0 {
 		if len(found) < 2 {

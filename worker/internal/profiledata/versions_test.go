@@ -41,7 +41,7 @@ func TestRollback_MakesVersionCurrentAndKeepsNewer(t *testing.T) {
 		}
 	}
 	damage(t, r.path(5), 10)
-	if _, _, err := r.Rollback(t.Context(), profileID, 5); err == nil || !strings.Contains(err.Error(), "version 5 is of no use") {
+	if _, _, err := r.Rollback(t.Context(), profileID, 5); err == nil || !strings.Contains(err.Error(), "version 5 cannot be used") {
 		t.Errorf("rollback to a damaged version: %v", err)
 	}
 	assertTree(t, r.restored(t), sampleTree(6))
