@@ -40,10 +40,10 @@ func TestRunStages_ContinuesAfterFailure(t *testing.T) {
 	for i := range results {
 		results[i].duration = time.Second
 	}
-	want := "STAGE   WHAT IT DID  TOOK   RESULT\n" +
-		"first   tried        1.0 s  FAILED\n" +
-		"second  did it       1.0 s  passed\n" +
-		"                     2.0 s  \n"
+	want := "STAGE   SUMMARY  DURATION  RESULT\n" +
+		"first   tried    1.0 s     FAILED\n" +
+		"second  did it   1.0 s     passed\n" +
+		"                 2.0 s     \n"
 	if diff := cmp.Diff(want, table(results)); diff != "" {
 		t.Errorf("the table (-want +got):\n%s", diff)
 	}

@@ -81,7 +81,7 @@ func TestProxy_ChecksExchanges(t *testing.T) {
 		t.Fatalf("%d exchanges, %v", exchanges, err)
 	}
 	for _, want := range []string{
-		"3 exchanges depart", "2 × (getPet) answered 204: - the operation does not document the status 204",
+		"3 exchanges violate", "2 × (getPet) answered 204: - the operation does not document the status 204",
 		"1 × contract: GET /nothing answered 404: - the answer is not the failure envelope",
 	} {
 		if !strings.Contains(err.Error(), want) {

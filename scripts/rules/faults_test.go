@@ -18,8 +18,8 @@ var validation = map[string]bool{
 // withoutDetails are the places that leave the details to the writer of the envelope: it
 // knows the request and names its part.
 var withoutDetails = map[string]bool{
-	"shared/httpd/errors.go":        true,
-	"worker/internal/gate/route.go": true, // a method that is not allowed
+	"shared/httpd/errors.go":          true,
+	"worker/internal/access/route.go": true, // MethodNotAllowed
 }
 
 // TestValidationFaults_HaveDetails walks all places that make a fault with the
