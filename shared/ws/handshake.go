@@ -20,11 +20,11 @@ const (
 	maxHead          = 64 << 10 // of a server's answer, in bytes
 )
 
-// keepAlive finds clients that are gone without a word, within two minutes.
+// keepAlive detects lost clients within two minutes.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
 
-// CheckHandshake refuses what is no WebSocket handshake (RFC 6455, 4.2.1) with
-// a fault: Validation.
+// CheckHandshake returns a Validation fault unless the request is a WebSocket
+// handshake (RFC 6455, 4.2.1).
 func CheckHandshake(r *http.Request) error {
 	switch {
 	case r.Method != http.MethodGet, !hasToken(r.Header, "Connection", "upgrade"), !hasToken(r.Header, "Upgrade", "websocket"):
@@ -42,7 +42,7 @@ func CheckHandshake(r *http.Request) error {
 	return nil
 }
 
-// notWebSocket refuses a request that asks for no WebSocket.
+// notWebSocket is the fault for a request without a WebSocket upgrade.
 func notWebSocket(cause error) error {
 	return fault.Wrap(cause, fault.Validation, "This address speaks WebSocket only.", fault.Detail{
 		Field: "Upgrade", Code: fault.Custom, Message: "must ask for websocket, in a GET with Connection: Upgrade",
@@ -60,8 +60,8 @@ func hasToken(h http.Header, name, token string) bool {
 	return false
 }
 
-// Raw is one side of a relayed WebSocket after its handshake: its frames are
-// the owner's to read, write and close.
+// Raw is one side of a relayed WebSocket after its handshake. The owner reads,
+// writes and closes the frames.
 type Raw struct {
 	Conn  net.Conn
 	Early []byte // what the peer has sent since the handshake
@@ -73,11 +73,12 @@ type Upstream struct {
 	answer http.Header // of its 101
 }
 
-// DialUpstream shakes hands on a client's behalf with the server at host:port,
-// within ten seconds. dial connects to it; nil is the network's way. By the client's key, the server's answer is the client's.
-// The server sees a local program: its own host, no origin, no cookie, no
-// credential. Extensions are not offered. A server that answers with something
-// else gives a *RefusedError without its body.
+// DialUpstream performs the handshake with the server at host:port on a
+// client's behalf, within ten seconds. dial connects to the server; nil means
+// TCP. The client's key is passed on, so the server's answer is valid for the
+// client. The server sees a local program: its own host, and no origin, cookies
+// or credentials. Extensions are not offered. It returns a *RefusedError
+// without a body if the server refuses.
 func DialUpstream(
 	ctx context.Context, dial func(context.Context) (net.Conn, error), address, path string, client http.Header,
 ) (*Upstream, error) {
@@ -120,13 +121,13 @@ func upgrade(conn net.Conn, host, path string, client http.Header) (*Upstream, e
 	return &Upstream{Raw: Raw{Conn: conn, Early: early}, answer: answer.Header}, nil
 }
 
-// TakeOver gives the client the server's answer, with the headers that are set
-// on w already, and makes its connection the caller's.
+// TakeOver sends the server's answer, with the headers set on w, to the client
+// and takes over the client's connection.
 func (u *Upstream) TakeOver(w http.ResponseWriter) (*Raw, error) { return takeOver(w, u.answer) }
 
-// TakeOver answers a handshake that CheckHandshake has let pass, with the headers
-// that are set on w already, and makes its connection the caller's. Neither
-// extensions nor a subprotocol are agreed on.
+// TakeOver answers a handshake that passed CheckHandshake, with the headers set
+// on w, and takes over the connection. No extension or subprotocol is
+// negotiated.
 func TakeOver(w http.ResponseWriter, r *http.Request) (*Raw, error) {
 	accept := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455, 4.2.2
 	return takeOver(w, http.Header{

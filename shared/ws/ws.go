@@ -1,6 +1,6 @@
-// Package ws is the only place that knows the WebSocket library. Conn speaks
-// messages, as the live view and DevTools clients do. A relay that passes bytes
-// through needs none of the library: for that, the handshakes with both sides.
+// Package ws wraps the WebSocket library; no other package imports it. Conn
+// handles messages, for the live view and DevTools clients. Relays pass bytes
+// through and need only the handshakes with both sides.
 //
 //nolint:staticcheck // the library goes on under another name; this file is the place to change it
 package ws
@@ -19,8 +19,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Conn is one end of a WebSocket. One reader and any number of writers may use
-// it at once. When the context of a Read or Write ends, the connection is closed.
+// Conn is a WebSocket connection. It supports one reader and any number of
+// writers at a time. The connection is closed when the context of a Read or
+// Write ends.
 type Conn struct {
 	conn *websocket.Conn
 }
@@ -34,7 +35,7 @@ const (
 	Binary = websocket.MessageBinary
 )
 
-// Read waits for a message.
+// Read returns the next message.
 func (c *Conn) Read(ctx context.Context) (Kind, []byte, error) { return c.conn.Read(ctx) }
 
 // Write sends a message.
@@ -42,24 +43,23 @@ func (c *Conn) Write(ctx context.Context, kind Kind, message []byte) error {
 	return c.conn.Write(ctx, kind, message)
 }
 
-// Ping asks the peer for a sign of life and waits for it; somebody must be
-// reading meanwhile.
+// Ping sends a ping and waits for the pong. Another goroutine must be reading.
 func (c *Conn) Ping(ctx context.Context) error { return c.conn.Ping(ctx) }
 
-// Close says why the connection ends, waits a few seconds for the peer to agree
-// and closes it. The reason may have 123 bytes.
+// Close sends a close frame, waits a few seconds for the answer and closes the
+// connection. The reason may have 123 bytes.
 func (c *Conn) Close(status Status, reason string) error { return c.conn.Close(status, reason) }
 
-// CloseNow closes the connection without a word.
+// CloseNow closes the connection without a close frame.
 func (c *Conn) CloseNow() error { return c.conn.CloseNow() }
 
-// Stream makes a byte stream of the connection: each Write is a message of that
-// kind, Read joins the messages. It lives until ctx ends.
+// Stream returns the connection as a byte stream: each Write sends a message of
+// the kind, Read joins the messages. The stream ends with ctx.
 func (c *Conn) Stream(ctx context.Context, kind Kind) net.Conn {
 	return websocket.NetConn(ctx, c.conn, kind)
 }
 
-// Status is why a connection was closed.
+// Status is the status code of a close frame.
 type Status = websocket.StatusCode
 
 // The statuses in use.
@@ -71,12 +71,12 @@ const (
 	InternalError   = websocket.StatusInternalError
 )
 
-// CloseStatus is the status that the peer closed with, or -1 when err is
-// something else.
+// CloseStatus returns the status of the peer's close frame, or -1 for any other
+// error.
 func CloseStatus(err error) Status { return websocket.CloseStatus(err) }
 
-// Options bounds a connection. The zero value takes messages of up to
-// DefaultReadLimit bytes from pages of the same host.
+// Options configures a connection. The zero value accepts messages of up to
+// DefaultReadLimit bytes, from pages of the same host.
 type Options struct {
 	// ReadLimit is the largest message taken, in bytes; negative for any size.
 	ReadLimit int64
@@ -90,8 +90,8 @@ type Options struct {
 	DialContext func(ctx context.Context) (net.Conn, error)
 }
 
-// DefaultReadLimit is the largest message taken when Options says nothing, in
-// bytes: a DevTools screenshot fits.
+// DefaultReadLimit is the default of ReadLimit, in bytes. A DevTools screenshot
+// fits.
 const DefaultReadLimit = 64 << 20
 
 func (o Options) wrap(conn *websocket.Conn) *Conn {
@@ -106,9 +106,9 @@ func (o Options) wrap(conn *websocket.Conn) *Conn {
 	return &Conn{conn: conn}
 }
 
-// Accept turns the request into a WebSocket. When it can't it writes nothing
-// and returns a fault: Forbidden for a foreign origin, Validation for a request
-// that is no handshake.
+// Accept upgrades a request to a WebSocket. On failure it writes nothing and
+// returns a fault: Forbidden for a foreign origin, Validation for an invalid
+// handshake.
 func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, error) {
 	held := &refusalRecorder{ResponseWriter: w}
 	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{
@@ -127,15 +127,16 @@ func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, err
 	return nil, fmt.Errorf("accept websocket: %w", err)
 }
 
-// refusalRecorder lets the handshake through and keeps the library's own refusals
-// from the client, which is owed a failure envelope.
+// refusalRecorder passes on the handshake and suppresses the library's own
+// error responses, because the caller writes the error envelope.
 type refusalRecorder struct {
 	http.ResponseWriter
 	status int
 	header http.Header
 }
 
-// Header is the response's own until the library refuses.
+// Header returns a copy of the response's header, which is applied with the
+// handshake only.
 func (w *refusalRecorder) Header() http.Header {
 	if w.header == nil {
 		w.header = w.ResponseWriter.Header().Clone()
@@ -143,7 +144,7 @@ func (w *refusalRecorder) Header() http.Header {
 	return w.header
 }
 
-// WriteHeader passes the handshake's 101 on and remembers anything else.
+// WriteHeader passes on status 101 and records any other.
 func (w *refusalRecorder) WriteHeader(status int) {
 	w.status = status
 	if status != http.StatusSwitchingProtocols {
@@ -153,7 +154,7 @@ func (w *refusalRecorder) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write drops the text of a refusal.
+// Write discards the body of an error response.
 func (w *refusalRecorder) Write(p []byte) (int, error) { return len(p), nil }
 
 // Hijack implements http.Hijacker.
@@ -161,7 +162,7 @@ func (w *refusalRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
-// RefusedError is a server's answer other than a WebSocket.
+// RefusedError is a server's answer other than a WebSocket handshake.
 type RefusedError struct {
 	Status int
 	Body   string // at most its first kilobyte
@@ -172,9 +173,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("websocket refused with status %d: %s", e.Status, e.Body)
 }
 
-// Dial connects to a ws, wss, http or https address. The context bounds the
-// handshake only. A server that answers with something else gives a
-// *RefusedError.
+// Dial connects to a ws, wss, http or https URL. The context bounds the
+// handshake only. It returns a *RefusedError if the server refuses the
+// handshake.
 func Dial(ctx context.Context, address string, header http.Header, options Options) (*Conn, error) {
 	how := &websocket.DialOptions{HTTPHeader: header, CompressionMode: websocket.CompressionDisabled}
 	if dial := options.DialContext; dial != nil {

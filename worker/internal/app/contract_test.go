@@ -61,7 +61,7 @@ func TestContract_OtherMajorRefusesLaunches(t *testing.T) {
 	for range 3 {
 		status, text := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
 		said := decode[failure](t, text)
-		if status != 503 || said.Error.Code != "EXTERNAL_SERVICE_ERROR" || !strings.Contains(said.Error.Message, "The cloud keeps version 2.0.0 of the contract") {
+		if status != 503 || said.Error.Code != "EXTERNAL_SERVICE_ERROR" || !strings.Contains(said.Error.Message, "The cloud implements version 2.0.0 of the contract") {
 			t.Errorf("a launch is answered %d %s", status, text)
 		}
 	}
@@ -92,9 +92,9 @@ func TestContract_WorkerStartsWithAnyVersion(t *testing.T) {
 		logged string
 	}{
 		"away":          {func(c *cloudtest.Cloud) { c.Down(true) }, workerapi.CloudContractFitUnheard, `level=WARN msg="failed to check the contract version of the cloud at startup"`},
-		"another major": {func(c *cloudtest.Cloud) { c.SetContractVersion("2.0.0") }, workerapi.CloudContractFitIncompatible, `level=ERROR msg="the cloud keeps another major version of the contract`},
+		"another major": {func(c *cloudtest.Cloud) { c.SetContractVersion("2.0.0") }, workerapi.CloudContractFitIncompatible, `level=ERROR msg="the cloud implements another major version of the contract`},
 		"without a word": {func(c *cloudtest.Cloud) { c.SetContractVersion("") }, workerapi.CloudContractFitUnknown,
-			`level=WARN msg="the cloud does not say which version of the contract it keeps`},
+			`level=WARN msg="the cloud does not state its contract version`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := cloudtest.New(t)

@@ -146,7 +146,7 @@ func TestProfilesCommand_Errors(t *testing.T) {
 		"remove " + other:                 "has no data",
 		"remove ../" + id:                 `"../` + id + `" is not a profile id`,
 		"rollback " + id + " --to newest": "invalid value",
-		"rollback " + id + " --to -1":     "must be the number of a version",
+		"rollback " + id + " --to -1":     "must be a version number",
 		"versions":                        "ID is missing",
 	} {
 		if status, _, errs := d.profiles(strings.Fields(line)...); status == 0 || !strings.Contains(errs, want) {

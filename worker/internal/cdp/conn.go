@@ -1,8 +1,8 @@
-// Package cdp speaks the Chrome DevTools Protocol over a pair of pipes, the
-// way Chromium does with --remote-debugging-pipe: one JSON message, one NUL.
+// Package cdp implements the Chrome DevTools Protocol over a pair of pipes, as
+// Chromium does with --remote-debugging-pipe: NUL-terminated JSON messages.
 //
-// It knows how to call, how to match answers and how to hand out events; the
-// methods and their parameters are the caller's business.
+// It sends calls, matches answers and delivers events. Methods and their
+// parameters are up to the caller.
 package cdp
 
 import (
@@ -16,13 +16,13 @@ import (
 	"sync"
 )
 
-// MaxMessage is the longest message accepted from the browser, in bytes.
+// MaxMessage is the maximum size of a message from the browser, in bytes.
 const MaxMessage = 128 << 20
 
-// ErrClosed is what a call on, or a wait for, an ended connection returns.
+// ErrClosed is returned by calls on a closed connection.
 var ErrClosed = errors.New("cdp: connection closed")
 
-// Error is a failure that the browser answered.
+// Error is the browser's error answer to a call.
 type Error struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -37,8 +37,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("cdp: %s: %s (%d)", e.Message, e.Data, e.Code)
 }
 
-// Event is something the browser said unasked. SessionID is empty for the
-// browser's own session.
+// Event is a CDP event. SessionID is empty for the browser's own session.
 type Event struct {
 	SessionID string
 	Method    string

@@ -13,9 +13,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/launch"
 )
 
-// Authorize asks for a slot (POST /v1/license/authorize). It implements
-// launch.License. The verdict is data.allowed; a status that contradicts it is
-// not understood (specification 4.2).
+// Authorize requests a slot (POST /v1/license/authorize). It implements
+// launch.License. data.allowed is the verdict; an answer whose status
+// contradicts it is invalid (specification 4.2).
 func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
 	credential := c.credential(asked.OrganizationKey)
 	grant, err := c.authorize(ctx, credential, asked)
@@ -56,12 +56,12 @@ func (c *Client) authorize(ctx context.Context, credential credential, asked lau
 	case answer.JSON402 != nil && isRefusal(*answer.JSON402):
 		return launch.Grant{}, refusalFault(asked, answer.JSON402.Data)
 	case answer.JSON402 != nil:
-		return launch.Grant{}, invalidAnswer(errors.New("a refusal without a verdict"))
+		return launch.Grant{}, invalidAnswer(errors.New("a refusal without a reason"))
 	}
 	return launch.Grant{}, credential.answerFault(answer.HTTPResponse, answer.Body)
 }
 
-// isRefusal reports whether the verdict is a clear no, which has a reason
+// isRefusal reports whether the answer is a refusal with a reason
 // (specification 2.6).
 func isRefusal(answer cloudapi.AuthorizeResponse) bool {
 	return bool(answer.Success) && !answer.Data.Allowed && answer.Data.Reason != nil
@@ -72,9 +72,9 @@ func toGrant(asked launch.Authorization, verdict cloudapi.Authorization) (launch
 	granted := launch.Grant{SlotID: verdict.SlotId, Full: verdict.Limit != nil && int64(verdict.Current) >= int64(*verdict.Limit)}
 	switch {
 	case config == nil && asked.ProfileID != nil:
-		return granted, nil // it is read by a call of its own
+		return granted, nil // a separate call reads the configuration
 	case config == nil:
-		return launch.Grant{}, invalidAnswer(errors.New("a grant of a spec without profileConfig"))
+		return launch.Grant{}, invalidAnswer(errors.New("a grant for a spec without profileConfig"))
 	}
 	if err := checkConfig(*config, asked.ProfileID); err != nil {
 		return launch.Grant{}, err
@@ -83,8 +83,8 @@ func toGrant(asked launch.Authorization, verdict cloudapi.Authorization) (launch
 	return granted, nil
 }
 
-// checkConfig is an error unless the configuration is one, and of the profile that was
-// asked for.
+// checkConfig returns an error if the configuration is empty or belongs to
+// another profile than the requested one.
 func checkConfig(config cloudapi.ProfileConfig, asked *uuid.UUID) error {
 	switch {
 	case config.ProfileId == uuid.Nil || config.BrowserVersion <= 0:
@@ -106,8 +106,8 @@ func carriedEnds(all []launch.Ended) []cloudapi.CarriedEnd {
 	return carried
 }
 
-// refusalFault is the worker's 402 (DESIGN 7): the reason in a detail on the
-// field that asked.
+// refusalFault returns the worker's 402 (DESIGN 7). A detail on the
+// requesting field names the reason.
 func refusalFault(asked launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
 	field, message := "profileId", "All slots of the organization are taken."
 	if asked.Spec != nil {
@@ -179,7 +179,7 @@ func proxy(p *cloudapi.LaunchProxy) *launch.Proxy {
 	return &launch.Proxy{Server: p.Server, Bypass: stringValue(p.Bypass), Username: stringValue(p.Username), Password: stringValue(p.Password)}
 }
 
-// stringValue is empty for what is not set.
+// stringValue returns the string, or "" for nil.
 func stringValue[T ~string](s *T) string {
 	if s == nil {
 		return ""

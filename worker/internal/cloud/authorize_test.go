@@ -118,8 +118,8 @@ func TestAuthorize_RefusalNamesReasonAndField(t *testing.T) {
 
 const (
 	callFault     = "The cloud cannot be reached."
-	invalidAnswer = "The cloud's answer was not understood."
-	notNow        = "The cloud cannot answer right now."
+	invalidAnswer = "The cloud returned an invalid answer."
+	notNow        = "The cloud is temporarily unavailable."
 	keyRefused    = "The cloud refuses this worker's organization key (SVC_KEY). The operator must replace it."
 )
 

@@ -1,6 +1,7 @@
-// Package cloud is the worker's way to the cloud: the generated client with
-// deadlines, and every answer turned into a value or a fault. What is not
-// clearly a permission is not one (specification 3.2: fail closed).
+// Package cloud is the client of the cloud API: the generated client with
+// timeouts, and every answer converted to a value or a fault. Any answer that
+// is not clearly a grant is treated as a refusal (specification 3.2: fail
+// closed).
 package cloud
 
 import (
@@ -24,20 +25,19 @@ import (
 	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
-// Timeout bounds one call.
+// Timeout is the timeout of one call.
 const Timeout = 10 * time.Second
 
-// Machine is who the worker is to the cloud.
+// Machine identifies the worker to the cloud.
 type Machine struct {
 	ID     string    // of the host
 	BootID uuid.UUID // of this run of the worker
-	// Predecessors are the runs that have ended before this one, the latest first;
-	// nil where nobody knows.
+	// Predecessors are the earlier runs of this machine, newest first; nil if unknown.
 	Predecessors []uuid.UUID
 }
 
-// Client calls the cloud, with the worker's own organization key where a call
-// brings none.
+// Client calls the cloud with the caller's organization key or, by default,
+// with the worker's own key.
 type Client struct {
 	api       *cloudapi.ClientWithResponses
 	own       session.OrganizationKey
@@ -49,9 +49,9 @@ type Client struct {
 	introduced *introducedKeys
 }
 
-// New returns a client of the cloud at that address. The key is the worker's
-// own; empty for a worker that launches with its callers' keys alone. How the
-// cloud's contract fits is logged when it changes.
+// New returns a client for the cloud at address. key is the worker's own
+// organization key, empty for a worker that uses only its callers' keys.
+// Changes of the cloud's contract version are logged.
 func New(address, key string, machine Machine, log *slog.Logger) (*Client, error) {
 	transport := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -62,10 +62,10 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		ForceAttemptHTTP2:     true,
 		ResponseHeaderTimeout: Timeout,
 	}
-	heard := &contractTransport{RoundTripper: tracing.Transport(transport), contractMonitor: newContractMonitor(log)}
+	contracts := &contractTransport{RoundTripper: tracing.Transport(transport), contractMonitor: newContractMonitor(log)}
 	client := &http.Client{
-		Timeout: Timeout, Transport: heard,
-		// Followed, a redirect would take the organization key along to wherever it leads.
+		Timeout: Timeout, Transport: contracts,
+		// Following a redirect would send the organization key to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	api, err := cloudapi.NewClientWithResponses(address, cloudapi.WithHTTPClient(client))
@@ -73,13 +73,13 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		return nil, fmt.Errorf("cloud address: %w", err)
 	}
 	return &Client{
-		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: heard,
+		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: contracts,
 		status: &licenseStatus{state: LicenseUnreachable}, introduced: &introducedKeys{},
 	}, nil
 }
 
-// contracts notes in which contract an answer is. One in another major version is
-// not handed on.
+// contractTransport checks the contract version of each answer. It returns an
+// error for answers with another major version.
 type contractTransport struct {
 	http.RoundTripper
 	*contractMonitor
@@ -103,10 +103,10 @@ func (c *Client) Identity() report.Identity {
 	return report.Identity{BootID: c.machine.BootID, Key: c.own}
 }
 
-// credential is the key that a call is made with.
+// credential is the organization key of a call.
 type credential struct {
 	key        session.OrganizationKey
-	fromCaller bool // a caller brought it: the cloud's no to it is the caller's
+	fromCaller bool // a refusal of the key is returned to the caller
 }
 
 func (c *Client) credential(key session.OrganizationKey) credential {
@@ -116,14 +116,14 @@ func (c *Client) credential(key session.OrganizationKey) credential {
 	return credential{key: key, fromCaller: true}
 }
 
-// sign puts the key on a request.
+// sign sets the API key header of a request.
 func (k credential) sign(_ context.Context, r *http.Request) error {
 	r.Header.Set("X-API-Key", k.key.Reveal())
 	return nil
 }
 
-// callFault is the fault of a call that got no answer, or one that could not
-// be read.
+// callFault converts the error of a call that got no answer or an unreadable
+// one.
 func callFault(err error) *fault.Error {
 	if f := incompatibleFault(err); f != nil {
 		return f
@@ -135,12 +135,11 @@ func callFault(err error) *fault.Error {
 }
 
 func invalidAnswer(err error) *fault.Error {
-	return fault.Wrap(err, fault.Unavailable, "The cloud's answer was not understood.")
+	return fault.Wrap(err, fault.Unavailable, "The cloud returned an invalid answer.")
 }
 
-// answerFault is the fault of an answer that is not the success the caller hoped
-// for. The failure envelope is read by whatever status it comes: a newer cloud
-// may have more of them.
+// answerFault converts an answer other than the expected one. It reads the
+// error envelope with any status, because a newer cloud may return new ones.
 func (k credential) answerFault(response *http.Response, body []byte) *fault.Error {
 	status := response.StatusCode
 	var envelope sharedapi.ErrorResponse
@@ -150,8 +149,8 @@ func (k credential) answerFault(response *http.Response, body []byte) *fault.Err
 	return invalidAnswer(fmt.Errorf("status %d", status))
 }
 
-// errorFault gives the worker's client what the cloud said, where it is the
-// client's business.
+// errorFault converts the cloud's error. Details that concern the worker's
+// client are kept.
 func (k credential) errorFault(status int, said sharedapi.Error) *fault.Error {
 	cause := fmt.Errorf("the cloud answered %d %s: %s", status, said.Code, said.Message)
 	if k.fromCaller && status == http.StatusUnauthorized {
@@ -172,24 +171,22 @@ func (k credential) errorFault(status int, said sharedapi.Error) *fault.Error {
 	case http.StatusConflict:
 		return fault.Wrap(cause, fault.Conflict, said.Message)
 	default:
-		return fault.Wrap(cause, fault.Unavailable, "The cloud cannot answer right now.")
+		return fault.Wrap(cause, fault.Unavailable, "The cloud is temporarily unavailable.")
 	}
 }
 
-// ownKeyRefused is the fault of a call with the worker's own key, which the
-// cloud refuses. To try again does not help, so its code is one that clients do
-// not retry (specification 7.1).
+// ownKeyRefused is returned if the cloud refuses the worker's own key. Retrying
+// does not help, so clients do not retry its code (specification 7.1).
 func ownKeyRefused(cause error) *fault.Error {
 	return fault.Wrap(cause, fault.OwnKeyRefused, "The cloud refuses this worker's organization key (SVC_KEY). The operator must replace it.", fault.Detail{
 		Field: "SVC_KEY", Code: fault.Custom, Message: "was revoked, has expired or is wrong: set SVC_KEY of this worker to a valid key and restart it",
 	})
 }
 
-// errNoKey is the fault of a call that needs the worker's own key, of a worker
-// that has none.
+// errNoKey is returned if a call needs the worker's own key and there is none.
 func errNoKey() *fault.Error {
 	return fault.New(fault.OwnKeyRefused, "This worker has no organization key (SVC_KEY). The operator must set one.", fault.Detail{
-		Field: "SVC_KEY", Code: fault.Custom, Message: "is not set: set SVC_KEY of this worker and restart it, or launch over /launch with a key of your own",
+		Field: "SVC_KEY", Code: fault.Custom, Message: "is not set: set SVC_KEY of this worker and restart it, or launch over /launch with your own key",
 	})
 }
 

@@ -30,7 +30,7 @@ func TestAuthorize_GrantWithoutConfigLeavesProfileEmpty(t *testing.T) {
 	}
 	version := sharedapi.BrowserVersion(156)
 	_, err = client.Authorize(t.Context(), launch.Authorization{SessionID: uuid.New(), Spec: &sharedapi.LaunchSpec{BrowserVersion: &version}, BrowserVersion: 156})
-	assertFault(t, err, fault.Unavailable, "The cloud's answer was not understood.") // nobody else knows the profile of a spec
+	assertFault(t, err, fault.Unavailable, "The cloud returned an invalid answer.") // nobody else knows the profile of a spec
 }
 
 func TestProfile_ReadsLaunchConfiguration(t *testing.T) {
@@ -52,8 +52,8 @@ func TestProfile_FailsClosed(t *testing.T) {
 		kind    fault.Kind
 		message string
 	}{
-		{"another profile", cloudtest.JSON(200, `{"success":true,"data":`+grantOf(uuid.New())+`}`), fault.Unavailable, "The cloud's answer was not understood."},
-		{"nothing", cloudtest.JSON(200, `{"success":true,"data":{}}`), fault.Unavailable, "The cloud's answer was not understood."},
+		{"another profile", cloudtest.JSON(200, `{"success":true,"data":`+grantOf(uuid.New())+`}`), fault.Unavailable, "The cloud returned an invalid answer."},
+		{"nothing", cloudtest.JSON(200, `{"success":true,"data":{}}`), fault.Unavailable, "The cloud returned an invalid answer."},
 		{"404", cloudtest.Failure(fault.NotFound, "No such profile."), fault.NotFound, "No such profile."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -15,33 +15,33 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// contractHeader names the version of the contract that an answer keeps.
+// contractHeader is the response header with the contract version.
 const contractHeader = "X-Svc-Contract"
 
-// Fit says whether the cloud and this worker understand each other.
+// Fit is the compatibility of the cloud's contract version with this worker.
 type Fit string
 
 // The fits.
 const (
-	FitUnknownYet   Fit = "unheard"      // the cloud has not answered yet
+	FitUnknownYet   Fit = "unheard"      // no answer yet
 	FitCompatible   Fit = "fits"         // the same major version, and not older than expected
 	FitOlder        Fit = "older"        // the same major version, but an older minor
 	FitIncompatible Fit = "incompatible" // another major version
-	FitUnstated     Fit = "unknown"      // the cloud does not say
+	FitUnstated     Fit = "unknown"      // the answer has no version
 )
 
-// Contract is what is known of the contract that the cloud keeps.
+// Contract is the last known contract version of the cloud.
 type Contract struct {
-	Expected string // the version that this worker was made for
-	Actual   string // what the cloud said last; empty for nothing
+	Expected string // the version that this worker implements
+	Actual   string // the last version of the cloud; empty if unknown
 	Fit      Fit
 }
 
-// Contract is what the cloud's latest answer says.
+// Contract returns the contract version of the cloud's latest answer.
 func (c *Client) Contract() Contract { return c.contracts.contract() }
 
-// CheckContract asks the cloud which contract it keeps. A cloud that can't be
-// reached, or does not say, leaves what is known as it is.
+// CheckContract asks the cloud for its contract version. If the cloud is
+// unreachable or does not state a version, the last known one is kept.
 func (c *Client) CheckContract(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -52,8 +52,9 @@ func (c *Client) CheckContract(ctx context.Context) error {
 	return answer.Body.Close()
 }
 
-// checkCompatible makes sure that a cloud that kept an incompatible contract no
-// longer does: such a cloud is asked for nothing but that.
+// checkCompatible asks an incompatible cloud for its version again and returns
+// an error if the cloud is still incompatible. No other call is made to such a
+// cloud.
 func (c *Client) checkCompatible(ctx context.Context) error {
 	if c.Contract().Fit != FitIncompatible {
 		return nil
@@ -61,8 +62,8 @@ func (c *Client) checkCompatible(ctx context.Context) error {
 	return c.CheckContract(ctx)
 }
 
-// contractMonitor compares what each answer says of the contract with what this worker
-// was made for, and logs what doesn't fit, once a change.
+// contractMonitor compares the contract version of each answer with the
+// worker's, and logs changes.
 type contractMonitor struct {
 	logger *slog.Logger
 
@@ -80,12 +81,12 @@ func (w *contractMonitor) contract() Contract {
 	return w.last
 }
 
-// check takes in an answer. Its error is an *incompatibleError: an answer in
-// another contract must not be read.
+// check records the contract version of an answer. It returns an
+// *incompatibleError if the answer must not be read.
 func (w *contractMonitor) check(answer *http.Response) error {
 	said := answer.Header.Get(contractHeader)
 	if said == "" && !isJSON(answer) {
-		return nil // not the cloud's own words, but those of something on the way
+		return nil // the answer of an intermediary, not of the cloud
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,17 +110,18 @@ func (w *contractMonitor) log(ctx context.Context, now Contract) {
 	about := []any{"expected", now.Expected, "actual", now.Actual}
 	switch now.Fit {
 	case FitIncompatible:
-		w.logger.ErrorContext(ctx, "the cloud keeps another major version of the contract: no browser is launched until it fits", append(about, "do", now.remedy())...)
+		w.logger.ErrorContext(ctx, "the cloud implements another major version of the contract: launches are refused until the versions match", append(about, "do", now.remedy())...)
 	case FitOlder:
-		w.logger.WarnContext(ctx, "the cloud keeps an older version of the contract than this worker was made for: it may refuse what it does not know yet", append(about, "do", now.remedy())...)
+		w.logger.WarnContext(ctx, "the cloud implements an older version of the contract than this worker: it may refuse newer requests", append(about, "do", now.remedy())...)
 	case FitUnstated:
-		w.logger.WarnContext(ctx, "the cloud does not say which version of the contract it keeps: whether it fits is not known", append(about, "do", now.remedy())...)
+		w.logger.WarnContext(ctx, "the cloud does not state its contract version: compatibility is unknown", append(about, "do", now.remedy())...)
 	default:
-		w.logger.InfoContext(ctx, "the cloud's contract fits", about...)
+		w.logger.InfoContext(ctx, "the contract version of the cloud is compatible", about...)
 	}
 }
 
-// compareContracts compares versions. The third number changes only words.
+// compareContracts compares two versions. The patch number is ignored: it
+// stands for changes of wording only.
 func compareContracts(expected, said string) Contract {
 	theirs, ok := parse(said)
 	if !ok {
@@ -136,7 +138,7 @@ func compareContracts(expected, said string) Contract {
 	return Contract{Expected: expected, Actual: said, Fit: fit}
 }
 
-// parse reads three numbers with dots between them.
+// parse reads a version of three numbers.
 func parse(version string) (numbers [3]int, ok bool) {
 	parts := strings.Split(version, ".")
 	if len(parts) != len(numbers) {
@@ -152,32 +154,31 @@ func parse(version string) (numbers [3]int, ok bool) {
 	return numbers, true
 }
 
-// remedy is what the operator can do about a contract that does not fit.
+// remedy tells the operator how to resolve an incompatibility.
 func (c Contract) remedy() string {
 	ours, _ := parse(c.Expected)
 	theirs, said := parse(c.Actual)
 	if said && theirs[0] > ours[0] {
-		return fmt.Sprintf("update this worker to a release that was made for version %d of the contract", theirs[0])
+		return fmt.Sprintf("update this worker to a release for version %d of the contract", theirs[0])
 	}
-	return fmt.Sprintf("update the cloud to a release that keeps version %d.%d of the contract, or point SVC_CLOUD_URL at one that does", ours[0], ours[1])
+	return fmt.Sprintf("update the cloud to a release with version %d.%d of the contract, or set SVC_CLOUD_URL to such a cloud", ours[0], ours[1])
 }
 
-// incompatibleError is an answer that keeps another major version of the
-// contract.
+// incompatibleError reports an answer with another major contract version.
 type incompatibleError struct{ Contract }
 
 func (e *incompatibleError) Error() string {
-	return fmt.Sprintf("the cloud keeps version %s of the contract, and this worker was made for %s", e.Actual, e.Expected)
+	return fmt.Sprintf("the cloud implements version %s of the contract, this worker version %s", e.Actual, e.Expected)
 }
 
-// incompatibleFault is the fault of a call that met an incompatible cloud; nil when
-// err is of another kind. It is Unavailable, so that what the cloud may have
-// done all the same is taken back once it fits.
+// incompatibleFault returns the fault for an *incompatibleError, and nil for
+// any other error. Its kind is Unavailable, so that the caller undoes what the
+// cloud may have done once the versions are compatible again.
 func incompatibleFault(err error) *fault.Error {
 	met, ok := errors.AsType[*incompatibleError](err)
 	if !ok {
 		return nil
 	}
-	return fault.Wrap(err, fault.Unavailable, fmt.Sprintf("The cloud keeps version %s of the contract, and this worker was made for %s. To launch again, %s.",
+	return fault.Wrap(err, fault.Unavailable, fmt.Sprintf("The cloud implements version %s of the contract, this worker version %s. To launch again, %s.",
 		met.Actual, met.Expected, met.remedy()))
 }

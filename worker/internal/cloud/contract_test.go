@@ -40,8 +40,8 @@ func TestContract_ComparesVersions(t *testing.T) {
 		{own, own, cloud.FitCompatible, "INFO", ""},
 		{"1.0.9", "1.0.9", cloud.FitCompatible, "INFO", ""},
 		{"1.12.0", "1.12.0", cloud.FitCompatible, "INFO", ""},
-		{"2.0.0", "2.0.0", cloud.FitIncompatible, "ERROR", "update this worker to a release that was made for version 2"},
-		{"0.9.0", "0.9.0", cloud.FitIncompatible, "ERROR", "update the cloud to a release that keeps version 1.0"},
+		{"2.0.0", "2.0.0", cloud.FitIncompatible, "ERROR", "update this worker to a release for version 2"},
+		{"0.9.0", "0.9.0", cloud.FitIncompatible, "ERROR", "update the cloud to a release with version 1.0"},
 		{"", "", cloud.FitUnstated, "WARN", "update the cloud"},
 		{"new", "", cloud.FitUnstated, "WARN", "update the cloud"},
 		{"1.0", "", cloud.FitUnstated, "WARN", "update the cloud"},
@@ -69,7 +69,7 @@ func TestContract_ComparesVersions(t *testing.T) {
 	}
 }
 
-// TestContract_OlderMinorIsLogged needs a worker that was made for a later
+// TestContract_OlderMinorIsLogged needs a worker of a later
 // version than the first.
 func TestContract_OlderMinorIsLogged(t *testing.T) {
 	fake, client, log := newLoggedClient(t)
@@ -87,8 +87,8 @@ func TestContract_OtherMajorIsNotRead(t *testing.T) {
 	fake, client, log := newLoggedClient(t)
 	profile := fake.Profile(156)
 	fake.SetContractVersion("2.1.0")
-	const told = "The cloud keeps version 2.1.0 of the contract, and this worker was made for 1.0.0. " +
-		"To launch again, update this worker to a release that was made for version 2 of the contract."
+	const told = "The cloud implements version 2.1.0 of the contract, this worker version 1.0.0. " +
+		"To launch again, update this worker to a release for version 2 of the contract."
 	for range 3 {
 		_, err := client.Authorize(t.Context(), authorization(profile))
 		assertFault(t, err, fault.Unavailable, told)

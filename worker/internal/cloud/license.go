@@ -10,22 +10,22 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// LicenseState is what the cloud last said to this worker, and with it what a
-// launch with the worker's own key would meet.
+// LicenseState is the outcome of the last call with the worker's own key, and
+// so of a launch with that key.
 type LicenseState string
 
 // The states.
 const (
 	LicenseOK           LicenseState = "ok"
-	LicenseUnreachable  LicenseState = "unreachable"  // no proper answer, or none yet
-	LicenseKeyRefused   LicenseState = "key_refused"  // the worker's own key is
+	LicenseUnreachable  LicenseState = "unreachable"  // no valid answer, or none yet
+	LicenseKeyRefused   LicenseState = "key_refused"  // the worker's own key is invalid
 	LicenseNoKey        LicenseState = "no_key"       // the cloud answers, but the worker has no key
-	LicenseIncompatible LicenseState = "incompatible" // the cloud keeps another major version of the contract
+	LicenseIncompatible LicenseState = "incompatible" // another major contract version
 )
 
-// licenseStatus is what the calls with the worker's own key have shown. Calls with
-// callers' keys show nothing: the cloud may be slow about one organization, or
-// refuse one, and answer the others.
+// licenseStatus records the outcomes of calls with the worker's own key. Calls
+// with callers' keys are not recorded: the cloud may be slow for, or refuse,
+// one organization only.
 type licenseStatus struct {
 	mu        sync.Mutex
 	state     LicenseState
@@ -33,7 +33,7 @@ type licenseStatus struct {
 	onFailure func()
 }
 
-// License is what a launch with the worker's own key would meet.
+// License returns the state that a launch with the worker's own key would meet.
 func (c *Client) License() LicenseState {
 	if c.Contract().Fit == FitIncompatible {
 		return LicenseIncompatible
@@ -43,22 +43,21 @@ func (c *Client) License() LicenseState {
 	return c.status.state
 }
 
-// LastAnswerAt is when the cloud last answered properly and accepted the
-// worker's own key, or, for a worker without one, last answered; the zero time
-// for never.
+// LastAnswerAt returns when the cloud last accepted the worker's own key or,
+// without such a key, last answered; the zero time if never.
 func (c *Client) LastAnswerAt() time.Time {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
 	return c.status.at
 }
 
-// OnFailure has f called when a call other than a heartbeat meets a cloud that was
-// ok and is not any more. It must be called before the client is used, and f
-// must not block.
+// OnFailure sets a function that is called when a call other than a heartbeat
+// finds that the cloud is no longer ok. It must be set before the client is
+// used, and f must not block.
 func (c *Client) OnFailure(f func()) { c.status.onFailure = f }
 
-// Ping asks the cloud whether it is there, for a worker that has no key to ask
-// anything else with. Its error is a *fault.Error of kind Unavailable.
+// Ping checks that the cloud is reachable, for a worker without a key. It
+// returns a *fault.Error of kind Unavailable.
 func (c *Client) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -81,12 +80,13 @@ func (c *Client) ping(ctx context.Context) error {
 	}
 	_ = answer.Body.Close()
 	if answer.StatusCode >= http.StatusInternalServerError {
-		return fault.New(fault.Unavailable, "The cloud cannot answer right now.")
+		return fault.New(fault.Unavailable, "The cloud is temporarily unavailable.")
 	}
 	return nil
 }
 
-// recordOutcome takes in how a call went. Who gave it up has learnt nothing.
+// recordOutcome records the result of a call, unless the caller canceled the
+// call.
 func (c *Client) recordOutcome(ctx context.Context, k credential, err error, heartbeat bool) {
 	if k.fromCaller || k.key.IsZero() || errors.Is(ctx.Err(), context.Canceled) {
 		return
@@ -94,8 +94,8 @@ func (c *Client) recordOutcome(ctx context.Context, k credential, err error, hea
 	c.status.set(stateOf(err), !heartbeat)
 }
 
-// stateOf is what the outcome of a call with the worker's own key says. A
-// refusal of what was asked for is an answer like any other.
+// stateOf converts the result of a call. A refusal of the request itself counts
+// as ok.
 func stateOf(err error) LicenseState {
 	_, incompatible := errors.AsType[*incompatibleError](err)
 	switch {
@@ -110,7 +110,8 @@ func stateOf(err error) LicenseState {
 	}
 }
 
-// set keeps the state. When it got worse and verify is set, it is doubted.
+// set stores the state. It calls onFailure if the state got worse and verify is
+// set.
 func (s *licenseStatus) set(state LicenseState, verify bool) {
 	s.mu.Lock()
 	worse := s.state == LicenseOK && state != LicenseOK

@@ -9,8 +9,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// predecessors are told to the organization of a key until it has taken in a
-// heartbeat of this boot: nil from then on, and where nobody knows them.
+// predecessors returns the earlier boots to send with a call. It returns nil
+// once the organization of the key has applied a heartbeat of this boot, and if
+// the earlier boots are unknown.
 func (c *Client) predecessors(key session.OrganizationKey) *[]uuid.UUID {
 	if c.machine.Predecessors == nil || c.introduced.has(key) {
 		return nil
@@ -18,11 +19,12 @@ func (c *Client) predecessors(key session.OrganizationKey) *[]uuid.UUID {
 	return &c.machine.Predecessors
 }
 
-// maxIntroducedKeys bounds the keys that are remembered; one that is forgotten is
-// told the predecessors again.
+// maxIntroducedKeys bounds the remembered keys. After a reset, the predecessors
+// are sent again.
 const maxIntroducedKeys = 10_000
 
-// introducedKeys are the keys whose organizations know this boot, by their hashes.
+// introducedKeys holds the hashes of the keys whose organizations know this
+// boot.
 type introducedKeys struct {
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]bool

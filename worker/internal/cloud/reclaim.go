@@ -9,9 +9,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// CountStale is how many of the running sessions that the worker's organization is
-// charged for are of this machine and stale (GET /v1/license/sessions). It
-// implements report.StaleCloud, as Reclaim does.
+// CountStale returns how many running sessions of the worker's organization
+// belong to this machine and are stale (GET /v1/license/sessions). It
+// implements report.StaleCloud, like Reclaim.
 func (c *Client) CountStale(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func (c *Client) CountStale(ctx context.Context) (int, error) {
 	return stale, nil
 }
 
-// Reclaim ends what is stale in the worker's organization (POST
+// Reclaim ends the stale sessions of the worker's organization (POST
 // /v1/license/sessions/reclaim).
 func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -54,8 +54,8 @@ func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
 	return int(answer.JSON200.Data.Released), nil
 }
 
-// Profile reads what a profile is launched with (GET /v1/profiles/{id}/config).
-// It implements launch.License.
+// Profile returns the launch configuration of a profile (GET
+// /v1/profiles/{id}/config). It implements launch.License.
 func (c *Client) Profile(ctx context.Context, key session.OrganizationKey, id uuid.UUID) (launch.Profile, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// ReportStart reports that a session runs (POST /v1/profiles/{id}/sessions). It
-// implements report.Cloud, as ReportEnd and Heartbeat do.
+// ReportStart reports a running session (POST /v1/profiles/{id}/sessions). It
+// implements report.Cloud, like ReportEnd and Heartbeat.
 func (c *Client) ReportStart(ctx context.Context, started report.Start) error {
 	credential := c.credential(started.OrganizationKey)
 	err := c.reportStart(ctx, credential, started)
@@ -44,7 +44,7 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 	return credential.answerFault(answer.HTTPResponse, answer.Body)
 }
 
-// ReportEnd reports that a session, or a launch that failed, is over (DELETE
+// ReportEnd reports the end of a session or of a failed launch (DELETE
 // /v1/profiles/{id}/sessions/{sessionId}).
 func (c *Client) ReportEnd(ctx context.Context, ended report.End) error {
 	credential := c.credential(ended.OrganizationKey)
@@ -72,8 +72,8 @@ func (c *Client) reportEnd(ctx context.Context, credential credential, ended rep
 	return credential.answerFault(answer.HTTPResponse, answer.Body)
 }
 
-// Heartbeat reports what the machine runs to the organization of a key (POST
-// /v1/license/sessions/heartbeat).
+// Heartbeat reports the running sessions of this machine to the organization of
+// a key (POST /v1/license/sessions/heartbeat).
 func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
 	credential := c.credential(key)
 	answer, err := c.heartbeat(ctx, credential, seq, sessions)

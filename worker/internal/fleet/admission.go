@@ -8,31 +8,32 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// retryAfter is when a refused launch may find room.
+// retryAfter is when a refused client should retry.
 const retryAfter = 5 * time.Second
 
-// Admission decides whether another browser may start. A limit of 0 is off.
+// Admission decides whether another browser may start. A limit of 0 is
+// disabled.
 type Admission struct {
 	MaxSessions      int
 	MaxMemoryPercent float64
-	MaxCPUPercent    float64 // of Sample.CPUAverage: a burst refuses nothing
+	MaxCPUPercent    float64 // of Sample.CPUAverage, so that bursts are ignored
 	MinFreeDisk      int64   // bytes
 	Last             func() Sample
 }
 
-// ReachedLimits is a limit that is reached.
+// ReachedLimit is a limit that is reached.
 type ReachedLimit struct {
 	Reason  string // max_sessions, memory, cpu or disk
-	Message string // for people
+	Message string // shown to users
 
 	field, detail  string
 	current, limit any
 }
 
-// Admit returns nil when a browser may start beside those that run and those
-// that are starting, else a *fault.Error of kind Unavailable with a detail for
-// each limit reached: maxSessions, memory, cpu or disk. It reserves nothing:
-// who calls it counts the launch as starting before another one asks.
+// Admit returns nil if another browser may start. Otherwise it returns a
+// *fault.Error of kind Unavailable with a detail for each reached limit:
+// maxSessions, memory, cpu or disk. It reserves nothing: the caller must count
+// the launch before the next call.
 func (a Admission) Admit(running, launching int) error {
 	limits := a.ReachedLimits(running, launching)
 	if len(limits) == 0 {
@@ -49,13 +50,13 @@ func (a Admission) Admit(running, launching int) error {
 	return refusal
 }
 
-// ReachedLimits is every limit that Admit would name, in that order; none when it
-// would admit.
+// ReachedLimits returns the limits for which Admit would refuse, in the same
+// order.
 func (a Admission) ReachedLimits(running, launching int) []ReachedLimit {
 	var found []ReachedLimit
 	if count := running + launching; a.MaxSessions > 0 && count >= a.MaxSessions {
 		found = append(found, ReachedLimit{
-			"max_sessions", fmt.Sprintf("This worker runs as many browsers as it may (MAX_SESSIONS %d).", a.MaxSessions), "maxSessions",
+			"max_sessions", fmt.Sprintf("This worker runs the maximum number of browsers (MAX_SESSIONS %d).", a.MaxSessions), "maxSessions",
 			fmt.Sprintf("%d of %d browsers run or start", count, a.MaxSessions), count, a.MaxSessions,
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// readFields reads a file of one fact a line, its name first: "MemTotal: 8 kB",
-// "oom_kill 0". What follows the name is kept as it is, one blank between words.
+// readFields reads a file of "name: value" or "name value" lines into a map.
+// Words of a value are separated by one space.
 func readFields(root fs.FS, file string) (map[string]string, error) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {
@@ -23,7 +23,7 @@ func readFields(root fs.FS, file string) (map[string]string, error) {
 	return facts, nil
 }
 
-// number is the first word of a fact; 0 when it is none.
+// number parses the first word of a value; 0 if it is no number.
 func number(fact string) uint64 {
 	word, _, _ := strings.Cut(fact, " ")
 	n, err := strconv.ParseUint(word, 10, 64)
@@ -33,8 +33,8 @@ func number(fact string) uint64 {
 	return n
 }
 
-// readNumber reads a file of one number. It is not ok for a file that is not
-// there, and for what stands for no limit: max, -1.
+// readNumber reads a file of one number. ok is false if the file is missing or
+// states no limit (max, -1).
 func readNumber(root fs.FS, file string) (n uint64, ok bool) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {
@@ -57,10 +57,9 @@ func readLoad1(root fs.FS) (float32, error) {
 	return float32(load), nil
 }
 
-// readPressure reads what the kernel knows of waiting for a resource (cpu or
-// memory): the share of the last ten seconds in which something had to wait, in
-// percent. It is that of the own control group where that is told, else the
-// machine's; nil when the kernel does not tell.
+// readPressure returns the pressure stall information for cpu or memory: the
+// percentage of the last ten seconds in which a task waited. It prefers that of
+// the own control group to the machine's; nil if neither is available.
 func readPressure(root fs.FS, resource string) *float64 {
 	var files []string
 	if own := cgroupDirs(root, unified); len(own) > 0 {

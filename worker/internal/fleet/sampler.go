@@ -1,6 +1,5 @@
-// Package fleet watches the machine that a worker runs on, as far as the worker
-// may use it (in a container, what the container may use), and decides whether
-// another browser fits.
+// Package fleet samples the resources that the worker may use (in a container,
+// those of the container) and decides whether another browser fits.
 package fleet
 
 import (
@@ -16,32 +15,31 @@ import (
 	"time"
 )
 
-// averagingPeriod is the time in which CPUAverage follows two thirds of a change.
+// averagingPeriod is the time constant of CPUAverage.
 const averagingPeriod = 10 * time.Second
 
-// Sample of a machine.
+// Sample is the state of the machine at a time.
 type Sample struct {
 	At               time.Time
-	CPUPercent       float64 // of the processor time that may be used, since the sample before
-	CPUAverage       float64 // the same over some ten seconds; begins at 0
+	CPUPercent       float64 // of the usable processor time, since the previous sample
+	CPUAverage       float64 // the same, averaged over about ten seconds; starts at 0
 	MemoryPercent    float64
 	MemoryUsedBytes  int64
 	MemoryLimitBytes int64
 	Load1            float32
-	DiskFreeBytes    int64    // to this worker, of the directory's file system
-	PressureCPU      *float64 // percent of the last ten seconds in which something waited for a processor; nil when not told
+	DiskFreeBytes    int64    // available to this worker on the file system of Options.Disk
+	PressureCPU      *float64 // percent of the last ten seconds in which a task waited for a processor; nil if unknown
 	PressureMemory   *float64 // the same for memory
 }
 
-// Options of a Sampler.
+// Options configures a Sampler.
 type Options struct {
-	Disk   string        // a directory whose free space is told
-	Every  time.Duration // by default a second
+	Disk   string        // directory whose free space is sampled
+	Every  time.Duration // default: one second
 	Logger *slog.Logger
 }
 
-// Sampler keeps a sample that is never much older than its interval. Reading it
-// costs nothing.
+// Sampler samples the machine periodically. Reading the last sample is cheap.
 type Sampler struct {
 	root    fs.FS
 	options Options
@@ -52,8 +50,8 @@ type Sampler struct {
 	running sync.WaitGroup
 }
 
-// Start takes a first sample, in which CPUPercent is 0, and goes on until
-// Close. It fails when the machine can't be read.
+// Start takes the first sample, with CPUPercent 0, and samples until Close. It
+// returns an error if the machine cannot be sampled.
 func Start(options Options) (*Sampler, error) { return start(os.DirFS("/"), options) }
 
 func start(root fs.FS, options Options) (*Sampler, error) {
@@ -75,7 +73,7 @@ func start(root fs.FS, options Options) (*Sampler, error) {
 // Last returns the last sample.
 func (s *Sampler) Last() Sample { return *s.last.Load() }
 
-// Close ends the sampling. The last sample stays.
+// Close stops sampling. The last sample remains available.
 func (s *Sampler) Close() {
 	s.stop()
 	s.running.Wait()
@@ -93,7 +91,7 @@ func (s *Sampler) run(ctx context.Context) {
 		sample, err := s.read(s.Last())
 		if failing := err != nil; failing != s.failing {
 			s.failing = failing
-			s.options.Logger.WarnContext(ctx, "the state of sampling this machine changed", "failing", failing, "error", err)
+			s.options.Logger.WarnContext(ctx, "sampling of this machine changed state", "failing", failing, "error", err)
 		}
 		if err == nil {
 			s.last.Store(&sample)

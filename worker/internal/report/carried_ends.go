@@ -9,11 +9,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// maxCarriedEnds bounds the ends that one authorize carries, as the contract does.
+// maxCarriedEnds bounds the ends that one authorize request carries. The
+// contract has the same limit.
 const maxCarriedEnds = 100
 
-// Unacknowledged implements launch.Reports. An end whose start still waits is
-// left out: the cloud has to hear of the start first.
+// Unacknowledged implements launch.Reports. It skips ends whose start is still
+// pending: the cloud must receive the start first.
 func (r *Reporter) Unacknowledged(key session.OrganizationKey) []launch.Ended {
 	key = r.callerKey(key)
 	var ends []launch.Ended
@@ -32,8 +33,8 @@ func (r *Reporter) Unacknowledged(key session.OrganizationKey) []launch.Ended {
 	return ends
 }
 
-// Carried implements launch.Reports. The ends stay in the journal until the cloud
-// has acknowledged each by itself.
+// Carried implements launch.Reports. The ends stay in the journal until the
+// cloud has acknowledged each report.
 func (r *Reporter) Carried(ends []launch.Ended) {
 	for _, end := range ends {
 		r.journal.markCarried(end.SessionID)
@@ -63,8 +64,9 @@ func (r *Reporter) Deliver(ctx context.Context, key session.OrganizationKey) boo
 	return r.deliverEntries(ctx, waiting(), func(uuid.UUID) {})
 }
 
-// markCarried notes that the cloud was told of an end by an authorize.
-func (j *journalFiles) markCarried(id uuid.UUID) {
+// markCarried records that an authorize request has carried the end of a
+// session.
+func (j *journal) markCarried(id uuid.UUID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if e, ok := j.entries[id]; ok {

@@ -13,30 +13,30 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// firstHeartbeatDelay is how long after its start a session is first in a heartbeat:
-// the cloud holds the slot of one that was in none for hours, also when the
-// worker is gone. What starts within that time is in one heartbeat.
+// firstHeartbeatDelay is how soon after its start a session is in a heartbeat.
+// Until then the cloud holds its slot for hours even if the worker is gone.
+// Sessions that start within the delay share the heartbeat.
 const firstHeartbeatDelay = 2 * time.Second
 
-// maxHeartbeatRetry is the longest pause, half of it more or less, after a
-// heartbeat with the worker's own key that failed.
+// maxHeartbeatRetry is the longest retry interval, before jitter, after a
+// failed heartbeat with the worker's own key.
 const maxHeartbeatRetry = 6 * time.Second
 
-// sender sends the heartbeats of the worker's own key, or those of its callers'
-// keys, one after the other. However many these are, and however long the cloud
-// is about them, the worker's own sessions do not lapse for it.
+// heartbeatSender sends the heartbeats of the worker's own key, or those of all
+// callers' keys, one at a time. Two senders keep callers' keys from delaying
+// the worker's own heartbeats.
 type heartbeatSender struct {
 	r          *Reporter
 	own        bool
 	starts     *recentStarts
-	unanswered []session.OrganizationKey // whose last heartbeat got no answer
+	unanswered []session.OrganizationKey // keys whose last heartbeat got no answer
 }
 
 func newHeartbeatSender(r *Reporter, own bool) *heartbeatSender {
 	return &heartbeatSender{r: r, own: own, starts: newRecentStarts()}
 }
 
-// sender is the one that a session's heartbeats are sent in.
+// sender returns the sender of a key's heartbeats.
 func (r *Reporter) sender(key session.OrganizationKey) *heartbeatSender {
 	if r.callerKey(key).IsZero() {
 		return r.own
@@ -44,11 +44,11 @@ func (r *Reporter) sender(key session.OrganizationKey) *heartbeatSender {
 	return r.callers
 }
 
-// heartbeatAnswer sends heartbeats: at once, which also releases what an earlier boot
-// held, and then at the interval that the cloud asks for, and soon after a start.
+// run sends a heartbeat at once, which also releases slots of an earlier boot,
+// then at the interval that the cloud requests and soon after each start.
 func (l *heartbeatSender) run(ctx context.Context) {
 	pause := newBackoff()
-	if l.own { // by these the worker finds out whether it could launch again
+	if l.own { // these heartbeats detect that launches are possible again
 		pause.MaxInterval = maxHeartbeatRetry
 	}
 	every := defaultHeartbeatInterval
@@ -68,9 +68,9 @@ func (l *heartbeatSender) run(ctx context.Context) {
 	}
 }
 
-// waitForRound waits for the next round, and sends the first heartbeats of what starts
-// meanwhile. One that fails brings the round forward, which then keeps to its
-// pauses. It returns false when ctx is done.
+// waitForRound waits for the next round and sends first heartbeats for sessions
+// that start in the meantime. If one fails, the next round begins at once. It
+// returns false when ctx is done.
 func (l *heartbeatSender) waitForRound(ctx context.Context, round <-chan time.Time) bool {
 	var soon <-chan time.Time
 	for {
@@ -94,7 +94,7 @@ func (l *heartbeatSender) waitForRound(ctx context.Context, round <-chan time.Ti
 	}
 }
 
-// heartbeatRequested is where the worker's own heartbeat is asked for; nil in the other line.
+// requested returns the channel of heartbeat requests; nil for callers' keys.
 func (l *heartbeatSender) requested() <-chan struct{} {
 	if l.own {
 		return l.r.heartbeatRequested
@@ -102,12 +102,12 @@ func (l *heartbeatSender) requested() <-chan struct{} {
 	return nil
 }
 
-// jitter spreads a fleet's heartbeats: a tenth either way.
+// jitter varies a duration by 10% to spread the heartbeats of a fleet.
 func jitter(d time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
 }
 
-// sendHeartbeats tells the organization of each key what runs here.
+// sendHeartbeats sends the running sessions to the organization of each key.
 func (l *heartbeatSender) sendHeartbeats(ctx context.Context) (next time.Duration, err error) {
 	l.starts.take()
 	live, seq := l.r.snapshot()
@@ -119,12 +119,12 @@ func (l *heartbeatSender) sendHeartbeats(ctx context.Context) (next time.Duratio
 		return !slices.ContainsFunc(keys, key.Equal)
 	})
 	if next, err = l.sendAll(ctx, keys, live, seq); err == nil {
-		l.r.journal.signal() // what was refused for want of a slot may be taken now
+		l.r.journal.signal() // a start that was refused for lack of a slot may be accepted now
 	}
 	return next, err
 }
 
-// snapshot is what runs, with a number that grows.
+// snapshot returns the running sessions and a growing sequence number.
 func (r *Reporter) snapshot() (live []session.Session, seq int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,15 +132,15 @@ func (r *Reporter) snapshot() (live []session.Session, seq int64) {
 	return live, r.latest
 }
 
-// superseded reports whether a later heartbeat than that of this number was sent.
+// superseded reports whether a later heartbeat was sent.
 func (r *Reporter) superseded(seq int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return seq < r.latest
 }
 
-// sendFirstHeartbeats tells what runs here to the organizations of the sessions that
-// started since the last heartbeat and still run.
+// sendFirstHeartbeats sends heartbeats to the organizations of running sessions
+// that started since the last heartbeat.
 func (l *heartbeatSender) sendFirstHeartbeats(ctx context.Context) error {
 	fresh := l.starts.take()
 	live, seq := l.r.snapshot()
@@ -154,10 +154,10 @@ func (l *heartbeatSender) sendFirstHeartbeats(ctx context.Context) error {
 	return err
 }
 
-// sendAll sends a heartbeat with each key. Each lists everything: a heartbeat
-// releases what it omits, and two keys may belong to one organization. The first
-// error is returned. What the cloud answers to one key does not keep the others
-// from being told; when it answers nothing, the round is over.
+// sendAll sends a heartbeat with each key. Each lists all sessions, because a
+// heartbeat releases omitted sessions and two keys may belong to one
+// organization. A refused key does not stop the others. The round ends if the
+// cloud does not answer. sendAll returns the first error.
 func (l *heartbeatSender) sendAll(ctx context.Context, keys []session.OrganizationKey, live []session.Session, seq int64) (next time.Duration, err error) {
 	ids := make([]uuid.UUID, len(live))
 	for i, s := range live {
@@ -168,12 +168,12 @@ func (l *heartbeatSender) sendAll(ctx context.Context, keys []session.Organizati
 		asked, failed := l.r.sendHeartbeat(ctx, key, seq, ids, live)
 		l.unanswered = slices.DeleteFunc(l.unanswered, key.Equal)
 		if failed != nil {
-			if !isFinal(failed) && err == nil { // a caller's key that is refused is the caller's concern
+			if !isFinal(failed) && err == nil { // a refused caller's key is not an error of the worker
 				err = failed
 			}
 			if errors.Is(failed, ErrNoAnswer) {
 				l.unanswered = append(l.unanswered, key)
-				break // nobody else would get through
+				break // other keys would get no answer either
 			}
 			continue
 		}
@@ -184,8 +184,8 @@ func (l *heartbeatSender) sendAll(ctx context.Context, keys []session.Organizati
 	return next, err
 }
 
-// unansweredLast puts the keys that got no answer behind the others: the cloud may be
-// long about one organization alone.
+// unansweredLast moves keys without an answer to the end: the cloud may be slow
+// for one organization only.
 func (l *heartbeatSender) unansweredLast(keys []session.OrganizationKey) []session.OrganizationKey {
 	silence := func(key session.OrganizationKey) int { return slices.IndexFunc(l.unanswered, key.Equal) }
 	return slices.SortedStableFunc(slices.Values(keys), func(a, b session.OrganizationKey) int {
@@ -193,8 +193,8 @@ func (l *heartbeatSender) unansweredLast(keys []session.OrganizationKey) []sessi
 	})
 }
 
-// keys are those that heartbeats go out for: the worker's own, if it has one, or
-// each of a caller's that a live or unreported session is charged to.
+// keys returns the keys to send heartbeats with: the worker's own, or each
+// caller's key with a running session or a pending report.
 func (l *heartbeatSender) keys(live []session.Session) (found []session.OrganizationKey) {
 	if l.own {
 		if !l.r.identity.Key.IsZero() {
@@ -225,7 +225,7 @@ func (r *Reporter) sendHeartbeat(ctx context.Context, key session.OrganizationKe
 		return 0, err
 	}
 	if !answer.Applied && !r.superseded(seq) {
-		r.logger.WarnContext(ctx, "the cloud knows a later heartbeat of this machine: is its id used twice?")
+		r.logger.WarnContext(ctx, "the cloud has a later heartbeat of this machine id: is WORKER_ID used by two workers?")
 	}
 	if len(answer.Released) > 0 {
 		r.logger.InfoContext(ctx, "the cloud released sessions that no longer run here", "sessions", answer.Released)
@@ -238,8 +238,8 @@ func (r *Reporter) sendHeartbeat(ctx context.Context, key session.OrganizationKe
 	return next, nil
 }
 
-// reportAgain reports the start of sessions that run here, are charged to the key
-// and that its organization does not know.
+// reportAgain reports the start of running sessions that the key's organization
+// does not know.
 func (r *Reporter) reportAgain(ctx context.Context, key session.OrganizationKey, live []session.Session, unknown []uuid.UUID) {
 	for _, id := range unknown {
 		for _, s := range live {
@@ -247,7 +247,7 @@ func (r *Reporter) reportAgain(ctx context.Context, key session.OrganizationKey,
 				continue
 			}
 			start := r.startOf(s)
-			r.logger.WarnContext(ctx, "the cloud does not know a session that runs here", "sessionId", id)
+			r.logger.WarnContext(ctx, "the cloud does not know a running session, reporting it again", "sessionId", id)
 			r.put(entry{Start: &start})
 		}
 	}

@@ -136,7 +136,7 @@ func TestHeartbeat_LogsAnswer(t *testing.T) {
 		answer report.Heartbeat
 		says   string
 	}{
-		{"not applied", report.Heartbeat{Applied: false, NextSeconds: 30}, "is its id used twice"},
+		{"not applied", report.Heartbeat{Applied: false, NextSeconds: 30}, "is WORKER_ID used by two workers"},
 		{"released", report.Heartbeat{Applied: true, Released: []uuid.UUID{uuid.New()}, NextSeconds: 30}, "released sessions"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

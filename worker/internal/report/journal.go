@@ -18,14 +18,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// entry is what has to be told of one session: its start, then its end.
+// entry holds the pending reports of one session: its start, then its end.
 type entry struct {
 	Start        *Start `json:"start,omitempty"`
 	End          *End   `json:"end,omitempty"`
-	EndIfRefused bool   `json:"-"` // a refusal of the start ends the browser
+	EndIfRefused bool   `json:"-"` // stop the browser if the cloud refuses the start
 
 	leftover bool // an earlier boot left it
-	carried  bool // the end travelled with an authorize that was answered
+	carried  bool // an answered authorize request carried the end
 	order    int
 }
 
@@ -36,7 +36,7 @@ func (e entry) session() uuid.UUID {
 	return e.End.SessionID
 }
 
-// key is a caller's; zero for the worker's own.
+// key returns the caller's key; zero for the worker's own.
 func (e entry) key() session.OrganizationKey {
 	if e.Start != nil {
 		return e.Start.OrganizationKey
@@ -44,39 +44,39 @@ func (e entry) key() session.OrganizationKey {
 	return e.End.OrganizationKey
 }
 
-// maxCallerEntries bounds how many entries of callers' keys wait: they are as many as
-// their sessions end while the cloud is away.
+// maxCallerEntries bounds the pending entries of callers' keys, which
+// accumulate while the cloud is unreachable.
 const maxCallerEntries = 10_000
 
 // newSuffix marks a file that is being written.
 const newSuffix = ".new"
 
-var errFull = errors.New("too many reports of callers' keys wait")
+var errFull = errors.New("too many pending reports of callers' keys")
 
-// journalFiles keeps the entries that wait, in memory and, where the key is the
-// worker's own, in a file each.
-type journalFiles struct {
+// journal keeps pending entries in memory and, for the worker's own key, in one
+// file each.
+type journal struct {
 	dir  string
 	wake chan struct{}        // something was put
-	sync func(*os.File) error // brings a file, or the names in a directory, to the disk
+	sync func(*os.File) error // syncs a file or directory
 
-	disk          sync.Mutex // orders the writes; taken before mu, which nobody holds while it waits for the disk
+	disk          sync.Mutex // serializes writes; locked before mu, which is never held during disk writes
 	mu            sync.Mutex
 	entries       map[uuid.UUID]entry
-	callerEntries int // how many of them are of callers' keys
+	callerEntries int // number of entries of callers' keys
 	count         int
 
-	rejected int // reports that nobody can tell the cloud
+	rejected int // reports that cannot be delivered
 }
 
-// openJournal takes up what an earlier boot left. A browser dies with its
-// worker, so only sessions that have ended are still worth telling, with their
-// starts: others are released by the new boot's first heartbeat.
-func openJournal(dir string, logger *slog.Logger) (*journalFiles, error) {
+// openJournal loads the entries of an earlier boot. Browsers die with their
+// worker, so it keeps only sessions that have ended. The new boot's first
+// heartbeat releases all others.
+func openJournal(dir string, logger *slog.Logger) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the journal of reports: %w", err)
+		return nil, fmt.Errorf("create the report journal: %w", err)
 	}
-	j := &journalFiles{dir: dir, wake: make(chan struct{}, 1), sync: (*os.File).Sync, entries: map[uuid.UUID]entry{}}
+	j := &journal{dir: dir, wake: make(chan struct{}, 1), sync: (*os.File).Sync, entries: map[uuid.UUID]entry{}}
 	if err := j.load(logger); err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func openJournal(dir string, logger *slog.Logger) (*journalFiles, error) {
 	return j, nil
 }
 
-// put adds an entry, or an end to the start that waits. It waits at once for who
-// looks, and survives a restart when put returns.
-func (j *journalFiles) put(e entry) error {
+// put adds an entry, or an end to a pending start. The entry is pending at once
+// and is on disk when put returns.
+func (j *journal) put(e entry) error {
 	j.disk.Lock()
 	defer j.disk.Unlock()
 	e, err := j.add(e)
@@ -96,8 +96,8 @@ func (j *journalFiles) put(e entry) error {
 	return j.write(e)
 }
 
-// addSession puts an entry in memory, and returns it as it is then.
-func (j *journalFiles) add(e entry) (entry, error) {
+// add adds an entry in memory and returns the merged entry.
+func (j *journal) add(e entry) (entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	id := e.session()
@@ -122,8 +122,8 @@ func (j *journalFiles) add(e entry) (entry, error) {
 	return e, nil
 }
 
-// accepted takes what was told out of the entry of a session.
-func (j *journalFiles) markDelivered(id uuid.UUID, start, end bool) error {
+// markDelivered removes delivered reports from the entry of a session.
+func (j *journal) markDelivered(id uuid.UUID, start, end bool) error {
 	j.disk.Lock()
 	defer j.disk.Unlock()
 	e, left, ok := j.remove(id, start, end)
@@ -136,14 +136,14 @@ func (j *journalFiles) markDelivered(id uuid.UUID, start, end bool) error {
 		return nil
 	}
 	if err := os.Remove(j.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove a told report: %w", err)
+		return fmt.Errorf("remove a delivered report: %w", err)
 	}
 	return nil
 }
 
-// remove takes what was told out of an entry in memory. It returns the entry as
-// it was, or what is left of it.
-func (j *journalFiles) remove(id uuid.UUID, start, end bool) (e entry, left, ok bool) {
+// remove removes reports from an entry in memory. It returns what is left of
+// the entry or, if nothing is, the entry as it was.
+func (j *journal) remove(id uuid.UUID, start, end bool) (e entry, left, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	was, ok := j.entries[id]
@@ -168,8 +168,8 @@ func (j *journalFiles) remove(id uuid.UUID, start, end bool) (e entry, left, ok 
 	return was, false, true
 }
 
-// pending returns the entries in the order in which they came.
-func (j *journalFiles) pending() []entry {
+// pending returns the entries in order.
+func (j *journal) pending() []entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var all []entry
@@ -180,9 +180,9 @@ func (j *journalFiles) pending() []entry {
 	return all
 }
 
-// moveToBack puts the entry of a session behind the others: one that the cloud
-// chokes on must not hold them up.
-func (j *journalFiles) moveToBack(id uuid.UUID) {
+// moveToBack moves an entry behind the others, so that a failing report does
+// not block them.
+func (j *journal) moveToBack(id uuid.UUID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if e, ok := j.entries[id]; ok {
@@ -192,13 +192,13 @@ func (j *journalFiles) moveToBack(id uuid.UUID) {
 	}
 }
 
-// leftovers returns what an earlier boot left.
-func (j *journalFiles) leftovers() []entry {
+// leftovers returns the entries of an earlier boot.
+func (j *journal) leftovers() []entry {
 	return slices.DeleteFunc(j.pending(), func(e entry) bool { return !e.leftover })
 }
 
-// keys returns the callers' keys that something waits for.
-func (j *journalFiles) keys() []session.OrganizationKey {
+// keys returns the callers' keys with pending entries.
+func (j *journal) keys() []session.OrganizationKey {
 	var found []session.OrganizationKey
 	for _, e := range j.pending() {
 		if !e.key().IsZero() {
@@ -208,25 +208,26 @@ func (j *journalFiles) keys() []session.OrganizationKey {
 	return found
 }
 
-func (j *journalFiles) has(id uuid.UUID) bool {
+func (j *journal) has(id uuid.UUID) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_, ok := j.entries[id]
 	return ok
 }
 
-func (j *journalFiles) signal() {
+func (j *journal) signal() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (j *journalFiles) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
+func (j *journal) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
 
-// write puts an entry on disk, whole or not at all, unless it needs a caller's
-// key, and to stay when the machine loses its power. The caller holds disk.
-func (j *journalFiles) write(e entry) error {
+// write writes an entry to disk atomically and syncs it, so that it survives a
+// power failure. Entries of callers' keys are not written. The caller holds
+// disk.
+func (j *journal) write(e entry) error {
 	if !e.key().IsZero() {
 		return nil
 	}
@@ -249,7 +250,7 @@ func (j *journalFiles) write(e entry) error {
 	return nil
 }
 
-func (j *journalFiles) create(name string, text []byte) error {
+func (j *journal) create(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -261,7 +262,7 @@ func (j *journalFiles) create(name string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-func (j *journalFiles) syncDir() error {
+func (j *journal) syncDir() error {
 	dir, err := os.Open(j.dir)
 	if err != nil {
 		return err

@@ -270,7 +270,7 @@ func TestHeartbeat_CallerKeysDoNotDelayOwn(t *testing.T) {
 		if len(told) != 101 {
 			t.Errorf("%d keys were told of, want all", len(told))
 		}
-		if strings.Contains(r.log.String(), "used twice") {
+		if strings.Contains(r.log.String(), "used by two workers") {
 			t.Errorf("a heartbeat that another one of this worker's overtook is taken for another machine's:\n%s", r.log)
 		}
 	})

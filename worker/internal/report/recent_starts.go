@@ -6,7 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// recentStarts are the sessions whose start the cloud took since the last heartbeat.
+// recentStarts holds the sessions whose start was accepted since the last
+// heartbeat.
 type recentStarts struct {
 	wake chan struct{} // one was added
 
@@ -28,7 +29,7 @@ func (u *recentStarts) add(id uuid.UUID) {
 	}
 }
 
-// take returns them and forgets them.
+// take returns and clears the sessions.
 func (u *recentStarts) take() map[uuid.UUID]bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

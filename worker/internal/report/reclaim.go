@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// maxReclaimAttempts bounds how often a worker that starts asks a cloud that does not
+// maxReclaimAttempts bounds the attempts at startup while the cloud does not
 // answer.
 const maxReclaimAttempts = 8
 
-// StaleCloud knows the sessions that the organization of the worker's own key is
-// charged for.
+// StaleCloud lists and reclaims the stale sessions of the organization of the
+// worker's own key.
 type StaleCloud interface {
-	// CountStale is how many sessions of this machine have lapsed.
+	// CountStale returns the number of stale sessions of this machine.
 	CountStale(ctx context.Context) (int, error)
-	// Reclaim ends what has lapsed in the organization and returns how much.
+	// Reclaim ends the stale sessions of the organization and returns their number.
 	Reclaim(ctx context.Context) (released int, err error)
 }
 
-// ReclaimStale gives back, at a worker's start, the slots of sessions of its
-// machine that have lapsed: an earlier boot left them (specification 3.2). While
-// the cloud does not answer it tries again, a few times; the cloud reclaims what
-// has lapsed by itself, later.
+// ReclaimStale releases, at startup, the slots of stale sessions that an
+// earlier boot of this machine left (specification 3.2). It retries a few times
+// if the cloud does not answer. The cloud reclaims stale sessions itself later.
 func ReclaimStale(ctx context.Context, cloud StaleCloud, logger *slog.Logger) {
 	pause := newBackoff()
 	for range maxReclaimAttempts {
@@ -30,7 +29,7 @@ func ReclaimStale(ctx context.Context, cloud StaleCloud, logger *slog.Logger) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		logger.WarnContext(ctx, "stale sessions of this machine could not be reclaimed", "error", err)
+		logger.WarnContext(ctx, "failed to reclaim stale sessions of this machine", "error", err)
 		if isFinal(err) {
 			return
 		}
@@ -51,6 +50,6 @@ func reclaimStale(ctx context.Context, cloud StaleCloud, logger *slog.Logger) er
 	if err != nil {
 		return err
 	}
-	logger.InfoContext(ctx, "stale sessions reclaimed", "ofThisMachine", stale, "released", released)
+	logger.InfoContext(ctx, "reclaimed stale sessions", "ofThisMachine", stale, "released", released)
 	return nil
 }

@@ -11,38 +11,39 @@ import (
 	"github.com/google/uuid"
 )
 
-// rejectedSuffix marks what nobody can tell the cloud: a report that it has refused
-// for good, or a file that can't be read. It is the operator's to look at and to
-// remove.
+// rejectedSuffix marks an undeliverable report: one that the cloud finally
+// refused, or a corrupt file. The operator inspects and removes it.
 const rejectedSuffix = ".rejected"
 
-// maxRejected bounds how many such files are kept; more are counted and logged alone.
+// maxRejected bounds the files that are kept. Further reports are only counted
+// and logged.
 const maxRejected = 1000
 
-// load reads what an earlier boot left. What was written by half goes: the report
-// it was to replace is still there, or nothing ever counted on it.
-func (j *journalFiles) load(logger *slog.Logger) error {
+// load reads the entries of an earlier boot. It removes partially written
+// files: either the report that they would replace still exists, or it was
+// never acknowledged.
+func (j *journal) load(logger *slog.Logger) error {
 	half, err := filepath.Glob(filepath.Join(j.dir, "*.json"+newSuffix))
 	if err != nil {
-		return fmt.Errorf("list the journal of reports: %w", err)
+		return fmt.Errorf("list the report journal: %w", err)
 	}
 	for _, file := range half {
-		logger.Warn("a report that was not written to its end is removed", "file", file)
+		logger.Warn("removing a partially written report", "file", file)
 		_ = os.Remove(file)
 	}
 	earlier, err := filepath.Glob(filepath.Join(j.dir, "*.json"+rejectedSuffix))
 	if err != nil {
-		return fmt.Errorf("list the journal of reports: %w", err)
+		return fmt.Errorf("list the report journal: %w", err)
 	}
 	j.rejected = len(earlier)
 	files, err := filepath.Glob(filepath.Join(j.dir, "*.json"))
 	if err != nil {
-		return fmt.Errorf("list the journal of reports: %w", err)
+		return fmt.Errorf("list the report journal: %w", err)
 	}
 	for _, file := range files {
 		switch e, err := readEntry(file); {
 		case err != nil:
-			logger.Error("a report of an earlier boot can't be read, and is set aside", "file", file+rejectedSuffix, "error", err)
+			logger.Error("report of an earlier boot is corrupt, setting it aside", "file", file+rejectedSuffix, "error", err)
 			j.setAside(file)
 		case e.End == nil: // its browser died with its worker
 			_ = os.Remove(file)
@@ -55,8 +56,8 @@ func (j *journalFiles) load(logger *slog.Logger) error {
 	return nil
 }
 
-// readEntry reads a file, which must be of the session that its name says: another
-// could never be removed once it was told.
+// readEntry reads a file. The session must match the file name, or the file
+// could not be removed after delivery.
 func readEntry(file string) (entry, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -67,18 +68,18 @@ func readEntry(file string) (entry, error) {
 		return entry{}, err
 	}
 	if e.Start == nil && e.End == nil {
-		return entry{}, fmt.Errorf("it holds no report")
+		return entry{}, fmt.Errorf("the file contains no report")
 	}
 	name := filepath.Base(file)
 	for _, id := range e.sessions() {
 		if id.String()+".json" != name {
-			return entry{}, fmt.Errorf("it is of session %s", id)
+			return entry{}, fmt.Errorf("the file belongs to session %s", id)
 		}
 	}
 	return e, nil
 }
 
-// sessions are those that the two reports are of.
+// sessions returns the sessions of both reports.
 func (e entry) sessions() (ids []uuid.UUID) {
 	if e.Start != nil {
 		ids = append(ids, e.Start.SessionID)
@@ -89,17 +90,17 @@ func (e entry) sessions() (ids []uuid.UUID) {
 	return ids
 }
 
-// setAside renames a file that can't be told, or removes it when there are too many.
-func (j *journalFiles) setAside(file string) {
+// setAside renames a corrupt file, or removes it if there are too many.
+func (j *journal) setAside(file string) {
 	j.rejected++
 	if j.rejected > maxRejected || os.Rename(file, file+rejectedSuffix) != nil {
 		_ = os.Remove(file)
 	}
 }
 
-// reject keeps a report that the cloud has refused, for the operator. It is still
-// to be taken out by told. Of a caller's key it is counted alone.
-func (j *journalFiles) reject(what string, e entry) error {
+// reject saves a refused report for the operator. The caller still marks it
+// delivered. Reports of callers' keys are only counted.
+func (j *journal) reject(what string, e entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.rejected++
@@ -117,9 +118,8 @@ func (j *journalFiles) reject(what string, e entry) error {
 	return nil
 }
 
-// Counts returns how many sessions wait to be told of, and how many reports could
-// not be told: the files that were set aside, those of earlier boots included, and
-// what this boot met beyond.
+// Counts returns the number of sessions with pending reports and of
+// undeliverable reports, including the files of earlier boots.
 func (r *Reporter) Counts() (waiting, rejected int) {
 	r.journal.mu.Lock()
 	defer r.journal.mu.Unlock()

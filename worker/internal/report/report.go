@@ -1,6 +1,6 @@
-// Package report tells the cloud what this machine runs: each start, each end,
-// and a heartbeat (specification 3.2). Starts and ends that the cloud cannot
-// take now wait in a journal on disk and are tried again until it can.
+// Package report reports to the cloud what runs on this machine: the start and
+// end of each session, and heartbeats (specification 3.2). Starts and ends that
+// cannot be delivered are kept in a journal on disk and retried.
 package report
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// ReportStart is a session that runs.
+// Start reports a running session.
 type Start struct {
 	SessionID      uuid.UUID  `json:"sessionId"`
 	ProfileID      uuid.UUID  `json:"profileId"`
@@ -31,7 +31,7 @@ type Start struct {
 	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own
 }
 
-// End is a session, or a launch that failed, that is over.
+// End reports the end of a session or of a failed launch.
 type End struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	ProfileID uuid.UUID `json:"profileId"`
@@ -42,13 +42,13 @@ type End struct {
 	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own
 }
 
-// Identity is who the worker is to the cloud.
+// Identity identifies the worker to the cloud.
 type Identity struct {
 	BootID uuid.UUID
 	Key    session.OrganizationKey // the worker's own; zero when it has none
 }
 
-// Heartbeat is what the cloud made of one.
+// Heartbeat is the cloud's answer to a heartbeat.
 type Heartbeat struct {
 	Applied     bool
 	Released    []uuid.UUID
@@ -56,45 +56,46 @@ type Heartbeat struct {
 	NextSeconds int
 }
 
-// Cloud takes reports. Errors are *fault.Error: PaymentRequired, Conflict,
-// NotFound and Validation are final, and so are Unauthenticated and Forbidden,
-// which a key that a caller brought meets; everything else is worth another try,
-// and wraps ErrNoAnswer when the cloud said nothing at all.
+// Cloud receives reports. Errors are *fault.Error. PaymentRequired, Conflict,
+// NotFound and Validation are final, and so are Unauthenticated and Forbidden
+// for a caller's key. All other errors are retried. They wrap ErrNoAnswer if
+// the cloud did not answer.
 type Cloud interface {
 	Identity() Identity
 	ReportStart(ctx context.Context, start Start) error
 	ReportEnd(ctx context.Context, end End) error
 	Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (Heartbeat, error)
-	// Ping asks whether the cloud is there, without a key.
+	// Ping checks, without a key, that the cloud is reachable.
 	Ping(ctx context.Context) error
 }
 
-// ErrNoAnswer tells that the cloud did not answer, neither yes nor no.
+// ErrNoAnswer means that the cloud did not answer.
 var ErrNoAnswer = errors.New("report: no answer")
 
-// Live lists what runs, with a number above that of everything listed.
+// Live lists the running sessions with a sequence number greater than that of
+// each session.
 type Live interface {
 	Live() (sessions []session.Session, seq int64)
 }
 
-// Reporter tells the cloud what happens. It implements launch.Reports.
+// Reporter reports to the cloud. It implements launch.Reports.
 type Reporter struct {
 	cloud              Cloud
 	identity           Identity
 	live               Live
 	logger             *slog.Logger
-	journal            *journalFiles
+	journal            *journal
 	own                *heartbeatSender // of heartbeats with the worker's own key
 	callers            *heartbeatSender // and with those of its callers
-	delivering         chan struct{}    // holds one while waiting reports are told
-	heartbeatRequested chan struct{}    // asks for a heartbeat with the worker's own key
+	delivering         chan struct{}    // semaphore: held while reports are delivered
+	heartbeatRequested chan struct{}    // requests a heartbeat with the worker's own key
 
 	mu     sync.Mutex
 	latest int64 // number of a heartbeat
 }
 
-// New returns a Reporter with its journal in dir. What an earlier boot could not
-// deliver of sessions that have ended is taken up again.
+// New returns a Reporter with its journal in dir. It loads the undelivered
+// reports of sessions that ended during an earlier boot.
 func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, error) {
 	journal, err := openJournal(dir, logger)
 	if err != nil {
@@ -110,7 +111,7 @@ func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 	start := r.startOf(s)
 	err := r.cloud.ReportStart(ctx, start)
 	if err != nil && !isFinal(err) && !fault.Is(err, fault.OwnKeyRefused) {
-		r.logger.WarnContext(ctx, "the start will be reported later", "sessionId", s.ID, "error", err)
+		r.logger.WarnContext(ctx, "failed to report a start, retrying later", "sessionId", s.ID, "error", err)
 		r.put(entry{Start: &start, EndIfRefused: true})
 		return nil
 	}
@@ -128,8 +129,8 @@ func (r *Reporter) Ended(ended launch.Ended) {
 	}})
 }
 
-// RequestHeartbeat has the next heartbeat with the worker's own key sent at once: another
-// call met a cloud that no longer answers as it did. It does not block.
+// RequestHeartbeat sends the next heartbeat with the worker's own key at once.
+// It is called when another call fails, and does not block.
 func (r *Reporter) RequestHeartbeat() {
 	select {
 	case r.heartbeatRequested <- struct{}{}:
@@ -140,9 +141,9 @@ func (r *Reporter) RequestHeartbeat() {
 func (r *Reporter) put(e entry) {
 	switch err := r.journal.put(e); {
 	case errors.Is(err, errFull):
-		r.logger.Error("a report is dropped", "sessionId", e.session(), "error", err)
+		r.logger.Error("report dropped", "sessionId", e.session(), "error", err)
 	case err != nil:
-		r.logger.Error("a report is kept in memory alone", "sessionId", e.session(), "error", err)
+		r.logger.Error("failed to write a report to disk, keeping it in memory", "sessionId", e.session(), "error", err)
 	}
 }
 
@@ -153,8 +154,8 @@ func (r *Reporter) startOf(s session.Session) Start {
 	}
 }
 
-// callerEntries is a caller's key, or zero for the worker's own, also where a caller
-// brought that.
+// callerKey returns a caller's key, or the zero key if it equals the worker's
+// own.
 func (r *Reporter) callerKey(key session.OrganizationKey) session.OrganizationKey {
 	if key.Equal(r.identity.Key) {
 		return session.OrganizationKey{}
@@ -162,9 +163,9 @@ func (r *Reporter) callerKey(key session.OrganizationKey) session.OrganizationKe
 	return key
 }
 
-// isFinal reports whether the cloud has judged the report itself, or the key that
-// a caller brought for it. Everything else may pass: an outage, and also a
-// refusal of the worker's own key, which the operator replaces.
+// isFinal reports whether the cloud refused the report itself or the caller's
+// key. All other errors may be temporary: outages, and a refusal of the
+// worker's own key, which the operator replaces.
 func isFinal(err error) bool {
 	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) ||
 		fault.Is(err, fault.PaymentRequired) || fault.Is(err, fault.Conflict) ||

@@ -222,7 +222,7 @@ func TestJournal_WriteFailureStillDelivers(t *testing.T) {
 		r.endSession(s)
 		synctest.Wait()
 		assertDelivered(t, r.cloud.accepted(), endCall(s))
-		if !strings.Contains(r.log.String(), "kept in memory alone") {
+		if !strings.Contains(r.log.String(), "keeping it in memory") {
 			t.Errorf("the log says %s", r.log)
 		}
 	})

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	defaultHeartbeatInterval = 30 * time.Second // until the cloud tells another interval
+	defaultHeartbeatInterval = 30 * time.Second // until the cloud sends another interval
 	initialRetry             = 500 * time.Millisecond
 	maxRetry                 = 30 * time.Second
 
 	leftoversTimeout = 30 * time.Second
 )
 
-// Run delivers reports and sends heartbeats until ctx is done. A start that the
-// cloud refuses for good is passed to refused: that browser has no slot and has
-// to go.
+// Run delivers reports and sends heartbeats until ctx is done. It calls refused
+// for each session whose start the cloud finally refused: the session has no
+// slot and its browser must be stopped.
 //
-// What an earlier boot left is tried first: the new boot's first heartbeat makes
-// an end of that boot's sessions, and one whose start had not been told would
-// never be heard of.
+// Reports of an earlier boot are delivered first. The first heartbeat of the
+// new boot ends that boot's sessions, and a session whose start was never
+// reported would be lost.
 func (r *Reporter) Run(ctx context.Context, refused func(sessionID uuid.UUID)) {
 	r.deliverLeftovers(ctx)
 	var running sync.WaitGroup
@@ -36,8 +36,8 @@ func (r *Reporter) Run(ctx context.Context, refused func(sessionID uuid.UUID)) {
 	running.Wait()
 }
 
-// Flush delivers what waits, once, before the worker stops. What the cloud does
-// not take stays in the journal for the next boot.
+// Flush delivers the pending reports once, before the worker stops. Undelivered
+// reports stay in the journal for the next boot.
 func (r *Reporter) Flush(ctx context.Context) { r.deliverPending(ctx, func(uuid.UUID) {}) }
 
 func (r *Reporter) deliverLoop(ctx context.Context, refused func(uuid.UUID)) {
@@ -54,7 +54,7 @@ func (r *Reporter) deliverLoop(ctx context.Context, refused func(uuid.UUID)) {
 			return
 		case <-again:
 		case <-r.journal.wake:
-			if again != nil { // the cloud is away: new reports don't hurry it
+			if again != nil { // new reports do not shorten the backoff
 				select {
 				case <-ctx.Done():
 					return
@@ -71,10 +71,10 @@ func newBackoff() *backoff.ExponentialBackOff {
 	return pause
 }
 
-// deliverPending tries everything that waits, in order, and stops at the first report
-// that the cloud cannot take now; then it returns false, and that report goes
-// to the end of the line. One goroutine at a time does, or both would tell the
-// same.
+// deliverPending delivers all pending reports in order. It stops at the first
+// report that the cloud cannot take now, moves that report to the end and
+// returns false. Only one goroutine delivers at a time, so no report is sent
+// twice.
 func (r *Reporter) deliverPending(ctx context.Context, refused func(uuid.UUID)) bool {
 	select {
 	case r.delivering <- struct{}{}:
@@ -85,7 +85,7 @@ func (r *Reporter) deliverPending(ctx context.Context, refused func(uuid.UUID)) 
 	return r.deliverEntries(ctx, r.journal.pending(), refused)
 }
 
-// deliverLeftovers tries what an earlier boot left, for a bounded time.
+// deliverLeftovers delivers the reports of an earlier boot, within a timeout.
 func (r *Reporter) deliverLeftovers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
 	defer cancel()
@@ -107,15 +107,14 @@ func (r *Reporter) deliverEntries(ctx context.Context, waiting []entry, refused 
 func (r *Reporter) deliverStart(ctx context.Context, e entry, refused func(uuid.UUID)) bool {
 	err := r.cloud.ReportStart(ctx, *e.Start)
 	if err != nil && !isFinal(err) {
-		r.logger.DebugContext(ctx, "a start still waits", "sessionId", e.session(), "error", err)
+		r.logger.DebugContext(ctx, "failed to deliver a start", "sessionId", e.session(), "error", err)
 		r.journal.moveToBack(e.session())
 		return false
 	}
 	if fault.Is(err, fault.PaymentRequired) && e.End == nil {
-		// Its reservation has lapsed and no slot is free. What runs is not ended for
-		// that (specification 3.2): the next heartbeat has it counted, and then this
-		// is tried again.
-		r.logger.WarnContext(ctx, "no slot is free for a session that runs", "sessionId", e.session(), "error", err)
+		// The reservation expired and no slot is free. The session is not ended
+		// (specification 3.2): the next heartbeat counts it, and the start is retried.
+		r.logger.WarnContext(ctx, "no slot for a running session", "sessionId", e.session(), "error", err)
 		return true
 	}
 	if err == nil {
@@ -134,8 +133,8 @@ func (r *Reporter) deliverStart(ctx context.Context, e entry, refused func(uuid.
 	return true
 }
 
-// isKeyRefusal reports whether it is a caller's key that was refused: that stops
-// launches, and no session that runs (specification 3.2).
+// isKeyRefusal reports whether the cloud refused a caller's key. That prevents
+// launches but does not end running sessions (specification 3.2).
 func isKeyRefusal(err error) bool {
 	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden)
 }
@@ -143,7 +142,7 @@ func isKeyRefusal(err error) bool {
 func (r *Reporter) deliverEnd(ctx context.Context, end End) bool {
 	err := r.cloud.ReportEnd(ctx, end)
 	if err != nil && !isFinal(err) {
-		r.logger.DebugContext(ctx, "an end still waits", "sessionId", end.SessionID, "error", err)
+		r.logger.DebugContext(ctx, "failed to deliver an end", "sessionId", end.SessionID, "error", err)
 		r.journal.moveToBack(end.SessionID)
 		return false
 	}
@@ -155,19 +154,19 @@ func (r *Reporter) deliverEnd(ctx context.Context, end End) bool {
 	return true
 }
 
-// setAside keeps a report that the cloud has refused for good, unless it refused the
-// key, or knows nothing of a launch that failed: then there is nothing to correct.
+// setAside keeps a report that the cloud refused, unless the key was refused or
+// a failed launch is unknown to the cloud: then there is nothing to correct.
 func (r *Reporter) setAside(what string, e entry, refusal error) {
 	if isKeyRefusal(refusal) || e.End != nil && e.End.Reason == string(session.Unknown) && fault.Is(refusal, fault.NotFound) {
 		return
 	}
 	if err := r.journal.reject(what, e); err != nil {
-		r.logger.Error("a refused report is lost", "sessionId", e.session(), "error", err)
+		r.logger.Error("failed to save a refused report", "sessionId", e.session(), "error", err)
 	}
 }
 
 func (r *Reporter) markDelivered(id uuid.UUID, start, end bool) {
 	if err := r.journal.markDelivered(id, start, end); err != nil {
-		r.logger.Error("the journal of reports", "sessionId", id, "error", err)
+		r.logger.Error("failed to update the report journal", "sessionId", id, "error", err)
 	}
 }

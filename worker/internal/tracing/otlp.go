@@ -16,8 +16,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// otlpExporter takes spans in the JSON of OTLP over HTTP. The protocol's own
-// exporter brings gRPC along, which would be a fifth of an idle worker's memory.
+// otlpExporter exports spans as OTLP/HTTP JSON. The SDK's own exporter depends
+// on gRPC, which would add a fifth to the memory of an idle worker.
 type otlpExporter struct {
 	url    string
 	client *http.Client
@@ -39,9 +39,9 @@ func (c otlpExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan)
 		return err
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // allows the connection to be reused
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the collector answered %s", answer.Status)
+		return fmt.Errorf("trace collector: status %s", answer.Status)
 	}
 	return nil
 }
@@ -54,8 +54,8 @@ func (c otlpExporter) Shutdown(context.Context) error {
 
 type object = map[string]any
 
-// request is an ExportTraceServiceRequest of spans that share a resource, as
-// those of one worker do.
+// request returns an ExportTraceServiceRequest. All spans of a worker share one
+// resource.
 func request(spans []sdk.ReadOnlySpan) object {
 	if len(spans) == 0 {
 		return object{}
@@ -98,7 +98,7 @@ func span(s sdk.ReadOnlySpan) object {
 	return o
 }
 
-// statusCode are the protocol's numbers, which are not the library's.
+// statusCode maps the SDK's status codes to those of OTLP.
 var statusCode = map[codes.Code]int{codes.Ok: 1, codes.Error: 2}
 
 func nanoseconds(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
@@ -130,7 +130,7 @@ func value(of attribute.Value) object {
 	}
 }
 
-var errRedirected = errors.New("the collector redirects")
+var errRedirected = errors.New("the trace collector redirects")
 
 func newOTLPExporter(url string) otlpExporter {
 	return otlpExporter{url: url, client: &http.Client{

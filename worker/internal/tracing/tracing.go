@@ -1,5 +1,5 @@
-// Package tracing sends traces of launches to an OpenTelemetry collector, and
-// makes them part of the traces of who asks (W3C Trace Context).
+// Package tracing exports traces of launches to an OpenTelemetry collector and
+// joins the traces of callers (W3C Trace Context).
 package tracing
 
 import (
@@ -19,28 +19,29 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Tracing is where traces go. The zero value traces nothing.
+// Tracing exports traces. The zero value exports nothing.
 type Tracing struct {
 	provider *sdk.TracerProvider
 }
 
-// exportTimeout bounds one delivery.
+// exportTimeout is the timeout of one export.
 const exportTimeout = 10 * time.Second
 
-// Open sends traces of the named service by OTLP over HTTP to a collector, such
-// as http://localhost:4318; to none when that is empty. Close must follow. A
-// collector that is away costs traces, and nothing else.
+// Open exports the named service's traces to a collector, such as
+// http://localhost:4318, by OTLP over HTTP. An empty endpoint disables tracing.
+// The caller must call Close. If the collector is unreachable, traces are lost.
 func Open(ctx context.Context, endpoint, service, version string, logger *slog.Logger) *Tracing {
 	if endpoint == "" {
 		return &Tracing{}
 	}
-	logger.InfoContext(ctx, "launches are traced", "collector", endpoint)
+	logger.InfoContext(ctx, "exporting launch traces", "collector", endpoint)
 	exporter := newOTLPExporter(strings.TrimSuffix(endpoint, "/") + "/v1/traces")
 	about := resource.NewSchemaless(attribute.String("service.name", service), attribute.String("service.version", version))
 	return &Tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(loggingExporter{exporter, logger}), sdk.WithResource(about))}
 }
 
-// loggingExporter logs what the collector did not take. The library tells a global.
+// loggingExporter logs failed exports. The SDK reports them only to a global
+// handler.
 type loggingExporter struct {
 	sdk.SpanExporter
 	logger *slog.Logger
@@ -49,12 +50,12 @@ type loggingExporter struct {
 // ExportSpans implements sdk.SpanExporter.
 func (t loggingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := t.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		t.logger.WarnContext(ctx, "traces not delivered", "spans", len(spans), "error", err)
+		t.logger.WarnContext(ctx, "failed to export traces", "spans", len(spans), "error", err)
 	}
 	return nil
 }
 
-// Tracer makes spans.
+// Tracer returns the tracer of the worker.
 func (t *Tracing) Tracer() trace.Tracer {
 	if t.provider == nil {
 		return noop.Tracer{}
@@ -62,19 +63,18 @@ func (t *Tracing) Tracer() trace.Tracer {
 	return t.provider.Tracer("github.com/browser-svc/svc/worker")
 }
 
-// Close delivers what waits, as long as ctx allows, and ends tracing.
+// Close exports the pending traces until ctx is done, and stops tracing.
 func (t *Tracing) Close(ctx context.Context) error {
 	if t.provider == nil {
 		return nil
 	}
 	if err := t.provider.Shutdown(ctx); err != nil {
-		return fmt.Errorf("traces: %w", err)
+		return fmt.Errorf("export traces: %w", err)
 	}
 	return nil
 }
 
-// Middleware is middleware that makes what a request causes part of the trace that its
-// traceparent names.
+// Middleware continues the trace in a request's traceparent header.
 func Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -86,8 +86,7 @@ func Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Transport returns a transport that names the trace of a request's context to the
-// server.
+// Transport returns a transport that sends the trace context of each request.
 func Transport(through http.RoundTripper) http.RoundTripper { return tracingTransport{through} }
 
 type tracingTransport struct{ http.RoundTripper }

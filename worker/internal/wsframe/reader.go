@@ -42,19 +42,19 @@ type Reader struct {
 	fragmented bool
 }
 
-// NewReader returns a Reader of a peer's frames, those of a client if masked. A
-// message may have limit bytes, with its headers.
+// NewReader returns a Reader of frames, masked if they come from a client.
+// limit is the maximum size of a message with its headers.
 func NewReader(from io.Reader, masked bool, limit int) *Reader {
 	return &Reader{from: bufio.NewReaderSize(from, readAhead), masked: masked, limit: limit}
 }
 
-// readAhead is what a Reader takes at once, in bytes. The payload of a bigger
-// frame goes to its place without a detour.
+// readAhead is the buffer size. Larger payloads are read directly into the
+// message.
 const readAhead = 16 << 10
 
-// Next returns the next whole message or control frame. A control frame between
-// the parts of a message comes before it. Errors are ErrProtocol, ErrTooBig and
-// the peer's.
+// Next returns the next complete message or control frame. Control frames
+// between fragments of a message are returned first. It returns ErrProtocol,
+// ErrTooBig or an error of the connection.
 func (r *Reader) Next() (Message, error) {
 	for {
 		h, size, err := r.header()
@@ -101,7 +101,7 @@ func (r *Reader) header() (h Header, size int, err error) {
 	return h, size, nil
 }
 
-// readPayload reads n more bytes of the message under way, which mostly are all of it.
+// readPayload reads n more bytes of the current message.
 func (r *Reader) readPayload(n int) error {
 	had := len(r.message)
 	if had == 0 {
