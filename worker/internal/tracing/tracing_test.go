@@ -143,7 +143,7 @@ func TestTracing_LogsUnreachableCollector(t *testing.T) {
 	if err := lost.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "traces not delivered") {
+	if !strings.Contains(log.String(), "failed to export traces") {
 		t.Errorf("logged %q", &log)
 	}
 }
