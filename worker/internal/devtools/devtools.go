@@ -1,11 +1,10 @@
-// Package devtools serves what drives one running browser, below
-// /browsers/{launchId}/ (specification 4.4): its CDP sockets, what Chromium
-// says of them under /json, its DevTools front end, and a few helpers for those
-// who need no more than a picture or an address.
+// Package devtools serves the routes that drive a running browser, below
+// /browsers/{launchId}/ (specification 4.4): CDP sockets, Chromium's /json
+// endpoints, the DevTools front end, and helpers such as screenshots and
+// navigation.
 //
-// CDP connections are relayed: once both sides have shaken hands, bytes pass
-// unread, but for those that clients want to resume (package resume). Who may
-// pass is the concern of package gate.
+// CDP connections are relayed: after both handshakes, bytes pass unread, except
+// on resumable connections (package resume). Package access checks credentials.
 package devtools
 
 import (
@@ -21,8 +20,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// DefaultConnections is how many connections of one launch are open at most,
-// unless Options say otherwise.
+// DefaultConnections is the default of Options.Connections.
 const DefaultConnections = 256
 
 // Tickets mints tokens that last no longer than asked for: lifetime, and until
@@ -31,7 +29,7 @@ type Tickets interface {
 	MintFor(launchID string, use ticket.Use, lifetime time.Duration, until time.Time) (token string, expires time.Time, err error)
 }
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Links       access.Links // builds the URLs in answers, with the tokens in them
 	Tickets     Tickets
@@ -40,7 +38,7 @@ type Options struct {
 	Resume      resume.Options                                   // for connections that outlive their sockets
 }
 
-// Service answers the routes and owns the connections that it relays.
+// Service serves the routes and owns the relayed connections.
 type Service struct {
 	links     access.Links
 	tickets   Tickets
@@ -51,7 +49,7 @@ type Service struct {
 	resumable *resume.Connections
 }
 
-// New returns a Service, which Close ends.
+// New returns a Service. The caller must call Close.
 func New(o Options) *Service {
 	if o.Connections <= 0 {
 		o.Connections = DefaultConnections
@@ -62,8 +60,8 @@ func New(o Options) *Service {
 	}
 }
 
-// Close ends all relayed connections, refuses new ones, and returns when
-// nothing of them is left. It may be called again.
+// Close ends all relayed connections, refuses new ones, and waits until they
+// have ended. It may be called again.
 func (s *Service) Close() error {
 	s.tasks.close()
 	s.chromium.close()
@@ -73,7 +71,7 @@ func (s *Service) Close() error {
 // Stats returns what has been relayed so far.
 func (s *Service) Stats() Stats { return s.counters.stats() }
 
-// Routes are what access.Gate.Register takes.
+// Routes returns the routes for package access.
 func (s *Service) Routes() []access.Route {
 	routes := []access.Route{
 		{Path: "/devtools/browser/:browserGuid", Kind: access.Socket, Handle: s.connect("browser", "browserGuid")},
@@ -93,8 +91,8 @@ func (s *Service) Routes() []access.Route {
 	return append(routes, s.discovery()...)
 }
 
-// beginTask admits one more piece of work for a launch. It ends with the request,
-// with the Service and after the timeout; done must be called.
+// beginTask starts a task of a launch. Its context ends with the request, the
+// Service or the timeout. The caller must call done.
 func (s *Service) beginTask(c echo.Context, v access.AuthorizedRequest, timeout time.Duration) (_ context.Context, done func(), err error) {
 	if err := s.tasks.begin(v.LaunchID); err != nil {
 		return nil, nil, err
@@ -110,8 +108,8 @@ func (s *Service) beginTask(c echo.Context, v access.AuthorizedRequest, timeout 
 	}, nil
 }
 
-// toFault says what to make of a failure to get something from the browser.
-// Faults stay as they are.
+// toFault converts an error of a call to the browser. Faults are returned
+// unchanged.
 func (s *Service) toFault(v access.AuthorizedRequest, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err

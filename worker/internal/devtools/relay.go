@@ -16,13 +16,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-// drainTimeout is how long what one side has sent may take to reach the other
-// when the connection, or the browser, has ended.
+// drainTimeout is how long one side's data may take to reach the other after
+// the connection or the browser has ended.
 const drainTimeout = 3 * time.Second
 
 var devtoolsID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 
-// Stats counts what was relayed. Bytes are added when a connection ends.
+// Stats counts relayed connections and bytes. Bytes are added when a connection
+// ends.
 type Stats struct {
 	Open        int64 // connections now
 	Connections int64 // ever, the open ones included
@@ -90,9 +91,9 @@ func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string)
 	return up, s.toFault(v, err)
 }
 
-// relay moves bytes both ways until one side, the browser or the worker ends.
-// Between two TCP connections the kernel moves them. closed is called when the
-// browser closed its end, before the client hears of it.
+// relay copies bytes in both directions until one side, the browser or the
+// worker ends. The kernel copies between two TCP connections. closed is called
+// when the browser closes its side, before the client sees it.
 func (s *Service) relay(client, up *ws.Raw, browserDone <-chan struct{}, closed func()) {
 	s.counters.connections.Add(1)
 	s.counters.open.Add(1)
@@ -132,8 +133,8 @@ func (s *Service) relay(client, up *ws.Raw, browserDone <-chan struct{}, closed 
 	}
 }
 
-// copyUntilEOF moves bytes until src ends, calls over and tells dst that it has. Why it
-// ended concerns nobody: either side may leave whenever it likes.
+// copyUntilEOF copies until src ends, calls over and closes the write side of
+// dst. Errors are ignored: either side may disconnect at any time.
 func copyUntilEOF(dst, src net.Conn, first []byte, over func()) int64 {
 	n, err := dst.Write(first)
 	moved := int64(n)

@@ -23,7 +23,7 @@ const (
 var clientName = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 
 // connectResumable opens or resumes a connection that outlives its sockets, and
-// returns when this one has ended.
+// returns when this socket has ended.
 func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, path string) error {
 	received, name, err := s.resumeParams(c)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, p
 	return nil
 }
 
-// resumeParams is what a client that wants to resume says of itself.
+// resumeParams reads the resume parameters of a request.
 func (s *Service) resumeParams(c echo.Context) (received int64, name string, err error) {
 	if s.resumable.ResumeTimeout <= 0 {
 		return 0, "", invalidParam(resumeQuery, fault.Custom, "is not to be had: this worker keeps no connections", nil)
@@ -77,7 +77,7 @@ func invalidParam(field, code, message string, received []string) error {
 	return fault.Invalid(detail)
 }
 
-// openResumable connects to the browser, and keeps the connection until it ends.
+// openResumable connects to the browser and keeps the connection until it ends.
 func (s *Service) openResumable(c echo.Context, v access.AuthorizedRequest, key resume.Key) (*resume.Conn, error) {
 	up, err := s.dial(c.Request(), v, key.Path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 var errClosing = fault.New(fault.Unavailable, "The worker is shutting down.")
 
-// tasks is everything under way: connections that were taken over, and calls to
-// browsers. Each launch has a bounded share. Closing it ends all of it.
+// taskGroup holds all running tasks: relayed connections and calls to browsers.
+// The number of tasks of a launch is bounded. Closing the group ends all tasks.
 type taskGroup struct {
 	ctx          context.Context // ends with close
 	cancel       context.CancelFunc
@@ -28,8 +28,8 @@ func newTaskGroup(most int) *taskGroup {
 	return w
 }
 
-// begin admits one more piece; a fault once closed, and when the launch has
-// its share. end must follow.
+// begin starts a task. It returns a fault if the group is closed or the launch
+// has too many tasks. The caller must call end.
 func (w *taskGroup) begin(launchID string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,13 +53,13 @@ func (w *taskGroup) end(launchID string) {
 	w.running.Done()
 }
 
-// runInBackground runs something that no launch's share counts. To be called between begin
-// and end.
+// runInBackground runs a function that does not count against a launch. It must
+// be called between begin and end.
 func (w *taskGroup) runInBackground(run func(ctx context.Context)) {
 	w.running.Go(func() { run(w.ctx) })
 }
 
-// close returns when everything has ended.
+// close ends all tasks and waits for them.
 func (w *taskGroup) close() {
 	w.mu.Lock()
 	w.cancel()

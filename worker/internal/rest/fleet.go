@@ -11,13 +11,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Host is this machine, as it is sampled.
+// Host is the sampled machine.
 type Host interface {
 	Facts() fleet.Facts
 	Last() fleet.Sample
 }
 
-// Identity says who this worker is.
+// Identity describes this worker.
 type Identity struct {
 	WorkerID     string // empty when none is configured
 	MachineID    string
@@ -32,7 +32,8 @@ type Identity struct {
 	Reports func() (waiting, rejected int) // what the cloud has yet to hear, and what it refused
 }
 
-// CloudContract is how the cloud's contract fits this worker.
+// CloudContract is the compatibility of the cloud's contract version with this
+// worker.
 type CloudContract struct {
 	Expected string // the version that this worker was made for
 	Actual   string // the one that the cloud keeps; empty as long as it has not said
@@ -43,7 +44,7 @@ func (c CloudContract) toAPI() workerapi.CloudContract {
 	return workerapi.CloudContract{Expected: c.Expected, Actual: nonZero(c.Actual), Fit: workerapi.CloudContractFit(c.Fit)}
 }
 
-// GetFleetStatus tells a cluster manager everything about this machine.
+// GetFleetStatus returns the full state of this machine for a cluster manager.
 func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusRequestObject) (workerapi.GetFleetStatusResponseObject, error) {
 	waiting, rejected := s.Identity.Reports()
 	builds, err := s.Builds.Find(ctx)
@@ -90,19 +91,19 @@ func fleetSession(of session.Session, running launch.Running) workerapi.FleetSes
 	}
 }
 
-// GetFleetLive tells the load of this machine.
+// GetFleetLive returns the load of this machine.
 func (s *Server) GetFleetLive(ctx context.Context, _ workerapi.GetFleetLiveRequestObject) (workerapi.GetFleetLiveResponseObject, error) {
 	return workerapi.GetFleetLive200JSONResponse{Success: true, Data: s.liveStatus(ctx)}, nil
 }
 
-// DrainWorker takes this machine out of service.
+// DrainWorker takes this worker out of service.
 func (s *Server) DrainWorker(ctx context.Context, _ workerapi.DrainWorkerRequestObject) (workerapi.DrainWorkerResponseObject, error) {
 	s.Launches.Drain()
 	return workerapi.DrainWorker200JSONResponse{Success: true, Data: s.liveStatus(ctx)}, nil
 }
 
-// ResumeWorker puts this machine back into service, unless it is about to stop:
-// then the answer says that it drains.
+// ResumeWorker returns this worker to service. If the worker is shutting down,
+// the answer still says draining.
 func (s *Server) ResumeWorker(ctx context.Context, _ workerapi.ResumeWorkerRequestObject) (workerapi.ResumeWorkerResponseObject, error) {
 	s.Launches.Resume()
 	return workerapi.ResumeWorker200JSONResponse{Success: true, Data: s.liveStatus(ctx)}, nil
@@ -121,5 +122,5 @@ func (s *Server) liveStatus(ctx context.Context) workerapi.FleetLive {
 	}
 }
 
-// percent holds what rounding may push over the edge.
+// percent limits rounding errors to the range 0 to 100.
 func percent(of float64) workerapi.Percent { return workerapi.Percent(min(max(of, 0), 100)) }

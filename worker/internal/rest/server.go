@@ -1,5 +1,5 @@
-// Package rest answers the worker's REST operations: convert, one call,
-// convert.
+// Package rest implements the REST operations of the worker: convert the
+// request, make one call, convert the result.
 package rest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Launches starts and ends browsers.
+// Launches starts and stops browsers.
 type Launches interface {
 	Launch(ctx context.Context, request launch.Request) (session.Session, error)
 	Kill(ctx context.Context, id uuid.UUID) (session.Session, error)
@@ -30,20 +30,20 @@ type Launches interface {
 	Draining() bool
 }
 
-// Sessions are what runs and ran.
+// Sessions lists running and ended sessions.
 type Sessions interface {
 	Get(id uuid.UUID) (session.Session, bool)
 	List(status session.Status, request page.Request) page.Page[session.Session]
 	Live() (sessions []session.Session, seq int64)
 }
 
-// Builds are the installed browsers.
+// Builds lists the installed browser builds.
 type Builds interface {
 	Find(ctx context.Context) ([]browser.Build, error)
 }
 
-// Readiness is whether a launch would be taken. A worker that drains, or shuts
-// down, says so first.
+// Readiness reports whether the worker would accept a launch. Draining is the
+// first reason.
 type Readiness interface {
 	Reasons(ctx context.Context) []httpd.Reason // why not; none when one would
 	Err(ctx context.Context) error              // the same as a fault
@@ -67,7 +67,7 @@ type Server struct {
 
 var _ workerapi.StrictServerInterface = (*Server)(nil)
 
-// GetWorkerHealth answers as long as the worker lives.
+// GetWorkerHealth returns the health of the worker.
 func (s *Server) GetWorkerHealth(ctx context.Context, _ workerapi.GetWorkerHealthRequestObject) (workerapi.GetWorkerHealthResponseObject, error) {
 	status := workerapi.WorkerHealthStatusOk
 	if s.liveStatus(ctx).Draining {
@@ -80,13 +80,13 @@ func (s *Server) GetWorkerHealth(ctx context.Context, _ workerapi.GetWorkerHealt
 	}}, nil
 }
 
-// CheckWorkerLiveness answers as long as the program serves requests.
+// CheckWorkerLiveness answers while the program serves requests.
 func (s *Server) CheckWorkerLiveness(context.Context, workerapi.CheckWorkerLivenessRequestObject) (workerapi.CheckWorkerLivenessResponseObject, error) {
 	return workerapi.CheckWorkerLiveness200JSONResponse{Success: true, Data: sharedapi.Liveness{Status: sharedapi.Alive}}, nil
 }
 
-// CheckWorkerReadiness answers 200 when a launch would be taken, 503 with the
-// reasons otherwise.
+// CheckWorkerReadiness returns 200 if the worker would accept a launch,
+// otherwise 503 with the reasons.
 func (s *Server) CheckWorkerReadiness(ctx context.Context, _ workerapi.CheckWorkerReadinessRequestObject) (workerapi.CheckWorkerReadinessResponseObject, error) {
 	if err := s.Readiness.Err(ctx); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Server) CheckWorkerReadiness(ctx context.Context, _ workerapi.CheckWork
 	return workerapi.CheckWorkerReadiness200JSONResponse{Success: true, Data: sharedapi.Readiness{Status: sharedapi.Ready}}, nil
 }
 
-// ListBrowserVersions lists what is installed, the newest first.
+// ListBrowserVersions lists the installed versions, newest first.
 func (s *Server) ListBrowserVersions(ctx context.Context, _ workerapi.ListBrowserVersionsRequestObject) (workerapi.ListBrowserVersionsResponseObject, error) {
 	builds, err := s.Builds.Find(ctx)
 	if err != nil {

@@ -29,7 +29,8 @@ func (s *Server) LaunchProfile(ctx context.Context, r workerapi.LaunchProfileReq
 	}, nil
 }
 
-// ListBrowserSessions lists what runs, and what ended in the last hour.
+// ListBrowserSessions lists running sessions and those that ended in the last
+// hour.
 func (s *Server) ListBrowserSessions(_ context.Context, r workerapi.ListBrowserSessionsRequestObject) (workerapi.ListBrowserSessionsResponseObject, error) {
 	var status session.Status
 	if r.Params.Status != nil {
@@ -51,7 +52,7 @@ func (s *Server) ListBrowserSessions(_ context.Context, r workerapi.ListBrowserS
 	}}, nil
 }
 
-// GetBrowserSession reads a session.
+// GetBrowserSession returns a session.
 func (s *Server) GetBrowserSession(_ context.Context, r workerapi.GetBrowserSessionRequestObject) (workerapi.GetBrowserSessionResponseObject, error) {
 	found, ok := s.Sessions.Get(r.SessionId)
 	if !ok {

@@ -18,14 +18,16 @@ const (
 	wheelStep       = 100 // CSS pixels
 )
 
-// target is the page that input goes to, and how a client's picture lies on it.
+// target is the page that receives input, and the geometry of the client's
+// picture of it.
 type target struct {
 	conn    *cdp.Conn
 	metrics metrics
 	from    image.Point // the size of the framebuffer
 }
 
-// input turns a viewer's keys, pointer and clipboard into a page's input.
+// inputDispatcher converts a viewer's keys, pointer and clipboard to CDP input
+// events.
 type inputDispatcher struct {
 	queue chan any
 
@@ -47,7 +49,7 @@ func newInputDispatcher() *inputDispatcher {
 	return &inputDispatcher{queue: make(chan any, inputQueueSize), keys: keyboard{held: make(map[uint32]bool)}}
 }
 
-// setTarget says where input goes from now on; nil: nowhere.
+// setTarget sets the page that receives input; nil for none.
 func (h *inputDispatcher) setTarget(t *target) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +62,8 @@ func (h *inputDispatcher) currentTarget() *target {
 	return h.target
 }
 
-// enqueue queues a message and never waits.
+// enqueue queues a message without blocking. It drops the message if the queue
+// is full.
 func (h *inputDispatcher) enqueue(message any) {
 	select {
 	case h.queue <- message:
@@ -68,8 +71,8 @@ func (h *inputDispatcher) enqueue(message any) {
 	}
 }
 
-// run hands everything on in order until ctx ends. Of moves that have piled
-// up only the last is made.
+// run dispatches messages in order until ctx ends. Of queued pointer moves it
+// dispatches only the last.
 func (h *inputDispatcher) run(ctx context.Context) {
 	for {
 		select {
@@ -110,7 +113,8 @@ func (h *inputDispatcher) dispatch(ctx context.Context, message any) {
 	}
 }
 
-// call asks the page to do something. When it hangs, what waits is dropped.
+// call sends an input command. If the page does not answer in time, the queued
+// input is dropped.
 func (h *inputDispatcher) call(ctx context.Context, method string, params any) {
 	t := h.currentTarget()
 	if t == nil {
@@ -197,7 +201,7 @@ func (h *inputDispatcher) dispatchMouse(ctx context.Context, in mouseInput) {
 	h.call(ctx, "Input.dispatchMouseEvent", in)
 }
 
-// countClick tells single clicks from double and triple ones.
+// countClick distinguishes single, double and triple clicks.
 func (h *inputDispatcher) countClick() {
 	now := time.Now()
 	near := max(h.x-h.clickedX, h.clickedX-h.x, h.y-h.clickedY, h.clickedY-h.y) <= doubleClickArea
@@ -228,7 +232,7 @@ func firstButton(mask uint8) string {
 	return "none"
 }
 
-// dispatchKey makes a key event, or inserts the client's clipboard.
+// dispatchKey sends a key event, or inserts the client's clipboard.
 func (h *inputDispatcher) dispatchKey(ctx context.Context, m keyMessage) {
 	in := h.keys.keyInput(m)
 	if m.down && in.Modifiers == modControl {

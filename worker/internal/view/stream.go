@@ -27,15 +27,15 @@ const (
 	endTimeout  = 3 * time.Second  // a display may be gone a moment before its browser counts as ended
 )
 
-// viewerSlot is what streams of one launch compete for: whoever may only watch takes
-// none from those who may drive.
+// viewerSlot groups the streams of a launch that share a limit. Viewers without
+// control do not use the slots of those with control.
 type viewerSlot struct {
 	launchID string
 	use      ticket.Use
 }
 
-// stream connects a viewer to the browser's picture. A ticket that expires
-// meanwhile doesn't end it: it opens no other.
+// stream connects a viewer to the picture of a browser. The stream continues
+// when its ticket expires, but the ticket opens no other.
 func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 	joined, leave := s.addViewer(viewerSlot{v.LaunchID, v.Use})
 	if leave == nil {
@@ -56,7 +56,7 @@ func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 	return nil
 }
 
-// addViewer counts a viewer in, if there is room. leave is nil when the service is
+// addViewer counts a viewer if a slot is free. leave is nil if the service is
 // closed.
 func (s *Service) addViewer(in viewerSlot) (joined bool, leave func()) {
 	s.mu.Lock()
@@ -79,7 +79,8 @@ func (s *Service) addViewer(in viewerSlot) (joined bool, leave func()) {
 	}
 }
 
-// serveStream streams until somebody has had enough, and tells the viewer why.
+// serveStream streams until either side ends and closes the connection with the
+// reason.
 func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the closing words
 	defer cancel()
@@ -98,8 +99,8 @@ func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest) {
 	work.Wait()
 }
 
-// countClient counts a viewer as a client. One who only watches keeps no browser from
-// being idle (specification 5.5.5).
+// countClient counts a viewer as a client. A viewer without control does not
+// keep the browser from being idle (specification 5.5.5).
 func countClient(v access.AuthorizedRequest) (leave func()) {
 	if v.Use == ticket.Control {
 		return v.Activity.Watch(nil)
@@ -107,7 +108,8 @@ func countClient(v access.AuthorizedRequest) (leave func()) {
 	return v.Activity.Count()
 }
 
-// waitForEnd waits for the end of a stream, and says what to call it.
+// waitForEnd waits for the end of a stream and returns the close status and
+// reason.
 func (s *Service) waitForEnd(v access.AuthorizedRequest, watcher *viewerConn) (ws.Status, string) {
 	select {
 	case <-v.Done:
@@ -128,7 +130,7 @@ func (s *Service) waitForEnd(v access.AuthorizedRequest, watcher *viewerConn) (w
 	}
 }
 
-// ping closes the connection when the viewer no longer answers.
+// ping closes the connection if the viewer does not answer.
 func (s *Service) ping(ctx context.Context, conn *ws.Conn) {
 	tick := time.NewTicker(s.PingEvery)
 	defer tick.Stop()
@@ -148,8 +150,8 @@ func (s *Service) ping(ctx context.Context, conn *ws.Conn) {
 	}
 }
 
-// viewerConn is the connection as the streamer has it: it leaves the last word to
-// show.
+// viewerConn is the connection given to the streamer. serveStream, not the
+// streamer, closes the WebSocket.
 type viewerConn struct {
 	net.Conn
 	failed   atomic.Bool // the connection is of no more use
@@ -175,7 +177,7 @@ func (v *viewerConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close asks for the end of the connection, which then fails reads and writes.
+// Close ends the stream. serveStream then closes the connection.
 func (v *viewerConn) Close() error {
 	v.finish()
 	return nil

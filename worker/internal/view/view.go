@@ -1,6 +1,6 @@
-// Package view shows a running browser to people: the page on which it is
-// watched and driven, the page that tells everything about it, and the stream
-// of its picture that the first one draws (specification 4.4, 5.5).
+// Package view serves the live view of a browser: the page that shows and
+// controls it, the page with its details, and the picture stream (specification
+// 4.4, 5.5).
 package view
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-// Streamer speaks RFB with one viewer of a browser, and lets the viewer's input
-// through, and counts it as activity, only when control is true. It owns the viewer's connection, and
-// returns when that, the picture or ctx has ended.
+// Streamer speaks RFB with one viewer of a browser. It forwards input and
+// counts it as activity only if control is true. It owns the connection and
+// returns when the connection, the picture or ctx has ended.
 type Streamer interface {
 	Stream(ctx context.Context, viewer net.Conn, browser access.Browser, control bool) error
 }
 
-// Options are what a Service needs.
+// Options configures a Service.
 type Options struct {
 	Streamer   Streamer
 	Logger     *slog.Logger
@@ -29,7 +29,7 @@ type Options struct {
 	PingEvery  time.Duration // how often viewers are asked whether they are there; 30 s when zero
 }
 
-// Service answers the routes and owns the streams, until Close.
+// Service serves the routes and owns the streams until Close.
 type Service struct {
 	Options
 	// Made when a page is first shown: most workers show no browser to anybody.
@@ -45,7 +45,7 @@ type Service struct {
 	streams sync.WaitGroup
 }
 
-// New returns a Service, which Close ends.
+// New returns a Service. The caller must call Close.
 func New(o Options) *Service {
 	if o.MaxViewers == 0 {
 		o.MaxViewers = 32
@@ -61,8 +61,8 @@ func New(o Options) *Service {
 	return s
 }
 
-// Close ends all streams, refuses new ones, and returns when nothing of them
-// is left. It may be called again.
+// Close ends all streams, refuses new ones, and waits until they have ended. It
+// may be called again.
 func (s *Service) Close() error {
 	s.mu.Lock() // after this, none joins
 	s.cancel()
@@ -71,7 +71,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Routes are the paths that this package answers, for the gate to guard.
+// Routes returns the routes for package access.
 func (s *Service) Routes() []access.Route {
 	return []access.Route{
 		{Path: "/", Kind: access.Page, Handle: s.infoPage},
