@@ -69,7 +69,7 @@ func (c client) call(t *testing.T, session, method string, params any) json.RawM
 	return out
 }
 
-// openDebugPort makes a page and attaches to it.
+// open opens a page and attaches to it.
 func (c client) open(t *testing.T, url string) (session string) {
 	t.Helper()
 	var target struct{ TargetID string }

@@ -169,9 +169,9 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		up.Conn.Close()
 	})()
 	var both sync.WaitGroup
-	for _, way := range [][2]*ws.Raw{{client, &up.Raw}, {&up.Raw, client}} {
+	for _, pair := range [][2]*ws.Raw{{client, &up.Raw}, {&up.Raw, client}} {
 		both.Go(func() {
-			from, to := way[0], way[1].Conn
+			from, to := pair[0], pair[1].Conn
 			if _, err := to.Write(from.Early); err == nil {
 				_, _ = io.Copy(to, from.Conn) // either side may close at any time
 			}

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// shortTmp is a listener that lacks descriptors at first.
+// failingListener is a listener whose first calls of Accept fail with EMFILE.
 type failingListener struct {
 	net.Listener
 	failures int

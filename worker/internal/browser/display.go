@@ -163,8 +163,8 @@ func removeKeymaps(owner int) {
 // reported its number: those that its user created since then and that no
 // process uses. A killed child process may hold one for a moment.
 func removeOrphanedSockets(owner int, since time.Time) {
-	const patience = time.Second
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	const timeout = time.Second
+	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
 		all, err := os.ReadFile("/proc/net/unix")
 		if err != nil {
 			return

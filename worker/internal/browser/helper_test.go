@@ -110,12 +110,12 @@ func startEgress(t *testing.T) (server string, moved func(net.Listener)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way, err := proxy.Start(wall, testLog(t))
+	egress, err := proxy.Start(wall, testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(way.Close)
-	return way.Address(), way.MoveTo
+	t.Cleanup(egress.Close)
+	return egress.Address(), egress.MoveTo
 }
 
 // assertNoLeaks fails if a launch has leaked processes, directories or links.

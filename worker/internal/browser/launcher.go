@@ -67,7 +67,7 @@ type Launcher struct {
 	mu        sync.Mutex
 	closed    bool
 	live      map[string]*Browser // by launch id
-	noSandbox map[string]bool     // buildDir that run without Chromium's sandbox, by path
+	noSandbox map[string]bool     // builds without Chromium's sandbox, by path
 	active    sync.WaitGroup      // one per live
 }
 

@@ -78,7 +78,7 @@ func (o *pageRecorder) record(what string, seen any) {
 	}
 }
 
-// awaitExit returns once all of that was told.
+// await waits until all these pages have reported.
 func (o *pageRecorder) await(t *testing.T, names ...string) {
 	t.Helper()
 	missing := names

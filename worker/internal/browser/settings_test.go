@@ -54,7 +54,7 @@ func (c client) observe(t *testing.T, session string) seen {
 	return *got
 }
 
-// replaceTab opens a page the way the client libraries do: blank, then navigated
+// visit opens a page like the client libraries do: blank, then navigated
 // once it has answered something.
 func (c client) visit(t *testing.T, url string) (session string) {
 	t.Helper()
@@ -92,7 +92,7 @@ func (c client) popup(t *testing.T, session, url string) string {
 	return c.attach(t, c.awaitPage(t, url))
 }
 
-// awaitExit returns the target id of the page at url as soon as there is one.
+// awaitPage returns the target id of the page at url as soon as there is one.
 func (c client) awaitPage(t *testing.T, url string) (targetID string) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a page at "+url, func() bool {

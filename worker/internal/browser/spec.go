@@ -31,7 +31,7 @@ type Spec struct {
 	LaunchID string // names the launch's directory: letters, digits, - and _
 	Build    Build
 	Headless bool
-	Warm     bool     // started ahead, with build, display kind and locale only; a Configure gives it the rest
+	Warm     bool     // started in advance with build, display kind and locale only; see Configure
 	Args     []string // further switches; see package switches
 
 	UserAgent         string
@@ -56,7 +56,7 @@ type Spec struct {
 	OnProxyListener func(net.Listener)
 	StartURLs       []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
 	Timeout         time.Duration // limit of the launch; DefaultTimeout when zero
-	Data            Data          // directoryData after the end; nil for a browser that keeps nothing
+	Data            Data          // persistent data; nil for none
 }
 
 // permissions translates Playwright's names to the protocol's.

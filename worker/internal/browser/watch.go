@@ -15,12 +15,12 @@ const maxMissedAnswers = 6
 // answering on its control pipe. A busy or paused page does not matter: the
 // browser's main process answers.
 func (b *Browser) awaitExit() {
-	patience := b.l.opts.UnresponsiveTimeout
-	if patience <= 0 {
+	timeout := b.l.opts.UnresponsiveTimeout
+	if timeout <= 0 {
 		<-b.proc.died
 		return
 	}
-	ticker := time.NewTicker(max(patience/maxMissedAnswers, time.Millisecond))
+	ticker := time.NewTicker(max(timeout/maxMissedAnswers, time.Millisecond))
 	defer ticker.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // cancels the pending call
@@ -45,7 +45,7 @@ func (b *Browser) awaitExit() {
 			missed++
 		}
 		if missed >= maxMissedAnswers {
-			b.l.log.Error("browser does not answer; killing it", "launchId", b.LaunchID, "pid", b.proc.pid(), "timeout", patience)
+			b.l.log.Error("browser does not answer; killing it", "launchId", b.LaunchID, "pid", b.proc.pid(), "timeout", timeout)
 			b.unresponsive.Store(true)
 			b.killNow()
 			<-b.proc.died

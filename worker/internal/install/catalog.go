@@ -45,7 +45,7 @@ func NewCatalog(address, key string) (*Catalog, error) {
 			ResponseHeaderTimeout: responseTimeout,
 			IdleConnTimeout:       time.Minute,
 			ForceAttemptHTTP2:     true,
-			DisableCompression:    true, // partialFiles are of the bytes as they are stored
+			DisableCompression:    true, // ranges refer to the stored bytes
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

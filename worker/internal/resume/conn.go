@@ -22,7 +22,7 @@ type Conn struct {
 	resumeTimeout time.Duration
 	limit         int // of a message, in bytes
 
-	ended chan struct{} // closed with bye
+	ended chan struct{} // closed together with setting reason
 
 	mu           sync.Mutex
 	changed      *sync.Cond
@@ -53,10 +53,10 @@ func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
 
 // startResumeTimer closes the connection unless the client returns in time. The
 // caller holds the lock.
-func (c *Conn) startResumeTimer(patience time.Duration) {
+func (c *Conn) startResumeTimer(timeout time.Duration) {
 	c.watchClient(nil)
 	var timer *time.Timer
-	timer = time.AfterFunc(patience, func() {
+	timer = time.AfterFunc(timeout, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.resumeTimer == timer {

@@ -11,7 +11,7 @@ import (
 
 const (
 	maxConnections = 64  // into a sandbox, at once
-	backlog        = 512 // maxConnections to the proxy that wait to be accepted
+	backlog        = 512 // of connections to the proxy
 )
 
 var (

@@ -21,7 +21,7 @@ const (
 	HomeDir    = "/svc/home"
 	TempDir    = "/tmp"
 	DataDir    = "/svc/data"
-	XAuthority = "/svc/xauth" // manager the display
+	XAuthority = "/svc/xauth" // of the display
 )
 
 // Sandbox isolates one launch. It starts with a process that waits for Setup.

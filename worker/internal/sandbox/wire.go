@@ -44,7 +44,7 @@ type setupRequest struct {
 	Env          []string
 	Dir          string
 	Timezone     string      // "" is the host's
-	Binds        []bindMount // manager the host's files
+	Binds        []bindMount // host files
 	Window       bool        // shares memory with the X server
 	Proxy        int         // port where the browser expects its proxy
 	SetuidHelper bool        // Chromium's setuid helper is needed
@@ -70,7 +70,7 @@ type bindMount struct{ From, To string }
 type response struct {
 	FailedPiece        string // piece, or "" if unknown
 	Error              string // "" on success
-	Errno              int    // manager it, where the kernel gave one
+	Errno              int    // errno of Error, if any
 	UserNamespaceError string // of a canary: why user namespaces are denied
 }
 

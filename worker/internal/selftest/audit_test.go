@@ -50,7 +50,7 @@ func TestAudit_FindsWrongReports(t *testing.T) {
 	}
 	b.expect(&expectation{profile: profile, launches: 1, ignored: true})
 	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 0 {
-		t.Errorf("of a way that failed: %q", got)
+		t.Errorf("of a failed scenario: %q", got)
 	}
 }
 

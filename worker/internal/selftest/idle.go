@@ -16,7 +16,7 @@ import (
 type idleState struct {
 	descriptors []string
 	directories []string // of launches
-	zombies     []string // leftoverProcesses that it has not waited for
+	zombies     []string // processes that the worker has not reaped
 	browsers    int      // that run below it
 	threads     int64
 	memory      int64 // its own, in bytes

@@ -21,7 +21,7 @@ type machineMonitor struct {
 
 	mu           sync.Mutex
 	cgroups      map[string]bool // that our processes were in, and this process is not
-	maxProcesses int             // leftoverProcesses at once
+	maxProcesses int             // most concurrent processes
 	stop         func()
 }
 
@@ -98,8 +98,8 @@ func cgroupsOf(pid int) []string {
 
 // waitUntilEmpty polls until look returns nothing, and returns what remains
 // after the timeout.
-func waitUntilEmpty(patience time.Duration, look func() []string) []string {
-	deadline := time.Now().Add(patience)
+func waitUntilEmpty(timeout time.Duration, look func() []string) []string {
+	deadline := time.Now().Add(timeout)
 	for {
 		found := look()
 		if len(found) == 0 || time.Now().After(deadline) {

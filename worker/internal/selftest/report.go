@@ -26,7 +26,7 @@ type Report struct {
 	// Phase is the duration of a part of a session's life, in milliseconds.
 	Phases  []Phase  `json:"phases"`
 	Done    []Tally  `json:"done"`
-	Skipped []string `json:"missed"` // scenarios that were never gone
+	Skipped []string `json:"missed"` // scenarios that never ran
 
 	Isolation []workerapi.IsolationPiece `json:"isolation"`
 	WarmPool  workerapi.FleetWarmPool    `json:"warmPool"`

@@ -35,9 +35,9 @@ type scenarioRun struct {
 	endRequestedAt time.Time // when its end was asked for
 }
 
-func (r *run) newScenarioRun(w scenario, dice *rand.Rand) *scenarioRun {
-	t := &scenarioRun{run: r, scenario: w, rng: dice, token: uuid.NewString()}
-	headless := !r.hasDisplay || dice.IntN(2) == 0
+func (r *run) newScenarioRun(w scenario, rng *rand.Rand) *scenarioRun {
+	t := &scenarioRun{run: r, scenario: w, rng: rng, token: uuid.NewString()}
+	headless := !r.hasDisplay || rng.IntN(2) == 0
 	switch w.display {
 	case headlessOnly:
 		headless = true

@@ -186,14 +186,14 @@ func (r *run) chooseBrowser(ctx context.Context) error {
 // warmUp launches one browser of each kind, so that the worker's one-time
 // initialization is done before the baseline is measured.
 func (r *run) warmUp(ctx context.Context) error {
-	dice := rand.New(rand.NewPCG(r.Seed, 0))
+	rng := rand.New(rand.NewPCG(r.Seed, 0))
 	for _, screen := range []displayMode{headlessOnly, headfulOnly} {
 		if screen == headfulOnly && !r.hasDisplay {
 			continue
 		}
 		w := endScenarios()[0]
 		w.display = screen
-		if err := r.newScenarioRun(w, dice).execute(ctx); err != nil {
+		if err := r.newScenarioRun(w, rng).execute(ctx); err != nil {
 			return fmt.Errorf("the first browser: %w\n%s", err, r.worker.logTail())
 		}
 	}
@@ -205,18 +205,18 @@ func (r *run) warmUp(ctx context.Context) error {
 // runScenarios runs scenarios concurrently until the time is up.
 func (r *run) runScenarios(ctx context.Context) {
 	began := time.Now()
-	cards := newScenarioScheduler(r.Options)
+	scheduler := newScenarioScheduler(r.Options)
 	done := r.showProgress(began)
 	defer done()
 	var walking sync.WaitGroup
 	for range r.Concurrency {
 		walking.Go(func() {
 			for ctx.Err() == nil && (r.Rounds > 0 || time.Since(began) < r.Duration) {
-				w, dice, ok := cards.next(r.hasDisplay)
+				w, rng, ok := scheduler.next(r.hasDisplay)
 				if !ok {
 					return
 				}
-				t := r.newScenarioRun(w, dice)
+				t := r.newScenarioRun(w, rng)
 				if err := t.execute(ctx); err != nil && ctx.Err() == nil {
 					r.log.addFailure("%s: %v", t.label(w.name), err)
 				}
@@ -224,5 +224,5 @@ func (r *run) runScenarios(ctx context.Context) {
 		})
 	}
 	walking.Wait()
-	r.report.Seconds, r.report.Skipped = time.Since(began).Seconds(), cards.skipped(r.hasDisplay)
+	r.report.Seconds, r.report.Skipped = time.Since(began).Seconds(), scheduler.skipped(r.hasDisplay)
 }

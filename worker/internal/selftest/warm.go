@@ -18,7 +18,7 @@ func (r *run) runWarmLaunches(ctx context.Context) {
 	if len(r.Scenarios) > 0 {
 		return
 	}
-	dice := rand.New(rand.NewPCG(r.Seed, 1<<33))
+	rng := rand.New(rand.NewPCG(r.Seed, 1<<33))
 	for i := range warmLaunches {
 		w := endScenarios()[0]
 		w.name = "warm launch"
@@ -34,7 +34,7 @@ func (r *run) runWarmLaunches(ctx context.Context) {
 		if i == warmLaunches-1 {
 			r.killWarmBrowsers()
 		}
-		t := r.newScenarioRun(w, dice)
+		t := r.newScenarioRun(w, rng)
 		if err := t.execute(ctx); err != nil && ctx.Err() == nil {
 			r.log.addFailure("%s: %v", t.label(w.name), err)
 		}
