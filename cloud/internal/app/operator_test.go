@@ -274,7 +274,7 @@ func TestOperatorCommands_Help(t *testing.T) {
 		}
 	}
 	status, _, errs := command(map[string]string{}, "", "organizations", "plan", "one")
-	if status != 2 || !strings.Contains(errs, "PLAN is missing") {
+	if status != 2 || !strings.Contains(errs, "missing argument PLAN") {
 		t.Errorf("%d %q", status, errs)
 	}
 }

@@ -171,7 +171,7 @@ func TestInvite_RateLimited(t *testing.T) {
 	tm := f.team()
 	f.invite(tm.id, tm.admin, "New@Example.com", org.Member)
 	_, err := f.Invite(t.Context(), tm.id, tm.admin, org.NewInvitation{Email: "new@example.com", Role: org.Member})
-	wantKind(t, "again", err, fault.Conflict, "has an invitation")
+	wantKind(t, "again", err, fault.Conflict, "already has an open invitation")
 	if diff := cmp.Diff([]string{fmt.Sprint(tm.id, tm.admin, "new@example.com")}, f.users.spent); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
