@@ -79,7 +79,7 @@ func count(t *testing.T, db *sqlx.DB) (n int) {
 	return n
 }
 
-// waitGone waits until no process runs on that data directory.
+// gone waits until no process runs on that data directory.
 func gone(t *testing.T, dir string, within time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(within)

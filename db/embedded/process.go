@@ -50,7 +50,7 @@ func (h *dataDir) leftovers() (all []int, postmaster int) {
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(text, []byte(h.tag)) {
-			continue // waitExit meanwhile, or another's
+			continue // ended meanwhile, or another's
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 // timeoutMargin is the additional time for the network, beyond the statement timeout.
 const timeoutMargin = 5 * time.Second
 
-// timeout is how long a server may take to answer what was sent to it; 0 is for
+// responseTimeout is how long a server may take to answer what was sent to it; 0 is for
 // ever. It is the statement timeout and a little more: the server keeps that one,
 // and the connection notices when there is no server.
 func responseTimeout(config pq.Config) time.Duration {

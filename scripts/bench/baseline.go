@@ -78,7 +78,7 @@ func measureBaseline(ctx context.Context, path string, arguments []string, dir s
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(home) }()
-	const uid = 60999 // descendants the worker's
+	const uid = 60999 // below the worker's
 	own := append([]string{"--user-data-dir=" + home}, arguments...)
 	toBrowser, commands, err := os.Pipe()
 	if err != nil {

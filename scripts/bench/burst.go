@@ -76,7 +76,7 @@ type launchedBrowser struct {
 	answeredMs float64 // when the browser was
 }
 
-// request launches a browser and asks it something.
+// launchAndPing launches a browser and asks it something.
 func (w *worker) launchAndPing(ctx context.Context) (v launchedBrowser, err error) {
 	began := time.Now()
 	if v.session, err = w.launch(ctx); err != nil {

@@ -111,7 +111,7 @@ func (h *testEnvironment) startCloud(ctx context.Context) (err error) {
 	return err
 }
 
-// start opens a proxy for a server that will listen on the port.
+// newProxy opens a proxy for a server that will listen on the port.
 func (h *testEnvironment) newProxy(ctx context.Context, document *bundled.Document) (port string, p *proxy, err error) {
 	port, err = children.FreePort(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ type exampleSetup struct {
 type exampleRunner struct {
 	*seeder
 	seed     *seed
-	clients  map[string]*http.Client // stage surface
+	clients  map[string]*http.Client // by surface
 	bases    map[string]string
 	findings []string // of the exchange under way
 	launch   *launched
@@ -82,7 +82,7 @@ func (p *exampleRunner) run(ctx context.Context, e exampleRequest) error {
 	return errors.Join(problems...)
 }
 
-// exampleSetup is the operation's own, or an empty one, with what all have in common.
+// setup is the operation's own, or an empty one, with what all have in common.
 func (p *exampleRunner) setup(ctx context.Context, e exampleRequest) (exampleSetup, error) {
 	var s exampleSetup
 	var err error

@@ -24,7 +24,7 @@ type fault struct {
 	stage     string // the stage that has to fail
 	only      string // the operation that it keeps to
 	wantError string // a regular expression for its error
-	// startProxy makes an exchange that the stage judges, but does not make itself.
+	// before makes an exchange that the stage judges, but does not make itself.
 	before func(ctx context.Context, h *testEnvironment) error
 }
 

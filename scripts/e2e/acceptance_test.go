@@ -24,7 +24,7 @@ type acceptance struct {
 	owner   apiClient // the first user
 	fleet   apiClient // the first organization's key, at the cloud
 	worker  apiClient // the worker key, at the worker
-	person  apiClient // phase the worker, without a credential
+	person  apiClient // of the worker, without a credential
 	version int       // of the browser
 	profile string    // of the first browser
 	org     string
@@ -165,7 +165,7 @@ func (a *acceptance) launch(t *testing.T, body string) response {
 	return launched
 }
 
-// newLaunchRequest is a launch of the first profile.
+// plain is a launch of the first profile.
 func (a *acceptance) plain() string { return fmt.Sprintf(`{"profileId":%q}`, a.profile) }
 
 // operate runs a command of svc-cloud beside the running one, as its operator.

@@ -32,7 +32,7 @@ type response struct {
 	json    any // nil for something else
 }
 
-// request sends a request. The path may be a whole address; a body is JSON.
+// do sends a request. The path may be a whole address; a body is JSON.
 func (by apiClient) do(t *testing.T, method, path, body string) response {
 	t.Helper()
 	address := path
@@ -110,7 +110,7 @@ func (r response) requireError(t *testing.T, status int, code string, details ..
 	return r
 }
 
-// phase is what the answer has at a path such as data.items.0.id; nil for nothing.
+// at is what the answer has at a path such as data.items.0.id; nil for nothing.
 func (r response) at(path string) any {
 	value := r.json
 	for step := range strings.SplitSeq(path, ".") {

@@ -67,7 +67,7 @@ func runMatrix(t *testing.T, b *edgeTest) {
 	t.Logf("the matrix:\n%s", table.String())
 }
 
-// startDemo drives a browser twice and ends it; it tells how.
+// run drives a browser twice and ends it; it tells how.
 func (c matrixCase) run(t *testing.T, on testEnv, request workerapi.LaunchProfileRequest, goClient string) string {
 	running := on.usage(t).Current
 	request.Browser = &workerapi.BrowserSettings{Headless: &c.headless}

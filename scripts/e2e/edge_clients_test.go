@@ -126,13 +126,13 @@ func (b *edgeTest) testPages(t *testing.T) {
 		name    string
 		url     func(workerapi.BrowserSession) string
 		sockets int // that have to speak
-		files   int // phase least
+		files   int // at least
 	}{
 		{"devtools", func(s workerapi.BrowserSession) string { return *s.DevtoolsFrontendUrl }, 1, 50},
 		{"view", func(s workerapi.BrowserSession) string { return *s.ViewUrl }, 1, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var now workerapi.BrowserSessionResponse // runConcurrently page uses the token in its address up
+			var now workerapi.BrowserSessionResponse // each page uses the token in its address up
 			b.callWorker(t, http.MethodGet, "/w/worker-1/sessions/"+b.sessions[0].Id.String(), "", http.StatusOK, &now)
 			if *now.Data.WebSocketDebuggerUrl != *b.sessions[0].WebSocketDebuggerUrl {
 				t.Error("the address of the socket has changed")

@@ -43,7 +43,7 @@ type discovery struct {
 	*edgeTest
 	worker        int // of the session
 	header, value string
-	slash         string // phase the end of each path
+	slash         string // at the end of each path
 	token         string // the launch's, in the URLs of sockets
 }
 

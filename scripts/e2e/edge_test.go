@@ -76,7 +76,7 @@ func newEdge(t *testing.T, index int) *edge {
 	return e
 }
 
-// startProgram starts the balancer before workers at these addresses.
+// start starts the balancer before workers at these addresses.
 func (e *edge) start(t *testing.T, first, second string) {
 	t.Helper()
 	balancer, dir := balancers[e.balancer], e.dir
@@ -131,7 +131,7 @@ func (e *edge) run(t *testing.T, arguments []string, dir string) {
 	})
 }
 
-// contractClient trusts the edge's certificate, follows no redirects, and comes from
+// client trusts the edge's certificate, follows no redirects, and comes from
 // that address of this machine.
 func (e *edge) client(t *testing.T, from string) *http.Client {
 	t.Helper()
@@ -155,7 +155,7 @@ func (e *edge) client(t *testing.T, from string) *http.Client {
 	}}
 }
 
-// request makes a request of the edge with one header.
+// send makes a request of the edge with one header.
 func (e *edge) send(t *testing.T, method, path, body, header, value string) (status int, text []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))

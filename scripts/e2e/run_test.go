@@ -97,7 +97,7 @@ func (r demo) assertSnippetWorks(t *testing.T) {
 	}
 }
 
-// assertReleased fails when, within the limit, anything of the run is left.
+// assertGone fails when, within the limit, anything of the run is left.
 func (r demo) assertGone(t *testing.T, limit time.Duration, dir string, before []process) {
 	t.Helper()
 	assertGone(t, limit, before, dir)

@@ -47,7 +47,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// response is what the server under test says.
+// answer is what the server under test says.
 type answer struct {
 	status int
 	header map[string]string

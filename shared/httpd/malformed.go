@@ -28,7 +28,7 @@ type malformedResponder struct {
 	maxHeader int
 }
 
-// encodeFailure returns the response that replaces p, or nil if p is not a
+// replaceRefusal returns the response that replaces p, or nil if p is not a
 // refusal of net/http.
 func (m malformedResponder) replaceRefusal(p []byte, from net.Addr) []byte {
 	line, text, found := bytes.Cut(p, []byte(plainErrorHead))

@@ -108,7 +108,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// checkRequestBody checks the parsed body.
+// body checks the parsed body.
 func (c *checker) body(r *rule) {
 	c.reportDuplicates()
 	if !c.done() {
@@ -116,7 +116,7 @@ func (c *checker) body(r *rule) {
 	}
 }
 
-// duplicates reports the members whose name came before in the same object: which
+// reportDuplicates reports the members whose name came before in the same object: which
 // of the two counts depends on the decoder.
 func (c *checker) reportDuplicates() {
 	for _, i := range c.tape.duplicates {

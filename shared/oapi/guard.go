@@ -129,7 +129,7 @@ func (g *Guard) lookup(method, route string) *operation {
 	return nil
 }
 
-// OperationsWithHeader is an operation that takes a header as a parameter.
+// HeaderOperation is an operation that takes a header as a parameter.
 type HeaderOperation struct {
 	Method, Path string // as in the document
 	ShownOnce    bool   // x-shown-once of the parameter

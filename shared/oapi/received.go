@@ -63,7 +63,7 @@ func (c *checker) received(r *rule, i int32) any {
 		return receivedNumber(string(c.tape.raw(i)))
 	case kindArray, kindObject:
 		if r.kinds != 0 && r.kinds&n.kind == 0 && r.holdsSecret(map[*rule]bool{}) {
-			return nil // emptyObject says which part of it is which
+			return nil // nothing says which part belongs to which rule
 		}
 		e := redactedEncoder{check: c}
 		e.value(r, i)

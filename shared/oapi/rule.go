@@ -56,7 +56,7 @@ type objectRule struct {
 	required []string
 	closed   bool
 	extra    *rule // for members that are not props; nil accepts all
-	min, max int   // propertyCount; max < 0 is unbounded
+	min, max int   // of members; max < 0 is unbounded
 }
 
 // anyValue is the rule of a value without a schema: what it holds must still

@@ -31,7 +31,7 @@ type node struct {
 	raw           span // the value, strings with their quotes
 	key           span // the member name without its quotes, for a member of an object
 	next          int32
-	size          int32 // propertyCount or items
+	size          int32 // members or items
 	kind          kind
 	escaped       bool // a string with escapes
 	unstorable    bool // a string that no database stores: NUL or broken Unicode

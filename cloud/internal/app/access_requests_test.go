@@ -22,7 +22,7 @@ type request struct {
 	gets  int      // the status for everybody whose credential is of the right kind, where that is no success
 }
 
-// usage are at least one for each operation.
+// requests has at least one for each operation.
 var requests = []request{
 	{operation: "getCloudHealth"},
 	{operation: "checkCloudLiveness"},

@@ -166,7 +166,7 @@ func (h *testEnv) eachOperation(t *testing.T, test func(t *testing.T, op operati
 	}
 }
 
-// call is one with the credential that may do most.
+// attempt is one with the credential that may do most.
 func (h *testEnv) attempt(t *testing.T, op operation, r request, passwordHash string) *call {
 	t.Helper()
 	a := &call{t: t, house: h, client: contracttest.New(t, h.document, nil), op: op, request: r}

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 )
 
-// newKeyClient is an organization whose worker has asked for a launch before, so that
+// keyClient is an organization whose worker has asked for a launch before, so that
 // its key is known.
 type keyClient struct {
 	t             *testing.T

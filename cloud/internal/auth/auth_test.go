@@ -52,7 +52,7 @@ func newFixture(t *testing.T) fixture {
 	return f
 }
 
-// initialOrganization is where requests come from unless a test says otherwise.
+// home is where requests come from unless a test says otherwise.
 var home = auth.Client{Address: "203.0.113.7", UserAgent: "Mozilla/5.0"}
 
 var ada = auth.NewUser{Email: "Ada@Example.com", Password: "correct horse battery", Name: "Ada"}

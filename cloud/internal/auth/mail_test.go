@@ -66,7 +66,7 @@ func (f fixture) last(t *testing.T, subject string) string {
 	return tokens[len(tokens)-1]
 }
 
-// markVerified reports what Address says of the first user there is.
+// verified reports what Address says of the first user there is.
 func (f fixture) verified(t *testing.T, session auth.Session) bool {
 	t.Helper()
 	_, verified, err := f.Address(t.Context(), session.User.ID)

@@ -51,7 +51,7 @@ func defaultTo(d, standard time.Duration) time.Duration {
 // than an attempt and the recording of its result.
 func (p RetryPolicy) lease() time.Duration { return p.Timeout + 2*markTime + time.Minute }
 
-// delay returns the delay after the n-th failed attempt.
+// pause returns the delay after the n-th failed attempt.
 func (p RetryPolicy) pause(n int) time.Duration {
 	pause := p.Backoff
 	for range n - 1 {

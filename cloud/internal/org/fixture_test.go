@@ -190,7 +190,7 @@ func (f fixture) create(userID uuid.UUID, name, slug string) org.Organization {
 	return o
 }
 
-// acceptInvitation makes a new user a member.
+// join makes a new user a member.
 func (f fixture) join(orgID uuid.UUID, name string, role org.Role) uuid.UUID {
 	f.t.Helper()
 	id := f.user(name)

@@ -58,7 +58,7 @@ func TestSession_Lifecycle(t *testing.T) {
 			t.Errorf("%s does not start with the public address %s", address, base)
 		}
 	}
-	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil { // stopped the prefix, as a load balancer passes it on
+	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil { // with the prefix, as a load balancer passes it on
 		t.Error(err)
 	}
 	if err := r.dial(t, strings.Replace(*s.WebSocketDebuggerUrl, "/w/worker-1", "", 1)); err != nil {

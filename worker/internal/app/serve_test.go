@@ -74,7 +74,7 @@ func token(address string) string {
 	return token
 }
 
-// TestTheWorkerKeyFallsBack is specification 5.4.2.
+// TestWorkerKey_FallsBackToOrganizationKey is specification 5.4.2.
 func TestWorkerKey_FallsBackToOrganizationKey(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WorkerKey = "" })
 	if status, _ := r.call(t.Context(), t, "GET", "/sessions", "", "X-API-Key", cloudtest.Key); status != 200 {
@@ -82,7 +82,7 @@ func TestWorkerKey_FallsBackToOrganizationKey(t *testing.T) {
 	}
 }
 
-// TestAMadeKey is specification 5.4.3.
+// TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce is specification 5.4.3.
 func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 	fake := cloudtest.New(t)
 	made := regexp.MustCompile(`wrk_[a-z2-7]+`)

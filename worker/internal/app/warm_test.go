@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// warmPool is what the worker says of the browsers that it keeps ready.
+// pool is what the worker says of the browsers that it keeps ready.
 func (r *testWorker) pool(t *testing.T) workerapi.FleetWarmPool {
 	t.Helper()
 	_, text := r.call(t.Context(), t, "GET", "/fleet/status", "", "X-API-Key", workerKey)

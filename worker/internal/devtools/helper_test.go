@@ -285,7 +285,7 @@ func (f *fakeChromium) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *fakeChromium) flood(conn *ws.Conn) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
-	go func() { // waitFor the peer leaves
+	go func() { // until the peer leaves
 		defer cancel()
 		_, _, _ = conn.Read(ctx)
 	}()

@@ -31,7 +31,7 @@ func (s *resumingClient) evaluate(id int, expression string) {
 	s.send(fmt.Sprintf(`{"id":%d,"method":"Runtime.evaluate","params":{"returnByValue":true,"awaitPromise":true,"expression":%s}}`, id, text))
 }
 
-// waitFor hears messages until the answer to a call, connecting again where it has
+// until hears messages until the answer to a call, connecting again where it has
 // to, and returns them all.
 func (s *resumingClient) until(id int) (heard []cdpMessage) {
 	s.t.Helper()

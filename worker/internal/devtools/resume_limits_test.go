@@ -142,7 +142,7 @@ func TestResume_EndsWithBrowserAndWorker(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end    func(*testServer, *fakeChromium)
 		status ws.Status
-		lasts  bool // waitFor it is over, a client that is away can hear the rest
+		lasts  bool // until it is over, a client that is away can hear the rest
 	}{
 		"the browser's side": {func(_ *testServer, f *fakeChromium) { f.hangUp() }, ws.GoingAway, true},
 		"the browser":        {func(_ *testServer, f *fakeChromium) { close(f.done); f.hangUp() }, ws.GoingAway, false},

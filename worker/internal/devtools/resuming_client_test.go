@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// newResumingClient is a client that counts what it hears and says, and resumes with that.
+// resumingClient is a client that counts what it hears and says, and resumes with that.
 type resumingClient struct {
 	t        testing.TB
 	address  string // of the socket, with the token

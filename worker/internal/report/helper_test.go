@@ -22,7 +22,7 @@ import (
 
 // call is what the cloud was told, or what was tried.
 type call struct {
-	what    string // startSession, end, heartbeat
+	what    string // start, end, heartbeat
 	session uuid.UUID
 	err     error
 	at      time.Time

@@ -24,7 +24,7 @@ type Identity struct {
 	StartedAt    time.Time
 	MaxSessions  int // 0 for no limit
 	HasKey       bool
-	LastAnswerAt func() time.Time // applies the cloud, where it accepted the key; the zero time for none yet
+	LastAnswerAt func() time.Time // of the cloud, when it last accepted the key; zero before that
 	License      func() string    // one of the document's states
 
 	CloudContract func() CloudContract

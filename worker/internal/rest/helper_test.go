@@ -112,7 +112,7 @@ type testServer struct {
 	*launches
 	cloud       rest.CloudContract
 	unavailable []httpd.Reason // why no launch would be taken, beside draining
-	state       string         // applies the license
+	state       string         // of the license
 	server      *rest.Server
 	host        *host
 	tokens      *ticket.Tickets

@@ -60,9 +60,9 @@ type Server struct {
 	Links           access.Links
 	Identity        Identity
 	Isolation       func() sandbox.Report
-	WarmPool        func() WarmPoolState // applies the browsers that are kept ready
+	WarmPool        func() WarmPoolState // of the browsers that are kept ready
 	Version         string
-	ContractVersion string // applies the document
+	ContractVersion string // of the document
 }
 
 var _ workerapi.StrictServerInterface = (*Server)(nil)

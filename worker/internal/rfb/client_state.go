@@ -21,7 +21,7 @@ type (
 	clipboardMessage struct{ text string }
 )
 
-// client is what the client of a screencast has said so far.
+// clientState is what the client of a screencast has sent so far.
 type clientState struct {
 	requested chan struct{} // it wants a picture
 

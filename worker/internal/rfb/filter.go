@@ -84,7 +84,7 @@ func (f *filter) next() error {
 	}
 }
 
-// readMessages makes the message that is in buf at least n bytes long.
+// read fills buf until the message in it has at least n bytes.
 func (f *filter) read(n int) error {
 	have := len(f.buf)
 	if n <= have {

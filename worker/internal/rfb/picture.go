@@ -78,7 +78,7 @@ func appendCompact(out []byte, n int) []byte {
 type pixelFormat struct {
 	bits          int // a pixel: 8, 16 or 32
 	bigEndian     bool
-	maxima, shift [3]uint16 // tab red, green and blue
+	maxima, shift [3]uint16 // of red, green and blue
 }
 
 // serverFormat is what the server offers.

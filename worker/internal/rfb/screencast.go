@@ -57,7 +57,7 @@ type screencast struct {
 	tab     *tab // nil: no page
 	picture picture
 	unsent  bool        // the client has not seen the picture
-	size    image.Point // tab the framebuffer, as the client knows it
+	size    image.Point // of the framebuffer, as the client knows it
 	lagging bool        // Chromium may have withheld the last picture
 }
 

@@ -48,7 +48,7 @@ func relay(client net.Conn, up *Upstream, said *filter, end func()) error {
 	return err
 }
 
-// switchTo moves the picture to the client.
+// copyPicture copies the picture to the client.
 func copyPicture(client io.Writer, upstream io.Reader) error {
 	buf := make([]byte, 32<<10)
 	for {

@@ -99,7 +99,7 @@ func (t *tab) decode(params []byte) (picture, error) {
 	return picture{jpeg: frame.Data, size: image.Pt(config.Width, config.Height), metrics: frame.Metadata, tab: t}, nil
 }
 
-// fullPassword reports whether Chromium sends nothing until it is acknowledged.
+// atFrameLimit reports whether Chromium sends nothing until it is acknowledged.
 func (t *tab) atFrameLimit() bool { return t.unacked >= framesInFlight }
 
 // acknowledgeFrames takes the frames that have come.

@@ -67,7 +67,7 @@ func (m *machineMonitor) sample() {
 }
 
 // containsAny reports whether a group is, or contains, one of the groups. A root
-// contains all.
+// holds all.
 func containsAny(group string, groups []string) bool {
 	_, err := os.Stat(filepath.Join(filepath.Dir(group), "cgroup.procs"))
 	isRoot := err != nil

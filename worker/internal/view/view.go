@@ -25,7 +25,7 @@ type Streamer interface {
 type Options struct {
 	Streamer   Streamer
 	Logger     *slog.Logger
-	MaxViewers int           // rfbStreamer of one launch at a time, and as many more with control; 32 when zero
+	MaxViewers int           // viewers of one launch at a time, and as many more with control; 32 when zero
 	PingEvery  time.Duration // how often viewers are asked whether they are there; 30 s when zero
 }
 
@@ -37,7 +37,7 @@ type Service struct {
 	viewPage func() *template.Template
 	homePage func() *template.Template
 
-	ctx    context.Context // closeStatus with Close
+	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
 	mu      sync.Mutex

@@ -196,7 +196,7 @@ func (h *fixture) completeCheckout(id string) {
 	h.must(err)
 }
 
-// endSubscription asks whether the organization may go.
+// end asks whether the organization may go.
 func (h *fixture) end() error {
 	return pg.InOrg(h.t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error { return h.EndOrganization(h.t.Context(), tx, h.org) })
 }
