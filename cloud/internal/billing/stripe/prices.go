@@ -55,7 +55,7 @@ func (p *Provider) prices(ctx context.Context, keys ...string) (map[string]strin
 	}
 	for _, key := range keys {
 		if found[key] == "" {
-			return nil, fault.Wrap(fmt.Errorf("Stripe has no active price with the lookup key %q", key),
+			return nil, fault.Wrap(fmt.Errorf("no active Stripe price with the lookup key %q", key),
 				fault.BadGateway, "The payment provider has no price for this.")
 		}
 	}
