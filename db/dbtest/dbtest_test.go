@@ -150,7 +150,7 @@ func TestExternalServer_IsUsedAndCleaned(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop(context.Background()) })
-	out, err := rerunTest(t, "TestTwentyDatabasesAreFreshAndCheap", "TEST_DATABASE_URL="+server.AdminDSN()).CombinedOutput()
+	out, err := rerunTest(t, "TestNew_TwentyFreshDatabases", "TEST_DATABASE_URL="+server.AdminDSN()).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -39,13 +39,13 @@ func TestEgress_BlocksWorkerCloudAndOtherBrowsers(t *testing.T) {
 				"the worker": r.url + "/health", "the worker by name": strings.Replace(r.url, "127.0.0.1", "x.localhost", 1) + "/health",
 				"the cloud": r.cloud.URL + "/", "the cloud elsewhere": strings.Replace(r.cloud.URL, "127.0.0.1", "[::ffff:127.0.0.1]", 1) + "/",
 			} {
-				if denied := strings.Contains(show(address), " is denied: "); denied == lifted {
+				if denied := strings.Contains(show(address), " is denied by the egress policy"); denied == lifted {
 					t.Errorf("%s is denied: %v", what, denied)
 				}
 				show(site.URL + "/")
 			}
 			for what, port := range map[string]*int32{"its own": s.DebugPort, "another's": other.DebugPort} {
-				if text := show(fmt.Sprintf("http://127.0.0.1:%d/json/version", *port)); !strings.Contains(text, " is denied: ") {
+				if text := show(fmt.Sprintf("http://127.0.0.1:%d/json/version", *port)); !strings.Contains(text, " is denied by the egress policy") {
 					t.Errorf("%s debug port shows %q", what, text)
 				}
 				show(site.URL + "/")

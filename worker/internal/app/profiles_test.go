@@ -147,7 +147,7 @@ func TestProfilesCommand_Errors(t *testing.T) {
 		"remove ../" + id:                 `"../` + id + `" is not a profile id`,
 		"rollback " + id + " --to newest": "invalid value",
 		"rollback " + id + " --to -1":     "must be a version number",
-		"versions":                        "ID is missing",
+		"versions":                        "missing argument ID",
 	} {
 		if status, _, errs := d.profiles(strings.Fields(line)...); status == 0 || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d %q", line, status, errs)

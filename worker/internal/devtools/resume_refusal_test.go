@@ -116,7 +116,7 @@ func TestResume_BoundsConnectionsPerLaunch(t *testing.T) {
 		last.cut()
 	}
 	got := do(t, "GET", w.path("/devtools/page/more?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
-	if got.status != 503 || !strings.Contains(got.body, "16 connections") {
+	if got.status != 503 || !strings.Contains(got.body, "16 resumable connections") {
 		t.Errorf("one more: %d %s", got.status, got.body)
 	}
 	w.finder.add(f.browser(other, w.clock)) // has a share of its own
