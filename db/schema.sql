@@ -256,6 +256,20 @@ COMMENT ON TABLE public.contact_messages IS 'Messages of the public contact form
 
 COMMENT ON COLUMN public.contact_messages.network IS 'The sender''s IPv4 address, or the /64 network of an IPv6 address. The rate limit counts by it.';
 
+CREATE TABLE public.deleted_organizations (
+    organization_id uuid NOT NULL,
+    deleted_at timestamp with time zone NOT NULL,
+    next_check_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY public.deleted_organizations FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.deleted_organizations IS 'Deleted organizations that a payment provider might still bill. A row is deleted when the provider has no subscription of the organization left and no checkout session can create one.';
+
+COMMENT ON COLUMN public.deleted_organizations.organization_id IS 'No foreign key: the organization does not exist any more.';
+
+COMMENT ON COLUMN public.deleted_organizations.next_check_at IS 'When to ask the provider next. During a check: when another replica may check.';
+
 CREATE TABLE public.idempotency_keys (
     id bytea NOT NULL,
     fingerprint bytea NOT NULL,
@@ -507,7 +521,7 @@ CREATE TABLE public.organizations (
 
 ALTER TABLE ONLY public.organizations FORCE ROW LEVEL SECURITY;
 
-COMMENT ON TABLE public.organizations IS 'The tenants. Everything that belongs to an organization is deleted with it, except audit_events.';
+COMMENT ON TABLE public.organizations IS 'The tenants. Everything that belongs to an organization is deleted with it, except audit_events and deleted_organizations.';
 
 CREATE TABLE public.payment_events (
     id text NOT NULL,
@@ -769,6 +783,9 @@ ALTER TABLE ONLY public.chromium_releases
 ALTER TABLE ONLY public.contact_messages
     ADD CONSTRAINT contact_messages_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.deleted_organizations
+    ADD CONSTRAINT deleted_organizations_pkey PRIMARY KEY (organization_id);
+
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (id);
 
@@ -875,6 +892,8 @@ CREATE INDEX auth_tokens_expires_at_idx ON public.auth_tokens USING btree (expir
 CREATE INDEX auth_tokens_user_id_idx ON public.auth_tokens USING btree (user_id);
 
 CREATE INDEX contact_messages_network ON public.contact_messages USING btree (network, created_at);
+
+CREATE INDEX deleted_organizations_next_check_at_idx ON public.deleted_organizations USING btree (next_check_at);
 
 CREATE INDEX idempotency_keys_expires_at ON public.idempotency_keys USING btree (expires_at);
 
@@ -997,6 +1016,8 @@ CREATE POLICY all_organizations ON public.api_usage TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.audit_events TO svc_all USING (true);
 
+CREATE POLICY all_organizations ON public.deleted_organizations TO svc_all USING (true);
+
 CREATE POLICY all_organizations ON public.invitations TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.invoices TO svc_all USING (true);
@@ -1027,6 +1048,8 @@ ALTER TABLE public.api_usage ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.audit_events ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.deleted_organizations ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.invitations ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invoices ENABLE ROW LEVEL SECURITY;
@@ -1050,6 +1073,8 @@ CREATE POLICY one_organization ON public.api_keys USING ((organization_id = ( SE
 CREATE POLICY one_organization ON public.api_usage USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.audit_events USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.deleted_organizations USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.invitations USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 

@@ -38,7 +38,7 @@ CREATE TABLE organizations (
     created_by uuid        REFERENCES users (id) ON DELETE SET NULL,
     CONSTRAINT organizations_slug_key UNIQUE (slug)
 );
-COMMENT ON TABLE organizations IS 'The tenants. Everything that belongs to an organization is deleted with it, except audit_events.';
+COMMENT ON TABLE organizations IS 'The tenants. Everything that belongs to an organization is deleted with it, except audit_events and deleted_organizations.';
 
 -- To count how many organizations a user created.
 CREATE INDEX organizations_created_by ON organizations (created_by) WHERE created_by IS NOT NULL;
@@ -316,6 +316,17 @@ CREATE TABLE payment_events (
 );
 CREATE INDEX payment_events_received_at_idx ON payment_events (received_at);
 COMMENT ON TABLE payment_events IS 'The payment provider''s events that were processed, so that an event sent twice counts once.';
+
+CREATE TABLE deleted_organizations (
+    organization_id uuid        PRIMARY KEY,
+    deleted_at      timestamptz NOT NULL,
+    next_check_at   timestamptz NOT NULL
+);
+COMMENT ON TABLE deleted_organizations IS 'Deleted organizations that a payment provider might still bill. A row is deleted when the provider has no subscription of the organization left and no checkout session can create one.';
+COMMENT ON COLUMN deleted_organizations.organization_id IS 'No foreign key: the organization does not exist any more.';
+COMMENT ON COLUMN deleted_organizations.next_check_at IS 'When to ask the provider next. During a check: when another replica may check.';
+
+CREATE INDEX deleted_organizations_next_check_at_idx ON deleted_organizations (next_check_at);
 
 -- Profiles -------------------------------------------------------------------
 
@@ -725,6 +736,7 @@ CALL enable_tenant_rls('api_usage', 'organization_id');
 CALL enable_tenant_rls('subscriptions', 'organization_id');
 CALL enable_tenant_rls('subscription_add_ons', 'organization_id');
 CALL enable_tenant_rls('invoices', 'organization_id');
+CALL enable_tenant_rls('deleted_organizations', 'organization_id');
 CALL enable_tenant_rls('profiles', 'organization_id');
 CALL enable_tenant_rls('license_org', 'organization_id');
 CALL enable_tenant_rls('license_machines', 'organization_id');

@@ -25,6 +25,9 @@ type Remote interface {
 	Event(payload []byte, signature string) (Event, error)
 	// Subscription returns how a subscription stands.
 	Subscription(ctx context.Context, id string) (RemoteSubscription, error)
+	// CurrentSubscriptions returns the IDs of the organization's subscriptions that
+	// have not ended. A subscription created in the last minutes may be missing.
+	CurrentSubscriptions(ctx context.Context, orgID uuid.UUID) ([]string, error)
 	// Invoice returns how an invoice stands.
 	Invoice(ctx context.Context, id string) (RemoteInvoice, error)
 }

@@ -24,9 +24,10 @@ const (
 )
 
 // Sweep renews or ends manually billed subscriptions whose period is over, reads
-// overdue subscriptions from a Remote provider and deletes old events. It returns
-// how many subscriptions it changed or read. Replicas may run it concurrently. It
-// continues after failures and returns all of them.
+// overdue subscriptions from a Remote provider, cancels the subscriptions of
+// deleted organizations there, and deletes old events. It returns how many
+// subscriptions of existing organizations it changed or read. Replicas may run it
+// concurrently. It continues after failures and returns all of them.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	now := s.Clock.Now()
 	swept, failures := 0, []error{}
@@ -49,7 +50,7 @@ func (s *Service) Sweep(ctx context.Context) (int, error) {
 		}
 		last = batch[len(batch)-1]
 	}
-	failures = append(failures, s.deleteEvents(ctx, now.Add(-eventRetention)))
+	failures = append(failures, s.checkDeleted(ctx), s.deleteEvents(ctx, now.Add(-eventRetention)))
 	return swept, errors.Join(failures...)
 }
 

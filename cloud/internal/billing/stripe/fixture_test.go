@@ -3,6 +3,7 @@ package stripe_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -196,9 +197,31 @@ func (h *fixture) completeCheckout(id string) {
 	h.must(err)
 }
 
-// end asks whether the organization may go.
+// end returns whether the organization may be deleted. It deletes nothing.
 func (h *fixture) end() error {
-	return pg.InOrg(h.t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error { return h.EndOrganization(h.t.Context(), tx, h.org) })
+	undo := errors.New("undo")
+	err := pg.InOrg(h.t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error {
+		if err := h.EndOrganization(h.t.Context(), tx, h.org); err != nil {
+			return err
+		}
+		return undo
+	})
+	if errors.Is(err, undo) {
+		return nil
+	}
+	return err
+}
+
+// deleteOrganization deletes the organization.
+func (h *fixture) deleteOrganization() {
+	h.t.Helper()
+	h.must(pg.InOrg(h.t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error {
+		if err := h.EndOrganization(h.t.Context(), tx, h.org); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(h.t.Context(), `DELETE FROM organizations WHERE id = $1`, h.org)
+		return err
+	}))
 }
 
 // event sends an event of Stripe, signed now.

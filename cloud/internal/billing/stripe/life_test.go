@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/cloud/internal/billing"
 	"github.com/browser-svc/svc/cloud/internal/plan"
@@ -160,9 +163,7 @@ func TestReceive_ExpiredCheckoutIsCleared(t *testing.T) {
 
 func TestReceive_CancelsSubscriptionOfDeletedOrganization(t *testing.T) {
 	h := newFixture(t)
-	h.exec(`INSERT INTO audit_events (id, organization_id, action, target_id, actor_type, created_at)
-		VALUES (gen_random_uuid(), $1, 'organization.deleted', 'o', 'system', now())`, h.org)
-	h.exec(`DELETE FROM organizations WHERE id = $1`, h.org)
+	h.deleteOrganization() // leaves no audit event: its retention may be shorter than an outage of Stripe
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
 	h.stripe.Fail(endSub, 500, 500, 500)
 	wantFault(t, "without Stripe", h.event("customer.subscription.created", subscriptionID), fault.Unavailable)
@@ -178,6 +179,82 @@ func TestReceive_CancelsSubscriptionOfDeletedOrganization(t *testing.T) {
 	h.must(h.event("invoice.paid", "in_1"))
 	if again := len(h.stripe.Requests(endSub)); again != ended {
 		t.Errorf("ended %d times more", again-ended)
+	}
+}
+
+func TestReceive_KeepsSubscriptionOfUnknownOrganization(t *testing.T) {
+	h := newFixture(t)
+	h.exec(`DELETE FROM organizations WHERE id = $1`, h.org) // without a record of the deletion
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h.must(h.event("customer.subscription.created", subscriptionID))
+	if n := len(h.stripe.Requests(endSub)); n != 0 || !strings.Contains(h.log.String(), "unknown organization") {
+		t.Errorf("canceled %d times; log %s", n, h.log.String())
+	}
+}
+
+const searchSubs = "GET /v1/subscriptions/search"
+
+// setSearch sets the subscriptions that a search at Stripe finds.
+func (h *fixture) setSearch(found ...map[string]any) {
+	h.stripe.Answer(searchSubs, map[string]any{"data": found, "has_more": false, "next_page": nil})
+}
+
+// sweep advances the clock and runs Sweep.
+func (h *fixture) sweep(after time.Duration) error {
+	h.clock.Advance(after)
+	_, err := h.Sweep(h.t.Context())
+	return err
+}
+
+func (h *fixture) deletions() (n int) {
+	h.t.Helper()
+	h.must(h.db.Get(&n, `SELECT count(*) FROM deleted_organizations`))
+	return n
+}
+
+func TestSweep_CancelsSubscriptionOfDeletedOrganization(t *testing.T) {
+	h := newFixture(t)
+	h.deleteOrganization()
+	other := h.setSubscription("sub_2", "active", item("si_2", "svc:team", 9900, 1))
+	other["metadata"] = map[string]any{"organization_id": uuid.NewString()}
+	h.setSearch(h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1)), other)
+	h.must(h.sweep(23 * time.Hour))
+	if n := len(h.stripe.Requests(searchSubs)); n != 0 {
+		t.Errorf("searched %d times before the check was due", n)
+	}
+	h.stripe.Fail(endSub, 500, 500, 500)
+	if h.sweep(time.Hour) == nil {
+		t.Error("a failed cancellation was not reported")
+	}
+	h.must(h.sweep(time.Hour))
+	h.wantForm(searchSubs, map[string]string{"query": "metadata['organization_id']:'" + h.org.String() + "'", "limit": "100"})
+	h.wantForm(endSub, map[string]string{"prorate": "true", "invoice_now": "true"})
+	if n := len(h.stripe.Requests("DELETE /v1/subscriptions/sub_2")); n != 0 {
+		t.Errorf("canceled the subscription of another organization %d times", n)
+	}
+}
+
+func TestSweep_ForgetsDeletedOrganizationWhenNothingIsLeft(t *testing.T) {
+	h := newFixture(t)
+	h.deleteOrganization()
+	h.setSearch()
+	h.must(h.sweep(29 * 24 * time.Hour))
+	if n := h.deletions(); n != 1 {
+		t.Fatalf("%d deletions recorded while a payment may still succeed, want 1", n)
+	}
+	h.setSearch(h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1)))
+	h.must(h.sweep(24 * time.Hour))
+	h.stripe.Fail(searchSubs, 500, 500, 500)
+	h.setSearch(h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1)))
+	if h.sweep(24*time.Hour) == nil {
+		t.Error("a failed search was not reported")
+	}
+	if n := h.deletions(); n != 1 {
+		t.Fatalf("%d deletions recorded before the end was confirmed, want 1", n)
+	}
+	h.must(h.sweep(time.Hour))
+	if n := h.deletions(); n != 0 {
+		t.Errorf("%d deletions recorded after the end was confirmed, want 0", n)
 	}
 }
 

@@ -87,6 +87,24 @@ func (p *Provider) Subscription(ctx context.Context, id string) (billing.RemoteS
 	return r, nil
 }
 
+// CurrentSubscriptions implements billing.Remote. It searches by metadata, because
+// the customer of an unpaid checkout session is not known here.
+func (p *Provider) CurrentSubscriptions(ctx context.Context, orgID uuid.UUID) ([]string, error) {
+	params := &api.SubscriptionSearchParams{SearchParams: api.SearchParams{
+		Query: fmt.Sprintf("metadata['%s']:'%s'", organizationKey, orgID), Limit: new(int64(100)),
+	}}
+	var ids []string
+	for found, err := range p.client.V1Subscriptions.Search(ctx, params).All(ctx) {
+		if err != nil {
+			return nil, providerError("search for subscriptions", err)
+		}
+		if organization(found.Metadata) == orgID && status(found.Status) != billing.Canceled {
+			ids = append(ids, found.ID)
+		}
+	}
+	return ids, nil
+}
+
 // organization returns the organization ID in the metadata, or uuid.Nil.
 func organization(metadata map[string]string) uuid.UUID {
 	id, err := uuid.Parse(metadata[organizationKey])
