@@ -10,7 +10,7 @@ run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a fir
 	@scripts/need go postgres chromium display
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
-# What the tests need.
+# The programs that the tests need.
 needed := go postgres chromium display chromedriver node haproxy nginx caddy tinyproxy microsocks
 
 .PHONY: test
@@ -59,7 +59,7 @@ soak-worker: ## Kill browsers, displays and workers in every phase; run many ses
 # SOAK_MINUTES are minutes of a clock that runs sixty times as fast as real time.
 .PHONY: soak-license
 soak-license: export SOAK_MINUTES ?= 60
-soak-license: ## Simulate an hour of a fleet's license calls in a minute; compare memory, connections and table sizes
+soak-license: ## Simulate an hour of a fleet's license calls in a minute; check memory, connections and table sizes
 	@scripts/need go postgres
 	go test -count=1 -v -timeout 1h -run TestSoak_LeavesNoResources ./cloud/internal/license/proof
 
@@ -85,7 +85,7 @@ check: ## Check that generated code is up to date; lint the API documents and th
 	@scripts/npm-install
 	@scripts/check
 
-# CONTRACT_STAGES are the only stages to run, separated by commas; all when empty.
+# CONTRACT_STAGES is a comma-separated list of the stages to run; all when empty.
 .PHONY: contract
 contract: CONTRACT_EXAMPLES ?= 60
 contract: ## Test the API documents against the servers: linters, examples, random requests, SDKs, coverage of all responses

@@ -2,5 +2,5 @@
 
 package cloudapi
 
-// ContractVersion is the version of the document that this package was made from.
+// ContractVersion is the version of the document from which this package was generated.
 const ContractVersion = "1.0.0"

@@ -4,7 +4,7 @@ package workerapi
 
 import _ "embed"
 
-// Document is the document that this package was made from, bundled, as JSON.
+// Document is the bundled OpenAPI document, as JSON, from which this package was generated.
 //
 //go:embed openapi.json
 var Document []byte

@@ -1,4 +1,4 @@
-// What one text in a path, a query or a header may be has bounds.
+// The schema of a path, query or header value has bounds.
 const bounds = {
   integer: ['format', 'minimum', 'maximum'],
   number: ['minimum', 'maximum'],

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// program is a shell script.
+// program returns a program that is a shell script.
 func program(t *testing.T, name, script, health string) Program {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func program(t *testing.T, name, script, health string) Program {
 	return p
 }
 
-// healthyAddress is one that answers 200.
+// healthyAddress returns the URL of a server that always responds with 200.
 func healthyAddress(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -51,7 +51,7 @@ func TestGroup_StopsInReverseOrder(t *testing.T) {
 		t.Error(err)
 	}
 	if !slices.Equal(said, []string{"second", "first"}) {
-		t.Errorf("ended %v", said)
+		t.Errorf("stopped %v", said)
 	}
 	for _, one := range g.all {
 		if log := Tail(one.Log); log != "hello\nended" {
@@ -67,7 +67,7 @@ func TestGroup_WaitReportsExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := g.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "farewell") {
-		t.Errorf("wait says %v", err)
+		t.Errorf("Wait returned %v", err)
 	}
 	if err := g.Stop(); err != nil {
 		t.Error(err)
@@ -79,14 +79,14 @@ func TestStart_StopsProgramThatDoesNotBecomeReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := program(t, "mute", untilSIGTERM, "http://127.0.0.1:1/health")
 	go func() {
-		testenv.Eventually(t, "it has started", func() bool { return strings.Contains(Tail(p.Log), "hello") })
+		testenv.Eventually(t, "the program has started",  func() bool { return strings.Contains(Tail(p.Log), "hello") })
 		cancel()
 	}()
 	if err := g.Start(ctx, p); err == nil || !strings.Contains(err.Error(), "did not become ready") {
-		t.Errorf("start says %v", err)
+		t.Errorf("Start returned %v", err)
 	}
 	if err := g.Stop(); err != nil || !strings.HasSuffix(Tail(p.Log), "ended") {
-		t.Errorf("stop says %v, the log %q", err, Tail(p.Log))
+		t.Errorf("Stop returned %v, log: %q", err, Tail(p.Log))
 	}
 }
 
@@ -97,17 +97,17 @@ func TestFreePort_IsOnLoopback(t *testing.T) {
 	}
 }
 
-// TestStart_IgnoresResponseOfOtherProcess: the health address answers, and the
-// child has ended.
+// TestStart_IgnoresResponseOfOtherProcess uses a health address that responds
+// although the child has exited.
 func TestStart_IgnoresResponseOfOtherProcess(t *testing.T) {
 	p := program(t, "short", "exit 3", healthyAddress(t))
 	c := &Child{Program: p, cmd: exec.CommandContext(t.Context(), p.Path), done: make(chan struct{})}
 	if err := c.cmd.Run(); err == nil {
-		t.Fatal("it has not failed")
+		t.Fatal("the program did not fail")
 	}
 	close(c.done)
 	if err := c.ready(t.Context()); err == nil || !strings.Contains(err.Error(), "the short exited (exit status 3)") {
-		t.Errorf("it is ready: %v", err)
+		t.Errorf("ready returned %v", err)
 	}
 }
 
@@ -116,10 +116,10 @@ func TestRequireFree_ReportsPortInUse(t *testing.T) {
 	defer server.Close()
 	port := server.URL[strings.LastIndex(server.URL, ":")+1:]
 	if err := RequireFree(t.Context(), port); err == nil || err.Error() != "port "+port+" is in use" {
-		t.Errorf("a taken port: %v", err)
+		t.Errorf("port in use: %v", err)
 	}
 	server.Close()
 	if err := RequireFree(t.Context(), port); err != nil {
-		t.Errorf("a free port: %v", err)
+		t.Errorf("free port: %v", err)
 	}
 }

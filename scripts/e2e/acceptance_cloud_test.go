@@ -33,7 +33,7 @@ func (a *acceptance) activeOrganization(t *testing.T) {
 	a.cloud.with("X-API-Key", key).get(t, "/v1/profiles/"+profile+"/config").requireStatus(t, 200)
 }
 
-// authorize asks for a slot, as a worker does.
+// authorize requests a slot, as a worker does.
 func (a *acceptance) authorize(t *testing.T, key, session, selector string) response {
 	t.Helper()
 	return a.cloud.with("X-API-Key", key).post(t, "/v1/license/authorize",
@@ -63,7 +63,7 @@ func (a *acceptance) details(t *testing.T) {
 	text.post(t, "/v1/profiles", `{}`).requireError(t, 415, "VALIDATION_ERROR", "contentType")
 	a.owner.post(t, "/v1/profiles", large).requireError(t, 413, "VALIDATION_ERROR", "body TOO_LONG")
 	a.owner.post(t, "/v1/profiles", `{"name":`).requireError(t, 400, "VALIDATION_ERROR", "body")
-	a.person.do(t, "DELETE", "/health", "").requireError(t, 405, "VALIDATION_ERROR", "method")
+	a.anonymous.do(t, "DELETE", "/health", "").requireError(t, 405, "VALIDATION_ERROR", "method")
 	a.worker.with("Content-Type", "text/plain").post(t, "/sessions/profile", `{}`).requireError(t, 415, "VALIDATION_ERROR", "contentType")
 	a.worker.post(t, "/sessions/profile", large).requireError(t, 413, "VALIDATION_ERROR", "body TOO_LONG")
 	a.launchSocket(t, `{"SVC_KEY":`).requireError(t, 400, "VALIDATION_ERROR", "env")
@@ -77,14 +77,14 @@ func (a *acceptance) received(t *testing.T) {
 	wrong("tags", `{"a":1}`).requireError(t, 400, "VALIDATION_ERROR", "tags INVALID_TYPE").requireValue(t, "error.details.0.received", `{"a":1}`)
 	long := wrong("notes", strconv.Quote(strings.Repeat("a", 10_001))).requireError(t, 400, "VALIDATION_ERROR", "notes TOO_LONG").text("error.details.0.received")
 	if long != strings.Repeat("a", 1000)+"…" {
-		t.Errorf("received has %d bytes: %s", len(long), long)
+		t.Errorf("received is %d bytes long: %s", len(long), long)
 	}
 	a.owner.get(t, "/v1/profiles?colour=red").requireError(t, 400, "VALIDATION_ERROR", "colour UNRECOGNIZED_KEY").requireValue(t, "error.details.0.received", `"red"`)
 	secret := strings.Repeat("s3cret", 50)
 	answer := wrong("proxy", fmt.Sprintf(`{"server":"http://proxy.example.com:3128","password":%q}`, secret)).
 		requireError(t, 400, "VALIDATION_ERROR", "proxy.password TOO_LONG")
 	if answer.at("error.details.0.received") != nil || strings.Contains(answer.body, "s3cret") {
-		t.Errorf("the password is repeated: %s", answer.body)
+		t.Errorf("the response contains the password: %s", answer.body)
 	}
 }
 
@@ -113,7 +113,7 @@ func (a *acceptance) downloads(t *testing.T) {
 		t.Helper()
 		answer := a.fleet.get(t, "/v1/chromium/releases/"+query).requireStatus(t, 200)
 		if found := answer.header.Get("Content-Disposition"); !strings.Contains(found, part) {
-			t.Errorf("%s is answered with %s, want the build for %s", query, found, part)
+			t.Errorf("%s returned %s, want the build for %s", query, found, part)
 		}
 	}
 	add("150.0.1.1", "macos", "arm64")
@@ -130,13 +130,13 @@ func (a *acceptance) downloads(t *testing.T) {
 
 func (a *acceptance) unions(t *testing.T) {
 	spec := fmt.Sprintf(`"spec":{"browserVersion":%d}`, a.version)
-	a.authorize(t, a.tour.organizationKey, uuid.NewString(), fmt.Sprintf(`"profileId":%q,%s`, a.profile, spec)).
+	a.authorize(t, a.demo.organizationKey, uuid.NewString(), fmt.Sprintf(`"profileId":%q,%s`, a.profile, spec)).
 		requireError(t, 400, "VALIDATION_ERROR", "profileId INVALID_UNION")
 	a.worker.post(t, "/sessions/profile", fmt.Sprintf(`{"profileId":%q,%s}`, a.profile, spec)).
 		requireError(t, 400, "VALIDATION_ERROR", "profileId INVALID_UNION")
 	for _, field := range []string{"args", "permissions", "startUrls"} {
 		empty := fmt.Sprintf(`"spec":{"browserVersion":%d,%q:[]}`, a.version, field)
-		a.authorize(t, a.tour.organizationKey, uuid.NewString(), empty).requireError(t, 400, "VALIDATION_ERROR", "spec."+field+" ARRAY_TOO_SHORT")
+		a.authorize(t, a.demo.organizationKey, uuid.NewString(), empty).requireError(t, 400, "VALIDATION_ERROR", "spec."+field+" ARRAY_TOO_SHORT")
 		a.worker.post(t, "/sessions/profile", `{`+empty+`}`).requireError(t, 400, "VALIDATION_ERROR", "spec."+field+" ARRAY_TOO_SHORT")
 	}
 	a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"tags":[]}`, a.version)).
@@ -155,19 +155,19 @@ func (a *acceptance) quota(t *testing.T) {
 	left, err := strconv.Atoi(header.Get("X-RateLimit-Remaining"))
 	reset, resetErr := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
 	if header.Get("X-RateLimit-Limit") != "60" || err != nil || left < 0 || left > 60 || resetErr != nil || time.Until(time.Unix(reset, 0)) > time.Minute {
-		t.Errorf("the headers are %v", header)
+		t.Errorf("headers: %v", header)
 	}
 }
 
-// integration asks for what the worker asks for. That it does shows in no answer:
-// see TestLaunch_ReadsTheConfigurationThatAGrantLeavesOut and
+// integration sends requests that the worker sends, too. Other tests check that the
+// worker does: TestLaunch_ReadsTheConfigurationThatAGrantLeavesOut and
 // TestWorker_ReclaimsStaleSessionsAtStart.
 func (a *acceptance) integration(t *testing.T) {
 	config := a.fleet.get(t, "/v1/profiles/"+a.profile+"/config").requireStatus(t, 200)
 	config.requireValue(t, "data.profileId", strconv.Quote(a.profile))
 	config.requireValue(t, "data.browserVersion", strconv.Itoa(a.version))
 	reclaimed := a.fleet.post(t, "/v1/license/sessions/reclaim", "").requireStatus(t, 200)
-	reclaimed.requireValue(t, "data.released", "0") // what runs is not stale
+	reclaimed.requireValue(t, "data.released", "0") // running sessions are not stale
 	reclaimed.requireValue(t, "data.limit", "3")
 }
 
@@ -175,7 +175,7 @@ func (a *acceptance) counts(t *testing.T) {
 	var before response
 	eventually(t, 10*time.Second, "the profiles of earlier specs are gone", func() error {
 		if before = a.owner.get(t, "/v1/profiles/stats").requireStatus(t, 200); before.number("data.ephemeralProfiles") != 0 {
-			return fmt.Errorf("the stats are %s", before.body)
+			return fmt.Errorf("the statistics are %s", before.body)
 		}
 		return nil
 	})
@@ -183,7 +183,7 @@ func (a *acceptance) counts(t *testing.T) {
 	during, list := a.owner.get(t, "/v1/profiles/stats").requireStatus(t, 200), a.owner.get(t, "/v1/profiles").requireStatus(t, 200)
 	during.requireValue(t, "data.ephemeralProfiles", "1")
 	if total := during.number("data.totalProfiles"); total != before.number("data.totalProfiles") || total != list.number("data.pagination.total") {
-		t.Errorf("%d profiles in all, %d before, %d in the list", total, before.number("data.totalProfiles"), list.number("data.pagination.total"))
+		t.Errorf("%d profiles in total, %d before, %d in the list", total, before.number("data.totalProfiles"), list.number("data.pagination.total"))
 	}
 }
 
@@ -193,7 +193,7 @@ func (a *acceptance) goesOn(t *testing.T) {
 	operation, _ := operations["/v1/profiles/{profileId}/sessions"].(map[string]any)
 	start, _ := operation["post"].(map[string]any)
 	if text, _ := start["description"].(string); !strings.Contains(strings.Join(strings.Fields(text), " "), "already handed to the client, keep it running") {
-		t.Errorf("the start of a session is described as %q", text)
+		t.Errorf("the description of the start of a session is %q", text)
 	}
 
 	user, _, _ := a.signUp(t)
@@ -214,7 +214,7 @@ func (a *acceptance) goesOn(t *testing.T) {
 	beat := fleet.post(t, "/v1/license/sessions/heartbeat", fmt.Sprintf(
 		`{"machineId":"acceptance","bootId":%q,"seq":%d,"sessions":["%s"]}`, uuid.Nil, freeSlots+2, strings.Join(sessions[:freeSlots], `","`))).requireStatus(t, 200)
 	if accepted, _ := beat.at("data.accepted").([]any); len(accepted) != freeSlots {
-		t.Errorf("the sessions that run are not all counted: %s", beat.body)
+		t.Errorf("not all running sessions are counted: %s", beat.body)
 	}
 	fleet.get(t, "/v1/license/sessions").requireStatus(t, 200).requireValue(t, "data.runningSessions", "3")
 }
@@ -224,10 +224,10 @@ func (a *acceptance) operators(t *testing.T) {
 	org, key, keyID := a.organization(t, user)
 	spec := fmt.Sprintf(`"spec":{"browserVersion":%d}`, a.version)
 	if listed := a.operate(t, "organizations", "list"); !strings.Contains(listed, org) || !strings.Contains(listed, a.org) {
-		t.Errorf("the organizations are:\n%s", listed)
+		t.Errorf("organizations list printed:\n%s", listed)
 	}
 	if shown := a.operate(t, "organizations", "show", org); !strings.Contains(shown, email) || !strings.Contains(shown, keyID) {
-		t.Errorf("the organization is shown as:\n%s", shown)
+		t.Errorf("organizations show printed:\n%s", shown)
 	}
 	a.operate(t, "organizations", "plan", org, "team")
 	user.get(t, "/v1/profiles/stats").requireStatus(t, 200).requireValue(t, "data.profileLimit", "50")
@@ -238,7 +238,7 @@ func (a *acceptance) operators(t *testing.T) {
 	a.operate(t, "keys", "revoke", keyID)
 	a.authorize(t, key, uuid.NewString(), spec).requireError(t, 401, "AUTHENTICATION_ERROR")
 	if listed := a.operate(t, "users", "list", "--search", email); !strings.Contains(listed, email) {
-		t.Errorf("the users are:\n%s", listed)
+		t.Errorf("users list printed:\n%s", listed)
 	}
 	a.operate(t, "users", "disable", email)
 	user.get(t, "/v1/auth/session").requireError(t, 401, "AUTHENTICATION_ERROR")
@@ -246,7 +246,7 @@ func (a *acceptance) operators(t *testing.T) {
 	a.operate(t, "users", "enable", email)
 	link := mailedToken.FindStringSubmatch(a.operate(t, "users", "reset-password", email))
 	if link == nil {
-		t.Fatal("reset-password prints no link")
+		t.Fatal("reset-password printed no link")
 	}
 	a.cloud.post(t, "/v1/auth/password/reset", fmt.Sprintf(`{"token":%q,"password":"a password of operators"}`, link[1])).requireStatus(t, 200)
 	user = a.signIn(t, email, "a password of operators")
@@ -259,7 +259,7 @@ func (a *acceptance) operators(t *testing.T) {
 		}
 	}
 	if by < 4 { // the plan, the suspension, its end, the key
-		t.Errorf("%d changes are the operator's: %s", by, events.body)
+		t.Errorf("%d audit events are of the operator, want 4: %s", by, events.body)
 	}
 }
 
@@ -279,7 +279,7 @@ func (a *acceptance) organizations(t *testing.T) {
 		answer.requireError(t, 403, "AUTHORIZATION_ERROR", "freeOrganizations CUSTOM").requireValue(t, "error.details.0.constraint", `{"current":3,"limit":3}`)
 	}
 	if made != 3 {
-		t.Errorf("a user made %d free organizations, want 3", made)
+		t.Errorf("a user created %d free organizations, want 3", made)
 	}
 	org := user.get(t, "/v1/auth/session").requireStatus(t, 200).text("data.activeOrganizationId")
 	listed := user.get(t, "/v1/organizations/"+org+"/api-keys").requireStatus(t, 200).number("data.pagination.total")

@@ -12,11 +12,11 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// launchAfterEnd ends a session and launches at once, with all slots taken.
+// launchAfterEnd ends a session and launches immediately, with all slots taken.
 func (a *acceptance) launchAfterEnd(t *testing.T) {
 	var last response
-	request := fmt.Sprintf(`{"profileId":%q,"browser":{"startUrls":[]}}`, a.profile) // without a tab it is sooner there
-	for range freeSlots - 1 {                                                        // one runs since the start
+	request := fmt.Sprintf(`{"profileId":%q,"browser":{"startUrls":[]}}`, a.profile) // a launch without a tab is faster
+	for range freeSlots - 1 {                                                        // one browser already runs
 		last = a.launch(t, request)
 	}
 	a.worker.post(t, "/sessions/profile", request).requireError(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").
@@ -29,7 +29,7 @@ func (a *acceptance) launchAfterEnd(t *testing.T) {
 			refused++
 			eventually(t, 10*time.Second, "the end is known to the cloud", func() error {
 				if next = a.worker.post(t, "/sessions/profile", request); next.status != http.StatusCreated {
-					return fmt.Errorf("a launch is answered %s", next.body)
+					return fmt.Errorf("a launch returned %s", next.body)
 				}
 				return nil
 			})
@@ -43,16 +43,16 @@ func (a *acceptance) launchAfterEnd(t *testing.T) {
 }
 
 func (a *acceptance) readiness(t *testing.T) {
-	for _, by := range []apiClient{a.cloud, a.person} {
+	for _, by := range []apiClient{a.cloud, a.anonymous} {
 		by.get(t, "/livez").requireStatus(t, 200).requireValue(t, "data.status", `"alive"`)
 		by.get(t, "/readyz").requireStatus(t, 200).requireValue(t, "data.status", `"ready"`)
 	}
 	a.worker.post(t, "/fleet/drain", "").requireStatus(t, 200)
-	answer := a.person.get(t, "/readyz").requireError(t, 503, "EXTERNAL_SERVICE_ERROR", "draining CUSTOM")
+	answer := a.anonymous.get(t, "/readyz").requireError(t, 503, "EXTERNAL_SERVICE_ERROR", "draining CUSTOM")
 	answer.requireValue(t, "error.details.0.constraint.reason", `"draining"`)
-	a.person.get(t, "/livez").requireStatus(t, 200)
+	a.anonymous.get(t, "/livez").requireStatus(t, 200)
 	a.worker.do(t, "DELETE", "/fleet/drain", "").requireStatus(t, 200)
-	a.person.get(t, "/readyz").requireStatus(t, 200)
+	a.anonymous.get(t, "/readyz").requireStatus(t, 200)
 }
 
 func (a *acceptance) dataSaved(t *testing.T) {
@@ -66,37 +66,37 @@ func (a *acceptance) dataSaved(t *testing.T) {
 	a.owner.do(t, "DELETE", "/v1/profiles/"+made, "")
 }
 
-// ownKey revokes the key of the worker itself. Nothing is launched from then on.
+// ownKey revokes the worker's own key. The worker cannot launch after that.
 func (a *acceptance) ownKey(t *testing.T) {
 	id := a.owner.get(t, "/v1/organizations/"+a.org+"/api-keys").requireStatus(t, 200).text("data.items.0.id")
 	a.owner.do(t, "DELETE", "/v1/organizations/"+a.org+"/api-keys/"+id, "").requireStatus(t, 200)
 	for range 2 {
 		a.worker.post(t, "/sessions/profile", a.plain()).requireError(t, 503, "AUTHENTICATION_ERROR", "SVC_KEY CUSTOM")
 	}
-	eventually(t, 15*time.Second, "the worker is not ready", func() error { return notReady(a.person.base, "key_refused") })
-	answer := a.person.get(t, "/readyz").requireError(t, 503, "EXTERNAL_SERVICE_ERROR", "license CUSTOM")
+	eventually(t, 15*time.Second, "the worker is not ready", func() error { return notReady(a.anonymous.base, "key_refused") })
+	answer := a.anonymous.get(t, "/readyz").requireError(t, 503, "EXTERNAL_SERVICE_ERROR", "license CUSTOM")
 	answer.requireValue(t, "error.details.0.constraint.reason", `"key_refused"`)
 	live := a.worker.get(t, "/fleet/live").requireStatus(t, 200)
 	live.requireValue(t, "data.isAvailable", "false")
 	live.requireValue(t, "data.reason", `"key_refused"`)
-	a.person.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"key_refused"`)
+	a.anonymous.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"key_refused"`)
 	at := a.worker.get(t, "/fleet/status").requireStatus(t, 200).text("data.license.lastAnswerAt")
 	a.worker.post(t, "/sessions/profile", a.plain()).requireStatus(t, 503)
 	if now := a.worker.get(t, "/fleet/status").text("data.license.lastAnswerAt"); now != at {
-		t.Errorf("lastAnswerAt moves from %s to %s though the key is refused", at, now)
+		t.Errorf("lastAnswerAt changed from %s to %s although the key is refused", at, now)
 	}
-	a.worker.get(t, "/sessions/"+a.tour.session).requireStatus(t, 200).requireValue(t, "data.status", `"running"`)
+	a.worker.get(t, "/sessions/"+a.demo.session).requireStatus(t, 200).requireValue(t, "data.status", `"running"`)
 }
 
 func (a *acceptance) takenPorts(t *testing.T) {
 	dir := publicDir(t)
-	p := startProgram(t, "run", root, filepath.Join(dir, "run.log"), "SVC_DIR="+filepath.Join(dir, "data"), "CLOUD_PORT="+a.tour.cloudPort, "WORKER_PORT="+freePort(t))
+	p := startProgram(t, "run", root, filepath.Join(dir, "run.log"), "SVC_DIR="+filepath.Join(dir, "data"), "CLOUD_PORT="+a.demo.cloudPort, "WORKER_PORT="+freePort(t))
 	select {
 	case <-p.done:
 	case <-time.After(readyTimeout):
-		t.Fatal("it goes on")
+		t.Fatal("the program did not exit")
 	}
-	if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.logText(), "port "+a.tour.cloudPort+" is in use") {
+	if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.logText(), "port "+a.demo.cloudPort+" is in use") {
 		t.Errorf("status %d: %s", status, p.logText())
 	}
 	bin, err := binaries()

@@ -17,17 +17,17 @@ import (
 )
 
 func (a *acceptance) debugPort(t *testing.T) {
-	session := a.worker.get(t, "/sessions/"+a.tour.session).requireStatus(t, 200)
+	session := a.worker.get(t, "/sessions/"+a.demo.session).requireStatus(t, 200)
 	at := fmt.Sprintf("http://127.0.0.1:%d", session.number("data.debugPort"))
-	a.person.get(t, at+"/json/version").requireStatus(t, 200)
+	a.anonymous.get(t, at+"/json/version").requireStatus(t, 200)
 	for _, origin := range []string{at, "null", "https://evil.example"} {
-		a.person.with("Origin", origin).get(t, at+"/json/version").requireStatus(t, 403)
-		a.person.with("Origin", origin).do(t, "PUT", at+"/json/new?about:blank", "").requireStatus(t, 403)
+		a.anonymous.with("Origin", origin).get(t, at+"/json/version").requireStatus(t, 403)
+		a.anonymous.with("Origin", origin).do(t, "PUT", at+"/json/new?about:blank", "").requireStatus(t, 403)
 	}
 }
 
-// loopback opens, in a browser, addresses of this host. Of its loopback, `make
-// run` opens all but what is its own.
+// loopback opens addresses of this host in a browser. With `make run`, browsers can
+// reach all servers of the loopback interface except those of svc.
 func (a *acceptance) loopback(t *testing.T) {
 	launched := a.launch(t, a.plain())
 	base := "/browsers/" + launched.text("data.launchId")
@@ -35,14 +35,14 @@ func (a *acceptance) loopback(t *testing.T) {
 		t.Helper()
 		opened := a.worker.post(t, base+"/navigate", fmt.Sprintf(`{"url":%q}`, address)).requireStatus(t, 200)
 		socket := strings.Replace(a.worker.base, "http:", "ws:", 1) + base + "/devtools/page/" + opened.text("data.targetId")
-		return evaluateCDP(t, socket, http.Header{"X-Api-Key": {a.tour.key}}, "Runtime.evaluate", `{"expression":"document.body.innerText"}`, "result.value")
+		return evaluateCDP(t, socket, http.Header{"X-Api-Key": {a.demo.key}}, "Runtime.evaluate", `{"expression":"document.body.innerText"}`, "result.value")
 	}
 	if text := shows(servePage(t)); strings.Contains(text, " is denied by the egress policy ") {
-		t.Errorf("a server of the loopback is denied: %s", text)
+		t.Errorf("a server on the loopback interface is denied: %s", text)
 	}
 	addresses := a.ownServer(t)
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "127.1.2.3", "[::ffff:127.0.0.1]"} {
-		for _, port := range []string{a.tour.cloudPort, a.tour.workerPort, strconv.Itoa(launched.number("data.debugPort"))} {
+		for _, port := range []string{a.demo.cloudPort, a.demo.workerPort, strconv.Itoa(launched.number("data.debugPort"))} {
 			addresses = append(addresses, "http://"+host+":"+port+"/health")
 		}
 	}
@@ -53,8 +53,8 @@ func (a *acceptance) loopback(t *testing.T) {
 	}
 }
 
-// ownServer serves at an address of this host outside of its loopback, where it
-// has one.
+// ownServer starts a server on an address of this host that is not a loopback
+// address, if there is one.
 func (a *acceptance) ownServer(t *testing.T) []string {
 	t.Helper()
 	own, err := net.InterfaceAddrs()
@@ -75,7 +75,7 @@ func (a *acceptance) ownServer(t *testing.T) []string {
 		server.Listener = listener
 		server.Start()
 		t.Cleanup(server.Close)
-		a.person.get(t, server.URL).requireStatus(t, 200)
+		a.anonymous.get(t, server.URL).requireStatus(t, 200)
 		return []string{server.URL}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (a *acceptance) longHeaders(t *testing.T) {
 }
 
 func (a *acceptance) keysInPaths(t *testing.T) {
-	key := a.tour.organizationKey
+	key := a.demo.organizationKey
 	a.fleet.get(t, "/v1/"+key).requireStatus(t, 404)
 	a.worker.get(t, "/"+key).requireStatus(t, 404)
 	for _, program := range []string{"cloud", "worker"} {
@@ -96,10 +96,10 @@ func (a *acceptance) keysInPaths(t *testing.T) {
 		eventually(t, 10*time.Second, log+" tells of the request", func() error {
 			text, err := os.ReadFile(log)
 			if err == nil && !strings.Contains(string(text), "svc_***") {
-				err = fmt.Errorf("it has %d bytes", len(text))
+				err = fmt.Errorf("the log has %d bytes", len(text))
 			}
 			if strings.Contains(string(text), key[len("svc_"):]) {
-				t.Errorf("%s has the key", log)
+				t.Errorf("%s contains the key", log)
 			}
 			return err
 		})
@@ -113,7 +113,7 @@ func (a *acceptance) switchesAndTabs(t *testing.T) {
 	}
 	launched := a.launch(t, a.plain())
 	base := "/browsers/" + launched.text("data.launchId")
-	cookie := a.person.with("Cookie", setCookie(t, a.person.get(t, launched.text("data.viewUrl")).requireStatus(t, 303)))
+	cookie := a.anonymous.with("Cookie", setCookie(t, a.anonymous.get(t, launched.text("data.viewUrl")).requireStatus(t, 303)))
 	tab := a.worker.do(t, "PUT", base+"/json/new?about:blank", "").requireStatus(t, 200).text("id")
 	for _, action := range []string{"/json/activate/", "/json/close/"} {
 		cookie.get(t, base+action+tab).requireStatus(t, 404)
@@ -140,14 +140,14 @@ func (a *acceptance) renewal(t *testing.T) {
 	}
 	token, latest := controlToken(t, launched.text("data.webSocketDebuggerUrl")), begun.Add(12*time.Hour+time.Second)
 	for range 3 {
-		renewed, at := expires(a.person.with("X-Svc-Token", token))
+		renewed, at := expires(a.anonymous.with("X-Svc-Token", token))
 		if at.After(latest) {
-			t.Errorf("a token that expires at %v makes one that expires at %v", latest, at)
+			t.Errorf("a token that expires at %v created one that expires at %v", latest, at)
 		}
 		token, latest = renewed, at
 	}
 	if _, at := expires(a.worker); at.Before(latest) {
-		t.Errorf("the worker key makes a token that expires at %v", at)
+		t.Errorf("the worker key created a token that expires at %v", at)
 	}
 }
 
@@ -155,7 +155,7 @@ func (a *acceptance) unknownEnds(t *testing.T) {
 	a.fleet.do(t, "DELETE", "/v1/profiles/"+uuid.NewString()+"/sessions/"+uuid.NewString(), "").requireError(t, 404, "RESOURCE_NOT_FOUND")
 }
 
-// signUps comes late: this network makes no more accounts for an hour.
+// signUps runs late: after it, sign-ups from this network are refused for an hour.
 func (a *acceptance) signUps(t *testing.T) {
 	again := func(email, password string) response {
 		return a.cloud.post(t, "/v1/auth/sign-up", fmt.Sprintf(`{"email":%q,"password":%q,"name":"Ada"}`, email, password))
@@ -163,7 +163,7 @@ func (a *acceptance) signUps(t *testing.T) {
 	again("guess@example.com", strings.Repeat(" ", 12)).requireError(t, 400, "VALIDATION_ERROR", "password")
 	again("trivial.password@example.com", "trivial.password@example.com").requireError(t, 400, "VALIDATION_ERROR", "password")
 	for i := range 12 {
-		answer := again(a.tour.email, "a password of another user")
+		answer := again(a.demo.email, "a password of another user")
 		if answer.status == http.StatusTooManyRequests {
 			answer.requireError(t, 429, "RATE_LIMIT_EXCEEDED")
 			if wait, err := strconv.Atoi(answer.header.Get("Retry-After")); err != nil || wait < 1 {
@@ -172,7 +172,7 @@ func (a *acceptance) signUps(t *testing.T) {
 			return
 		}
 		if i == 10 {
-			t.Errorf("the eleventh sign-up of an hour is answered %d: %s", answer.status, answer.body)
+			t.Errorf("the eleventh sign-up of an hour returned %d: %s", answer.status, answer.body)
 		}
 	}
 }

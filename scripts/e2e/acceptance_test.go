@@ -15,24 +15,23 @@ import (
 	"time"
 )
 
-// acceptance is one `make run` and who asks it. All requests are plain HTTP, all
-// answers raw JSON.
+// acceptance is one `make run` and its clients. All requests are plain HTTP, all
+// responses are raw JSON.
 type acceptance struct {
-	tour    demo
-	data    string    // SVC_DIR
-	cloud   apiClient // without a credential
-	owner   apiClient // the first user
-	fleet   apiClient // the first organization's key, at the cloud
-	worker  apiClient // the worker key, at the worker
-	person  apiClient // of the worker, without a credential
-	version int       // of the browser
-	profile string    // of the first browser
-	org     string
+	demo      demo
+	data      string    // SVC_DIR
+	cloud     apiClient // of the cloud, without a credential
+	owner     apiClient // the first user
+	fleet     apiClient // the first organization's key, at the cloud
+	worker    apiClient // the worker key, at the worker
+	anonymous apiClient // of the worker, without a credential
+	version   int       // of the browser
+	profile   string    // of the first browser
+	org       string
 }
 
-// TestAcceptance replays what was once wrong, point by point, against one `make
-// run`. Later points find the organization as the earlier ones leave it: with one
-// browser and one profile.
+// TestAcceptance tests the fixes of earlier defects, one by one, against one `make
+// run`. Each point must leave the organization with one browser and one profile.
 func TestAcceptance(t *testing.T) {
 	a := newAcceptance(t)
 	for _, point := range []struct {
@@ -41,35 +40,35 @@ func TestAcceptance(t *testing.T) {
 	}{
 		{"A01_page_token_opens_once", a.pageTokens},
 		{"A02_keys_belong_to_the_active_organization", a.activeOrganization},
-		{"A03_profile_limit_tells_the_running_count", a.profileLimit},
+		{"A03_profile_limit_reports_the_running_count", a.profileLimit},
 		{"A04_validation_errors_have_details", a.details},
 		{"A05_refused_keys_of_callers_are_401", a.callersKey},
-		{"A06_received_is_what_was_sent", a.received},
+		{"A06_received_is_the_sent_value", a.received},
 		{"A07_downloads_choose_a_platform", a.downloads},
 		{"A08_one_control_token_for_a_launch", a.controlToken},
 		{"A09_unions_and_empty_lists", a.unions},
 		{"A10_remaining_quota", a.quota},
 		{"A11_config_and_reclaim", a.integration},
-		{"A12_live_tells_what_a_launch_meets", a.live},
-		{"A13_ordinary_client_habits", a.habits},
+		{"A12_live_reports_availability", a.live},
+		{"A13_common_requests_of_clients", a.habits},
 		{"A14_a_bundle_is_launched_by_filename", a.bundles},
 		{"A15_counts_of_profiles_agree", a.counts},
-		{"A16_a_running_session_goes_on", a.goesOn},
-		{"B18_operators_commands", a.operators},
+		{"A16_a_running_session_stays_running", a.goesOn},
+		{"B18_operator_commands", a.operators},
 		{"C_a_a_launch_right_after_an_end", a.launchAfterEnd},
 		{"D21_livez_and_readyz", a.readiness},
 		{"D27_data_saved", a.dataSaved},
-		{"D28_taken_ports", a.takenPorts},
-		{"F31_debug_port_refuses_an_origin", a.debugPort},
-		{"F32_a_page_does_not_reach_svc", a.loopback},
+		{"D28_ports_in_use", a.takenPorts},
+		{"F31_debug_port_refuses_an_origin_header", a.debugPort},
+		{"F32_a_page_cannot_reach_svc", a.loopback},
 		{"F34_twenty_one_organizations", a.organizations},
 		{"F36_headers", a.longHeaders},
 		{"F36_keys_in_paths_are_masked", a.keysInPaths},
 		{"F36_switches_and_tabs", a.switchesAndTabs},
 		{"F36_view_tickets_do_not_renew", a.renewal},
 		{"F36_ends_of_unknown_profiles", a.unknownEnds},
-		{"F36_passwords_and_sign_ups", a.signUps}, // the network signs up no more
-		{"A05_A12_own_key_revoked", a.ownKey},     // the worker launches no more
+		{"F36_passwords_and_sign_ups", a.signUps}, // after this, sign-ups from this network are refused
+		{"A05_A12_own_key_revoked", a.ownKey},     // after this, the worker cannot launch
 	} {
 		t.Run(point.name, point.test)
 	}
@@ -81,8 +80,8 @@ func newAcceptance(t *testing.T) *acceptance {
 	a := &acceptance{data: filepath.Join(dir, "data"), tour: startDemo(t, dir, ports)}
 	t.Cleanup(func() {
 		before := browserProcesses(filepath.Join(a.data, "worker", "launches"))
-		a.tour.signalAndWait(t, syscall.SIGINT, stopTimeout)
-		a.tour.assertGone(t, 0, dir, before)
+		a.demo.signalAndWait(t, syscall.SIGINT, stopTimeout)
+		a.demo.assertGone(t, 0, dir, before)
 	})
 	client := &http.Client{
 		Timeout:       requestTimeout,
@@ -91,10 +90,10 @@ func newAcceptance(t *testing.T) *acceptance {
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	a.cloud = apiClient{client: client, base: "http://localhost:" + ports[0]}
-	a.person = apiClient{client: client, base: "http://localhost:" + ports[1]}
-	a.worker, a.fleet = a.person.with("X-API-Key", a.tour.key), a.cloud.with("X-API-Key", a.tour.organizationKey)
-	a.owner = a.signIn(t, a.tour.email, a.tour.password)
-	session := a.worker.get(t, "/sessions/"+a.tour.session).requireStatus(t, 200)
+	a.anonymous = apiClient{client: client, base: "http://localhost:" + ports[1]}
+	a.worker, a.fleet = a.anonymous.with("X-API-Key", a.demo.key), a.cloud.with("X-API-Key", a.demo.organizationKey)
+	a.owner = a.signIn(t, a.demo.email, a.demo.password)
+	session := a.worker.get(t, "/sessions/"+a.demo.session).requireStatus(t, 200)
 	a.version, a.profile = session.number("data.browserVersion"), session.text("data.profileId")
 	a.org = a.owner.get(t, "/v1/organizations").requireStatus(t, 200).text("data.items.0.id")
 	return a
@@ -106,7 +105,7 @@ func (a *acceptance) signIn(t *testing.T, email, password string) apiClient {
 	return a.cloud.with("Authorization", "Bearer "+answer.text("data.token"))
 }
 
-// signUp makes a user without an organization.
+// signUp creates a user without an organization.
 func (a *acceptance) signUp(t *testing.T) (user apiClient, email, password string) {
 	t.Helper()
 	email, password = strings.ToLower(rand.Text())+"@example.com", rand.Text()
@@ -116,7 +115,7 @@ func (a *acceptance) signUp(t *testing.T) (user apiClient, email, password strin
 
 var mailedToken = regexp.MustCompile(`token=([A-Za-z0-9_-]+)`)
 
-// verify follows the link of the mail that signing up sends.
+// verify verifies the address of a user with the token of the sign-up mail.
 func (a *acceptance) verify(t *testing.T, email string) {
 	t.Helper()
 	var token string
@@ -132,12 +131,12 @@ func (a *acceptance) verify(t *testing.T, email string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("none of %d is to %s", len(mails), email)
+		return fmt.Errorf("none of %d mails is to %s", len(mails), email)
 	})
 	a.cloud.post(t, "/v1/auth/verify-email", fmt.Sprintf(`{"token":%q}`, token)).requireStatus(t, 200)
 }
 
-// organization makes an organization, which is then the active one, and a key.
+// organization creates an organization, activates it and creates a key.
 func (a *acceptance) organization(t *testing.T, user apiClient) (id, key, keyID string) {
 	t.Helper()
 	id = user.post(t, "/v1/organizations", `{"name":"Analytical Engines"}`).requireStatus(t, 201).text("data.id")
@@ -146,7 +145,7 @@ func (a *acceptance) organization(t *testing.T, user apiClient) (id, key, keyID 
 	return id, created.text("data.key"), created.text("data.apiKey.id")
 }
 
-// launch starts a browser, which ends with the test.
+// launch starts a browser and ends it when the test ends.
 func (a *acceptance) launch(t *testing.T, body string) response {
 	t.Helper()
 	launched := a.worker.post(t, "/sessions/profile", body).requireStatus(t, 201)
@@ -155,7 +154,7 @@ func (a *acceptance) launch(t *testing.T, body string) response {
 		if err != nil {
 			t.Fatal(err)
 		}
-		end.Header.Set("X-API-Key", a.tour.key)
+		end.Header.Set("X-API-Key", a.demo.key)
 		answer, err := a.worker.client.Do(end)
 		if err != nil {
 			t.Fatal(err)
@@ -165,10 +164,10 @@ func (a *acceptance) launch(t *testing.T, body string) response {
 	return launched
 }
 
-// plain is a launch of the first profile.
+// plain returns a request that launches the first profile.
 func (a *acceptance) plain() string { return fmt.Sprintf(`{"profileId":%q}`, a.profile) }
 
-// operate runs a command of svc-cloud beside the running one, as its operator.
+// operate runs an operator command of svc-cloud while the cloud runs.
 func (a *acceptance) operate(t *testing.T, words ...string) string {
 	t.Helper()
 	bin, err := binaries()

@@ -16,16 +16,16 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// launchSocket asks for /launch with that env, and is for what is refused before
-// the upgrade.
+// launchSocket sends a request to /launch with this env that is refused before the
+// upgrade.
 func (a *acceptance) launchSocket(t *testing.T, env string) response {
 	t.Helper()
-	return a.person.with("Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==").
+	return a.anonymous.with("Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==").
 		get(t, "/launch?env="+url.QueryEscape(env))
 }
 
-// evaluateCDP sends one CDP command over a socket of its own and returns what its result
-// has at a path.
+// evaluateCDP sends one CDP command on a new socket and returns the value at a path
+// of its result.
 func evaluateCDP(t *testing.T, address string, header http.Header, method, params, path string) string {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), address, header, ws.Options{})
@@ -36,7 +36,7 @@ func evaluateCDP(t *testing.T, address string, header http.Header, method, param
 	return callCDP(t, conn, method, params).text("result." + path)
 }
 
-// callCDP sends one CDP command and returns its answer.
+// callCDP sends one CDP command and returns its response.
 func callCDP(t *testing.T, conn *ws.Conn, method, params string) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -59,22 +59,22 @@ func callCDP(t *testing.T, conn *ws.Conn, method, params string) response {
 	}
 }
 
-// setCookie is the cookie that an answer sets, as a browser sends it.
+// setCookie returns the Cookie header for the cookie that a response sets.
 func setCookie(t *testing.T, r response) string {
 	t.Helper()
 	cookie, _, _ := strings.Cut(r.header.Get("Set-Cookie"), ";")
 	if cookie == "" {
-		t.Fatalf("%s sets no cookie", r.request)
+		t.Fatalf("%s set no cookie", r.request)
 	}
 	return cookie
 }
 
 func (a *acceptance) assertOpensOnce(t *testing.T, address string) {
 	t.Helper()
-	first := a.person.get(t, address).requireStatus(t, 303)
+	first := a.anonymous.get(t, address).requireStatus(t, 303)
 	cookie := setCookie(t, first)
-	if again := a.person.get(t, address).requireStatus(t, 404); strings.TrimSpace(again.body) != "unknown browser" {
-		t.Errorf("the second use is answered %s", again.body)
+	if again := a.anonymous.get(t, address).requireStatus(t, 404); strings.TrimSpace(again.body) != "unknown browser" {
+		t.Errorf("the second use returned %s", again.body)
 	}
 	clean, err := url.Parse(address)
 	if err != nil {
@@ -82,9 +82,9 @@ func (a *acceptance) assertOpensOnce(t *testing.T, address string) {
 	}
 	clean, err = clean.Parse(first.header.Get("Location"))
 	if err != nil || clean.RawQuery != "" {
-		t.Fatalf("it leads to %s (%v)", clean, err)
+		t.Fatalf("the page redirects to %s (%v)", clean, err)
 	}
-	a.person.with("Cookie", cookie).get(t, clean.String()).requireStatus(t, 200)
+	a.anonymous.with("Cookie", cookie).get(t, clean.String()).requireStatus(t, 200)
 }
 
 func (a *acceptance) pageTokens(t *testing.T) {
@@ -103,7 +103,7 @@ func (a *acceptance) pageTokens(t *testing.T) {
 func (a *acceptance) callersKey(t *testing.T) {
 	a.launchSocket(t, fmt.Sprintf(`{"SVC_KEY":"svc_%s","profileId":%q}`, strings.Repeat("a", 32), a.profile)).requireError(t, 401, "AUTHENTICATION_ERROR")
 	a.launchSocket(t, fmt.Sprintf(`{"profileId":%q}`, a.profile)).requireError(t, 401, "AUTHENTICATION_ERROR")
-	a.person.post(t, "/sessions/profile", a.plain()).requireError(t, 401, "AUTHENTICATION_ERROR")
+	a.anonymous.post(t, "/sessions/profile", a.plain()).requireError(t, 401, "AUTHENTICATION_ERROR")
 }
 
 func (a *acceptance) controlToken(t *testing.T) {
@@ -113,32 +113,32 @@ func (a *acceptance) controlToken(t *testing.T) {
 	for _, read := range []response{launched, a.worker.get(t, path), a.worker.get(t, path)} {
 		for _, field := range []string{"webSocketDebuggerUrl", "devtoolsFrontendUrl", "viewUrl"} {
 			if address := read.text("data." + field); address != "" && controlToken(t, address) != token {
-				t.Errorf("%s: %s has another token", read.request, field)
+				t.Errorf("%s: %s has a different token", read.request, field)
 			}
 		}
 	}
 	a.assertOpensOnce(t, launched.text("data.viewUrl"))
 	read := a.worker.get(t, path).requireStatus(t, 200)
 	if controlToken(t, read.text("data.webSocketDebuggerUrl")) != token {
-		t.Error("the socket has another token once a page is open")
+		t.Error("the socket URL has a different token after a page was opened")
 	}
 	fresh := read.text("data.viewUrl")
 	if controlToken(t, fresh) == token {
-		t.Error("the page has a token that is used already")
+		t.Error("the page URL has a token that was already used")
 	}
 	a.assertOpensOnce(t, fresh)
 	ticket := a.worker.post(t, "/browsers/"+launched.text("data.launchId")+"/view-ticket", "{}").requireStatus(t, 200)
 	if made := ticket.text("data.controlToken"); made == "" || made == token {
-		t.Errorf("view-ticket makes no new token: %s", ticket.body)
+		t.Errorf("view-ticket created no new token: %s", ticket.body)
 	}
 	a.assertSocketTellsOneToken(t)
 }
 
-// assertSocketTellsOneToken launches over /launch, whose socket tells the token,
-// too.
+// assertSocketTellsOneToken launches over /launch and compares the tokens that the
+// socket and the REST API return.
 func (a *acceptance) assertSocketTellsOneToken(t *testing.T) {
 	t.Helper()
-	conn, err := ws.Dial(t.Context(), a.person.base+"/launch?profileId="+a.profile, http.Header{"X-Api-Key": {a.tour.organizationKey}}, ws.Options{})
+	conn, err := ws.Dial(t.Context(), a.anonymous.base+"/launch?profileId="+a.profile, http.Header{"X-Api-Key": {a.demo.organizationKey}}, ws.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func (a *acceptance) assertSocketTellsOneToken(t *testing.T) {
 		callCDP(t, conn, "Svc.getBrowserURLs", "{}").text("result.viewUrl"), read.text("data.viewUrl"),
 	} {
 		if controlToken(t, address) != token {
-			t.Errorf("%s has another token than Svc.getSessionInfo", withoutQuery(address))
+			t.Errorf("%s has a different token than Svc.getSessionInfo", withoutQuery(address))
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (a *acceptance) live(t *testing.T) {
 	live.requireValue(t, "data.isAvailable", "true")
 	live.requireValue(t, "data.reason", "null")
 	a.worker.get(t, "/fleet/status").requireStatus(t, 200).requireValue(t, "data.license.state", `"ok"`)
-	a.person.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"ok"`)
+	a.anonymous.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"ok"`)
 }
 
 func (a *acceptance) habits(t *testing.T) {
@@ -176,7 +176,7 @@ func (a *acceptance) habits(t *testing.T) {
 		path string
 	}{
 		{a.cloud, "/v1/plans"}, {a.cloud, "/livez"}, {a.cloud, "/openapi.json"}, {a.owner, "/v1/profiles"}, {a.owner, "/v1/profiles/stats"},
-		{a.fleet, "/v1/license/sessions"}, {a.person, "/health"}, {a.worker, "/sessions"}, {a.worker, "/profiles"},
+		{a.fleet, "/v1/license/sessions"}, {a.anonymous, "/health"}, {a.worker, "/sessions"}, {a.worker, "/profiles"},
 	} {
 		get, answer := head.by.get(t, head.path).requireStatus(t, 200), head.by.do(t, "HEAD", head.path, "").requireStatus(t, 200)
 		if answer.body != "" || answer.header.Get("Content-Type") != get.header.Get("Content-Type") {
@@ -189,12 +189,12 @@ func (a *acceptance) habits(t *testing.T) {
 	if items, _ := plans.at("data.items").([]any); len(items) != 2 {
 		t.Errorf("the page has %d plans", len(items))
 	}
-	for _, port := range []string{a.tour.cloudPort, a.tour.workerPort} {
+	for _, port := range []string{a.demo.cloudPort, a.demo.workerPort} {
 		malformed(t, port)
 	}
 }
 
-// malformed sends what no client of Go sends.
+// malformed sends a request that Go's client cannot send.
 func malformed(t *testing.T, port string) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "localhost:"+port)
@@ -211,11 +211,11 @@ func malformed(t *testing.T, port string) {
 	text, err := io.ReadAll(conn)
 	_, body, _ := strings.Cut(string(text), "\r\n\r\n")
 	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 400 ") {
-		t.Fatalf("it answers %v %s", err, text)
+		t.Fatalf("the response is %s (%v)", text, err)
 	}
 	r := response{request: "GET /v1/pl%zzans", status: 400, body: body}
 	if err := json.Unmarshal([]byte(body), &r.json); err != nil {
-		t.Fatalf("%s is answered %s: %v", r.request, body, err)
+		t.Fatalf("%s returned %s: %v", r.request, body, err)
 	}
 	r.requireError(t, 400, "VALIDATION_ERROR", "request")
 }

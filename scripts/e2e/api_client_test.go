@@ -23,16 +23,16 @@ func (by apiClient) with(header ...string) apiClient {
 	return by
 }
 
-// response is an answer.
+// response is a response with its body as text and JSON.
 type response struct {
 	request string
 	status  int
 	header  http.Header
 	body    string
-	json    any // nil for something else
+	json    any // nil if the body is not JSON
 }
 
-// do sends a request. The path may be a whole address; a body is JSON.
+// do sends a request. The path may be a complete URL. The body is JSON.
 func (by apiClient) do(t *testing.T, method, path, body string) response {
 	t.Helper()
 	address := path
@@ -79,22 +79,22 @@ func (by apiClient) post(t *testing.T, path, body string) response {
 	return by.do(t, http.MethodPost, path, body)
 }
 
-// requireStatus fails the test unless the answer has that status.
+// requireStatus fails the test unless the response has the status.
 func (r response) requireStatus(t *testing.T, status int) response {
 	t.Helper()
 	if r.status != status {
-		t.Fatalf("%s is answered %d, want %d: %s", r.request, r.status, status, r.body)
+		t.Fatalf("%s returned status %d, want %d: %s", r.request, r.status, status, r.body)
 	}
 	return r
 }
 
-// requireError fails the test unless the answer is a failure with that status and
-// code, and these details: "field" or "field CODE" each, where any are named. A
-// VALIDATION_ERROR has some.
+// requireError fails the test unless the response is an error with the status, the
+// code and, if any are given, the details. Each detail is "field" or "field CODE".
+// A VALIDATION_ERROR must have details.
 func (r response) requireError(t *testing.T, status int, code string, details ...string) response {
 	t.Helper()
 	if r.status != status || r.at("success") != false || r.text("error.code") != code {
-		t.Fatalf("%s is answered %d, want %d %s: %s", r.request, r.status, status, code, r.body)
+		t.Fatalf("%s returned status %d, want %d %s: %s", r.request, r.status, status, code, r.body)
 	}
 	found, _ := r.at("error.details").([]any)
 	if len(found) == 0 && code == "VALIDATION_ERROR" || len(details) > 0 && len(found) != len(details) {
@@ -110,7 +110,7 @@ func (r response) requireError(t *testing.T, status int, code string, details ..
 	return r
 }
 
-// at is what the answer has at a path such as data.items.0.id; nil for nothing.
+// at returns the value at a path such as data.items.0.id, or nil.
 func (r response) at(path string) any {
 	value := r.json
 	for step := range strings.SplitSeq(path, ".") {
@@ -135,7 +135,7 @@ func (r response) text(path string) string {
 	return value
 }
 
-// number is a number of the answer; -1 where there is none.
+// number returns the number at the path, or -1.
 func (r response) number(path string) int {
 	value, ok := r.at(path).(float64)
 	if !ok {
@@ -144,7 +144,7 @@ func (r response) number(path string) int {
 	return int(value)
 }
 
-// requireValue fails the test unless the answer has that value, as JSON, at the path.
+// requireValue fails the test unless the response has the JSON value at the path.
 func (r response) requireValue(t *testing.T, path, want string) {
 	t.Helper()
 	if found, err := json.Marshal(r.at(path)); err != nil || string(found) != want {

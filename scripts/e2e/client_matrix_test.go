@@ -15,13 +15,13 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// matrixCase is one combination of the matrix: a client that connects to a browser,
-// opens a page, evaluates, takes a picture, leaves, comes back by the same URL,
-// and ends the browser.
+// matrixCase is one combination of the matrix: a client connects to a browser,
+// opens a page, evaluates a script, takes a screenshot, disconnects, reconnects to
+// the same URL and ends the browser.
 type matrixCase struct {
 	client   string
 	headless bool
-	edge     *edgeTest // nil: directly
+	edge     *edgeTest // nil: no edge
 }
 
 func (c matrixCase) name() string {
@@ -35,9 +35,9 @@ func (c matrixCase) name() string {
 	return fmt.Sprintf("%s/%s/%s", c.client, way, mode)
 }
 
-// runMatrix runs every cell, through the edge and on a worker of its own without
-// one, and prints what came of each. The quick run has half of the cells: each
-// client directly and through the edge, once headless and once headful.
+// runMatrix runs every case through the edge, and on a separate worker without an
+// edge, and prints the results. The quick run has half of the cases: each client
+// directly and through the edge, once headless and once headful.
 func runMatrix(t *testing.T, b *edgeTest) {
 	direct := testEnv{account: b.account, cloud: b.cloud, worker: startWorker(t, b.cloud, b.key)}
 	var table strings.Builder
@@ -67,12 +67,12 @@ func runMatrix(t *testing.T, b *edgeTest) {
 	t.Logf("the matrix:\n%s", table.String())
 }
 
-// run drives a browser twice and ends it; it tells how.
+// run connects to a browser twice, ends it and returns how it ended.
 func (c matrixCase) run(t *testing.T, on testEnv, request workerapi.LaunchProfileRequest, goClient string) string {
 	running := on.usage(t).Current
 	request.Browser = &workerapi.BrowserSettings{Headless: &c.headless}
 	session := on.worker.launch(t, request)
-	// These two only let go of a browser that they did not start.
+	// These two clients cannot close a browser that they did not start.
 	closes := c.client != "selenium" && c.client != "chromedp"
 	input := map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "url": servePage(t), "expression": "6 * 7", "key": c.edge != nil}
 	for round := range 2 {
@@ -106,7 +106,7 @@ func (c matrixCase) visit(t *testing.T, s workerapi.BrowserSession, input map[st
 	switch c.client {
 	case "chromedp", "rod":
 		cmd = exec.CommandContext(ctx, goClient, c.client)
-	case "selenium": // its debuggerAddress takes no URL
+	case "selenium": // its debuggerAddress cannot be a URL
 		driver, err := exec.LookPath("chromedriver")
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (c matrixCase) visit(t *testing.T, s workerapi.BrowserSession, input map[st
 	return runClient(cmd, input, seen)
 }
 
-// buildGoClient builds clients/go, a module of its own.
+// buildGoClient builds clients/go, which is a separate module.
 func buildGoClient(t *testing.T) string {
 	t.Helper()
 	program, err := filepath.Abs(filepath.Join(root, "bin", "e2e", "client"))

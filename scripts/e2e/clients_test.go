@@ -42,7 +42,7 @@ func runClient(cmd *exec.Cmd, input, into any) error {
 		return fmt.Errorf("%s %v (Node's packages come from scripts/npm-install): %w\n%s", cmd.Path, cmd.Args[1:], err, complaint.String())
 	}
 	if err := json.Unmarshal(out, into); err != nil {
-		return fmt.Errorf("%s %v answered %q: %w\n%s", cmd.Path, cmd.Args[1:], out, err, complaint.String())
+		return fmt.Errorf("%s %v printed %q: %w\n%s", cmd.Path, cmd.Args[1:], out, err, complaint.String())
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func servePage(t *testing.T) string {
 	return servePageOn(t, httptest.NewServer)
 }
 
-// servePageOn serves the page with TLS or without.
+// servePageOn serves the page with or without TLS.
 func servePageOn(t *testing.T, start func(http.Handler) *httptest.Server) string {
 	t.Helper()
 	server := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ import (
 
 const requestTimeout = 60 * time.Second
 
-// The documents, loaded once.
+// The API documents, loaded once.
 var (
 	cloudDocument  = sync.OnceValues(func() (*bundled.Document, error) { return loadDocument("cloud.yaml") })
 	workerDocument = sync.OnceValues(func() (*bundled.Document, error) { return loadDocument("worker.yaml") })
@@ -34,8 +34,8 @@ func loadDocument(name string) (*bundled.Document, error) {
 	return bundled.Load(context.Background(), openapi.Files, name)
 }
 
-// contractClient returns a client that checks its exchanges against a document and
-// sends a header.
+// contractClient returns a client that sends a header, and checks requests and
+// responses against a document.
 func contractClient(t *testing.T, document func() (*bundled.Document, error), header, value string) *http.Client {
 	t.Helper()
 	loaded, err := document()
@@ -181,7 +181,7 @@ func (a *account) waitForSlots(t *testing.T, to int32, limit time.Duration) {
 	t.Helper()
 	eventually(t, limit, fmt.Sprintf("%d slots are taken", to), func() error {
 		if now := a.usage(t).Current; now != to {
-			return fmt.Errorf("it is %d", now)
+			return fmt.Errorf("%d slots are used", now)
 		}
 		return nil
 	})
@@ -194,7 +194,7 @@ func (a *account) stats(t *testing.T) cloudapi.ProfileStats {
 	return answer.JSON200.Data
 }
 
-// session is the session's row in the organization's feed.
+// session returns the session's entry in the organization's feed.
 func (a *account) session(t *testing.T, session uuid.UUID) cloudapi.Session {
 	t.Helper()
 	answer, err := a.dashboard.ListSessionsWithResponse(context.WithoutCancel(t.Context()), &cloudapi.ListSessionsParams{})

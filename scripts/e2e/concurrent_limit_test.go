@@ -21,10 +21,10 @@ const (
 	slotLimit = 20
 )
 
-// rounds is the number of races, each in an organization of its own.
+// rounds returns the number of races. Each race has its own organization.
 func rounds() int { return testenv.Depth(2, 5) }
 
-// cloudCluster is replicas of the cloud on one database.
+// cloudCluster contains replicas of the cloud that share one database.
 type cloudCluster struct {
 	clouds   []*cloud
 	database *sqlx.DB
@@ -40,7 +40,7 @@ func newCloudCluster(t *testing.T) cloudCluster {
 	return f
 }
 
-// signUp makes an account of that ceiling.
+// signUp creates an account with slotLimit slots and profiles.
 func (f cloudCluster) signUp(t *testing.T) *account {
 	t.Helper()
 	account := f.clouds[0].signUp(t)
@@ -48,7 +48,7 @@ func (f cloudCluster) signUp(t *testing.T) *account {
 	return account
 }
 
-// setLimit gives the organization that many slots and profiles.
+// setLimit sets the number of slots and profiles of the organization.
 func (a *account) setLimit(t *testing.T, database *sqlx.DB, slots int) {
 	t.Helper()
 	for _, change := range []string{
@@ -65,7 +65,7 @@ func (a *account) setLimit(t *testing.T, database *sqlx.DB, slots int) {
 	}
 }
 
-// apis are clients of the replicas with that credential.
+// apis returns one client for each replica, with the credential.
 func (f cloudCluster) apis(t *testing.T, header, value string) []*cloudapi.ClientWithResponses {
 	t.Helper()
 	var apis []*cloudapi.ClientWithResponses
@@ -75,8 +75,8 @@ func (f cloudCluster) apis(t *testing.T, header, value string) []*cloudapi.Clien
 	return apis
 }
 
-// callConcurrently calls do for each caller at the same time, spread over the replicas
-// and on connections that stand already, and returns the answers.
+// callConcurrently calls do for all callers at the same time, distributed over the
+// replicas and on open connections, and returns the responses.
 func callConcurrently[T any](t *testing.T, apis []*cloudapi.ClientWithResponses, do func(api *cloudapi.ClientWithResponses) (T, error)) []T {
 	t.Helper()
 	answers := make([]T, callers)
@@ -125,8 +125,8 @@ func TestAuthorize_ConcurrentCallsStopExactlyAtLimit(t *testing.T) {
 	}
 }
 
-// assertAllowed fails unless the answers allow as many launches as the ceiling
-// and refuse the others for it.
+// assertAllowed fails the test unless exactly slotLimit launches are allowed and
+// the others are refused because of the limit.
 func assertAllowed(t *testing.T, answers []*cloudapi.AuthorizeLaunchResult) {
 	t.Helper()
 	slots := map[uuid.UUID]bool{}

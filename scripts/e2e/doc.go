@@ -1,4 +1,3 @@
-// Package e2e tests the two programs as their users meet them: the real
-// binaries, started as processes and driven over HTTP and by puppeteer,
-// playwright and Selenium.
+// Package e2e tests the built programs: it starts them as processes and uses them
+// over HTTP and with puppeteer, playwright and Selenium.
 package e2e

@@ -31,7 +31,7 @@ func (e docsTest) testDocuments(t *testing.T) {
 	}
 }
 
-// openOperations is which operations are open.
+// openOperations contains the operations that the page shows expanded.
 type openOperations struct {
 	IDs     []string
 	InSight bool
@@ -65,21 +65,22 @@ func (e docsTest) testLinks(t *testing.T) {
 	for i, l := range links {
 		got := stepResult[openOperations](t, seen, 2*i+1)
 		if !slices.Equal(got.IDs, l.opens) || got.InSight != (len(l.opens) > 0) {
-			t.Errorf("%s shows %+v, want %q", l.link, got, l.opens)
+			t.Errorf("%s opened %+v, want %q", l.link, got, l.opens)
 		}
 	}
 	if none, found := stepResult[[]string](t, seen, after), stepResult[[]string](t, seen, after+1); len(none) != 0 || !slices.Equal(found, []string{"/health"}) {
-		t.Errorf("the searches find %v and %v", none, found)
+		t.Errorf("the searches found %v and %v", none, found)
 	}
 	if focus := stepResult[struct{ InDialog, After string }](t, seen, after+2); !strings.HasPrefix(focus.InDialog, "credential-") || focus.After != "credentials-button" {
-		t.Errorf("the focus goes to %+v", focus)
+		t.Errorf("the focus moved to %+v", focus)
 	}
 	if opened := stepResult[openOperations](t, seen, after+3); opened.Hash != "#/Health/getCloudHealth" {
-		t.Errorf("after an operation was opened by keys: %+v", opened)
+		t.Errorf("after an operation was opened with the keyboard: %+v", opened)
 	}
 }
 
-// credentialState is what the page tells of credentials, and all that the browser stores.
+// credentialState is what the page shows about credentials, and everything that the
+// browser stores.
 type credentialState struct {
 	Remember            bool
 	Where, Button, Kept string
@@ -141,7 +142,7 @@ func (e docsTest) testColours(t *testing.T) {
 		)
 		for at, want := range map[int]string{1: system, 2: dark, 4: dark, 6: light, 12: system} {
 			if got := stepResult[struct{ Ground string }](t, seen, at).Ground; got != want {
-				t.Errorf("on a %s system, step %d: the ground is %s, want %s", scheme, at, got, want)
+				t.Errorf("on a %s system, step %d: the background is %s, want %s", scheme, at, got, want)
 			}
 		}
 		assertAccessible(t, seen, 8)

@@ -22,9 +22,10 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// docsTest is a test environment whose surfaces are reached through another address, as
-// behind a load balancer, the worker below a path prefix; and a browser of that
-// worker to look at both pages with, which keeps browsers from the cloud itself.
+// docsTest is a test environment behind front proxies, as behind a load balancer.
+// The worker's API is below a path prefix. A browser of the worker opens the
+// documentation pages of both APIs. It uses the front proxies because browsers
+// cannot reach the cloud directly.
 type docsTest struct {
 	testEnv
 	cloudBase, workerBase string
@@ -49,7 +50,8 @@ func newDocsTest(t *testing.T) docsTest {
 	return e
 }
 
-// startFrontProxy passes on what comes below the prefix, and returns the address of that.
+// startFrontProxy starts a proxy that forwards requests below the prefix, and
+// returns its URL with the prefix.
 func startFrontProxy(t *testing.T, prefix string, target *atomic.Pointer[url.URL]) string {
 	t.Helper()
 	server := httptest.NewServer(http.StripPrefix(prefix, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
@@ -60,22 +62,22 @@ func startFrontProxy(t *testing.T, prefix string, target *atomic.Pointer[url.URL
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1) + prefix
 }
 
-// visitTimeout is what a visit may take with all its steps.
+// visitTimeout limits a visit with all its steps.
 const visitTimeout = 3 * time.Minute
 
-// visitStep is one thing that a person does on the page: a method of
-// clients/explorer.mjs and its arguments.
+// visitStep is one action of a user on the page: a method of clients/explorer.mjs
+// and its arguments.
 type visitStep []any
 
-// visitResult is what came of a visit.
+// visitResult is the result of a visit.
 type visitResult struct {
 	Results              []json.RawMessage // one for each step
 	Requests, Complaints []string
 }
 
-// visit takes the steps on the page below base, and fails the test when the
-// page asks for anything outside of base, breaks its policy, complains, or puts
-// a secret into an address.
+// visit runs the steps on the page below base. It fails the test if the page sends
+// a request outside of base, violates its content security policy, logs an error or
+// puts a secret into a URL.
 func (e docsTest) visit(t *testing.T, base string, settings map[string]any, steps ...visitStep) visitResult {
 	t.Helper()
 	input := map[string]any{"endpoint": *e.session.WebSocketDebuggerUrl, "url": base + "/docs", "steps": steps}
@@ -103,11 +105,11 @@ func (e docsTest) visit(t *testing.T, base string, settings map[string]any, step
 	}
 	for _, address := range seen.Requests {
 		if address != "about:blank" && !strings.HasPrefix(address, base+"/") && !strings.HasPrefix(address, "data:image/") {
-			t.Errorf("the page requests %s", address)
+			t.Errorf("the page requested %s", address)
 		}
 		for _, secret := range []string{e.key, e.token, e.password, e.worker.key} {
 			if strings.Contains(address, secret) {
-				t.Errorf("a secret is in the address %s", address)
+				t.Errorf("the URL %s contains a secret", address)
 			}
 		}
 	}
@@ -135,12 +137,13 @@ type displayedResponse struct {
 	Curl, Said string
 }
 
-// responseData fails the test unless the step's call was answered so; it decodes the data.
+// responseData decodes the data of the step's response. It fails the test unless
+// the response has the status.
 func responseData[T any](t *testing.T, seen visitResult, at, status int) (data T) {
 	t.Helper()
 	shown := stepResult[displayedResponse](t, seen, at)
 	if shown.Status != status || shown.Body.Success != (status < 300) || shown.Said != fmt.Sprintf("The answer is %d.", status) {
-		t.Fatalf("step %d shows %d %+v and says %q, want %d", at, shown.Status, shown.Body.Error, shown.Said, status)
+		t.Fatalf("step %d shows status %d, error %+v and text %q, want %d", at, shown.Status, shown.Body.Error, shown.Said, status)
 	}
 	if err := json.Unmarshal(shown.Body.Data, &data); err != nil {
 		t.Fatalf("step %d: %v", at, err)
@@ -148,7 +151,7 @@ func responseData[T any](t *testing.T, seen visitResult, at, status int) (data T
 	return data
 }
 
-// assertAccessible fails the test for what axe finds serious or critical.
+// assertAccessible fails the test for serious and critical findings of axe.
 func assertAccessible(t *testing.T, seen visitResult, at ...int) {
 	t.Helper()
 	for _, i := range at {
@@ -190,31 +193,31 @@ func (e docsTest) testCloudKey(t *testing.T) {
 		visitStep{"call", "#/License/listLicenseSessions"},
 		visitStep{"findings"},
 		visitStep{"picture", "docs-cloud-light"},
-		visitStep{"call", "#/Profiles/listProfiles"}, // which a key doesn't open
+		visitStep{"call", "#/Profiles/listProfiles"}, // a key has no access to it
 		visitStep{"visit"},
 		visitStep{"timing"},
 	)
 	if offered := stepResult[struct{ Offered []string }](t, seen, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "organizationKey"}) {
-		t.Errorf("the cloud's page offers %v", offered)
+		t.Errorf("the cloud's page lists %v", offered)
 	}
 	if c := responseData[usageCounts](t, seen, 4, http.StatusOK); c.Current == nil || *c.Current != 1 || c.Limit == nil {
-		t.Errorf("charged %+v, want the browser that looks", c)
+		t.Errorf("charged %+v, want the browser of this test", c)
 	}
 	assertAccessible(t, seen, 5)
 	if refused := stepResult[displayedResponse](t, seen, 7); refused.Status != http.StatusUnauthorized || refused.Body.Error.Code != "AUTHENTICATION_ERROR" {
 		t.Errorf("profiles with a key: %+v", refused)
 	} else if strings.Contains(refused.Curl, e.key) {
-		t.Error("the key goes to an operation that doesn't take it")
+		t.Error("the key is sent to an operation that does not accept it")
 	}
 	type timing struct{ Usable, Bytes float64 }
 	first, again := stepResult[timing](t, seen, 1), stepResult[timing](t, seen, 9)
 	t.Logf("first visit: %.0f kB, usable after %.0f ms; again: %.0f kB, %.0f ms", first.Bytes/1e3, first.Usable, again.Bytes/1e3, again.Usable)
 	if first.Bytes < 100e3 || first.Bytes > 650e3 || again.Bytes > 20e3 {
-		t.Errorf("a visit weighs %.0f bytes, the next one %.0f", first.Bytes, again.Bytes)
+		t.Errorf("the first visit transferred %.0f bytes, the next one %.0f", first.Bytes, again.Bytes)
 	}
 }
 
-// testCloudCookie signs in by the page itself, and then calls with the cookie.
+// testCloudCookie signs in on the page, and then calls operations with the cookie.
 func (e docsTest) testCloudCookie(t *testing.T) {
 	list := visitStep{"call", "#/Profiles/listProfiles", map[string]any{"fields": map[string]string{"limit": "1"}}}
 	seen := e.visit(t, e.cloudBase, map[string]any{"scheme": "dark"},
@@ -246,7 +249,7 @@ func (e docsTest) testCloudCookie(t *testing.T) {
 	assertAccessible(t, seen, 4)
 }
 
-// testWorker launches and ends a browser by the page.
+// testWorker launches and ends a browser on the page.
 func (e docsTest) testWorker(t *testing.T) {
 	body := map[string]any{
 		"spec": map[string]any{"browserVersion": e.worker.newestVersion(t)}, "browser": map[string]any{"headless": true},
@@ -261,7 +264,7 @@ func (e docsTest) testWorker(t *testing.T) {
 	)
 	offered := stepResult[struct{ Offered []string }](t, seen, 1).Offered
 	if !slices.Contains(offered, "workerKey") || !slices.Contains(offered, "controlToken") || slices.Contains(offered, "controlQuery") {
-		t.Errorf("the worker's page offers %v", offered)
+		t.Errorf("the worker's page lists %v", offered)
 	}
 	type sessions struct{ Items []struct{ ID, Status string } }
 	if s := responseData[sessions](t, seen, 3, http.StatusOK); len(s.Items) == 0 || s.Items[0].Status != "running" {
@@ -285,7 +288,7 @@ func (e docsTest) testWorker(t *testing.T) {
 		visitStep{"picture", "docs-worker-dark"},
 	)
 	if issued := responseData[struct{ LaunchID, ViewTicket string }](t, seen, 2, http.StatusOK); issued.LaunchID != session.LaunchID || issued.ViewTicket == "" {
-		t.Errorf("the control token gets %+v", issued)
+		t.Errorf("with the control token, the response is %+v", issued)
 	}
 	if ended := responseData[launched](t, seen, 4, http.StatusOK); ended.ID != session.ID || ended.Status != "killed" {
 		t.Errorf("ended %+v", ended)

@@ -9,19 +9,19 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 )
 
-// assertDuplicateWorker fails unless the cloud charges for that many sessions and names the
-// machine as used twice, or not.
+// assertDuplicateWorker fails the test unless the cloud charges the number of
+// sessions and reports, or does not report, the machine as duplicate.
 func (s testEnv) assertDuplicateWorker(t *testing.T, current int32, twice bool) {
 	t.Helper()
 	charged := s.usage(t)
 	if charged.Current != current || len(charged.DuplicateMachines) == 1 != twice {
-		t.Errorf("the cloud charges for %d, and names %+v", charged.Current, charged.DuplicateMachines)
+		t.Errorf("the cloud charges %d sessions and reports %+v", charged.Current, charged.DuplicateMachines)
 	}
 }
 
-// TestMachine_ReportsDuplicateWorkerIDs starts a worker beside another one
-// that has the same WORKER_ID and runs as many browsers as the limit allows. A
-// worker that was killed and is started again is no such thing.
+// TestMachine_ReportsDuplicateWorkerIDs starts a second worker with the WORKER_ID
+// of a worker that runs as many browsers as the limit allows. A worker that was
+// killed and restarted is not reported as duplicate.
 func TestMachine_ReportsDuplicateWorkerIDs(t *testing.T) {
 	c := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t))
 	a := c.signUp(t)
@@ -31,7 +31,7 @@ func TestMachine_ReportsDuplicateWorkerIDs(t *testing.T) {
 	s.worker.launch(t, request)
 	s.worker.kill()
 	s.worker.start(t)
-	s.waitForSlots(t, 0, 5*time.Second) // by the new boot's first heartbeat
+	s.waitForSlots(t, 0, 5*time.Second) // the first heartbeat of the new boot releases them
 	for range freeSlots {
 		s.worker.launch(t, request)
 	}
@@ -40,7 +40,7 @@ func TestMachine_ReportsDuplicateWorkerIDs(t *testing.T) {
 	second := startWorker(t, c, a.key, "WORKER_ID=worker-1")
 	eventually(t, 5*time.Second, "the machine is named", func() error {
 		if found := s.usage(t); found.Current != freeSlots || len(found.DuplicateMachines) != 1 {
-			return fmt.Errorf("%d are charged, %+v", found.Current, found.DuplicateMachines)
+			return fmt.Errorf("%d sessions are charged, duplicates: %+v", found.Current, found.DuplicateMachines)
 		}
 		return nil
 	})

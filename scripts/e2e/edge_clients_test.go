@@ -24,10 +24,10 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// idleDuration is longer than what load balancers allow a connection by default.
+// idleDuration is longer than the default idle timeouts of the load balancers.
 const idleDuration = 65 * time.Second
 
-// edgeTest is an edge with a browser on each of its workers.
+// edgeTest is an edge with one browser on each of its workers.
 type edgeTest struct {
 	*edge
 	testEnv
@@ -50,9 +50,9 @@ func newEdgeTest(t *testing.T, index int, c *cloud, dsn, goClient string) *edgeT
 	return b
 }
 
-// TestEdges_ServeAllClients covers what users meet behind HAProxy, nginx and Caddy,
-// and then the matrix of clients: while those work, a connection through each
-// edge idles longer than the balancers' own defaults allow.
+// TestEdges_ServeAllClients runs the tests behind HAProxy, nginx and Caddy, and then
+// the client matrix. In the meantime, one connection through each edge is idle for
+// longer than the default timeouts of the load balancers.
 func TestEdges_ServeAllClients(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	c, goClient := startCloud(t, "DATABASE_URL="+dsn), buildGoClient(t)
@@ -70,14 +70,15 @@ func TestEdges_ServeAllClients(t *testing.T) {
 	t.Run("matrix", func(t *testing.T) { runMatrix(t, edges[0]) })
 }
 
-// assertIdleConnectionSurvives fails unless a connection works after a long silence.
+// assertIdleConnectionSurvives fails the test unless a connection still works after
+// a long idle time.
 func (b *edgeTest) assertIdleConnectionSurvives(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), idleDuration+clientTimeout)
 	defer cancel()
 	var seen visit
 	input := map[string]any{"endpoint": *b.sessions[0].WebSocketDebuggerUrl, "seconds": idleDuration.Seconds()}
 	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/idle.mjs")), input, &seen); err != nil {
-		t.Errorf("through %s, after %v of silence: %v", b.name, idleDuration, err)
+		t.Errorf("through %s, after %v without traffic: %v", b.name, idleDuration, err)
 	}
 }
 
@@ -125,17 +126,17 @@ func (b *edgeTest) testPages(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		url     func(workerapi.BrowserSession) string
-		sockets int // that have to speak
-		files   int // at least
+		sockets int // sockets that must receive messages
+		files   int // minimum number of files
 	}{
 		{"devtools", func(s workerapi.BrowserSession) string { return *s.DevtoolsFrontendUrl }, 1, 50},
 		{"view", func(s workerapi.BrowserSession) string { return *s.ViewUrl }, 1, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var now workerapi.BrowserSessionResponse // each page uses the token in its address up
+			var now workerapi.BrowserSessionResponse // a page token is valid once
 			b.callWorker(t, http.MethodGet, "/w/worker-1/sessions/"+b.sessions[0].Id.String(), "", http.StatusOK, &now)
 			if *now.Data.WebSocketDebuggerUrl != *b.sessions[0].WebSocketDebuggerUrl {
-				t.Error("the address of the socket has changed")
+				t.Error("the URL of the socket has changed")
 			}
 			var seen struct {
 				Address, Title string
@@ -161,26 +162,26 @@ func (b *edgeTest) testPages(t *testing.T) {
 				t.Errorf("failed: %v; %d files, sockets %v", seen.Failed, seen.Files, seen.Sockets)
 			}
 			for _, socket := range seen.Sockets {
-				// Over HTTP/2 there is no 101: a socket is a request that is answered 200.
+				// HTTP/2 has no 101: a WebSocket is a request with the response 200.
 				if socket.Status != 101 && socket.Status != 200 || socket.Received == 0 {
-					t.Errorf("the socket %+v", socket)
+					t.Errorf("socket: %+v", socket)
 				}
 			}
 			if strings.Contains(seen.Address, "ct=") || !strings.HasPrefix(seen.Address, b.url+"/w/worker-1/browsers/"+id+"/") {
-				t.Errorf("it led to %s", withoutQuery(seen.Address))
+				t.Errorf("the page is at %s", withoutQuery(seen.Address))
 			}
 			if len(seen.Cookies) != 1 {
 				t.Fatalf("cookies %+v, want one", seen.Cookies)
 			}
 			cookie := seen.Cookies[0]
 			if cookie.Path != "/w/worker-1/browsers/"+id+"/" || !cookie.Secure || !cookie.HTTPOnly || cookie.SameSite != "Strict" {
-				t.Errorf("the cookie %+v", cookie)
+				t.Errorf("cookie: %+v", cookie)
 			}
 		})
 	}
 }
 
-// testLaunch launches at the edge's own address, which names no worker.
+// testLaunch launches at the edge's URL, without the path of a worker.
 func (b *edgeTest) testLaunch(t *testing.T) {
 	body, err := json.Marshal(workerapi.LaunchProfileRequest{ProfileId: b.request.ProfileId})
 	if err != nil {
@@ -196,13 +197,13 @@ func (b *edgeTest) testLaunch(t *testing.T) {
 	}
 	id, _, _ := strings.Cut(strings.TrimPrefix(address.Path, "/w/"), "/")
 	if !slices.Contains([]string{"worker-1", "worker-2"}, id) {
-		t.Fatalf("launched by %q", id)
+		t.Fatalf("launched by worker %q", id)
 	}
 	b.callWorker(t, http.MethodDelete, "/w/"+id+"/sessions/"+session.Id.String(), "", http.StatusOK, nil)
 	b.waitForSlots(t, 2, 10*time.Second)
 }
 
-// callWorker asks the edge with the worker key.
+// callWorker sends a request to the edge with the worker key.
 func (b *edgeTest) callWorker(t *testing.T, method, path, body string, status int, into any) {
 	t.Helper()
 	got, text := b.send(t, method, path, body, "X-API-Key", b.worker.key)
@@ -227,7 +228,7 @@ func assertDrivableThroughEdge(t *testing.T, b *edgeTest, s workerapi.BrowserSes
 	}
 }
 
-// testTokens tries the tokens of one worker's launch at the other worker.
+// testTokens sends the tokens of one worker's launch to the other worker.
 func (b *edgeTest) testTokens(t *testing.T) {
 	client := b.client(t, "")
 	first, second := b.sessions[0], b.sessions[1]
@@ -242,13 +243,13 @@ func (b *edgeTest) testTokens(t *testing.T) {
 			text, _ := io.ReadAll(answer.Body)
 			answer.Body.Close()
 			if answer.StatusCode != http.StatusNotFound || string(text) != "unknown browser" || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") {
-				t.Errorf("the other worker, at %s, answers %s: %s %q", name, withoutQuery(wrong), answer.Status, text)
+				t.Errorf("the other worker, with %s, returned for %s: %s %q", name, withoutQuery(wrong), answer.Status, text)
 			}
 		}
 	}
 }
 
-// testAddresses comes from an address of its own with a forged header.
+// testAddresses sends requests from another address, with a forged header.
 func (b *edgeTest) testAddresses(t *testing.T) {
 	const from, forged = "127.0.0.9", "203.0.113.7"
 	client := b.client(t, from)
@@ -275,15 +276,15 @@ func (b *edgeTest) testAddresses(t *testing.T) {
 				}
 			}
 			if len(lines) != 2 {
-				return fmt.Errorf("it logs %q", lines)
+				return fmt.Errorf("the log lines are %q", lines)
 			}
 			return nil
 		})
 		if !strings.Contains(lines[0], "remoteIp="+want+" ") && !strings.HasSuffix(lines[0], "remoteIp="+want+"\n") {
-			t.Errorf("through the edge, worker %d takes the client for another than %s: %s", i+1, want, lines[0])
+			t.Errorf("through the edge, worker %d did not log the client address %s: %s", i+1, want, lines[0])
 		}
-		if !strings.Contains(lines[1], "remoteIp="+from) { // it isn't the proxy, so its header counts for nothing
-			t.Errorf("directly, worker %d takes the client for another than %s: %s", i+1, from, lines[1])
+		if !strings.Contains(lines[1], "remoteIp="+from) { // the client is not the proxy, so its header is ignored
+			t.Errorf("directly, worker %d did not log the client address %s: %s", i+1, from, lines[1])
 		}
 	}
 }

@@ -18,16 +18,16 @@ import (
 	"testing"
 )
 
-// fakeWorker answers as a worker would, as far as an edge looks.
+// fakeWorker returns the responses of a worker that an edge depends on.
 type fakeWorker struct {
 	*httptest.Server
-	unready  atomic.Bool  // it is full, or drains
-	launches atomic.Int64 // taken
-	refused  atomic.Int64 // launches
+	unready  atomic.Bool  // the worker is full or draining
+	launches atomic.Int64 // accepted launches
+	refused  atomic.Int64 // refused launches
 	drains   atomic.Int64 // POST /fleet/drain
 }
 
-// unreadyBody is what a worker that is not ready answers.
+// unreadyBody is the response of a worker that is not ready.
 const unreadyBody = `{"success":false,"error":{"code":"EXTERNAL_SERVICE_ERROR","message":"This worker is full."}}`
 
 func newFakeWorker(t *testing.T, id string) *fakeWorker {
@@ -40,7 +40,7 @@ func newFakeWorker(t *testing.T, id string) *fakeWorker {
 	}
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" || r.ContentLength > 0 {
-			t.Errorf("a question whether %s is ready carries a launch: %d bytes, query %.20q", id, r.ContentLength, r.URL.RawQuery)
+			t.Errorf("a readiness check of %s contains a launch: %d bytes, query %.20q", id, r.ContentLength, r.URL.RawQuery)
 		}
 		if s.unready.Load() {
 			refuse(w)
@@ -84,10 +84,10 @@ func newFakeWorker(t *testing.T, id string) *fakeWorker {
 
 func (s *fakeWorker) address() string { return s.Listener.Addr().String() }
 
-// TestEdges_LogNoSecret makes requests that fail in each way that a balancer
-// writes about, and looks through all that it has written.
+// TestEdges_LogNoSecret sends requests that fail in each way that a load balancer
+// logs, and searches all its files for the secrets.
 func TestEdges_LogNoSecret(t *testing.T) {
-	cutting, err := net.Listen("tcp", "127.0.0.1:0") // it answers by half, or not at all
+	cutting, err := net.Listen("tcp", "127.0.0.1:0") // sends half a response, or none
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestEdges_LogNoSecret(t *testing.T) {
 	}
 }
 
-// assertNotLogged looks through the balancer's files, which are not all empty.
+// assertNotLogged searches the load balancer's files, of which one must not be empty.
 func (e *edge) assertNotLogged(t *testing.T, secret string) {
 	t.Helper()
 	written := 0
@@ -147,19 +147,19 @@ func (e *edge) assertNotLogged(t *testing.T, secret string) {
 		}
 		for line := range strings.Lines(string(text)) {
 			if at := strings.Index(line, secret); at >= 0 {
-				t.Errorf("%s has it: ...%s", filepath.Base(path), line[max(0, at-60):at+10])
+				t.Errorf("%s contains the secret: ...%s", filepath.Base(path), line[max(0, at-60):at+10])
 				break
 			}
 		}
 		return err
 	})
-	if err != nil || written == 0 && e.name != "haproxy" { // which writes of no request
-		t.Errorf("%d bytes are written: %v", written, err)
+	if err != nil || written == 0 && e.name != "haproxy" { // HAProxy logs no requests
+		t.Errorf("the logs have %d bytes: %v", written, err)
 	}
 }
 
-// TestEdges_AcceptLongestEnv sends what /launch takes, as many characters as it
-// may have, in each way to write them.
+// TestEdges_AcceptLongestEnv sends the longest env that /launch accepts, in each
+// encoding.
 func TestEdges_AcceptLongestEnv(t *testing.T) {
 	const most = 65_536
 	quotes, err := json.Marshal(strings.Repeat(`"`, most/2-1))
@@ -195,8 +195,8 @@ func TestEdges_AcceptLongestEnv(t *testing.T) {
 	}
 }
 
-// TestEdges_SkipDrainingWorker holds also that what runs there is
-// still reached, and that a worker comes back.
+// TestEdges_SkipDrainingWorker also checks that the sessions of the worker stay
+// reachable, and that it gets launches again after draining.
 func TestEdges_SkipDrainingWorker(t *testing.T) {
 	for i := range balancers {
 		e := newEdge(t, i)
@@ -211,26 +211,26 @@ func TestEdges_SkipDrainingWorker(t *testing.T) {
 				before := workers[which].launches.Load()
 				for range 4 {
 					if status := launch(); status != http.StatusCreated {
-						return fmt.Errorf("a launch: %d", status)
+						return fmt.Errorf("a launch returned %d", status)
 					}
 				}
 				if workers[which].launches.Load() == before {
-					return errors.New("no launch came")
+					return errors.New("the worker got no launch")
 				}
 				return nil
 			}
 			for drains, worker := range workers {
-				eventually(t, readyTimeout, "both take launches", func() error { return errors.Join(reached(0), reached(1)) })
+				eventually(t, readyTimeout, "both workers accept launches", func() error { return errors.Join(reached(0), reached(1)) })
 				worker.unready.Store(true)
 				if err := reached(1 - drains); err != nil {
-					t.Errorf("launches do not go elsewhere at once: %v", err)
+					t.Errorf("launches were not sent to the other worker immediately: %v", err)
 				}
 				if status, text := e.send(t, http.MethodGet, "/w/"+e.workerID(drains)+"/browsers/x/view", "", "X-Svc-Token", "token"); status != 200 || string(text) != e.workerID(drains) {
-					t.Errorf("what runs on a worker that drains: %d %s", status, text)
+					t.Errorf("the browser of a draining worker returned %d %s", status, text)
 				}
 				worker.unready.Store(false)
 			}
-			eventually(t, readyTimeout, "both take launches again", func() error { return errors.Join(reached(0), reached(1)) })
+			eventually(t, readyTimeout, "both workers accept launches again", func() error { return errors.Join(reached(0), reached(1)) })
 		})
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// launchCount is how many launches have to find the free worker.
+// launchCount is the number of launches that the free worker must get.
 const launchCount = 20
 
-// TestEdges_RetryLaunchOnAnotherWorker fills one of two workers, and
-// launches at once, before any health check has noticed.
+// TestEdges_RetryLaunchOnAnotherWorker makes one of two workers full and launches
+// immediately, before a health check detects it.
 func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
-	body := strings.Repeat("x", 300_000) // all of it arrives, also at the second worker
+	body := strings.Repeat("x", 300_000) // the second worker must get all of it, too
 	for i := range balancers {
 		e := newEdge(t, i)
 		t.Run(e.name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 			launch := func() error {
 				status, text := e.send(t, http.MethodPost, "/sessions/profile", body, "X-API-Key", "key")
 				if status != http.StatusCreated || string(text) != body {
-					return fmt.Errorf("a launch: %d, %d bytes come back: %.100s", status, len(text), text)
+					return fmt.Errorf("a launch returned %d and %d bytes: %.100s", status, len(text), text)
 				}
 				return nil
 			}
@@ -43,7 +43,7 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 					}
 				}
 				if workers[0].launches.Load() == before[0] || workers[1].launches.Load() == before[1] {
-					return errors.New("a worker gets none")
+					return errors.New("a worker got no launch")
 				}
 				return nil
 			}
@@ -54,13 +54,13 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 				var all sync.WaitGroup
 				for range launchCount / 2 {
 					if err := launch(); err != nil {
-						t.Errorf("one after the other: %v", err)
+						t.Errorf("launches in sequence: %v", err)
 					}
 				}
 				for range launchCount / 2 {
 					all.Go(func() {
 						if err := launch(); err != nil {
-							t.Errorf("together: %v", err)
+							t.Errorf("concurrent launches: %v", err)
 						}
 					})
 				}
@@ -70,7 +70,7 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 				}
 				for range 3 {
 					if status, text := e.send(t, http.MethodGet, "/launch?env=x", "", "X-API-Key", "key"); status != http.StatusOK || string(text) != "x" {
-						t.Errorf("over /launch: %d %s", status, text)
+						t.Errorf("/launch returned %d %s", status, text)
 					}
 				}
 				e.assertSentOnce(t, workers, full)
@@ -81,26 +81,26 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 	}
 }
 
-// assertSentOnce fails when something else than a launch, or a launch that names
-// its worker, is sent to another worker, too.
+// assertSentOnce fails the test if a launch at a worker's URL, or a request that is
+// not a launch, is sent to another worker as well.
 func (e *edge) assertSentOnce(t *testing.T, workers [2]*fakeWorker, full int) {
 	t.Helper()
 	refused, taken := workers[full].refused.Load(), workers[1-full].launches.Load()
 	status, text := e.send(t, http.MethodPost, "/w/"+e.workerID(full)+"/sessions/profile", "{}", "X-API-Key", "key")
 	if status != http.StatusServiceUnavailable || string(text) != unreadyBody || workers[full].refused.Load() != refused+1 || workers[1-full].launches.Load() != taken {
-		t.Errorf("a launch on the full worker itself: %d %s; the other took %d", status, text, workers[1-full].launches.Load()-taken)
+		t.Errorf("a launch at the full worker's URL returned %d %s; the other worker got %d", status, text, workers[1-full].launches.Load()-taken)
 	}
 	before := workers[0].drains.Load() + workers[1].drains.Load()
 	if status, _ := e.send(t, http.MethodPost, "/fleet/drain", "", "X-API-Key", "key"); status != http.StatusServiceUnavailable {
-		t.Errorf("a call that is no launch: %d", status)
+		t.Errorf("a request that is not a launch returned %d", status)
 	}
 	if n := workers[0].drains.Load() + workers[1].drains.Load() - before; n != 1 {
-		t.Errorf("a call that is no launch came %d times", n)
+		t.Errorf("a request that is not a launch was sent %d times", n)
 	}
 }
 
-// assertAllUnready fails unless a worker's own words say that none is ready, at
-// once and later.
+// assertAllUnready fails the test unless clients get a worker's response if no
+// worker is ready, immediately and later.
 func (e *edge) assertAllUnready(t *testing.T, workers [2]*fakeWorker) {
 	t.Helper()
 	for _, w := range workers {
@@ -109,13 +109,13 @@ func (e *edge) assertAllUnready(t *testing.T, workers [2]*fakeWorker) {
 	for range 5 {
 		status, text := e.send(t, http.MethodPost, "/sessions/profile", "{}", "X-API-Key", "key")
 		if status != http.StatusServiceUnavailable || string(text) != unreadyBody {
-			t.Errorf("no worker is ready: %d %q", status, text)
+			t.Errorf("with no ready worker, a launch returned %d %q", status, text)
 		}
 	}
 }
 
-// TestEdges_LaunchOnWorkerWithFreeSlots is the same with real workers, of which one
-// runs as many browsers as it may.
+// TestEdges_LaunchOnWorkerWithFreeSlots uses real workers. One of them runs its
+// maximum number of browsers.
 func TestEdges_LaunchOnWorkerWithFreeSlots(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	c := startCloud(t, "DATABASE_URL="+dsn)
@@ -137,7 +137,7 @@ func TestEdges_LaunchOnWorkerWithFreeSlots(t *testing.T) {
 			for n := range count {
 				status, text := e.send(t, http.MethodPost, "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, id), "X-API-Key", e.workers[0].key)
 				if status != http.StatusCreated || !strings.Contains(string(text), "/w/"+e.workerID(1)+"/browsers/") {
-					t.Errorf("launch %d of %d: %d %.300s", n+1, count, status, text)
+					t.Errorf("launch %d of %d returned %d %.300s", n+1, count, status, text)
 					continue
 				}
 				var launched workerapi.BrowserSessionResponse

@@ -18,14 +18,14 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// debugTarget is what /json tells of a tab.
+// debugTarget is the entry of a tab in /json.
 type debugTarget struct {
 	ID, Type, URL                             string
 	WebSocketDebuggerURL, DevtoolsFrontendURL string
 }
 
-// testDiscovery asks for everything under /json, each path with and without a
-// slash at its end, and drives what the answers lead to.
+// testDiscovery requests all paths under /json, with and without a trailing slash,
+// and connects to the URLs of the responses.
 func (b *edgeTest) testDiscovery(t *testing.T) {
 	for i, s := range b.sessions {
 		token := controlToken(t, *s.WebSocketDebuggerUrl)
@@ -38,16 +38,16 @@ func (b *edgeTest) testDiscovery(t *testing.T) {
 	}
 }
 
-// discovery is one way to ask for what is under /json.
+// discovery is one way to request the paths under /json.
 type discovery struct {
 	*edgeTest
-	worker        int // of the session
+	worker        int // the index of the worker and its session
 	header, value string
-	slash         string // at the end of each path
-	token         string // the launch's, in the URLs of sockets
+	slash         string // appended to each path
+	token         string // the launch's token, in the URLs of sockets
 }
 
-// path is below the browser's public URL.
+// path returns a path below the browser's public URL.
 func (d discovery) path(rest string) string {
 	return "/w/" + d.workerID(d.worker) + "/browsers/" + d.sessions[d.worker].LaunchId.String() + "/" + rest
 }
@@ -57,7 +57,7 @@ func (d discovery) test(t *testing.T) {
 	d.get(t, "json/version"+d.slash, &version)
 	session, _, _ := strings.Cut(*d.sessions[d.worker].WebSocketDebuggerUrl, "?")
 	if !strings.HasPrefix(version.Browser, "Chrome/") || !d.hasPrefix(version.WebSocketDebuggerURL, "wss:", session[strings.Index(session, "devtools/"):]) {
-		t.Errorf("it is %s, at %s", version.Browser, withoutQuery(version.WebSocketDebuggerURL))
+		t.Errorf("the browser is %s, at %s", version.Browser, withoutQuery(version.WebSocketDebuggerURL))
 	}
 	var made debugTarget
 	d.fetch(t, http.MethodPut, "json/new"+d.slash+"?about:blank", &made)
@@ -67,28 +67,28 @@ func (d discovery) test(t *testing.T) {
 	for _, list := range []string{"json", "json/list"} {
 		found := d.find(t, list+d.slash, made.ID)
 		if found == nil || !d.hasPrefix(found.WebSocketDebuggerURL, "wss:", "devtools/page/"+made.ID) || !d.hasPrefix(found.DevtoolsFrontendURL, "https:", "devtools/inspector.html") {
-			t.Fatalf("%s has the new tab as %+v", list, found)
+			t.Fatalf("%s lists the new tab as %+v", list, found)
 		}
 		var result struct {
 			Result struct{ Result struct{ Value int } }
 		}
 		d.exchange(t, found.WebSocketDebuggerURL, nil, `{"id":1,"method":"Runtime.evaluate","params":{"expression":"6 * 7"}}`, &result)
 		if result.Result.Result.Value != 42 {
-			t.Errorf("the tab, by its URL in %s, answers %+v", list, result)
+			t.Errorf("the tab at its URL in %s returned %+v", list, result)
 		}
 	}
 	d.get(t, "json/activate/"+made.ID+d.slash, nil)
 	d.get(t, "json/close/"+made.ID+d.slash, nil)
 	eventually(t, 5*time.Second, "the tab is closed", func() error {
 		if d.find(t, "json/list"+d.slash, made.ID) != nil {
-			return errors.New("it is listed")
+			return errors.New("the tab is still listed")
 		}
 		return nil
 	})
 }
 
-// hasPrefix reports whether an URL is the public one of that path of the browser,
-// with a control token: the launch's for a socket, any for a page.
+// hasPrefix reports whether url is the browser's public URL of the path with a
+// control token. For a socket, it must be the launch's token.
 func (d discovery) hasPrefix(address, scheme, rest string) bool {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -98,7 +98,7 @@ func (d discovery) hasPrefix(address, scheme, rest string) bool {
 	return withoutQuery(address) == scheme+strings.TrimPrefix(d.url, "https:")+d.path(rest) && token != "" && (scheme != "wss:" || token == d.token)
 }
 
-// find is what a list tells of a tab; nil if nothing.
+// find returns the entry of a tab in a list, or nil.
 func (d discovery) find(t *testing.T, list, id string) *debugTarget {
 	t.Helper()
 	var targets []debugTarget
@@ -129,8 +129,8 @@ func (d discovery) fetch(t *testing.T, method, rest string, into any) {
 	}
 }
 
-// exchange opens a socket, sends messages with the ids 1, 2, ..., each followed by
-// where its answer goes, and closes the socket.
+// exchange opens a socket, sends messages with the ids 1, 2, ... and closes the
+// socket. Each message is followed by the variable for its response.
 func (b *edgeTest) exchange(t *testing.T, endpoint string, header http.Header, messages ...any) {
 	t.Helper()
 	input := struct {
@@ -146,7 +146,7 @@ func (b *edgeTest) exchange(t *testing.T, endpoint string, header http.Header, m
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	if err := runClient(b.trustEdge(exec.CommandContext(ctx, b.goClient, "socket")), input, &answers); err != nil || len(answers) != len(input.Messages) {
-		t.Fatalf("%d answers, %v", len(answers), err)
+		t.Fatalf("got %d responses: %v", len(answers), err)
 	}
 	for i, answer := range answers {
 		if err := json.Unmarshal(answer, messages[2*i+1]); err != nil {
@@ -155,8 +155,8 @@ func (b *edgeTest) exchange(t *testing.T, endpoint string, header http.Header, m
 	}
 }
 
-// testLaunchSocket launches by /launch: at the edge's own address, which names
-// no worker, and at a worker's.
+// testLaunchSocket launches with /launch at the edge's URL and at the URLs of the
+// workers.
 func (b *edgeTest) testLaunchSocket(t *testing.T) {
 	profile := b.request.ProfileId.String()
 	query := "/launch?headless=true&profileId=" + profile
@@ -166,7 +166,7 @@ func (b *edgeTest) testLaunchSocket(t *testing.T) {
 		for _, way := range []struct {
 			name, path string
 			header     http.Header
-			worker     string // that has to launch; empty for either
+			worker     string // the worker that must launch; empty for any
 		}{
 			{"X-API-Key", query, http.Header{"X-Api-Key": {b.key}}, ""},
 			{"Bearer", "/w/worker-2" + query, http.Header{"Authorization": {"Bearer " + b.key}}, "worker-2"},
@@ -185,7 +185,8 @@ func (b *edgeTest) testLaunchSocket(t *testing.T) {
 	}
 }
 
-// launchBySocket has a browser answer over a socket, which it then closes.
+// launchBySocket launches a browser over a socket, sends it a command and closes the
+// socket.
 func (b *edgeTest) launchBySocket(t *testing.T, path string, header http.Header, worker string) workerapi.BrowserSession {
 	t.Helper()
 	var info struct {
@@ -203,19 +204,19 @@ func (b *edgeTest) launchBySocket(t *testing.T, path string, header http.Header,
 		`{"id":1,"method":"Svc.getSessionInfo"}`, &info, `{"id":2,"method":"Svc.getBrowserURLs"}`, &urls, `{"id":3,"method":"Browser.getVersion"}`, &version)
 	launched := info.Result
 	if launched.ControlToken == "" || !strings.Contains(version.Result.Product, fmt.Sprintf("%d.", launched.BrowserVersion)) {
-		t.Fatalf("session %s, with Chromium %d, says it is %q", launched.SessionID, launched.BrowserVersion, version.Result.Product)
+		t.Fatalf("session %s with Chromium %d reports %q", launched.SessionID, launched.BrowserVersion, version.Result.Product)
 	}
 	rest, ok := strings.CutPrefix(withoutQuery(urls.Result.ViewURL), b.url+"/w/")
 	by, rest, _ := strings.Cut(rest, "/")
 	base := "/w/" + by + "/browsers/" + launched.LaunchID.String()
 	if !ok || rest != "browsers/"+launched.LaunchID.String()+"/view" || worker != "" && by != worker ||
 		!strings.HasPrefix(urls.Result.WebSocketDebuggerURL, "wss:"+strings.TrimPrefix(b.url, "https:")+base+"/devtools/browser/") {
-		t.Errorf("its URLs are %s and %s", withoutQuery(urls.Result.ViewURL), withoutQuery(urls.Result.WebSocketDebuggerURL))
+		t.Errorf("the URLs are %s and %s", withoutQuery(urls.Result.ViewURL), withoutQuery(urls.Result.WebSocketDebuggerURL))
 	}
 	eventually(t, 10*time.Second, "the browser ends with its socket", func() error {
 		status, text := b.send(t, http.MethodGet, base+"/json/version", "", "X-Svc-Token", launched.ControlToken)
 		if status != http.StatusNotFound || string(text) != "unknown browser" {
-			return fmt.Errorf("it answers %d %s", status, text)
+			return fmt.Errorf("the session returned %d %s", status, text)
 		}
 		return nil
 	})
@@ -224,7 +225,8 @@ func (b *edgeTest) launchBySocket(t *testing.T, path string, header http.Header,
 	}
 }
 
-// withoutQuery is an address that may be printed: the query has the token.
+// withoutQuery removes the query, which contains the token, so that the URL can be
+// printed.
 func withoutQuery(address string) string {
 	before, _, _ := strings.Cut(address, "?")
 	return before

@@ -25,24 +25,24 @@ import (
 	"github.com/google/uuid"
 )
 
-// edge is a load balancer with TLS in front of two workers, configured by its
-// example in scripts/edge.
+// edge is a load balancer with TLS in front of two workers, with the configuration
+// in scripts/edge.
 type edge struct {
 	name    string
 	url     string
-	workers [2]*worker // worker-1, which trusts it, and worker-2, which doesn't; nil where a test stands in for them
+	workers [2]*worker // worker-1, which trusts the edge, and worker-2, which does not; nil if the test uses fake workers
 
-	balancer  int    // its index
-	dir, port string // of its files, and where it listens
+	balancer  int    // index in balancers
+	dir, port string // the directory of its files and the port that it listens on
 	roots     *x509.CertPool
-	rootCA    string // the same as a file
+	rootCA    string // the same certificate as a file
 }
 
-// balancers are the programs, each with its example and how it is started.
+// balancers are the load balancers, each with its configuration and arguments.
 var balancers = []struct {
 	name, example string
 	arguments     func(config, dir string) []string
-	replace       []string // of what only the test needs
+	replace       []string // replacements that only the test needs
 }{
 	{"haproxy", "haproxy.cfg", func(config, _ string) []string { return []string{"-db", "-f", config} }, []string{"bind :443", "bind 127.0.0.1:PORT"}},
 	{"nginx", "nginx.conf", func(config, dir string) []string {
@@ -56,7 +56,7 @@ var balancers = []struct {
 	}, []string{"https://edge.example", "https://localhost:PORT"}},
 }
 
-// startEdge starts the balancer of that index and the workers behind it.
+// startEdge starts the load balancer with this index and its workers.
 func startEdge(t *testing.T, index int, of *cloud, key string) *edge {
 	t.Helper()
 	e := newEdge(t, index)
@@ -68,7 +68,7 @@ func startEdge(t *testing.T, index int, of *cloud, key string) *edge {
 	return e
 }
 
-// newEdge is a balancer that doesn't run yet.
+// newEdge returns a load balancer that is not started.
 func newEdge(t *testing.T, index int) *edge {
 	t.Helper()
 	e := &edge{name: balancers[index].name, balancer: index, dir: publicDir(t), port: freePort(t)}
@@ -76,7 +76,7 @@ func newEdge(t *testing.T, index int) *edge {
 	return e
 }
 
-// start starts the balancer before workers at these addresses.
+// start starts the load balancer in front of workers at these addresses.
 func (e *edge) start(t *testing.T, first, second string) {
 	t.Helper()
 	balancer, dir := balancers[e.balancer], e.dir
@@ -88,7 +88,7 @@ func (e *edge) start(t *testing.T, first, second string) {
 	pairs := append(slices.Clone(balancer.replace), "10.0.0.11:38923", first, "10.0.0.12:38923", second, "/etc/svc/", dir+"/")
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
-			t.Fatalf("%s no longer has %q", balancer.example, pairs[i])
+			t.Fatalf("%s does not contain %q", balancer.example, pairs[i])
 		}
 		text = []byte(strings.ReplaceAll(string(text), pairs[i], strings.NewReplacer("PORT", e.port, "DIR", dir).Replace(pairs[i+1])))
 	}
@@ -98,8 +98,8 @@ func (e *edge) start(t *testing.T, first, second string) {
 	e.run(t, balancer.arguments(config, dir), dir)
 }
 
-// workerID is the WORKER_ID that the examples give to a worker. The cloud knows it,
-// too: every edge has its own account there.
+// workerID returns the WORKER_ID of a worker in the configurations. The cloud knows
+// it, too, so every edge has its own account.
 func (e *edge) workerID(worker int) string { return []string{"worker-1", "worker-2"}[worker] }
 
 func (e *edge) run(t *testing.T, arguments []string, dir string) {
@@ -131,8 +131,8 @@ func (e *edge) run(t *testing.T, arguments []string, dir string) {
 	})
 }
 
-// client trusts the edge's certificate, follows no redirects, and comes from
-// that address of this machine.
+// client returns a client that trusts the edge's certificate, does not follow
+// redirects and connects from the given address of this machine.
 func (e *edge) client(t *testing.T, from string) *http.Client {
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
@@ -155,7 +155,7 @@ func (e *edge) client(t *testing.T, from string) *http.Client {
 	}}
 }
 
-// send makes a request of the edge with one header.
+// send sends a request with one header to the edge.
 func (e *edge) send(t *testing.T, method, path, body, header, value string) (status int, text []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
@@ -177,8 +177,8 @@ func (e *edge) send(t *testing.T, method, path, body, header, value string) (sta
 	return answer.StatusCode, text
 }
 
-// certificate makes a certificate for localhost, in dir as edge.crt, edge.key
-// and, both together, edge.pem; it returns whom to trust.
+// certificate creates a certificate for localhost and writes it to dir, as edge.crt
+// and edge.key, and both as edge.pem. It returns the pool of trusted certificates.
 func certificate(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -20,8 +20,9 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// TestFlood_UnauthenticatedLaunchesDoNotBlockWorker launches while others ask for /launch with
-// made-up keys, from the same address, as fast as they are answered.
+// TestFlood_UnauthenticatedLaunchesDoNotBlockWorker launches browsers while other
+// clients with the same address send requests to /launch with invalid keys, as fast
+// as they get responses.
 func TestFlood_UnauthenticatedLaunchesDoNotBlockWorker(t *testing.T) {
 	const threads = 12
 	launches := testenv.Depth(6, 20)
@@ -62,19 +63,19 @@ func TestFlood_UnauthenticatedLaunchesDoNotBlockWorker(t *testing.T) {
 			t.Fatalf("launch %d: %v", i, err)
 		}
 		conn.CloseNow()
-		env.waitForSlots(t, 0, 20*time.Second) // the worker ends it in its own time
+		env.waitForSlots(t, 0, 20*time.Second) // the worker ends it asynchronously
 	}
 	stop()
 	flood.Wait()
 	if asked.Load() < threads || other.Load() > 0 {
-		t.Errorf("%d were asked for, %d of them refused otherwise than for the key", asked.Load(), other.Load())
+		t.Errorf("of %d launches with invalid keys, %d were refused for another reason", asked.Load(), other.Load())
 	}
 	log, err := os.ReadFile(filepath.Join(env.worker.dir, "worker.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Ten lines in each minute.
+	// The worker logs at most ten lines per minute.
 	if n := strings.Count(string(log), "route=/launch path=/launch status=401"); n == 0 || n > 10*int(time.Since(begun)/time.Minute+1) {
-		t.Errorf("%d lines tell of refused keys, of %d requests", n, asked.Load())
+		t.Errorf("%d log lines about refused keys for %d requests", n, asked.Load())
 	}
 }

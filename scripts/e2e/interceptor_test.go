@@ -25,7 +25,7 @@ type interceptor struct {
 // heldCall waits for one call.
 type heldCall struct {
 	call     string // authorize, start or end
-	after    bool   // once the cloud has answered
+	after    bool   // hold the call after the cloud has responded
 	reached  chan struct{}
 	released chan struct{}
 	once     sync.Once
@@ -42,7 +42,7 @@ func newInterceptor(t *testing.T, cloud string) *interceptor {
 	return c
 }
 
-// intercept sets a trap for the next such call.
+// intercept sets a trap for the next call with this name.
 func (c *interceptor) intercept(call string, after bool) *heldCall {
 	tr := &heldCall{call: call, after: after, reached: make(chan struct{}), released: make(chan struct{})}
 	c.mu.Lock()
@@ -51,7 +51,7 @@ func (c *interceptor) intercept(call string, after bool) *heldCall {
 	return tr
 }
 
-// takeMatching is the trap for this call, if one is set.
+// takeMatching removes and returns the trap for this call, if there is one.
 func (c *interceptor) takeMatching(call string) *heldCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *interceptor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	request, err := http.NewRequest(r.Method, c.cloud+r.URL.RequestURI(), bytes.NewReader(body)) // the cloud answers even a worker that is dead
+	request, err := http.NewRequest(r.Method, c.cloud+r.URL.RequestURI(), bytes.NewReader(body)) // not canceled if the worker dies: the cloud must process the call
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 )
 
-// notReady is an error unless the program at that address is not ready, for that
+// notReady returns an error unless the program at the address is not ready for this
 // reason.
 func notReady(address, reason string) error {
 	answer, err := http.Get(address + "/readyz")
@@ -22,7 +22,7 @@ func notReady(address, reason string) error {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), `"reason":"`+reason+`"`) {
-		return fmt.Errorf("it answers %s %s (%w)", answer.Status, text, err)
+		return fmt.Errorf("the response is %s %s (%w)", answer.Status, text, err)
 	}
 	return nil
 }
@@ -44,15 +44,15 @@ func TestRevokedKey_RefusesLaunchesAndKeepsSessions(t *testing.T) {
 
 	env.newKey(t, env.cloud)
 	if charged := env.usage(t); charged.Current != 1 {
-		t.Errorf("charged %+v, want the browser that runs", charged)
+		t.Errorf("charged %+v, want the running browser", charged)
 	}
 	env.worker.drain(t)
 	i := slices.Index(env.worker.environment, "SVC_KEY="+old)
 	env.worker.environment[i] = "SVC_KEY=" + env.key
 	env.worker.start(t)
-	env.waitForSlots(t, 0, 10*time.Second) // the first heartbeat with the new key
+	env.waitForSlots(t, 0, 10*time.Second) // released by the first heartbeat with the new key
 	assertDrivable(t, env.worker.launch(t, request), page)
 	if strings.Contains(env.worker.logText(), old) {
-		t.Error("the worker's log has the old key")
+		t.Error("the worker's log contains the old key")
 	}
 }

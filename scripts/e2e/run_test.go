@@ -36,7 +36,7 @@ type demo struct {
 }
 
 var demoSummary = regexp.MustCompile(`(?s)Worker API +(\S+) .*Sign in as +(\S+) +password: (\S+).*SVC_KEY +(\S+).*X-API-Key +(\S+).*` +
-	`\(session ([0-9a-f-]{36}),.*Watch it +(\S+).*DevTools +(\S+).*Drive it with puppeteer[^\n]*\n(.*)\nEnd it:`)
+	`\(session ([0-9a-f-]{36}),.*Watch it +(\S+).*DevTools +(\S+).*Drive it with puppeteer[^\n]*\n(.*)\nEnd the session:`)
 
 // startDemo starts the program of `make run` on data and ports of its own, and reads
 // what it prints.
@@ -54,7 +54,7 @@ func startDemo(t *testing.T, dir string, ports [2]string) demo {
 		if r.hasExited() {
 			t.Fatalf("make run ended: %s\n%s", r.cmd.ProcessState, r.logText())
 		}
-		if r.printed = r.logText(); !strings.Contains(r.printed, "Ctrl-C ends everything") {
+		if r.printed = r.logText(); !strings.Contains(r.printed, "Ctrl-C stops all programs") {
 			return errors.New("it has not printed its last line")
 		}
 		return nil

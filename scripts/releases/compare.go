@@ -22,17 +22,17 @@ var levels []byte
 
 // Comparer compares documents with their latest releases.
 type Comparer struct {
-	Documents fs.FS  // cloud.yaml, worker.yaml and what they refer to
+	Documents fs.FS  // cloud.yaml, worker.yaml and the files that they reference
 	Released  string // the directory of releases
-	Oasdiff   string // the program
-	Work      string // a directory for what is compared
+	Oasdiff   string // the path of the program
+	Work      string // a directory for temporary files
 }
 
-// change is what oasdiff finds.
+// change is a finding of oasdiff.
 type change struct {
 	ID        string `json:"id"`
 	Text      string `json:"text"`
-	Level     int    `json:"level"` // 1 adds something, 2 may break a client, 3 does
+	Level     int    `json:"level"` // 1: compatible, 2: may break clients, 3: breaks clients
 	Method    string `json:"operation"`
 	Operation string `json:"operationId"`
 	Path      string `json:"path"`
@@ -45,8 +45,8 @@ func (c change) String() string {
 	return strings.TrimSpace(place+" "+cmp.Or(c.Text, c.ID)) + " [" + c.ID + "]"
 }
 
-// Run compares each document and says what it found. Its error tells what is
-// wrong, and which version to set.
+// Run compares each document and returns a summary. Its error contains the
+// problems and the version to set.
 func (c Comparer) Run(ctx context.Context) (summary string, err error) {
 	if err := os.MkdirAll(c.Work, 0o755); err != nil {
 		return "", err
@@ -88,21 +88,21 @@ func (c Comparer) document(ctx context.Context, name string) (string, error) {
 		}
 	}
 	if wanted, why := before.after(len(changes), broken); d.version.compare(wanted) < 0 {
-		return "", fmt.Errorf("%s.yaml is version %s, and %s since the released %s: set info.version to %s, or take back:\n%s",
+		return "", fmt.Errorf("%s.yaml is version %s, and %s since release %s: set info.version to %s, or revert:\n%s",
 			name, d.version, why, before, wanted, list(changes, broken > 0))
 	}
 	return fmt.Sprintf("%s %s: %d breaking and %d other changes since %s", name, d.version, broken, len(changes)-broken, before), nil
 }
 
-// after is the least version that may follow, and why.
+// after returns the lowest version that may follow, and the reason.
 func (v version) after(changes, broken int) (least version, why string) {
 	switch {
 	case broken > 0:
 		return version{major: v.major + 1}, fmt.Sprintf("%d changes break clients", broken)
 	case changes > 0:
-		return version{major: v.major, minor: v.minor + 1}, fmt.Sprintf("%d changes add something", changes)
+		return version{major: v.major, minor: v.minor + 1}, fmt.Sprintf("%d compatible changes were made", changes)
 	}
-	return v, "nothing has changed"
+	return v, "there are no changes"
 }
 
 // list shows the changes that ask for the new version.

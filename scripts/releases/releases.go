@@ -19,7 +19,7 @@ import (
 // Names are the documents.
 func Names() []string { return []string{"cloud", "worker"} }
 
-// document is one that is worked on.
+// document is the current version of a document.
 type document struct {
 	version version
 	text    []byte // bundled, as YAML
@@ -83,7 +83,7 @@ func latest(released, name string) (file string, newest version, err error) {
 		}
 	}
 	if file == "" {
-		return "", newest, fmt.Errorf("%s holds no release of %s: run scripts/release-documents", released, name)
+		return "", newest, fmt.Errorf("%s contains no release of %s: run scripts/release-documents", released, name)
 	}
 	return file, newest, nil
 }

@@ -17,8 +17,8 @@ import (
 // edit is a replacement in one of the documents.
 type edit struct{ file, old, new string }
 
-// edited is a copy of the documents as if they were version 1.0.0, with the
-// edits made, each once.
+// edited returns a copy of the documents with version 1.0.0 and the edits. Each
+// edit replaces the first occurrence.
 func edited(t *testing.T, edits ...edit) fstest.MapFS {
 	t.Helper()
 	copied := fstest.MapFS{}
@@ -42,7 +42,7 @@ func edited(t *testing.T, edits ...edit) fstest.MapFS {
 	return copied
 }
 
-// at sets the version of the cloud's document.
+// at returns the edit that sets the version of the cloud's document.
 func at(version string) edit {
 	return edit{"cloud.yaml", "  version: 1.0.0\n", "  version: " + version + "\n"}
 }
@@ -50,7 +50,7 @@ func at(version string) edit {
 // versionPattern is the first version in a document, info.version.
 var versionPattern = regexp.MustCompile(`(?s)^(.*?\n  version: )[0-9.]+`)
 
-// build makes the program that compares, where make contract has it, too.
+// build builds oasdiff in the directory that make contract uses.
 func build(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -80,8 +80,8 @@ func TestCompare_RequiresVersionBump(t *testing.T) {
 		wants string
 		tells string // in the message
 	}{
-		{"nothing", nil, nothing, ""},
-		{"words", []edit{{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}}, nothing, ""},
+		{"no change", nil, nothing, ""},
+		{"a summary changes", []edit{{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}}, nothing, ""},
 		{"an operation is added", []edit{{"cloud.yaml", "\n  /v1/auth/sign-in:\n", "\n  /v1/auth/sign-inn:\n    get: {operationId: getInn, tags: [Authentication], security: [], responses: {'204': {description: No.}}}\n  /v1/auth/sign-in:\n"}}, minor, "GET /v1/auth/sign-inn"},
 		{"an optional request field is added", []edit{{"worker.yaml", "        keepAlive: {", "        keepMe: {type: boolean, description: Whether.}\n        keepAlive: {"}}, minor, "keepMe"},
 		{"a response field is added", []edit{{"cloud.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        version: {type: string, maxLength: 64, description: The version of the service.}\n        mood: {type: string, maxLength: 64, description: Its mood.}\n"}}, minor, "mood"},
@@ -124,24 +124,24 @@ func TestWrite_KeepsReleases(t *testing.T) {
 	}
 	kept := filepath.Join(released, "cloud-1.0.0.yaml")
 	if files, err := write(false); err != nil || len(files) != 2 || files[0] != kept {
-		t.Fatalf("the first: %q, %v", files, err)
+		t.Fatalf("first release: %q, %v", files, err)
 	}
 	before, err := os.ReadFile(kept)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if files, err := write(false); err != nil || len(files) != 0 {
-		t.Errorf("the same again: %q, %v", files, err)
+		t.Errorf("unchanged: %q, %v", files, err)
 	}
 	words := edit{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}
 	if files, err := write(false, words); err == nil || len(files) != 0 || !strings.Contains(err.Error(), "set a new info.version in openapi/cloud.yaml") {
-		t.Errorf("other words: %q, %v", files, err)
+		t.Errorf("other text: %q, %v", files, err)
 	}
 	if after, err := os.ReadFile(kept); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the release was changed (%v)", err)
 	}
 	if files, err := write(false, words, at("1.0.1")); err != nil || len(files) != 1 {
-		t.Errorf("a new version: %q, %v", files, err)
+		t.Errorf("new version: %q, %v", files, err)
 	}
 	if files, err := write(true, words); err != nil || len(files) != 1 || files[0] != kept {
 		t.Errorf("replaced: %q, %v", files, err)

@@ -15,12 +15,12 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// fault is a copy of testdata/sound.yaml with one thing wrong.
+// fault replaces one text of testdata/sound.yaml to break one rule.
 type fault struct{ rule, old, new string }
 
 func faultsForSpectral() []fault {
 	bounded := func(rule, old string) fault { return fault{rule, old, ""} }
-	const summary, description = "      summary: Read a profile\n", "      description: The profile.\n      x-roles"
+	const summary, description = "      summary: Get a profile\n", "      description: The profile.\n      x-roles"
 	return []fault{
 		{"svc-operation-id", "operationId: getProfile", "operationId: profile_get"},
 		{"svc-one-tag", "tags: [Profiles]", "tags: [Profiles, Profiles2]"},
@@ -76,9 +76,8 @@ func faultsForRedocly() []fault {
 	}
 }
 
-// TestLintRules_FindFaults lints copies of a sound document, each with one
-// fault, in one run of each linter: the rule that is meant finds it, and the
-// sound document passes.
+// TestLintRules_FindFaults lints the valid document and copies of it with one
+// fault each, in one run of each linter.
 func TestLintRules_FindFaults(t *testing.T) {
 	sound, err := os.ReadFile("testdata/sound.yaml")
 	if err != nil {
@@ -97,7 +96,7 @@ func TestLintRules_FindFaults(t *testing.T) {
 			files := []string{filepath.Join(dir, "sound.yaml")}
 			for i, f := range of.faults {
 				if !bytes.Contains(sound, []byte(f.old)) {
-					t.Fatalf("the sound document has no %q", f.old)
+					t.Fatalf("sound.yaml does not contain %q", f.old)
 				}
 				files = append(files, filepath.Join(dir, string(rune('a'+i/26))+string(rune('a'+i%26))+".yaml"))
 				write(t, files[i+1], bytes.Replace(sound, []byte(f.old), []byte(f.new), 1))
@@ -105,19 +104,18 @@ func TestLintRules_FindFaults(t *testing.T) {
 			write(t, files[0], sound)
 			found := of.lint(t, files)
 			if len(found[files[0]]) > 0 {
-				t.Errorf("the sound document is said to break %q", found[files[0]])
+				t.Errorf("sound.yaml breaks the rules %q", found[files[0]])
 			}
 			for i, f := range of.faults {
 				if !slices.Contains(found[files[i+1]], f.rule) {
-					t.Errorf("%q in place of %q: %s says nothing, found was %q", f.new, f.old, f.rule, found[files[i+1]])
+					t.Errorf("%q instead of %q: no finding of %s, only %q", f.new, f.old, f.rule, found[files[i+1]])
 				}
 			}
 		})
 	}
 }
 
-// TestLintRules_HaveFaults reads the rule set, so that a rule without a fault
-// above is noticed.
+// TestLintRules_HaveFaults checks that every project rule has a fault above.
 func TestLintRules_HaveFaults(t *testing.T) {
 	rules, err := os.ReadFile("../../openapi/spectral.yaml")
 	if err != nil {
@@ -131,16 +129,16 @@ func TestLintRules_HaveFaults(t *testing.T) {
 		}
 		count++
 		if !slices.ContainsFunc(faultsForSpectral(), func(f fault) bool { return f.rule == name }) {
-			t.Errorf("no fault proves %s", name)
+			t.Errorf("rule %s has no fault in faultsForSpectral", name)
 		}
 	}
 	if count == 0 {
-		t.Error("there are no rules")
+		t.Error("found no rules in spectral.yaml")
 	}
 }
 
-// TestOperationIDs_AreUnique is what no linter of one document
-// sees.
+// TestOperationIDs_AreUnique checks both documents together, which a linter of
+// one document cannot do.
 func TestOperationIDs_AreUnique(t *testing.T) {
 	places := map[string]string{}
 	for _, name := range []string{"cloud.yaml", "worker.yaml"} {
@@ -184,8 +182,8 @@ func spectral(t *testing.T, files []string) map[string][]string {
 	return found
 }
 
-// redocly returns the rules that each file breaks. It prints a report for each,
-// in order.
+// redocly returns the rules that each file breaks. The linter prints one report
+// for each file, in the order of the files.
 func redocly(t *testing.T, files []string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -206,8 +204,8 @@ func redocly(t *testing.T, files []string) map[string][]string {
 	return found
 }
 
-// lintOutput runs a linter of scripts/package.json, which fails where it finds
-// something.
+// lintOutput runs a linter of scripts/package.json. The linter exits with an error
+// if it has findings.
 func lintOutput(t *testing.T, linter string, args []string) *json.Decoder {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "../npm-install").CombinedOutput(); err != nil {
@@ -222,7 +220,7 @@ func lintOutput(t *testing.T, linter string, args []string) *json.Decoder {
 		t.Fatal(err)
 	}
 	if len(out) == 0 {
-		t.Fatalf("%s said nothing: %v\n%s", linter, err, &complaints)
+		t.Fatalf("%s printed nothing: %v\n%s", linter, err, &complaints)
 	}
 	return json.NewDecoder(bytes.NewReader(out))
 }

@@ -10,19 +10,19 @@ import (
 	"testing"
 )
 
-// validation are the kinds that answer VALIDATION_ERROR.
+// validation contains the kinds whose code is VALIDATION_ERROR.
 var validation = map[string]bool{
 	"Validation": true, "MethodNotAllowed": true, "TooLarge": true, "UnsupportedMediaType": true, "RangeNotSatisfiable": true,
 }
 
-// withoutDetails are the places that leave the details to the writer of the envelope: it
-// knows the request and names its part.
+// withoutDetails contains the files whose faults get their details later, when the
+// envelope is written.
 var withoutDetails = map[string]bool{
 	"shared/httpd/errors.go":          true,
 	"worker/internal/access/route.go": true, // MethodNotAllowed
 }
 
-// TestValidationFaults_HaveDetails walks all places that make a fault with the
+// TestValidationFaults_HaveDetails checks all code that creates a fault with the
 // code VALIDATION_ERROR (specification 7.1).
 func TestValidationFaults_HaveDetails(t *testing.T) {
 	files := token.NewFileSet()
@@ -43,7 +43,7 @@ func TestValidationFaults_HaveDetails(t *testing.T) {
 				}
 				made++
 				if !complete && !withoutDetails[strings.TrimPrefix(filepath.ToSlash(path), "../../")] {
-					t.Errorf("%s: a VALIDATION_ERROR without details: name the field or the part of the request", files.Position(n.Pos()))
+					t.Errorf("%s: VALIDATION_ERROR without details: add a detail that names the field or the part of the request", files.Position(n.Pos()))
 				}
 				return true
 			})
@@ -54,12 +54,12 @@ func TestValidationFaults_HaveDetails(t *testing.T) {
 		}
 	}
 	if made < 20 {
-		t.Errorf("%d places make a validation fault: bring this test up to date", made)
+		t.Errorf("found only %d validation faults: update this test", made)
 	}
 }
 
-// validationFault tells whether n makes a fault that answers VALIDATION_ERROR,
-// and whether that fault has details.
+// validationFault reports whether n creates a fault with the code
+// VALIDATION_ERROR, and whether that fault has details.
 func validationFault(n ast.Node) (found, complete bool) {
 	if literal, ok := n.(*ast.CompositeLit); ok {
 		text, _ := selectorName(literal.Type)
@@ -98,7 +98,7 @@ func mentionsValidation(literal *ast.CompositeLit) bool {
 	return false
 }
 
-// selectorName is the name that an expression takes from package fault.
+// selectorName returns the name in an expression of the form fault.Name.
 func selectorName(e ast.Expr) (name string, ok bool) {
 	selector, ok := e.(*ast.SelectorExpr)
 	if !ok {

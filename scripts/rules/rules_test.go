@@ -1,4 +1,4 @@
-// Package rules holds the import rules of the house, as tests.
+// Package rules tests the import rules and the lint rules of the project.
 package rules
 
 import (
@@ -10,8 +10,8 @@ import (
 
 const module = "github.com/browser-svc/svc/"
 
-// imports returns the packages of the module that pattern matches, each with
-// what it imports itself (not in tests).
+// imports returns the packages of the module that match the pattern, each with
+// its direct imports (without those of its tests).
 func imports(t *testing.T, pattern string) map[string][]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, pattern)
@@ -39,15 +39,15 @@ func TestImports_DomainsAreIndependent(t *testing.T) {
 		name := "cloud/internal/" + domain
 		deps, ok := all[name]
 		if !ok {
-			t.Errorf("%s is gone: bring this list up to date", name)
+			t.Errorf("%s does not exist: update the list of domains", name)
 		}
 		for _, dep := range deps {
 			if dep == "net/http" || strings.Contains(dep, "labstack/echo") || strings.HasPrefix(dep, module+"gen/") {
-				t.Errorf("%s imports %s: a domain package knows nothing of the web", name, dep)
+				t.Errorf("%s imports %s: a domain package must not import web packages", name, dep)
 			}
 			other := strings.TrimPrefix(dep, module+"cloud/internal/")
 			if other != dep && slices.Contains(domains, other) {
-				t.Errorf("%s imports %s: domains meet in app", name, other)
+				t.Errorf("%s imports %s: only app may connect domain packages", name, other)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func TestImports_ProgramsShareOnlyShared(t *testing.T) {
 	for name, deps := range imports(t, "./shared/...") {
 		for _, dep := range deps {
 			if strings.HasPrefix(dep, module+"cloud/") || strings.HasPrefix(dep, module+"worker/") || strings.HasPrefix(dep, module+"db") {
-				t.Errorf("%s imports %s: what is shared knows no program", name, dep)
+				t.Errorf("%s imports %s: shared packages must not import program packages", name, dep)
 			}
 		}
 	}
@@ -82,8 +82,8 @@ func TestImports_WorkerHasNoDatabase(t *testing.T) {
 	}
 }
 
-// TestImports_ProgramsUseBundledDocuments keeps a library out that each process
-// of a program would pay for in time and memory when it starts.
+// TestImports_ProgramsUseBundledDocuments keeps kin-openapi out of the programs:
+// it would cost time and memory at every start.
 func TestImports_ProgramsUseBundledDocuments(t *testing.T) {
 	for _, program := range []string{"./cloud", "./worker"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
@@ -94,7 +94,7 @@ func TestImports_ProgramsUseBundledDocuments(t *testing.T) {
 		}
 		for dep := range strings.Lines(string(out)) {
 			if strings.HasPrefix(dep, "github.com/getkin/kin-openapi") {
-				t.Errorf("%s needs %s: read the bundled document of gen/ by shared/oapi", program, strings.TrimSpace(dep))
+				t.Errorf("%s depends on %s: use the bundled document of gen/ with shared/oapi", program, strings.TrimSpace(dep))
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestImports_OnlyAppWiresPackages(t *testing.T) {
 		for _, dep := range deps {
 			isMain := name == "cloud" || name == "worker" || name == "cloud/internal/bench"
 			if strings.HasSuffix(dep, "/internal/app") && strings.HasPrefix(dep, module) && !isMain {
-				t.Errorf("%s imports %s: only programs do", name, dep)
+				t.Errorf("%s imports %s: only a main package may do this", name, dep)
 			}
 		}
 	}

@@ -78,8 +78,8 @@ func TestCitations_NameExistingSections(t *testing.T) {
 	}
 }
 
-// writtenTexts returns the files that people write: code, SQL, scripts and
-// documents, without generated and vendored ones.
+// writtenTexts returns the files that are neither generated nor vendored: code,
+// SQL, scripts and documents.
 func writtenTexts(t *testing.T) []string {
 	t.Helper()
 	skipped := []string{".git", ".svc", "bin", "gen", "node_modules", "novnc", "swagger-ui"}

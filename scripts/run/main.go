@@ -82,30 +82,30 @@ func run(ctx context.Context) (err error) {
 		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true")); err != nil {
 		return err
 	}
-	tour, err := newDemo(cloudURL(), workerURL())
+	demo, err := newDemo(cloudURL(), workerURL())
 	if err != nil {
 		return err
 	}
 	logf("Signing in, or creating the user, the organization and its key")
-	if err := tour.account(ctx); err != nil {
+	if err := demo.account(ctx); err != nil {
 		return err
 	}
 	logf("Starting the worker")
 	if err := programs.Start(ctx, program("worker", workerURL(),
 		"PORT="+workerPort(), "DATA_DIR="+dataDir()+"/worker", "SVC_CLOUD_URL="+cloudURL(),
-		"ALLOWED_HOSTS="+setting("ALLOWED_HOSTS", "127.0.0.0/8,[::1]"), // this machine's own servers are what a developer tests
-		"SVC_KEY="+tour.state.OrganizationKey, "API_KEY="+tour.state.WorkerKey)); err != nil {
+		"ALLOWED_HOSTS="+setting("ALLOWED_HOSTS", "127.0.0.0/8,[::1]"), // developers test servers on this machine
+		"SVC_KEY="+demo.state.OrganizationKey, "API_KEY="+demo.state.WorkerKey)); err != nil {
 		return err
 	}
-	if err := tour.profile(ctx); err != nil {
+	if err := demo.profile(ctx); err != nil {
 		return err
 	}
 	logf("Launching a browser")
-	session, err := tour.launch(ctx)
+	session, err := demo.launch(ctx)
 	if err != nil {
 		return err
 	}
-	tour.print(session, time.Since(begun))
+	demo.print(session, time.Since(begun))
 	return programs.Wait(ctx)
 }
 

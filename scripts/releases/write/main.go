@@ -1,4 +1,4 @@
-// write is scripts/release-documents.
+// write is the program that scripts/release-documents runs.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	replace := flag.Bool("replace", false, "write a version again that nobody has got yet")
+	replace := flag.Bool("replace", false, "overwrite a released version that no client has yet")
 	flag.Parse()
 	files, err := releases.Write(context.Background(), os.DirFS("openapi"), "openapi/released", *replace)
 	for _, file := range files {

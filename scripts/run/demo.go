@@ -19,8 +19,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// state is what a second run finds again. The file is readable by its owner
-// alone.
+// state is saved for the next run, in a file that only its owner can read.
 type state struct {
 	Email           string `json:"email"`
 	Password        string `json:"password"`
@@ -28,8 +27,8 @@ type state struct {
 	WorkerKey       string `json:"workerKey"`
 }
 
-// demo makes the first user, organization, key, profile and browser, through
-// the generated clients as any integrator would.
+// demo creates the first user, organization, key, profile and browser, with the
+// generated clients.
 type demo struct {
 	state     state
 	token     string
@@ -41,83 +40,83 @@ type demo struct {
 const callTimeout = 60 * time.Second
 
 func newDemo(cloudAddress, workerAddress string) (*demo, error) {
-	t := &demo{}
+	d := &demo{}
 	client := &http.Client{Timeout: callTimeout}
 	var err error
-	t.cloud, err = cloudapi.NewClientWithResponses(cloudAddress, cloudapi.WithHTTPClient(client),
+	d.cloud, err = cloudapi.NewClientWithResponses(cloudAddress, cloudapi.WithHTTPClient(client),
 		cloudapi.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
-			if t.token != "" {
-				r.Header.Set("Authorization", "Bearer "+t.token)
+			if d.token != "" {
+				r.Header.Set("Authorization", "Bearer "+d.token)
 			}
 			return nil
 		}))
 	if err != nil {
 		return nil, err
 	}
-	t.worker, err = workerapi.NewClientWithResponses(workerAddress, workerapi.WithHTTPClient(client),
+	d.worker, err = workerapi.NewClientWithResponses(workerAddress, workerapi.WithHTTPClient(client),
 		workerapi.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
-			r.Header.Set("X-API-Key", t.state.WorkerKey)
+			r.Header.Set("X-API-Key", d.state.WorkerKey)
 			return nil
 		}))
-	return t, err
+	return d, err
 }
 
 func stateFile() string { return filepath.Join(dataDir(), "tour.json") }
 
 // account signs in as the user of the last run, or creates a user with an
 // organization and a key.
-func (t *demo) account(ctx context.Context) error {
+func (d *demo) account(ctx context.Context) error {
 	text, err := os.ReadFile(stateFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return t.firstAccount(context.WithoutCancel(ctx)) // an incomplete account would break the next run
+		return d.firstAccount(context.WithoutCancel(ctx)) // an incomplete account would break the next run
 	}
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, &t.state); err != nil {
+	if err := json.Unmarshal(text, &d.state); err != nil {
 		return fmt.Errorf("%s: %w", stateFile(), err)
 	}
-	answer, err := t.cloud.SignInWithResponse(ctx, cloudapi.SignInRequest{
-		Email: openapi_types.Email(t.state.Email), Password: &t.state.Password,
+	answer, err := d.cloud.SignInWithResponse(ctx, cloudapi.SignInRequest{
+		Email: openapi_types.Email(d.state.Email), Password: &d.state.Password,
 	})
 	if err != nil {
 		return err
 	}
 	if answer.JSON200 == nil {
-		return failed("sign in (remove "+dataDir()+" to begin anew)", answer.HTTPResponse, answer.Body)
+		return failed("sign in (remove "+dataDir()+" to start again)", answer.HTTPResponse, answer.Body)
 	}
-	t.token = answer.JSON200.Data.Token
+	d.token = answer.JSON200.Data.Token
 	return nil
 }
 
-func (t *demo) firstAccount(ctx context.Context) error {
-	t.state = state{Email: "you@example.com", Password: rand.Text(), WorkerKey: "wrk_" + strings.ToLower(rand.Text())}
-	user, err := t.cloud.SignUpWithResponse(ctx, cloudapi.SignUpRequest{
-		Email: openapi_types.Email(t.state.Email), Password: &t.state.Password, Name: "You",
+func (d *demo) firstAccount(ctx context.Context) error {
+	d.state = state{Email: "you@example.com", Password: rand.Text(), WorkerKey: "wrk_" + strings.ToLower(rand.Text())}
+	user, err := d.cloud.SignUpWithResponse(ctx, cloudapi.SignUpRequest{
+		Email: openapi_types.Email(d.state.Email), Password: &d.state.Password, Name: "You",
 	})
 	if err != nil {
 		return err
 	}
 	if user.JSON201 == nil {
-		return failed("sign up (remove "+dataDir()+" to begin anew)", user.HTTPResponse, user.Body)
+		return failed("sign up (remove "+dataDir()+" to start again)", user.HTTPResponse, user.Body)
 	}
-	t.token = user.JSON201.Data.Token
-	organization, err := t.cloud.CreateOrganizationWithResponse(ctx, cloudapi.CreateOrganizationRequest{Name: "First organization"})
+	d.token = user.JSON201.Data.Token
+	organization, err := d.cloud.CreateOrganizationWithResponse(ctx, cloudapi.CreateOrganizationRequest{Name: "First organization"})
 	if err != nil {
 		return err
 	}
 	if organization.JSON201 == nil {
 		return failed("create the organization", organization.HTTPResponse, organization.Body)
 	}
-	key, err := t.cloud.CreateApiKeyWithResponse(ctx, organization.JSON201.Data.Id, cloudapi.CreateApiKeyRequest{Name: "first worker"})
+	key, err := d.cloud.CreateApiKeyWithResponse(ctx, organization.JSON201.Data.Id, cloudapi.CreateApiKeyRequest{Name: "first worker"})
 	if err != nil {
 		return err
 	}
 	if key.JSON201 == nil {
 		return failed("create the key", key.HTTPResponse, key.Body)
 	}
-	t.state.OrganizationKey = key.JSON201.Data.Key
-	text, err := json.MarshalIndent(t.state, "", "  ")
+	d.state.OrganizationKey = key.JSON201.Data.Key
+	text, err := json.MarshalIndent(d.state, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -125,8 +124,8 @@ func (t *demo) firstAccount(ctx context.Context) error {
 }
 
 // profile finds a profile for the newest installed browser, or creates one.
-func (t *demo) profile(ctx context.Context) error {
-	versions, err := t.worker.ListBrowserVersionsWithResponse(ctx)
+func (d *demo) profile(ctx context.Context) error {
+	versions, err := d.worker.ListBrowserVersionsWithResponse(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func (t *demo) profile(ctx context.Context) error {
 		return failed("list the installed browsers", versions.HTTPResponse, versions.Body)
 	}
 	newest := versions.JSON200.Data.Versions[0]
-	listed, err := t.cloud.ListProfilesWithResponse(ctx, &cloudapi.ListProfilesParams{BrowserVersion: &newest})
+	listed, err := d.cloud.ListProfilesWithResponse(ctx, &cloudapi.ListProfilesParams{BrowserVersion: &newest})
 	if err != nil {
 		return err
 	}
@@ -142,22 +141,22 @@ func (t *demo) profile(ctx context.Context) error {
 		return failed("list the profiles", listed.HTTPResponse, listed.Body)
 	}
 	if found := listed.JSON200.Data.Items; len(found) > 0 {
-		t.profileID = found[len(found)-1].Id
+		d.profileID = found[len(found)-1].Id
 		return nil
 	}
-	created, err := t.cloud.CreateProfileWithResponse(ctx, cloudapi.CreateProfileRequest{Name: "First profile", BrowserVersion: newest})
+	created, err := d.cloud.CreateProfileWithResponse(ctx, cloudapi.CreateProfileRequest{Name: "First profile", BrowserVersion: newest})
 	if err != nil {
 		return err
 	}
 	if created.JSON201 == nil {
 		return failed("create the profile", created.HTTPResponse, created.Body)
 	}
-	t.profileID = created.JSON201.Data.Id
+	d.profileID = created.JSON201.Data.Id
 	return nil
 }
 
-func (t *demo) launch(ctx context.Context) (workerapi.BrowserSession, error) {
-	answer, err := t.worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{ProfileId: &t.profileID})
+func (d *demo) launch(ctx context.Context) (workerapi.BrowserSession, error) {
+	answer, err := d.worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{ProfileId: &d.profileID})
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
@@ -171,7 +170,7 @@ func failed(what string, response *http.Response, body []byte) error {
 	return fmt.Errorf("%s: response %s: %s", what, response.Status, strings.TrimSpace(string(body)))
 }
 
-func (t *demo) print(s workerapi.BrowserSession, took time.Duration) {
+func (d *demo) print(s workerapi.BrowserSession, took time.Duration) {
 	fmt.Printf(`
 Ready after %.1f seconds.
 
@@ -194,14 +193,14 @@ Drive it with puppeteer: paste this into a shell, after npm install puppeteer-co
     const page = await browser.newPage(); await page.goto('data:text/html,<title>It works</title>');
     console.log(await page.title()); await browser.disconnect(); })()"
 
-End it:
+End the session:
 
   curl -X DELETE -H 'X-API-Key: %s' %s/sessions/%s
 
-Browsers reach servers on this machine's loopback, but not svc's own: see ALLOWED_HOSTS in worker/CONFIGURATION.md.
+Browsers can reach servers on this machine's loopback, except those of svc. See ALLOWED_HOSTS in worker/CONFIGURATION.md.
 
-Ctrl-C ends everything. The data stays in %s and is used by the next run.
-`, took.Seconds(), cloudURL(), cloudURL(), workerURL(), workerURL(), t.state.Email, t.state.Password,
-		t.state.OrganizationKey, t.state.WorkerKey, s.Id, s.BrowserVersion, *s.ViewUrl, *s.DevtoolsFrontendUrl,
-		*s.WebSocketDebuggerUrl, *s.DebugPort, *s.WebSocketDebuggerUrl, t.state.WorkerKey, workerURL(), s.Id, dataDir())
+Ctrl-C stops all programs. The data stays in %s and is used by the next run.
+`, took.Seconds(), cloudURL(), cloudURL(), workerURL(), workerURL(), d.state.Email, d.state.Password,
+		d.state.OrganizationKey, d.state.WorkerKey, s.Id, s.BrowserVersion, *s.ViewUrl, *s.DevtoolsFrontendUrl,
+		*s.WebSocketDebuggerUrl, *s.DebugPort, *s.WebSocketDebuggerUrl, d.state.WorkerKey, workerURL(), s.Id, dataDir())
 }
