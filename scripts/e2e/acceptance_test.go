@@ -77,7 +77,7 @@ func TestAcceptance(t *testing.T) {
 func newAcceptance(t *testing.T) *acceptance {
 	t.Helper()
 	dir, ports := publicDir(t), [2]string{freePort(t), freePort(t)}
-	a := &acceptance{data: filepath.Join(dir, "data"), tour: startDemo(t, dir, ports)}
+	a := &acceptance{data: filepath.Join(dir, "data"), demo: startDemo(t, dir, ports)}
 	t.Cleanup(func() {
 		before := browserProcesses(filepath.Join(a.data, "worker", "launches"))
 		a.demo.signalAndWait(t, syscall.SIGINT, stopTimeout)

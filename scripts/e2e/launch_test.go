@@ -41,8 +41,8 @@ func TestLaunch_IsDrivableAndLeaksNothing(t *testing.T) {
 	}
 }
 
-// assertUsage fails unless the session is all that the organization is
-// charged for.
+// assertUsage fails the test unless the organization is charged for exactly this
+// session.
 func (s testEnv) assertUsage(t *testing.T, session workerapi.BrowserSession) {
 	t.Helper()
 	charged := s.usage(t)
@@ -55,8 +55,9 @@ func (s testEnv) assertUsage(t *testing.T, session workerapi.BrowserSession) {
 	}
 }
 
-// assertFeed fails unless the feed tells that end of the session, soon: a
-// heartbeat without it may come before the report of its end.
+// assertFeed fails the test unless the feed soon shows the status and end reason of
+// the session. It polls, because a heartbeat without the session may arrive before
+// the report of its end.
 func (s testEnv) assertFeed(t *testing.T, session workerapi.BrowserSession, status sharedapi.SessionStatus, reason sharedapi.EndReason) {
 	t.Helper()
 	var row cloudapi.Session
@@ -68,10 +69,10 @@ func (s testEnv) assertFeed(t *testing.T, session workerapi.BrowserSession, stat
 		return nil
 	})
 	if row.EndedAt == nil || row.EndedAt.Before(row.StartedAt) {
-		t.Errorf("the feed has it end at %v, started %v", row.EndedAt, row.StartedAt)
+		t.Errorf("in the feed, the session ended at %v and started at %v", row.EndedAt, row.StartedAt)
 	}
 	if row.LaunchId != session.LaunchId || row.ProfileId != session.ProfileId || row.BrowserVersion != session.BrowserVersion {
-		t.Errorf("the feed has %+v for %+v", row, session)
+		t.Errorf("the feed has %+v for session %+v", row, session)
 	}
 }
 
@@ -81,18 +82,18 @@ func TestLaunch_BySpecCountsAsProfileWhileRunning(t *testing.T) {
 	assertDrivable(t, session, servePage(t))
 	env.assertUsage(t, session)
 	if stats := env.stats(t); stats.TotalProfiles != 0 || stats.EphemeralProfiles != 1 || stats.ActiveProfiles != 1 {
-		t.Errorf("while it lives, stats are %+v, want one ephemeral profile, active", stats)
+		t.Errorf("while the browser runs, the statistics are %+v, want one active ephemeral profile", stats)
 	}
 	env.worker.killSession(t, session.Id)
 	env.waitForSlots(t, 0, 5*time.Second)
 	if stats := env.stats(t); stats.TotalProfiles != 0 || stats.EphemeralProfiles != 0 || stats.ActiveProfiles != 0 {
-		t.Errorf("after its end, stats are %+v, want none", stats)
+		t.Errorf("after the end, the statistics are %+v, want no profiles", stats)
 	}
 	answer, err := env.dashboard.GetProfileWithResponse(t.Context(), session.ProfileId)
 	requireAnswer(t, err, answer, 404)
 	env.assertFeed(t, session, sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled)
 	if name := env.session(t, session.Id).ProfileName; name != "For this launch" {
-		t.Errorf("the feed calls it %q", name)
+		t.Errorf("the profile name in the feed is %q", name)
 	}
 }
 
@@ -106,8 +107,7 @@ func TestLaunch_BrowserClosedByClientIsReportedAsExited(t *testing.T) {
 	env.assertFeed(t, session, sharedapi.SessionStatusExited, sharedapi.EndReasonClientClose)
 }
 
-// A worker that is asked to launch a profile of another organization has
-// nothing to launch.
+// The profiles of another organization do not exist for a worker.
 func TestLaunch_RefusesProfileOfAnotherOrganization(t *testing.T) {
 	env := newTestEnv(t)
 	stranger := env.cloud.signUp(t)

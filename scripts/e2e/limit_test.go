@@ -13,11 +13,11 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// freeSlots is how many browsers the free plan allows.
+// freeSlots is the number of browsers that the free plan allows.
 const freeSlots = 3
 
 func TestLimit_HoldsAndSessionsSurviveCloudKill(t *testing.T) {
-	cloud := startCloud(t) // with a PostgreSQL of its own
+	cloud := startCloud(t) // with embedded PostgreSQL
 	env, page := newTestEnvOn(t, cloud), servePage(t)
 	request := env.newLaunchRequest(t, true)
 	var sessions []workerapi.BrowserSession
@@ -43,7 +43,7 @@ func TestLimit_HoldsAndSessionsSurviveCloudKill(t *testing.T) {
 
 	cloud.start(t)
 	if charged := env.usage(t); charged.Current != freeSlots || len(charged.Sessions) != freeSlots {
-		t.Errorf("after its return the cloud charges %+v, want %d sessions", charged, freeSlots)
+		t.Errorf("after its restart, the cloud charges %+v, want %d sessions", charged, freeSlots)
 	}
 	env.assertSignIn(t)
 	assertFull(t, env.worker.requireLaunchRefused(t, request, http.StatusPaymentRequired))
@@ -53,7 +53,7 @@ func TestLimit_HoldsAndSessionsSurviveCloudKill(t *testing.T) {
 	assertDrivable(t, env.worker.launch(t, request), page)
 }
 
-// assertFull fails unless the error says that all slots are taken.
+// assertFull fails the test unless the error is that all slots are taken.
 func assertFull(t *testing.T, refusal sharedapi.Error) {
 	t.Helper()
 	if refusal.Code != sharedapi.ErrorCodeAUTHORIZATIONERROR || refusal.Details == nil || len(*refusal.Details) != 1 {
@@ -66,7 +66,8 @@ func assertFull(t *testing.T, refusal sharedapi.Error) {
 	assertBounds(t, detail, freeSlots)
 }
 
-// assertBounds fails unless the detail tells that the limit is reached.
+// assertBounds fails the test unless the constraint of the detail has the limit as
+// current and limit.
 func assertBounds(t *testing.T, detail sharedapi.ErrorDetail, limit int) {
 	t.Helper()
 	if detail.Constraint == nil {
@@ -78,7 +79,8 @@ func assertBounds(t *testing.T, detail sharedapi.ErrorDetail, limit int) {
 	}
 }
 
-// assertSignIn fails unless the cloud knows the account and its profile.
+// assertSignIn fails the test unless the user can sign in and the cloud has the
+// organization and its profile.
 func (s testEnv) assertSignIn(t *testing.T) {
 	t.Helper()
 	answer, err := s.cloud.api(t, "", "").SignInWithResponse(t.Context(), cloudapi.SignInRequest{
@@ -89,6 +91,6 @@ func (s testEnv) assertSignIn(t *testing.T) {
 		t.Errorf("the active organization is %v, want %s", active, s.org)
 	}
 	if stats := s.stats(t); stats.TotalProfiles != 1 {
-		t.Errorf("after its return the cloud has %d profiles, want 1", stats.TotalProfiles)
+		t.Errorf("after its restart, the cloud has %d profiles, want 1", stats.TotalProfiles)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// root is the repository's.
+// root is the root of the repository.
 const root = "../.."
 
 const (
@@ -24,8 +24,8 @@ const (
 	stopTimeout  = 30 * time.Second
 )
 
-// binaries builds the programs, once. They stay in bin/, so that the next run
-// links only what has changed.
+// binaries builds the programs once. They stay in bin/, so that the next run links
+// only changed programs.
 var binaries = sync.OnceValues(func() (string, error) {
 	dir, err := filepath.Abs(filepath.Join(root, "bin", "e2e"))
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *program) logText() string {
 	return string(text)
 }
 
-// waitReady waits until the address answers 200.
+// waitReady waits until the address returns 200.
 func (p *program) waitReady(t *testing.T, address string) {
 	t.Helper()
 	client := http.Client{Timeout: 2 * time.Second}

@@ -20,19 +20,19 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// TestProxies_DistributionPackages launches through proxies as distributions have them, and looks
-// into their logs.
+// TestProxies_DistributionPackages launches through the proxies that distributions
+// package, and checks the logs of the proxies.
 func TestProxies_DistributionPackages(t *testing.T) {
 	s := newTestEnv(t)
 	profile := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t), IgnoreHTTPSErrors: new(true)})
 	for _, scheme := range []string{"http", "socks5"} {
 		p := proxyTest{s, testenv.StartProxy(t, scheme), profile}
 		t.Run(scheme+" refuses a wrong password", p.testRefusal)
-		t.Run(scheme+" carries the traffic", p.testTraffic)
+		t.Run(scheme+" forwards the traffic", p.testTraffic)
 	}
 }
 
-// proxyTest is a test environment whose browsers go through a proxy.
+// proxyTest is a test environment whose browsers use a proxy.
 type proxyTest struct {
 	testEnv
 	proxy   *testenv.Proxy
@@ -42,7 +42,7 @@ type proxyTest struct {
 func (p proxyTest) request(t *testing.T, password string) workerapi.LaunchProfileRequest {
 	t.Helper()
 	override, err := json.Marshal(sharedapi.ProxySettings{
-		Server: p.proxy.URL, Username: &p.proxy.Username, Password: &password, Bypass: new("<-loopback>"), // not even this machine
+		Server: p.proxy.URL, Username: &p.proxy.Username, Password: &password, Bypass: new("<-loopback>"), // use the proxy for this machine, too
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -60,13 +60,13 @@ func (p proxyTest) testRefusal(t *testing.T) {
 		Details: &[]sharedapi.ErrorDetail{{Field: "proxyOverride.server", Code: sharedapi.ErrorDetailCodeCUSTOM, Message: "refuses the credentials"}},
 	}
 	if diff := cmp.Diff(want, refusal); diff != "" {
-		t.Errorf("the answer (-want +got):\n%s", diff)
+		t.Errorf("the response (-want +got):\n%s", diff)
 	}
 	if charged := p.usage(t); charged.Current != 0 || charged.ReservedSlots != 0 || p.authorizeCalls() != asked {
-		t.Errorf("charged %+v, asked %d times", charged, p.authorizeCalls()-asked)
+		t.Errorf("charged %+v, the worker sent %d authorize calls", charged, p.authorizeCalls()-asked)
 	}
 	if started := containing(seen, p.worker.launches+"/"); len(started) > 0 {
-		t.Errorf("it started %v", started)
+		t.Errorf("the refused launch started %v", started)
 	}
 	p.assertNotInProcesses(t, password, seen)
 }
@@ -92,7 +92,7 @@ func (p proxyTest) testTraffic(t *testing.T) {
 	scheme, _, _ := strings.Cut(p.proxy.URL, "://")
 	for _, line := range lines[scheme] {
 		if log := p.proxy.Log(t); !strings.Contains(log, line) {
-			t.Errorf("the proxy's log does not say %q:\n%s", line, log)
+			t.Errorf("the proxy's log does not contain %q:\n%s", line, log)
 		}
 	}
 	if renderers := containing(seen, p.worker.launches+"/"); len(renderers) == 0 {
@@ -101,38 +101,39 @@ func (p proxyTest) testTraffic(t *testing.T) {
 	p.assertNotInProcesses(t, p.proxy.Password, seen)
 }
 
-// assertNotRequested fails when the proxy has been asked for one of the pages.
+// assertNotRequested fails the test if the proxy got a request for one of the pages.
 func (p proxyTest) assertNotRequested(t *testing.T, pages ...string) {
 	t.Helper()
 	for _, page := range pages {
 		if log, port := p.proxy.Log(t), page[strings.LastIndex(page, ":"):]; strings.Contains(log, "localhost"+port) {
-			t.Errorf("the proxy has been asked for %s already:\n%s", page, log)
+			t.Errorf("the proxy already got a request for %s:\n%s", page, log)
 		}
 	}
 }
 
-// authorizeCalls is how often the worker has asked the cloud for a slot.
+// authorizeCalls returns the number of authorize calls of the worker.
 func (p proxyTest) authorizeCalls() int {
 	return strings.Count(p.cloud.logText(), "route=/v1/license/authorize")
 }
 
-// assertNotInProcesses fails when the password was logged or shown by a process.
+// assertNotInProcesses fails the test if the password is in a log, or in the command
+// line or environment of a process.
 func (p proxyTest) assertNotInProcesses(t *testing.T, password string, seen []process) {
 	t.Helper()
 	for _, form := range []string{password, base64.StdEncoding.EncodeToString([]byte(p.proxy.Username + ":" + password))} {
 		for name, log := range map[string]string{"the worker": p.worker.logText(), "the cloud": p.cloud.logText()} {
 			if log == "" || strings.Contains(log, form) {
-				t.Errorf("%s logs the password, or nothing", name)
+				t.Errorf("%s contains the password, or is empty", name)
 			}
 		}
 		if showing := containing(seen, form); len(seen) == 0 || len(showing) > 0 {
-			t.Errorf("of %d processes, these show the password: %v", len(seen), showing)
+			t.Errorf("of %d processes, these have the password in their command line or environment: %v", len(seen), showing)
 		}
 	}
 }
 
-// processesDuring is every process of this machine that was seen while do ran,
-// once for each command line and environment that it had.
+// processesDuring returns all processes of this machine that were seen while do ran,
+// one entry for each command line and environment of a process.
 func processesDuring(do func()) []process {
 	var found []process
 	known := map[string]bool{}
@@ -160,7 +161,8 @@ func processesDuring(do func()) []process {
 	return found
 }
 
-// containing are the processes that mention the text.
+// containing returns the processes whose command line or environment contains the
+// text.
 func containing(of []process, text string) []process {
 	var found []process
 	for _, p := range of {

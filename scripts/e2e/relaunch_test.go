@@ -29,20 +29,20 @@ const (
 	relaunchTime = 30 * time.Second
 )
 
-// relaunchLimit is the organization's limit, and relaunchRounds the number of
-// rounds of all cases together, unless ROUNDS says otherwise. In four rounds
-// each way to end a browser is used.
+// relaunchLimit is the organization's limit. relaunchRounds is the total number of
+// rounds of all cases, unless ROUNDS is set. Four rounds use each way to end a
+// browser.
 func relaunchLimit() int  { return testenv.Depth(3, 8) }
 func relaunchRounds() int { return testenv.Depth(8*4, 8*8) }
 
-// endFunc ends a browser in one of the ways that a client has, and returns when
-// the client has its answer.
+// endFunc ends a browser in one of the ways of a client, and returns when the client
+// has the response.
 type endFunc func(ctx context.Context, round int) error
 
-// TestRelaunch_SucceedsRightAfterEnd ends browsers of a full organization
-// by DELETE, by Browser.close and by closing the socket of /launch, and launches
-// the next one at once, from one client and from as many as the limit allows. No
-// launch may be refused, neither for the slots nor for the profiles of specs.
+// TestRelaunch_SucceedsRightAfterEnd ends browsers of a full organization with
+// DELETE, with Browser.close and by closing the socket of /launch, and immediately
+// launches the next one, with one client and with as many clients as the limit. No
+// launch may be refused because of the slot limit or the profile limit.
 func TestRelaunch_SucceedsRightAfterEnd(t *testing.T) {
 	total, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(relaunchRounds())))
 	if err != nil {
@@ -62,16 +62,16 @@ func TestRelaunch_SucceedsRightAfterEnd(t *testing.T) {
 	}
 }
 
-// relaunchTest keep an organization at its limit.
+// relaunchTest keeps an organization at its limit.
 type relaunchTest struct {
 	testEnv
 	database *sqlx.DB
-	callers  *account // whose key is not the worker's own
+	callers  *account // an account whose key is not the worker's own
 	version  int32
 }
 
-// run keeps the limit's number of browsers running for that many rounds, each
-// of which ends one and launches another.
+// run keeps as many browsers running as the limit allows. Each round ends one
+// browser and launches another.
 func (r *relaunchTest) run(t *testing.T, way string, spec bool, clients, rounds int) {
 	of, launch := r.account, r.byREST
 	if way == "launch" {
@@ -87,7 +87,7 @@ func (r *relaunchTest) run(t *testing.T, way string, spec bool, clients, rounds 
 		running <- end
 	}
 	if _, err := launch(t, body); err == nil || !strings.Contains(err.Error(), "402") {
-		t.Fatalf("at the limit a launch is answered %v", err)
+		t.Fatalf("at the limit, a launch returned %v", err)
 	}
 	todo := make(chan int, rounds)
 	for round := range rounds {
@@ -122,7 +122,7 @@ func (r *relaunchTest) run(t *testing.T, way string, spec bool, clients, rounds 
 	of.waitForSlots(t, 0, 20*time.Second)
 }
 
-// round ends a browser and launches another, which has to be allowed.
+// round ends a browser and launches another one. The launch must be allowed.
 func (r *relaunchTest) round(t *testing.T, running chan endFunc, launch launchFunc, body string, round int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), relaunchTime)
 	defer cancel()
@@ -137,8 +137,9 @@ func (r *relaunchTest) round(t *testing.T, running chan endFunc, launch launchFu
 	return nil
 }
 
-// request is a launch, as JSON, in an organization that allows as many as the
-// limit: by its slots, or by its profiles where they are made for the launches.
+// request returns the JSON of a launch. It sets the limits of the organization so
+// that relaunchLimit browsers may run: the slot limit, or the profile limit if the
+// launches create profiles from a spec.
 func (r *relaunchTest) request(t *testing.T, of *account, spec bool) string {
 	t.Helper()
 	if spec {
@@ -157,17 +158,17 @@ func (r *relaunchTest) setLimits(t *testing.T, of *account, profiles, slots int3
 	}
 }
 
-// launchFunc starts a browser and returns how it is ended.
+// launchFunc starts a browser and returns the function that ends it.
 type launchFunc func(t *testing.T, body string) (endFunc, error)
 
-// byREST launches by POST, and ends by DELETE or by Browser.close.
+// byREST launches with POST, and ends with DELETE or Browser.close.
 func (r *relaunchTest) byREST(t *testing.T, body string) (endFunc, error) {
 	answer, err := r.worker.api.LaunchProfileWithBodyWithResponse(t.Context(), "application/json", strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	if answer.JSON201 == nil {
-		return nil, fmt.Errorf("a launch is answered %d %s", answer.StatusCode(), answer.Body)
+		return nil, fmt.Errorf("a launch returned %d %s", answer.StatusCode(), answer.Body)
 	}
 	launched := answer.JSON201.Data
 	return func(ctx context.Context, round int) error {
@@ -181,12 +182,12 @@ func (r *relaunchTest) byREST(t *testing.T, body string) (endFunc, error) {
 func (w *worker) delete(ctx context.Context, s workerapi.BrowserSession) error {
 	answer, err := w.api.KillBrowserSessionWithResponse(ctx, s.Id)
 	if err == nil && answer.StatusCode() != http.StatusOK {
-		err = fmt.Errorf("DELETE is answered %d %s", answer.StatusCode(), answer.Body)
+		err = fmt.Errorf("DELETE returned %d %s", answer.StatusCode(), answer.Body)
 	}
 	return err
 }
 
-// closeBrowser sends Browser.close and returns when the socket has ended.
+// closeBrowser sends Browser.close and returns when the socket is closed.
 func closeBrowser(ctx context.Context, endpoint string) error {
 	conn, err := ws.Dial(ctx, endpoint, nil, ws.Options{})
 	if err != nil {
@@ -207,8 +208,8 @@ func closeBy(ctx context.Context, conn *ws.Conn) error {
 	}
 }
 
-// bySocket launches by /launch with a key, and ends by closing that socket: with
-// a handshake, by Browser.close or at once.
+// bySocket launches with /launch and a key, and ends the browser by closing the
+// socket: with a close handshake, with Browser.close or without a handshake.
 func (r *relaunchTest) bySocket(key string) launchFunc {
 	return func(t *testing.T, body string) (endFunc, error) {
 		asked := map[string]any{"SVC_KEY": key}

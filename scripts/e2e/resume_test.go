@@ -20,17 +20,17 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// resumeCuts is how often the connection is cut, unless RESUME_CUTS says
-// otherwise.
+// resumeCuts is the number of times that the connection is cut, unless RESUME_CUTS
+// is set.
 func resumeCuts() int { return testenv.Depth(15, 50) }
 
-// cuttingProxy stands between a client and a worker, and cuts every connection after some
-// time or some bytes.
+// cuttingProxy is a proxy between a client and a worker. It cuts every connection
+// after a random time or number of bytes.
 type cuttingProxy struct {
 	net.Listener
 	worker string
 	cuts   atomic.Int64
-	hung   atomic.Int64 // of them, those that hung instead
+	hung   atomic.Int64 // cuts without closing: the connection hangs
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -65,9 +65,9 @@ func newCuttingProxy(t *testing.T, worker string) *cuttingProxy {
 	return s
 }
 
-// forward moves bytes until the cut: in the handshake, in the middle of a big
-// message or between small ones, in an orderly way or by a reset. Some
-// connections hang instead.
+// forward copies bytes until the cut, which can be in the handshake, inside a large
+// message or between small ones. The connections are closed with FIN or RST, or
+// they hang.
 func (s *cuttingProxy) forward(client *net.TCPConn) {
 	conn, err := net.Dial("tcp", s.worker)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *cuttingProxy) forward(client *net.TCPConn) {
 	cut := func() {
 		once.Do(func() {
 			s.cuts.Add(1)
-			if hang { // nothing passes any more, and nobody is told
+			if hang { // forward nothing, but keep the connections open
 				s.hung.Add(1)
 				_ = client.SetReadDeadline(time.Unix(1, 0))
 				_ = worker.SetReadDeadline(time.Unix(1, 0))
@@ -136,13 +136,13 @@ func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
 	if err := runClient(exec.CommandContext(ctx, "node", "clients/resume.mjs"), input, &told); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d cuts in %s, of which %d hung and the client noticed %d: %d answers, %d events, %d bytes in big results, %d pictures",
+	t.Logf("%d cuts in %s, of which %d hung and the client noticed %d: %d responses, %d events, %d bytes in large results, %d screenshots",
 		saw.cuts.Load(), time.Since(began).Round(time.Second), saw.hung.Load(), told.Cuts, told.Answers, told.Events, told.Bytes, told.Pictures)
 	if told.WrongAnswers != 0 || told.Answers != told.Count || told.Answers == 0 {
-		t.Errorf("of %d answers %d are wrong, and the page counted %d calls", told.Answers, told.WrongAnswers, told.Count)
+		t.Errorf("of %d responses %d are wrong, and the page counted %d calls", told.Answers, told.WrongAnswers, told.Count)
 	}
 	if told.WrongEvents != 0 || told.Events != told.Said || told.Events == 0 {
-		t.Errorf("of %d events %d are wrong, and the page said %d", told.Events, told.WrongEvents, told.Said)
+		t.Errorf("of %d events %d are wrong, and the page sent %d", told.Events, told.WrongEvents, told.Said)
 	}
 	if told.Cuts < enough/2 {
 		t.Errorf("the client noticed %d cuts of %d", told.Cuts, saw.cuts.Load())
@@ -173,6 +173,6 @@ func TestResume_RefusesClientThatLeftWhileCut(t *testing.T) {
 	var told struct{ Cuts int64 }
 	runScript(t, "leave", map[string]any{"endpoint": "ws://" + listener.Addr().String()}, &told)
 	if told.Cuts != 1 || came.Load() != 1 {
-		t.Errorf("the client noticed %d cuts and came %d times", told.Cuts, came.Load())
+		t.Errorf("the client noticed %d cuts and connected %d times", told.Cuts, came.Load())
 	}
 }

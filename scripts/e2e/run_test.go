@@ -24,7 +24,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// demo is what `make run` prints when everything runs.
+// demo is a run of `make run` and what it has printed.
 type demo struct {
 	*program
 	printed                  string
@@ -38,13 +38,13 @@ type demo struct {
 var demoSummary = regexp.MustCompile(`(?s)Worker API +(\S+) .*Sign in as +(\S+) +password: (\S+).*SVC_KEY +(\S+).*X-API-Key +(\S+).*` +
 	`\(session ([0-9a-f-]{36}),.*Watch it +(\S+).*DevTools +(\S+).*Drive it with puppeteer[^\n]*\n(.*)\nEnd the session:`)
 
-// startDemo starts the program of `make run` on data and ports of its own, and reads
-// what it prints.
+// startDemo starts the program of `make run` with its own data directory and ports,
+// and parses its output.
 func startDemo(t *testing.T, dir string, ports [2]string) demo {
 	t.Helper()
 	log := filepath.Join(dir, "run-"+uuid.NewString()+".log")
 	environment := []string{"SVC_DIR=" + filepath.Join(dir, "data"), "CLOUD_PORT=" + ports[0], "WORKER_PORT=" + ports[1]}
-	for _, variable := range os.Environ() { // it calls go
+	for _, variable := range os.Environ() { // the program runs go build
 		if strings.HasPrefix(variable, "GO") {
 			environment = append(environment, variable)
 		}
@@ -55,20 +55,20 @@ func startDemo(t *testing.T, dir string, ports [2]string) demo {
 			t.Fatalf("make run ended: %s\n%s", r.cmd.ProcessState, r.logText())
 		}
 		if r.printed = r.logText(); !strings.Contains(r.printed, "Ctrl-C stops all programs") {
-			return errors.New("it has not printed its last line")
+			return errors.New("the last line is not printed yet")
 		}
 		return nil
 	})
 	found := demoSummary.FindStringSubmatch(r.printed)
 	if found == nil {
-		t.Fatalf("the summary is not understood:\n%s", r.printed)
+		t.Fatalf("the output does not have the expected form:\n%s", r.printed)
 	}
 	r.worker, r.email, r.password, r.organizationKey, r.key = found[1], found[2], found[3], found[4], found[5]
 	r.session, r.watch, r.devtools, r.snippet = found[6], found[7], found[8], found[9]
 	return r
 }
 
-// profileID is that of the browser that runs.
+// profileID returns the id of the running browser's profile.
 func (r demo) profileID(t *testing.T) uuid.UUID {
 	t.Helper()
 	api, err := workerapi.NewClientWithResponses(r.worker, workerapi.WithHTTPClient(contractClient(t, workerDocument, "X-API-Key", r.key)))
@@ -80,7 +80,7 @@ func (r demo) profileID(t *testing.T) uuid.UUID {
 	return answer.JSON200.Data.ProfileId
 }
 
-// assertSnippetWorks pastes the printed lines into a shell.
+// assertSnippetWorks runs the printed commands in a shell.
 func (r demo) assertSnippetWorks(t *testing.T) {
 	t.Helper()
 	modules, err := filepath.Abs(filepath.Join(root, "scripts", "node_modules"))
@@ -93,11 +93,12 @@ func (r demo) assertSnippetWorks(t *testing.T) {
 	shell.Env = append(os.Environ(), "NODE_PATH="+modules)
 	shell.Stdin = strings.NewReader(r.snippet)
 	if out, err := shell.CombinedOutput(); err != nil || string(out) != "It works\n" {
-		t.Errorf("the printed lines\n%s\nbring: %v\n%s", r.snippet, err, out)
+		t.Errorf("the printed commands\n%s\nfailed: %v\n%s", r.snippet, err, out)
 	}
 }
 
-// assertGone fails when, within the limit, anything of the run is left.
+// assertGone fails the test if processes, files or open ports of the run remain
+// after the limit.
 func (r demo) assertGone(t *testing.T, limit time.Duration, dir string, before []process) {
 	t.Helper()
 	assertGone(t, limit, before, dir)
@@ -121,22 +122,22 @@ func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
 
 	second := startDemo(t, dir, ports)
 	if second.email != first.email || second.password != first.password || second.organizationKey != first.organizationKey || second.key != first.key {
-		t.Errorf("the second run prints another account:\n%s", second.printed)
+		t.Errorf("the second run printed a different account:\n%s", second.printed)
 	}
 	if found := second.profileID(t); found != profile {
 		t.Errorf("the second run has profile %s, want %s", found, profile)
 	}
 	if second.session == first.session {
-		t.Error("the second run shows the old browser")
+		t.Error("the second run printed the session of the first run")
 	}
 	second.assertSnippetWorks(t)
 	before = browserProcesses(launches)
-	second.kill() // launch directories wait for the next boot's sweep
+	second.kill() // the next boot removes the launch directories
 	second.assertGone(t, 20*time.Second, dir, before)
 }
 
-// TestMakeRun_RefusesPortInUse: whatever answers there is not asked to sign
-// anybody up.
+// TestMakeRun_RefusesPortInUse also checks that the program on the port gets no
+// request.
 func TestMakeRun_RefusesPortInUse(t *testing.T) {
 	for _, variable := range []string{"CLOUD_PORT", "WORKER_PORT"} {
 		asked := atomic.Int64{}
@@ -152,14 +153,14 @@ func TestMakeRun_RefusesPortInUse(t *testing.T) {
 		select {
 		case <-p.done:
 		case <-time.After(readyTimeout):
-			t.Fatal("it goes on")
+			t.Fatal("the program did not exit")
 		}
 		want := "make run: port " + port + " is in use: stop the program that uses it, or set " + variable + " to another port"
 		if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.logText(), want) || asked.Load() > 0 {
-			t.Errorf("%s: status %d, %d requests to a stranger, want %q:\n%s", variable, status, asked.Load(), want, p.logText())
+			t.Errorf("%s: status %d, %d requests to the other program, want %q:\n%s", variable, status, asked.Load(), want, p.logText())
 		}
 		if _, err := os.Stat(filepath.Join(dir, "data")); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: it has made its data directory (%v)", variable, err)
+			t.Errorf("%s: the data directory was created (%v)", variable, err)
 		}
 	}
 }
@@ -178,8 +179,9 @@ func TestMakeRun_PrintsHelp(t *testing.T) {
 	}
 }
 
-// checkPages reports whether a person's browser gets a page at each of the addresses.
-// Those of one launch carry the same token, which the first turns into a cookie.
+// checkPages returns an error unless a client with cookies gets a page from each URL.
+// The URLs of a launch contain the same token, which the first page exchanges for a
+// cookie.
 func checkPages(addresses ...string) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -207,7 +209,7 @@ func checkPage(person *http.Client, address string) error {
 		return fmt.Errorf("%s: %s\n%s", answer.Request.URL, answer.Status, page.String())
 	}
 	if answer.Request.URL.Query().Has("ct") {
-		return fmt.Errorf("the page at %s keeps its token in the address", answer.Request.URL.Path)
+		return fmt.Errorf("the URL of the page %s still contains the token", answer.Request.URL.Path)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func TestSecrets_AreNotLoggedOrInProcesses(t *testing.T) {
 		return p.pid == env.worker.cmd.Process.Pid || p.pid == env.cloud.cmd.Process.Pid
 	})...)
 	if countProcesses(running, "--type=renderer") < 2 || countProcesses(running, "svc-") < 2 {
-		t.Fatalf("these are not the processes to look at: %v", running)
+		t.Fatalf("the processes to check are not complete: %v", running)
 	}
 	logs := map[string]string{"the cloud's log": env.cloud.logText(), "the worker's log": env.worker.logText()}
 	for name, secret := range secrets {
@@ -59,13 +59,13 @@ func TestSecrets_AreNotLoggedOrInProcesses(t *testing.T) {
 		for _, p := range running {
 			ours := p.pid == env.worker.cmd.Process.Pid || p.pid == env.cloud.cmd.Process.Pid
 			if strings.Contains(p.command, secret) || !ours && strings.Contains(p.environment, secret) {
-				t.Errorf("%s is shown by %v", name, p)
+				t.Errorf("%s is in the command line or environment of %v", name, p)
 			}
 		}
 	}
 	for _, file := range []string{env.worker.log, env.cloud.log} {
 		if info, err := os.Stat(file); err != nil || info.Size() < 1000 {
-			t.Errorf("%s holds too little to judge: %v", file, err)
+			t.Errorf("%s is too short for this check: %v", file, err)
 		}
 	}
 }
@@ -79,9 +79,9 @@ func controlToken(t *testing.T, address string) string {
 	return parsed.Query().Get("ct")
 }
 
-// launchWithRefusingProxy launches a browser whose start page goes through
-// a proxy that takes its credentials once, when the launch tries it, and refuses
-// them from then on.
+// launchWithRefusingProxy launches a browser whose start pages use a proxy. The
+// proxy accepts the credentials once, for the check of the launch, and then refuses
+// them.
 func (s testEnv) launchWithRefusingProxy(t *testing.T, headless bool) workerapi.BrowserSession {
 	t.Helper()
 	var asked atomic.Int64
@@ -99,17 +99,17 @@ func (s testEnv) launchWithRefusingProxy(t *testing.T, headless bool) workerapi.
 		Proxy: &sharedapi.ProxySettings{Server: proxy.URL, Username: new("robot"), Password: new(proxyPassword)},
 	})
 	session := s.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}})
-	eventually(t, 10*time.Second, "the proxy is asked", func() error {
+	eventually(t, 10*time.Second, "the browser uses the proxy", func() error {
 		if asked.Load() < 2 {
-			return errors.New("not with credentials, by the browser")
+			return errors.New("the browser has not sent the credentials")
 		}
 		return nil
 	})
 	return session
 }
 
-// sendMisplacedSecrets sends secrets where they don't belong. The answers must not repeat
-// them.
+// sendMisplacedSecrets sends secrets in the wrong parts of requests. The responses
+// must not contain them.
 func (s testEnv) sendMisplacedSecrets(t *testing.T, session workerapi.BrowserSession, token string) {
 	t.Helper()
 	launch := s.worker.url + "/browsers/" + session.LaunchId.String()
@@ -143,11 +143,11 @@ func (s testEnv) sendMisplacedSecrets(t *testing.T, session workerapi.BrowserSes
 		_ = answer.Write(&body)
 		answer.Body.Close()
 		if answer.StatusCode < 400 {
-			t.Errorf("%s %s answered %s", c.method, request.URL.Path, answer.Status)
+			t.Errorf("%s %s returned %s", c.method, request.URL.Path, answer.Status)
 		}
 		for _, secret := range []string{s.password, s.key, s.worker.key, proxyPassword} {
 			if strings.Contains(body.String(), secret) {
-				t.Errorf("%s %s repeats a secret:\n%s", c.method, request.URL.Path, body.String())
+				t.Errorf("the response of %s %s contains a secret:\n%s", c.method, request.URL.Path, body.String())
 			}
 		}
 	}

@@ -19,12 +19,12 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// fingerprint is how a browser shows itself to a page.
+// fingerprint contains the properties of a browser that a page can read.
 type fingerprint struct {
 	UserAgent  string              `json:"userAgent"`
 	Language   string              `json:"language"`
 	Timezone   string              `json:"timezone"`
-	Number     string              `json:"number"` // 1234.5 in its language
+	Number     string              `json:"number"` // 1234.5 in the browser's language
 	Viewport   []int               `json:"viewport"`
 	Scheme     string              `json:"scheme"`
 	Permission string              `json:"permission"`
@@ -45,7 +45,7 @@ const (
 	overrideAgent = "Mozilla/5.0 (X11; Linux x86_64) OverrideAgent/2.0"
 )
 
-// germanProfile sets all that a page can see.
+// germanProfile sets all properties that a page can read.
 func germanProfile(version int32) cloudapi.CreateProfileRequest {
 	return cloudapi.CreateProfileRequest{
 		Name: "Checkout in German", BrowserVersion: version,
@@ -91,7 +91,7 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 			headers := http.Header(seen.Headers)
 			seen.Headers = nil
 			if diff := cmp.Diff(c.want, seen); diff != "" {
-				t.Errorf("wanted - and got +:\n%s", diff)
+				t.Errorf("fingerprint (-want +got):\n%s", diff)
 			}
 			for name, want := range map[string]string{"X-Test-Run": "nightly", "User-Agent": c.want.UserAgent} {
 				if got := headers.Get(name); got != want {
@@ -105,8 +105,8 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 	}
 }
 
-// startAuthProxy is a proxy that lets nobody through without the credentials. It
-// sends everything to one server, whatever host is asked for.
+// startAuthProxy starts a proxy that requires the credentials. It forwards all
+// requests to one server, whatever their host.
 func startAuthProxy(t *testing.T, username, password, to string) (address string, passed *atomic.Int64) {
 	t.Helper()
 	target, err := url.Parse(to)
@@ -134,16 +134,16 @@ func startAuthProxy(t *testing.T, username, password, to string) (address string
 
 func TestSettings_ProxyWithCredentials(t *testing.T) {
 	env, page := newTestEnv(t), servePage(t)
-	const host = "http://shop.example/" // only the proxy knows the way
+	const host = "http://shop.example/" // only reachable through the proxy
 	first, throughFirst := startAuthProxy(t, "robot", "s3cret:with@signs", page)
 	second, throughSecond := startAuthProxy(t, "other", "different", page)
 	id := env.profile(t, cloudapi.CreateProfileRequest{
 		BrowserVersion: env.worker.newestVersion(t),
 		Proxy: &sharedapi.ProxySettings{
-			Server: first, Username: new("robot"), Password: new("s3cret:with@signs"), Bypass: new("<-loopback>"), // not even this machine
+			Server: first, Username: new("robot"), Password: new("s3cret:with@signs"), Bypass: new("<-loopback>"), // use the proxy for this machine, too
 		},
 	})
-	t.Run("the profile's", func(t *testing.T) {
+	t.Run("of the profile", func(t *testing.T) {
 		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id})
 		defer env.worker.killSession(t, session.Id)
 		seen := readFingerprint(t, session, host)
@@ -152,16 +152,16 @@ func TestSettings_ProxyWithCredentials(t *testing.T) {
 		}
 		before := throughFirst.Load()
 		if assertDrivable(t, session, page); throughFirst.Load() == before {
-			t.Error("this machine's own page did not come through the proxy")
+			t.Error("the page on this machine was not loaded through the proxy")
 		}
 	})
-	t.Run("the launch's", func(t *testing.T) {
+	t.Run("of the launch", func(t *testing.T) {
 		before := throughFirst.Load()
 		override := json.RawMessage(fmt.Sprintf(`{"server":%q,"username":"other","password":"different"}`, second))
 		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: override})
 		defer env.worker.killSession(t, session.Id)
 		if seen := readFingerprint(t, session, host); seen.Title != pageTitle || throughSecond.Load() == 0 || throughFirst.Load() != before {
-			t.Errorf("saw %+v; %d and %d requests", seen, throughFirst.Load()-before, throughSecond.Load())
+			t.Errorf("saw %+v; %d requests to the first proxy, %d to the second", seen, throughFirst.Load()-before, throughSecond.Load())
 		}
 	})
 	t.Run("none", func(t *testing.T) {

@@ -24,22 +24,22 @@ import (
 type phase struct {
 	name  string
 	call  string        // stopped at this call to the cloud
-	after bool          // once the cloud has answered it
-	delay time.Duration // or, after at most that long
+	after bool          // stopped after the cloud has responded
+	delay time.Duration // or stopped after a random time up to this
 }
 
 var phases = []phase{
-	{name: "before the cloud hears of it", call: "authorize"},
-	{name: "once a slot is reserved, which the worker doesn't know yet", call: "authorize", after: true},
-	{name: "while it starts", delay: 400 * time.Millisecond},
-	{name: "before its start is reported", call: "start"},
-	{name: "once its start is reported, which the worker doesn't know yet", call: "start", after: true},
-	{name: "while it runs", delay: -1},
-	{name: "before its end is reported", call: "end"},
-	{name: "once its end is reported, which the worker doesn't know yet", call: "end", after: true},
+	{name: "before the cloud gets the authorize call", call: "authorize"},
+	{name: "after a slot is reserved, before the worker gets the response", call: "authorize", after: true},
+	{name: "while the browser starts", delay: 400 * time.Millisecond},
+	{name: "before the start is reported", call: "start"},
+	{name: "after the start is reported, before the worker gets the response", call: "start", after: true},
+	{name: "while the browser runs", delay: -1},
+	{name: "before the end is reported", call: "end"},
+	{name: "after the end is reported, before the worker gets the response", call: "end", after: true},
 }
 
-// killCase is a victim in a phase in which there is one.
+// killCase is a victim and a phase in which the victim exists.
 type killCase struct {
 	victim string
 	phase  phase
@@ -56,8 +56,7 @@ func killCases() []killCase {
 	return all
 }
 
-// oneCasePerPhase keeps one case of each phase, such that each victim is killed
-// in some of them.
+// oneCasePerPhase selects one case of each phase, with alternating victims.
 func oneCasePerPhase(all []killCase) []killCase {
 	var kept []killCase
 	var phase, seen int // seen: cases of this phase
@@ -74,7 +73,7 @@ func oneCasePerPhase(all []killCase) []killCase {
 	return kept
 }
 
-// soakSetting returns a number from the environment, see `make soak-worker`.
+// soakSetting returns a number from the environment; see `make soak-worker`.
 func soakSetting(t *testing.T, variable string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -92,7 +91,7 @@ func soakSetting(t *testing.T, variable string, otherwise int) int {
 type soakTest struct {
 	testEnv
 	cutter   *interceptor
-	displays map[string]fileID // sockets and locks of X servers that are to go
+	displays map[string]fileID // sockets and locks of X servers that must be removed
 }
 
 func newSoakTest(t *testing.T, slots int) soakTest {
@@ -144,7 +143,7 @@ func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, at
 	go func() {
 		answer, err := s.worker.api.LaunchProfileWithResponse(ctx, request)
 		if err != nil {
-			answer = nil // the worker may be dead by then
+			answer = nil // the worker may have been killed
 		}
 		launched <- answer
 	}()
@@ -153,7 +152,7 @@ func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, at
 	if caught != nil {
 		caught.release()
 	}
-	if at.delay >= 0 && at.call != "end" { // else it has been waited for
+	if at.delay >= 0 && at.call != "end" { // otherwise waitForPhase has waited for the launch
 		<-launched
 	}
 	t.Logf("killed: %s", killed)
@@ -187,11 +186,11 @@ func (s soakTest) waitForPhase(t *testing.T, at phase, caught *heldCall, launche
 			t.Fatalf("no %s reached the cloud", at.call)
 		}
 	case at.delay > 0:
-		time.Sleep(rand.N(at.delay)) // any moment will do: that is the point
+		time.Sleep(rand.N(at.delay)) // any moment of the phase
 	}
 }
 
-// kill kills the victim, where it is there yet.
+// kill kills the victim if it still exists.
 func (s soakTest) kill(victim string) string {
 	maps.Copy(s.displays, displayFiles(browserProcesses(s.worker.launches)))
 	if victim == "worker" {
@@ -208,7 +207,7 @@ func (s soakTest) kill(victim string) string {
 	return "nothing, there was no " + victim
 }
 
-// endSessions ends the sessions that have outlived the round.
+// endSessions ends the sessions that still run after the round.
 func (s soakTest) endSessions(t *testing.T) {
 	t.Helper()
 	answer, err := s.worker.api.ListBrowserSessionsWithResponse(t.Context(), &workerapi.ListBrowserSessionsParams{})
@@ -224,25 +223,25 @@ func (s soakTest) assertNoLeaks(t *testing.T) {
 	t.Helper()
 	eventually(t, 10*time.Second, "nothing is left", func() error {
 		if left := browserProcesses(s.worker.launches); len(left) > 0 {
-			return fmt.Errorf("%d processes: %v", len(left), left)
+			return fmt.Errorf("%d processes remain: %v", len(left), left)
 		}
 		if left := directories(t, s.worker.launches); len(left) > 0 {
-			return fmt.Errorf("launch directories: %v", left)
+			return fmt.Errorf("launch directories remain: %v", left)
 		}
 		links, _ := filepath.Glob("/tmp/svc-tmp-*")
 		for _, link := range links {
 			if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, s.worker.launches+"/") {
-				return fmt.Errorf("the link %s", link)
+				return fmt.Errorf("the link %s remains", link)
 			}
 		}
 		for path, was := range s.displays {
 			if now, ok := identify(path); ok && now == was {
-				return fmt.Errorf("a dead display's %s", path)
+				return fmt.Errorf("%s of an ended display remains", path)
 			}
 		}
 		return nil
 	})
-	s.waitForSlots(t, 0, 45*time.Second) // a heartbeat comes every 30 s
+	s.waitForSlots(t, 0, 45*time.Second) // heartbeats have an interval of 30 s
 }
 
 // fileID identifies a file, to detect a new file with the same name.

@@ -10,16 +10,15 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// takeoverAttempt is how far a page came against a debugging port and a server of the
-// host, under one of the host's names.
+// takeoverAttempt contains the results of a page's requests to a debugging port and
+// to a server of the host, with one of the host's names.
 type takeoverAttempt struct {
 	Version, Cookies, Tab, Server string
 }
 
-// TestTakeover_CannotReachOtherWorkersBrowser drives a browser of one
-// organization's worker against one of another organization's worker on the same
-// host: by default, where the operator allows local servers, and where the
-// operator has lifted all that can be lifted.
+// TestTakeover_CannotReachOtherWorkersBrowser uses a browser of one organization to
+// attack a browser of another organization's worker on the same host: with the
+// default settings, with local servers allowed, and with a minimal DENIED_HOSTS.
 func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
 	theirs := newTestEnv(t)
 	victim := theirs.worker.launch(t, theirs.newLaunchRequest(t, true))
@@ -27,11 +26,11 @@ func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
 	mine := theirs.cloud.signUp(t)
 	for name, tc := range map[string]struct {
 		environment []string
-		server      bool // of the host is reached
+		server      bool // whether a server of the host is reachable
 	}{
-		"by default":               {[]string{"ALLOWED_HOSTS="}, false},
-		"with local servers":       {[]string{"ALLOWED_HOSTS=127.0.0.0/8,localhost,[::1]"}, true},
-		"with another denied list": {[]string{"DENIED_HOSTS=10.0.0.0/8"}, true},
+		"by default":                {[]string{"ALLOWED_HOSTS="}, false},
+		"with local servers":        {[]string{"ALLOWED_HOSTS=127.0.0.0/8,localhost,[::1]"}, true},
+		"with minimal denied hosts": {[]string{"DENIED_HOSTS=10.0.0.0/8"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attacker := testEnv{account: mine, cloud: theirs.cloud, worker: startWorker(t, theirs.cloud, mine.key, tc.environment...)}
@@ -41,20 +40,20 @@ func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
 				"endpoint": *session.WebSocketDebuggerUrl, "port": *victim.DebugPort, "path": debugPath(t, victim), "server": server,
 			}, &found)
 			if len(found) != 3 {
-				t.Fatalf("%d names were tried: %+v", len(found), found)
+				t.Fatalf("%d host names were tried, want 3: %+v", len(found), found)
 			}
 			for host, a := range found {
 				if !strings.Contains(a.Version, " is denied by the egress policy ") || a.Cookies != "failed" || a.Tab != "403" && a.Tab != "failed" {
-					t.Errorf("%s: the debugging port is reached: %+v", host, a)
+					t.Errorf("%s: the debugging port is reachable: %+v", host, a)
 				}
 				if denied := strings.Contains(a.Server, " is denied by the egress policy "); denied == tc.server || strings.HasPrefix(a.Server, "failed") {
-					t.Errorf("%s: a server of the host is denied: %v, it shows %q", host, denied, a.Server)
+					t.Errorf("%s: access to a server of the host is denied: %v; the page shows %q", host, denied, a.Server)
 				}
 			}
 			if tc.server {
 				return
 			}
-			var api map[string]takeoverAttempt // of the other worker
+			var api map[string]takeoverAttempt // against the API of the other worker
 			runScript(t, "takeover", map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "port": 9, "path": "/", "server": "http://" + theirs.worker.address + "/health"}, &api)
 			for host, a := range api {
 				if !strings.Contains(a.Server, " is denied by the egress policy ") {
@@ -67,7 +66,7 @@ func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
 	theirs.worker.killSession(t, victim.Id)
 }
 
-// debugPath is where a browser's debugging server speaks WebSocket.
+// debugPath returns the WebSocket path of a browser's debugging server.
 func debugPath(t *testing.T, s workerapi.BrowserSession) string {
 	t.Helper()
 	address, err := url.Parse(*s.WebSocketDebuggerUrl)
@@ -77,8 +76,8 @@ func debugPath(t *testing.T, s workerapi.BrowserSession) string {
 	return address.Path[strings.Index(address.Path, "/devtools/browser/"):]
 }
 
-// TestDebugPort_RefusesPages connects to a debugging port as clients
-// do, and as pages do, whatever Origin they have.
+// TestDebugPort_RefusesPages connects to a debugging port without an Origin header,
+// as clients do, and with one, as pages do.
 func TestDebugPort_RefusesPages(t *testing.T) {
 	env, page := newTestEnv(t), servePage(t)
 	s := env.worker.launch(t, env.newLaunchRequest(t, true))
@@ -105,7 +104,7 @@ func TestDebugPort_RefusesPages(t *testing.T) {
 		}
 		_ = answer.Body.Close()
 		if answer.StatusCode != status {
-			t.Errorf("Origin %q: answered %s, want %d", origin, answer.Status, status)
+			t.Errorf("Origin %q: got %s, want %d", origin, answer.Status, status)
 		}
 	}
 	env.worker.killSession(t, s.Id)

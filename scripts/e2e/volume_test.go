@@ -41,9 +41,9 @@ func (w *worker) resourceUsage(t *testing.T) resourceUsage {
 }
 
 const (
-	slackDescriptors = 4         // connections to the cloud and of this test that are kept for the next call
-	slackThreads     = 6         // Go keeps its threads, and takes a few more when it has to
-	slackKilobytes   = 40 * 1024 // and gives memory back when it likes
+	slackDescriptors = 4         // idle connections to the cloud and of this test
+	slackThreads     = 6         // Go does not end threads, and may start a few more
+	slackKilobytes   = 40 * 1024 // Go returns memory to the system late
 )
 
 // TestSoak_ManySessionsLeakNothing runs many sessions concurrently, then many
@@ -53,7 +53,7 @@ func TestSoak_ManySessionsLeakNothing(t *testing.T) {
 	s := newSoakTest(t, atOnce)
 	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t)})
 	request := workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: new(true), TimeoutMs: new(int32(90_000))}}
-	s.worker.killSession(t, s.worker.launch(t, request).Id) // what is made once, is made
+	s.worker.killSession(t, s.worker.launch(t, request).Id) // allocate everything that is allocated once
 	s.assertNoLeaks(t)
 	before := s.worker.resourceUsage(t)
 	t.Logf("before: %v", before)
@@ -72,8 +72,8 @@ func TestSoak_ManySessionsLeakNothing(t *testing.T) {
 	runConcurrently(sessions, func(i int) { s.worker.killSession(t, sessions[i]) })
 	t.Logf("ended after %v", time.Since(began).Round(time.Millisecond))
 	s.assertNoLeaks(t)
-	// Go keeps its threads and, for a while, its memory. Each caller keeps an idle
-	// connection to the worker, and the worker one to the cloud.
+	// Go keeps its threads and, for some time, its memory. Each caller keeps an idle
+	// connection to the worker, and the worker keeps one to the cloud.
 	crowd := s.worker.resourceUsage(t)
 	crowd.descriptors = before.descriptors + 2*atOnce
 	s.assertResourceUsage(t, "after them", crowd)
@@ -104,7 +104,7 @@ func (s soakTest) assertResourceUsage(t *testing.T, when string, most resourceUs
 	eventually(t, 15*time.Second, "the worker holds what it held", func() error {
 		now = s.worker.resourceUsage(t)
 		if now.descriptors > most.descriptors+slackDescriptors || now.threads > most.threads+slackThreads || now.kilobytes > most.kilobytes+slackKilobytes {
-			return fmt.Errorf("%s: %v; it was %v", when, now, most)
+			return fmt.Errorf("%s: %v, maximum %v", when, now, most)
 		}
 		return nil
 	})

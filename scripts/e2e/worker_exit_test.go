@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// orphanTimeout is how soon after its worker's death a browser is gone.
+// orphanTimeout is the time within which a browser must exit after its worker died.
 const orphanTimeout = 2 * time.Second
 
 func TestWorkerKill_EndsBrowsersAndNextBootReleasesSlots(t *testing.T) {
@@ -29,7 +29,7 @@ func TestWorkerKill_EndsBrowsersAndNextBootReleasesSlots(t *testing.T) {
 		assertClosed(t, traces.port)
 	}
 	if charged := env.usage(t); charged.Current != 2 {
-		t.Errorf("before the next boot, %d slots are taken, want 2: nobody told the cloud", charged.Current)
+		t.Errorf("before the next boot, %d slots are used, want 2, because the cloud got no report", charged.Current)
 	}
 
 	env.worker.start(t)
@@ -41,7 +41,7 @@ func TestWorkerKill_EndsBrowsersAndNextBootReleasesSlots(t *testing.T) {
 	for _, session := range sessions {
 		row := env.session(t, session.Id)
 		if row.Status == sharedapi.SessionStatusRunning || row.EndedAt == nil || row.EndReason == nil {
-			t.Errorf("the feed has not ended it: %+v", row)
+			t.Errorf("the session has not ended in the feed: %+v", row)
 		}
 	}
 	again := env.worker.launch(t, headless)
@@ -51,7 +51,7 @@ func TestWorkerKill_EndsBrowsersAndNextBootReleasesSlots(t *testing.T) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusNotFound {
-		t.Errorf("the dead browser's page answers %s", answer.Status)
+		t.Errorf("the page of the ended browser returned %s", answer.Status)
 	}
 	assertDrivable(t, again, servePage(t))
 }
@@ -68,13 +68,13 @@ func TestWorkerStop_ReportsSessionEnds(t *testing.T) {
 	for _, traces := range all {
 		traces.assertReleased(t)
 	}
-	if charged := env.usage(t); charged.Current != 0 { // told before the worker ended
-		t.Errorf("%d slots are still taken", charged.Current)
+	if charged := env.usage(t); charged.Current != 0 { // reported before the worker exited
+		t.Errorf("%d slots are still used", charged.Current)
 	}
 	for _, session := range sessions {
 		env.assertFeed(t, session, sharedapi.SessionStatusKilled, sharedapi.EndReasonDrain)
 	}
 	if waiting, err := os.ReadDir(env.worker.dir + "/data/reports"); err != nil || len(waiting) > 0 {
-		t.Errorf("reports still wait: %v, %v", waiting, err)
+		t.Errorf("reports are still queued: %v, %v", waiting, err)
 	}
 }

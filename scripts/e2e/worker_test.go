@@ -24,8 +24,8 @@ import (
 type worker struct {
 	*program
 	url, key    string
-	address     string // of its socket
-	dir         string // of its files
+	address     string // host and port
+	dir         string // the data directory
 	launches    string // the directory with one directory for each launch
 	environment []string
 	api         *workerapi.ClientWithResponses
@@ -49,7 +49,7 @@ func startWorker(t *testing.T, of *cloud, key string, environment ...string) *wo
 	w.environment = append([]string{
 		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + of.url,
 		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug", "WARM_POOL=0",
-		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // where the tests' sites and proxies are
+		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // the sites and proxies of the tests
 	}, environment...)
 	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(contractClient(t, workerDocument, "X-API-Key", w.key)))
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *worker) newestVersion(t *testing.T) int32 {
 	answer, err := w.api.ListBrowserVersionsWithResponse(t.Context())
 	requireAnswer(t, err, answer, http.StatusOK)
 	if len(answer.JSON200.Data.Versions) == 0 {
-		t.Fatal("no browser is installed; these tests need one")
+		t.Fatal("no browser is installed")
 	}
 	return answer.JSON200.Data.Versions[0]
 }
@@ -119,13 +119,13 @@ func (w *worker) requireLaunchRefused(t *testing.T, request workerapi.LaunchProf
 		}
 	}
 	if now := directories(t, w.launches); !slices.Equal(now, dirs) {
-		t.Errorf("a refused launch left directories: %v, were %v", now, dirs)
+		t.Errorf("a refused launch left directories: %v, before: %v", now, dirs)
 	}
 	refusal := sharedapi.ErrorResponse{Success: true}
 	whole := json.NewDecoder(bytes.NewReader(answer.Body))
 	whole.DisallowUnknownFields()
 	if err := whole.Decode(&refusal); err != nil || bool(refusal.Success) {
-		t.Fatalf("no refusal: %s, %v", answer.Body, err)
+		t.Fatalf("the response is not an error: %s, %v", answer.Body, err)
 	}
 	return refusal.Error
 }
@@ -184,7 +184,7 @@ func (w *worker) launchResources(t *testing.T, s workerapi.BrowserSession) launc
 	found.processes = browserProcesses(found.dir)
 	found.displays = displaySockets(found.processes)
 	if countProcesses(found.processes, "--type=zygote") == 0 || countProcesses(found.processes, "--type=renderer") == 0 {
-		t.Fatalf("these are not all the processes of a browser: %v", found.processes)
+		t.Fatalf("processes of the browser are missing: %v", found.processes)
 	}
 	if _, err := os.Stat(found.dir); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Closes a browser as a client can.
+// Closes a browser with puppeteer.
 import puppeteer from 'puppeteer-core';
 import { answer, input } from './input.mjs';
 

@@ -1,4 +1,4 @@
-// Uses /docs as a person would, step by step, and tells what each step came to and what the page did besides.
+// Runs steps on the page /docs. Returns the result of each step, and the requests and errors of the page.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
@@ -13,9 +13,9 @@ try {
   const page = await context.newPage();
   page.setDefaultTimeout(30_000);
   const [requests, complaints] = [[], []];
-  const refusal = /^Failed to load resource: the server responded with a status of 4\d\d/; // the step tells of it
+  const refusal = /^Failed to load resource: the server responded with a status of 4\d\d/; // the result of the step has the status
   page.on('request', (r) => requests.push(r.url()));
-  // What the next visit cuts off is no fault of the page.
+  // A request that the next visit aborts is not an error of the page.
   page.on('requestfailed', (r) => r.failure()?.errorText !== 'net::ERR_ABORTED' && complaints.push(`${r.url()}: ${r.failure()?.errorText}`));
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (m) => m.type() === 'error' && !refusal.test(m.text()) && complaints.push(m.text()));
@@ -38,5 +38,5 @@ try {
   answer({ results, requests, complaints });
   await context.close();
 } finally {
-  await browser.close(); // of a connection, that is to disconnect
+  await browser.close(); // disconnects, because the browser was not launched here
 }

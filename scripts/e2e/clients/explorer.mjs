@@ -1,4 +1,4 @@
-// Explorer is the page /docs, as a person uses it. Each method is a step of a test.
+// Explorer uses the page /docs. Each method is a step of a test.
 export class Explorer {
   #page;
   #options;
@@ -9,7 +9,7 @@ export class Explorer {
     this.#options = options;
   }
 
-  // visit opens the page anew, at a link to one operation ("#/Tag/operationId") or at its top.
+  // visit opens a new page, at a link to one operation ("#/Tag/operationId") or at the top.
   async visit(link = '') {
     await this.#page.goto('about:blank');
     await this.#page.goto(this.#options.url + link);
@@ -21,8 +21,8 @@ export class Explorer {
     await this.#page.waitForSelector('.opblock');
   }
 
-  // shown waits until the operations with these ids are open, the first of them in sight and named by the address, or
-  // for 10 s; and tells which are.
+  // shown waits up to 10 s until the operations with these ids are open, the first of them is visible and the URL has the
+  // hash. It returns the open operations.
   async shown(ids, hash) {
     const look = () => {
       const open = [...document.querySelectorAll('.opblock.is-open')];
@@ -33,7 +33,7 @@ export class Explorer {
     return this.#until(() => this.#page.evaluate(look), fits);
   }
 
-  // #until looks until what it sees fits, or for 10 s, and tells what it saw last.
+  // #until calls look until fits accepts the result, for up to 10 s, and returns the last result.
   async #until(look, fits) {
     for (const end = Date.now() + 10_000; ; await this.#page.waitForTimeout(50)) {
       const seen = await look();
@@ -41,7 +41,7 @@ export class Explorer {
     }
   }
 
-  // give enters credentials by scheme, and with remember asks that they be kept.
+  // give enters credentials by scheme. With remember, it selects that the browser stores them.
   async give(credentials, remember = false) {
     await this.#page.click('#credentials-button');
     await this.#page.setChecked('#credentials-remember', remember);
@@ -54,7 +54,7 @@ export class Explorer {
     await this.#page.click('#credentials-forget');
   }
 
-  // credentials tells what the page says of them, and everything that the browser keeps for the page.
+  // credentials returns what the page shows about credentials, and everything that the browser stores for the page.
   async credentials() {
     await this.#page.click('#credentials-button');
     const told = await this.#page.evaluate(() => ({
@@ -68,7 +68,7 @@ export class Explorer {
     return told;
   }
 
-  // call follows a link to an operation, fills its fields and its body, executes it, and reads the answer in the page.
+  // call opens a link to an operation, fills its fields and its body, executes it and returns the response on the page.
   async call(link, { fields = {}, body } = {}) {
     await this.#page.evaluate((to) => (window.location.hash = to), link);
     const id = `operations-${link.slice(2).replaceAll('%20', '_').replace('/', '-')}`;
@@ -89,20 +89,20 @@ export class Explorer {
     });
   }
 
-  // find types into the search field, waits for that many operations, or for 10 s, and tells what is left of them.
+  // find types into the search field, waits up to 10 s for this number of operations, and returns the operations found.
   async find(phrase, count) {
     await this.#page.getByRole('searchbox', { name: 'Find operations' }).fill(phrase);
     const look = () => [...document.querySelectorAll('.opblock-summary-path')].map((p) => p.dataset.path);
     return this.#until(() => this.#page.evaluate(look), (paths) => paths.length === count);
   }
 
-  // theme chooses colours; without a choice it tells them.
+  // theme selects a colour scheme if there is a choice, and returns the colours.
   async theme(choice) {
     if (choice !== undefined) await this.#page.selectOption('#theme', choice);
     return this.#page.evaluate(() => ({ choice: document.getElementById('theme').value, ground: getComputedStyle(document.body).backgroundColor }));
   }
 
-  // keyboard opens the dialog and an operation by keys alone, and tells where the focus went.
+  // keyboard opens the dialog and an operation with the keyboard only, and returns the focused elements.
   async keyboard(id) {
     const focus = () => this.#page.evaluate(() => document.activeElement.id || document.activeElement.className);
     await this.#page.focus('#credentials-button');
@@ -116,7 +116,7 @@ export class Explorer {
     return { inDialog, after };
   }
 
-  // findings are what axe says of the page once its colours have stopped changing, each as "impact rule: element".
+  // findings returns the findings of axe after all animations have ended, each as "impact rule: element".
   async findings() {
     await this.#until(() => this.#page.evaluate(() => document.getAnimations().length), (running) => running === 0);
     await this.#page.evaluate(this.#options.axe); // not as a script of the page, which its policy forbids
@@ -131,13 +131,13 @@ export class Explorer {
     await this.#page.click('#credentials-button');
   }
 
-  // overflow is by how many pixels the page is wider than the screen.
+  // overflow returns the number of pixels by which the page is wider than the screen.
   async overflow() {
     return this.#page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   }
 
-  // timing tells what the page's last visit weighed on the network, in bytes, and when its operations were there, in
-  // milliseconds from its start.
+  // timing returns the bytes that the last visit transferred, and the time in milliseconds until the operations were
+  // shown.
   async timing() {
     return this.#page.evaluate(() => ({
       usable: window.usable,
@@ -145,11 +145,11 @@ export class Explorer {
     }));
   }
 
-  // picture saves the operation called last for a person to look at, where the test says so.
+  // picture saves a screenshot of the operation called last, if the test has a directory for screenshots.
   async picture(name) {
     if (!this.#options.pictures) return;
     const size = this.#page.viewportSize();
-    await this.#page.setViewportSize({ ...size, height: 1800 }); // with the answer
+    await this.#page.setViewportSize({ ...size, height: 1800 }); // large enough to show the response
     await this.#page.evaluate((id) => document.getElementById(id)?.scrollIntoView(), this.#last);
     await this.#page.screenshot({ path: `${this.#options.pictures}/${name}.png` });
     await this.#page.setViewportSize(size);

@@ -1,4 +1,4 @@
-// Connects, says nothing for a while, and then asks the browser for its version over the same connection.
+// Connects, sends nothing for some time, and then requests the browser's version on the same connection.
 import puppeteer from 'puppeteer-core';
 import { answer, input } from './input.mjs';
 

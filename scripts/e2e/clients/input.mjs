@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
 
-// input is what the test passes on standard input: addresses carry tokens, which belong on no command line.
+// input reads the input of the test from standard input. URLs contain tokens, which must not be on a command line.
 export const input = async () => JSON.parse(await text(process.stdin));
 
-// answer hands the result to the test.
+// answer writes the result for the test to standard output.
 export const answer = (result) => process.stdout.write(JSON.stringify(result));

@@ -1,4 +1,4 @@
-// Leaves while its connection is cut off.
+// Closes a resumable connection while its socket is cut off.
 import WebSocket from 'ws';
 import { answer, input } from './input.mjs';
 import { ResumingTransport } from './transport.mjs';

@@ -1,5 +1,5 @@
-// Opens an address in a browser as a person would, waits until what the page is made of has come and its sockets have
-// spoken, and tells where it led and what failed.
+// Opens a URL, waits until the page is loaded and its sockets have received messages, and returns the final URL and the
+// failed requests.
 import puppeteer from 'puppeteer-core';
 import { answer, input } from './input.mjs';
 
@@ -11,7 +11,7 @@ try {
   const cdp = await page.createCDPSession();
   const [failed, sockets] = [[], new Map()];
   let files = 0;
-  const icon = (r) => new URL(r.url()).pathname === '/favicon.ico'; // which browsers ask for by themselves
+  const icon = (r) => new URL(r.url()).pathname === '/favicon.ico'; // browsers request it automatically
   page.on('response', (r) => (r.status() >= 400 && !icon(r) ? failed.push(`${r.status()} ${new URL(r.url()).pathname}`) : files++));
   page.on('requestfailed', (r) => failed.push(`${r.failure()?.errorText} ${new URL(r.url()).pathname}`));
   page.on('pageerror', (error) => failed.push(String(error)));

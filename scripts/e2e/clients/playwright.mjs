@@ -1,4 +1,4 @@
-// Opens a page with playwright over CDP, evaluates an expression in it, takes its picture, and tells what came of it.
+// Opens a page with playwright over CDP, evaluates an expression, takes a screenshot and returns the results.
 import { chromium } from 'playwright-core';
 import { answer, input } from './input.mjs';
 
@@ -12,5 +12,5 @@ try {
   if (close) await (await browser.newBrowserCDPSession()).send('Browser.close');
   else await page.close();
 } finally {
-  await browser.close(); // of a connection, that is to disconnect
+  await browser.close(); // disconnects, because the browser was not launched here
 }

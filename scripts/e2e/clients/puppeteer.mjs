@@ -1,4 +1,4 @@
-// Opens a page with puppeteer, evaluates an expression in it, takes its picture, and tells what came of it.
+// Opens a page with puppeteer, evaluates an expression, takes a screenshot and returns the results.
 import puppeteer from 'puppeteer-core';
 import { answer, input } from './input.mjs';
 

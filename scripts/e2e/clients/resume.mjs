@@ -1,4 +1,5 @@
-// Keeps a page busy over a connection that is cut again and again, and tells what was lost of it.
+// Keeps a page busy over a resumable connection that is cut repeatedly, and returns the numbers of lost and wrong
+// messages.
 import puppeteer from 'puppeteer-core';
 import WebSocket from 'ws';
 import { answer, input } from './input.mjs';
@@ -24,7 +25,7 @@ for (let round = 0; !(await (await fetch(control)).json()).enough; round++) {
   const counts = await Promise.all(Array.from({ length: 5 }, () => page.evaluate(() => ++window.count)));
   for (const count of counts) if (count !== ++told.answers) told.wrongAnswers++;
   if (round % 5 === 0) {
-    const echo = await page.evaluate((text) => text + text.length, big); // big in both directions
+    const echo = await page.evaluate((text) => text + text.length, big); // large in both directions
     if (echo !== big + big.length) told.wrongAnswers++;
     told.bytes += echo.length;
   }

@@ -1,5 +1,5 @@
-// Attaches Selenium's chromedriver to a browser that runs, opens a page, evaluates an expression in it, takes its
-// picture, and tells what came of it.
+// Connects Selenium's chromedriver to a running browser, opens a page, evaluates an expression, takes a screenshot and
+// returns the results.
 import webdriver from 'selenium-webdriver';
 import chrome from 'selenium-webdriver/chrome.js';
 import { answer, input } from './input.mjs';
@@ -21,5 +21,5 @@ try {
     screenshot: (await driver.takeScreenshot()).length,
   });
 } finally {
-  await driver.quit(); // of a browser that it attached to, that is to let go
+  await driver.quit(); // disconnects, because the browser was not launched here
 }

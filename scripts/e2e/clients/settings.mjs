@@ -1,4 +1,4 @@
-// Tells how a browser presents itself to a page, and with what headers.
+// Returns the properties of a browser that a page can read, and its request headers.
 import puppeteer from 'puppeteer-core';
 import { answer, input } from './input.mjs';
 

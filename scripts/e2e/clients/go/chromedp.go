@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp/remote"
 )
 
-// byChromedp leaves in.Close alone: chromedp lets go of a browser that it did
+// byChromedp ignores in.Close: chromedp only disconnects from a browser that it did
 // not start, and refuses to send Browser.close.
 func byChromedp(ctx context.Context, in input) (visit, error) {
 	ctx, leave := remote.NewAllocator(ctx, in.Endpoint, remote.NoModifyURL)

@@ -1,7 +1,6 @@
-// Client drives a browser with one of Go's CDP libraries, as the programs
-// beside it do with Node's: `client chromedp` or `client rod`, the input as JSON
-// on standard input, what came of it as JSON on standard output. `client socket`
-// sends bare messages.
+// Client uses a browser with a CDP library for Go: `client chromedp` or `client
+// rod`. It reads its input as JSON from standard input and writes the result as
+// JSON to standard output. `client socket` sends raw messages.
 package main
 
 import (
@@ -16,21 +15,21 @@ import (
 
 const limit = 45 * time.Second
 
-// input is what the test asks for. Addresses carry tokens, which belong on no
+// input is the input of the test. URLs contain tokens, which must not be on a
 // command line.
 type input struct {
 	Endpoint   string `json:"endpoint"`
 	URL        string `json:"url"`
 	Expression string `json:"expression"`
 	Close      bool   `json:"close"` // end the browser, too
-	Key        bool   `json:"key"`   // send a proper WebSocket key, where the library doesn't
+	Key        bool   `json:"key"`   // send a valid WebSocket key if the library does not
 
-	// For bare messages.
+	// For raw messages.
 	Header   http.Header       `json:"header"` // of the handshake
 	Messages []json.RawMessage `json:"messages"`
 }
 
-// visit is what the page and the browser told.
+// visit contains the values that the page and the browser returned.
 type visit struct {
 	Title      string `json:"title"`
 	Value      int    `json:"value"`

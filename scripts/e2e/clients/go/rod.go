@@ -28,7 +28,7 @@ func byRod(ctx context.Context, in input) (visit, error) {
 		return visit{}, fmt.Errorf("rod: %w", err)
 	}
 	if in.Close {
-		_ = browser.Close() // the answer may not come
+		_ = browser.Close() // the browser may exit before it responds
 	}
 	return seen, nil
 }
@@ -61,15 +61,15 @@ func look(browser *rod.Browser, in input) (visit, error) {
 	return visit{Title: info.Title, Value: value.Value.Int(), Version: version.Product, Screenshot: len(picture)}, nil
 }
 
-// connect opens rod's socket. The key of its own handshake is the word nil,
-// which Chromium takes, and a load balancer may not.
+// connect opens rod's socket. Rod itself sends the text "nil" as WebSocket key, which
+// Chromium accepts but a load balancer may reject.
 func (in input) connect(ctx context.Context) (*cdp.WebSocket, error) {
 	header := http.Header{}
 	maps.Copy(header, in.Header)
 	if in.Key {
 		key := make([]byte, 16)
 		_, _ = rand.Read(key)
-		header["Sec-WebSocket-Key"] = []string{base64.StdEncoding.EncodeToString(key)} // as rod spells it
+		header["Sec-WebSocket-Key"] = []string{base64.StdEncoding.EncodeToString(key)} // with the same spelling as rod
 	}
 	socket := &cdp.WebSocket{}
 	if err := socket.Connect(ctx, in.Endpoint, header); err != nil {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// bySocket sends the messages, which are numbered from 1, one after the other,
-// and returns their answers.
+// bySocket sends the messages in sequence, with ids from 1, and returns their
+// responses.
 func bySocket(ctx context.Context, in input) ([]json.RawMessage, error) {
 	socket, err := in.connect(ctx)
 	if err != nil {
@@ -22,7 +22,7 @@ func bySocket(ctx context.Context, in input) ([]json.RawMessage, error) {
 		if err := socket.Send(bytes.Clone(message)); err != nil {
 			return nil, fmt.Errorf("send message %d: %w", i+1, err)
 		}
-		for answered := 0; answered != i+1; { // what has no id is an event
+		for answered := 0; answered != i+1; { // messages without an id are events
 			answer, err := socket.Read()
 			if err != nil {
 				return nil, fmt.Errorf("wait for answer %d: %w", i+1, err)
