@@ -79,7 +79,7 @@ func TestStart_StopsProgramThatDoesNotBecomeReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := program(t, "mute", untilSIGTERM, "http://127.0.0.1:1/health")
 	go func() {
-		testenv.Eventually(t, "the program has started",  func() bool { return strings.Contains(Tail(p.Log), "hello") })
+		testenv.Eventually(t, "the program has started", func() bool { return strings.Contains(Tail(p.Log), "hello") })
 		cancel()
 	}()
 	if err := g.Start(ctx, p); err == nil || !strings.Contains(err.Error(), "did not become ready") {
