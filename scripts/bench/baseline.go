@@ -41,8 +41,8 @@ func findChromium(ctx context.Context) (chromium, error) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// arguments are the switches that the worker starts Chromium with, but for its
-// first page.
+// arguments returns the switches with which the worker starts Chromium, without
+// the start page.
 func (w *worker) arguments(ctx context.Context) (found []string, err error) {
 	s, err := w.launch(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (w *worker) arguments(ctx context.Context) (found []string, err error) {
 	defer func() { err = errors.Join(err, w.end(ctx, s)) }()
 	for _, p := range descendants(w.pid()) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-		line := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " ")) // as Chromium itself shows it, once it runs
+		line := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " ")) // Chromium replaces the zero bytes with spaces
 		if err != nil || !strings.Contains(line, "--remote-debugging-pipe") || strings.Contains(line, "--type=") {
 			continue
 		}
@@ -65,20 +65,21 @@ func (w *worker) arguments(ctx context.Context) (found []string, err error) {
 	return nil, errors.New("the worker's browser is not among its processes")
 }
 
-// perLaunchSwitches are switches that tell of what only the worker's launch has.
+// perLaunchSwitches are the switches that differ between launches of the worker.
 var perLaunchSwitches = []string{"user-data-dir", "svc-launch", "proxy-server", "proxy-bypass-list"}
 
-// measureBaseline starts Chromium in a new data directory, as a user of its own when
-// we are root, and asks over its pipe for its version, in milliseconds.
+// measureBaseline starts Chromium in a new data directory, as a separate user if
+// this program runs as root. It returns the time until Chromium responds to
+// Browser.getVersion on its pipe, in milliseconds.
 func measureBaseline(ctx context.Context, path string, arguments []string, dir string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	home, err := os.MkdirTemp(dir, "hand-")
+	home, err := os.MkdirTemp(dir, "baseline-")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(home) }()
-	const uid = 60999 // below the worker's
+	const uid = 60999 // below the user ids of the worker
 	own := append([]string{"--user-data-dir=" + home}, arguments...)
 	toBrowser, commands, err := os.Pipe()
 	if err != nil {

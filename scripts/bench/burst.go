@@ -9,10 +9,10 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// burst is what the slowest but one of a crowd waits for the first answer of its
-// browser, with a pool and without.
+// burst measures concurrent launches, with and without a warm pool: the 95th
+// percentile of the time to the first answer of the browser.
 func (b *bench) burst(ctx context.Context) ([]benchresult.Row, error) {
-	rounds := max(b.rounds/4, 1) // each is many launches
+	rounds := max(b.rounds/4, 1) // each round has many launches
 	side := func(w *worker) benchresult.Side[float64] {
 		return func(ctx context.Context) (float64, error) { return w.measureBurst(ctx, b.burstSize) }
 	}
@@ -21,40 +21,41 @@ func (b *bench) burst(ctx context.Context) ([]benchresult.Row, error) {
 		return nil, err
 	}
 	return []benchresult.Row{{
-		What: fmt.Sprintf("burst of %d asks, pool of %d: p95 to the first CDP answer", b.burstSize, poolSize), Unit: "ms",
+		What: fmt.Sprintf("burst of %d launches, pool of %d:  p95 to the first CDP answer", b.burstSize, poolSize), Unit: "ms",
 		Ours: benchresult.Median(all[0], identity), Other: benchresult.Median(all[1], identity), Than: "without a pool", Target: benchresult.AtMost(0.9),
 	}}, nil
 }
 
-// measureBurst is one burst of so many: p95, in milliseconds.
-func (w *worker) measureBurst(ctx context.Context, crowd int) (float64, error) {
+// measureBurst launches count browsers concurrently and returns the 95th percentile
+// in milliseconds.
+func (w *worker) measureBurst(ctx context.Context, count int) (float64, error) {
 	if err := w.waitForWarmPool(ctx); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*readyTimeout)
 	defer cancel()
-	took, failed := make(chan float64, crowd), make(chan error, 2*crowd)
-	var asking, ending sync.WaitGroup
-	over := make(chan struct{}) // nobody ends before all have their answer
-	for range crowd {
-		asking.Add(1)
+	took, failed := make(chan float64, count), make(chan error, 2*count)
+	var launching, ending sync.WaitGroup
+	launched := make(chan struct{}) // closed when all browsers have answered
+	for range count {
+		launching.Add(1)
 		ending.Go(func() {
 			v, err := w.launchAndPing(ctx)
 			took <- v.answeredMs
-			asking.Done()
+			launching.Done()
 			if err != nil {
 				failed <- err
 				return
 			}
-			<-over
+			<-launched
 			v.client.close()
 			if err := w.end(ctx, v.session); err != nil {
 				failed <- err
 			}
 		})
 	}
-	asking.Wait()
-	close(over)
+	launching.Wait()
+	close(launched)
 	ending.Wait()
 	close(took)
 	close(failed)
@@ -68,22 +69,22 @@ func (w *worker) measureBurst(ctx context.Context, crowd int) (float64, error) {
 	return benchresult.Quantile(waited, 0.95, identity), nil
 }
 
-// launchedBrowser is a browser that was asked for.
+// launchedBrowser is a launched browser and its times.
 type launchedBrowser struct {
 	session    session
 	client     *client
-	launchedMs float64 // when the launch was answered, in milliseconds
-	answeredMs float64 // when the browser was
+	launchedMs float64 // the time to the response of the launch, in milliseconds
+	answeredMs float64 // the time to the browser's first answer, in milliseconds
 }
 
-// launchAndPing launches a browser and asks it something.
+// launchAndPing launches a browser and sends it one CDP command.
 func (w *worker) launchAndPing(ctx context.Context) (v launchedBrowser, err error) {
 	began := time.Now()
 	if v.session, err = w.launch(ctx); err != nil {
 		return v, err
 	}
 	v.launchedMs = milliseconds(time.Since(began))
-	for v.client == nil { // a machine that is too busy may answer that it is
+	for v.client == nil { // the connection may fail on a busy machine
 		v.client, err = dial(ctx, v.session.WebSocketDebuggerURL, nil)
 		if err != nil && (time.Since(began) > readyTimeout || pause(ctx, 20*time.Millisecond) != nil) {
 			return v, err

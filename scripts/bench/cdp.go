@@ -12,18 +12,18 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// client speaks CDP one call at a time.
+// client is a CDP client for one call at a time.
 type client struct {
 	conn    *ws.Conn
 	session string
 	id      int
 }
 
-// dial connects to an address; connect says how, unless it is nil.
+// dial connects to an address, with connect unless it is nil.
 func dial(ctx context.Context, address string, connect func(context.Context) (net.Conn, error)) (*client, error) {
 	conn, err := ws.Dial(ctx, address, nil, ws.Options{ReadLimit: 4 * bigResult, DialContext: connect})
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err // without the address, which has a token
+		err = failed.Err // without the URL, which contains a token
 	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to the browser: %w", err)
@@ -33,7 +33,7 @@ func dial(ctx context.Context, address string, connect func(context.Context) (ne
 
 func (c *client) close() { _ = c.conn.CloseNow() }
 
-// call returns the answer as it came.
+// call sends a command and returns the unparsed answer.
 func (c *client) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	if err := c.send(ctx, method, params); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *client) send(ctx context.Context, method string, params any) error {
 	return c.conn.Write(ctx, ws.Text, text)
 }
 
-// result calls and reads the result.
+// result sends a command and decodes the result.
 func (c *client) result(ctx context.Context, method string, params, into any) error {
 	text, err := c.call(ctx, method, params)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *client) result(ctx context.Context, method string, params, into any) er
 	return nil
 }
 
-// attach goes on in the browser's first page, and makes one where there is none.
+// attach attaches to the browser's first page. If there is none, attach creates it.
 func (c *client) attach(ctx context.Context) error {
 	var pages struct {
 		TargetInfos []struct{ TargetID, Type string }

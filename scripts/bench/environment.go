@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// environment is a cloud of this run's own, with an organization that may launch as
-// many browsers as it likes, a profile, and a page to open.
+// environment is a cloud of this run, with an organization without limits, a
+// profile, and a page to open.
 type environment struct {
 	dir             string
 	build           chromium
 	cloud           *program
 	organizationKey string
-	profile         string // its id
-	page            string // its address
+	profile         string // the id
+	page            string // the URL
 	server          *http.Server
 }
 
@@ -35,16 +35,16 @@ func newEnvironment(ctx context.Context) (_ *environment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &environment{dir: dir}
+	e := &environment{dir: dir}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, h.close())
+			err = errors.Join(err, e.close())
 		}
 	}()
-	if err := os.Chmod(dir, 0o755); err != nil { // browsers run as users of their own
+	if err := os.Chmod(dir, 0o755); err != nil { // browsers run as separate users
 		return nil, err
 	}
-	if h.build, err = findChromium(ctx); err != nil {
+	if e.build, err = findChromium(ctx); err != nil {
 		return nil, err
 	}
 	for _, program := range []string{"cloud", "worker"} {
@@ -52,13 +52,13 @@ func newEnvironment(ctx context.Context) (_ *environment, err error) {
 			return nil, err
 		}
 	}
-	if err := h.serve(); err != nil {
+	if err := e.serve(); err != nil {
 		return nil, err
 	}
-	if h.cloud, err = h.start(ctx, "svc-cloud", "cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true"); err != nil {
+	if e.cloud, err = e.start(ctx, "svc-cloud", "cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true"); err != nil {
 		return nil, err
 	}
-	return h, h.signUp(ctx)
+	return e, e.signUp(ctx)
 }
 
 // goBuild builds a program as `make build` does.
@@ -71,15 +71,15 @@ func goBuild(ctx context.Context, module, what, into string) error {
 	return nil
 }
 
-// serve serves the page that everybody opens.
-func (h *environment) serve() error {
+// serve serves the page that all browsers open.
+func (e *environment) serve() error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
 	if err != nil {
 		return err
 	}
-	text := "<!doctype html><title>A page</title><h1>A page</h1>" + strings.Repeat("<p>Some words, so that there is something to draw.\n", 100)
-	h.page = "http://" + listener.Addr().String() + "/"
-	h.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	text := "<!doctype html><title>A page</title><h1>A page</h1>" + strings.Repeat("<p>Some text for the browser to render.\n", 100)
+	e.page = "http://" + listener.Addr().String() + "/"
+	e.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" { // a favicon
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -87,31 +87,32 @@ func (h *environment) serve() error {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, text)
 	})}
-	go func() { _ = h.server.Serve(listener) }()
+	go func() { _ = e.server.Serve(listener) }()
 	return nil
 }
 
-// close ends the cloud and what peers may have left, and removes everything.
-func (h *environment) close() (err error) {
-	if h.cloud != nil {
-		err = h.cloud.stop()
+// close stops the cloud and remaining processes of the peers, and removes the
+// directory.
+func (e *environment) close() (err error) {
+	if e.cloud != nil {
+		err = e.cloud.stop()
 	}
-	if h.server != nil {
-		_ = h.server.Close()
+	if e.server != nil {
+		_ = e.server.Close()
 	}
 	for _, p := range processes() {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-		if p.pid != os.Getpid() && strings.Contains(string(command), h.dir+"/") {
+		if p.pid != os.Getpid() && strings.Contains(string(command), e.dir+"/") {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
-	return errors.Join(err, os.RemoveAll(h.dir))
+	return errors.Join(err, os.RemoveAll(e.dir))
 }
 
-// signUp makes a user, an organization without limits, its key and a profile.
-func (h *environment) signUp(ctx context.Context) error {
+// signUp creates a user, an organization without limits, its key and a profile.
+func (e *environment) signUp(ctx context.Context) error {
 	var answer struct{ Token, ID, Key string }
-	profile := fmt.Sprintf(`{"name":"Bench","browserVersion":%d}`, h.build.major)
+	profile := fmt.Sprintf(`{"name":"Bench","browserVersion":%d}`, e.build.major)
 	steps := []struct{ path, body string }{
 		{"/v1/auth/sign-up", `{"email":"bench@example.com","password":"correct horse battery","name":"Bench"}`},
 		{"/v1/organizations", `{"name":"Bench"}`},
@@ -122,42 +123,42 @@ func (h *environment) signUp(ctx context.Context) error {
 	header := http.Header{}
 	for _, step := range steps {
 		path := strings.Replace(step.path, "ID", answer.ID, 1)
-		if err := call(ctx, http.MethodPost, h.cloud.url+path, header, json.RawMessage(step.body), &answer); err != nil {
+		if err := call(ctx, http.MethodPost, e.cloud.url+path, header, json.RawMessage(step.body), &answer); err != nil {
 			return err
 		}
 		header.Set("Authorization", "Bearer "+answer.Token)
 	}
-	h.organizationKey, h.profile = answer.Key, answer.ID
+	e.organizationKey, e.profile = answer.Key, answer.ID
 	return nil
 }
 
-// worker is a worker that runs.
+// worker is a running worker.
 type worker struct {
 	*program
 	environment *environment
 	key         http.Header
-	tabless     bool // whether browsers are asked for without a tab
+	tabless     bool // launch browsers without a tab
 }
 
-// withoutTabs is the same worker, asked for browsers without a tab.
+// withoutTabs returns the same worker, for launches without a tab.
 func (w *worker) withoutTabs() *worker {
 	return &worker{program: w.program, environment: w.environment, key: w.key, tabless: true}
 }
 
-// worker starts a worker of the house's organization.
-func (h *environment) worker(ctx context.Context, name string, environment ...string) (*worker, error) {
+// worker starts a worker of the organization.
+func (e *environment) worker(ctx context.Context, name string, environment ...string) (*worker, error) {
 	key := "wrk_" + strings.ToLower(rand.Text())
-	p, err := h.start(ctx, "svc-worker", name, append([]string{
-		"SVC_CLOUD_URL=" + h.cloud.url, "SVC_KEY=" + h.organizationKey, "API_KEY=" + key,
-		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // where the pages that browsers load are
+	p, err := e.start(ctx, "svc-worker", name, append([]string{
+		"SVC_CLOUD_URL=" + e.cloud.url, "SVC_KEY=" + e.organizationKey, "API_KEY=" + key,
+		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // the addresses of the benchmark's page
 	}, environment...)...)
 	if err != nil {
-		return nil, fmt.Errorf("a worker for %s: %w", name, err)
+		return nil, fmt.Errorf("start the worker for %s: %w", name, err)
 	}
-	return &worker{program: p, environment: h, key: http.Header{"X-Api-Key": {key}}}, nil
+	return &worker{program: p, environment: e, key: http.Header{"X-Api-Key": {key}}}, nil
 }
 
-// session is what a launch answers.
+// session is the response of a launch.
 type session struct {
 	ID                   string
 	DebugPort            int
@@ -182,7 +183,7 @@ func (w *worker) end(ctx context.Context, s session) error {
 	return call(context.WithoutCancel(ctx), http.MethodDelete, w.url+"/sessions/"+s.ID, w.key, nil, nil)
 }
 
-// warmPool is what the worker keeps ready.
+// warmPool is the state of the worker's pool of warm browsers.
 type warmPool struct {
 	Size, Starting int
 	Ready          []struct{ Count int }
@@ -195,7 +196,7 @@ func (p warmPool) ready() (n int) {
 	return n
 }
 
-// waitForWarmPool waits until as many browsers as there can be are ready, for some time.
+// waitForWarmPool waits, with a limit, until the pool is full.
 func (w *worker) waitForWarmPool(ctx context.Context) error {
 	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); {
 		var status struct{ WarmPool warmPool }
@@ -212,7 +213,7 @@ func (w *worker) waitForWarmPool(ctx context.Context) error {
 	return settle(ctx)
 }
 
-// call makes a request and reads data of the envelope into into.
+// call sends a request and decodes the data of the response to into.
 func call(ctx context.Context, method, address string, header http.Header, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -14,21 +14,21 @@ import (
 	"github.com/browser-svc/svc/scripts/children"
 )
 
-// haproxy passes bytes on to a browser's socket: what a relay costs that does
-// nothing else and does it well.
+// haproxy forwards bytes to a browser's socket. It shows the cost of a good relay
+// without other functions.
 type haproxy struct {
 	version string
-	port    string // in the browser's network
+	port    string // in the browser's network namespace
 	cmd     *exec.Cmd
 }
 
-// startHAProxy starts it in the network that a browser is in.
-func (h *environment) startHAProxy(ctx context.Context, browser int, debugPort string) (*haproxy, error) {
+// startHAProxy starts HAProxy in the network namespace of a browser.
+func (e *environment) startHAProxy(ctx context.Context, browser int, debugPort string) (*haproxy, error) {
 	port, err := children.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(h.dir, "haproxy.cfg")
+	file := filepath.Join(e.dir, "haproxy.cfg")
 	config := fmt.Sprintf(`global
   maxconn 100
 defaults
@@ -62,7 +62,7 @@ listen browser
 	return p, p.ready(ctx, dialInNetwork(browser, port))
 }
 
-// ready waits until it listens.
+// ready waits until HAProxy listens.
 func (p *haproxy) ready(ctx context.Context, connect func(context.Context) (net.Conn, error)) error {
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := connect(ctx)

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	killGrace       = 100 * time.Millisecond // after which nothing may be left
-	browsersPerKill = 2                      // browsers that run when their worker is killed
+	killGrace       = 100 * time.Millisecond // after this time, no process may remain
+	browsersPerKill = 2                      // browsers that run when the worker is killed
 )
 
-// kill counts what is left of a worker's processes soon after its end.
+// kill counts the processes that remain after a worker is killed.
 func (b *bench) kill(ctx context.Context) (_ []benchresult.Row, err error) {
 	w, err := b.worker(ctx, "killed", "WARM_POOL=1")
 	if err != nil {
@@ -51,17 +51,17 @@ func (b *bench) kill(ctx context.Context) (_ []benchresult.Row, err error) {
 			return nil, err
 		}
 	}
-	than := fmt.Sprintf("of %d that ran", had)
+	than := fmt.Sprintf("of %d processes", had)
 	if left > 0 {
-		than += fmt.Sprintf(", the last for %d ms", longest.Milliseconds())
+		than += fmt.Sprintf(", the last one for %d ms", longest.Milliseconds())
 	}
 	return []benchresult.Row{{
-		What: fmt.Sprintf("survivors 100 ms after kill -9 of the worker, %d rounds", b.kills), Unit: "processes", Ours: float64(left),
+		What: fmt.Sprintf("processes left 100 ms after kill -9 of the worker, %d rounds", b.kills), Unit: "processes", Ours: float64(left),
 		Than: than, Target: benchresult.FigureAtMost(0),
 	}}, nil
 }
 
-// running are those that have not ended.
+// running returns the processes that still run.
 func running(of []process) []process {
 	now := processes()
 	return slices.DeleteFunc(slices.Clone(of), func(p process) bool { return !p.alive(now) })

@@ -26,11 +26,11 @@ func main() {
 	}
 }
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	rounds, launches, kills int
-	burstSize               int      // how many ask at the same time in a burst
-	only                    []string // of parts; empty for all
+	burstSize               int      // the number of concurrent launches in a burst
+	only                    []string // the parts to measure; empty for all
 	write                   string
 }
 
@@ -67,11 +67,10 @@ func (b *bench) parts() benchresult.Parts {
 
 func names() []string { return (&bench{}).parts().Names() }
 
-// poolSize is how many browsers the one worker keeps ready.
+// poolSize is the size of the pool of warm browsers.
 const poolSize = 4
 
-// bench is one run, with a worker that keeps browsers ready and one that keeps
-// none.
+// bench is one run, with one worker with a pool of warm browsers and one without.
 type bench struct {
 	*environment
 	options
@@ -97,7 +96,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(b.cold.stop(), err) }()
 	report := benchresult.Report{
-		Title: "What the worker costs", Command: "make bench-worker BENCH_WRITE=" + o.write,
+		Title: "Worker", Command: "make bench-worker BENCH_WRITE=" + o.write,
 		On: []string{b.build.version}, Rounds: o.rounds, Notes: notes(),
 	}
 	if report.Rows, err = b.parts().Measure(ctx, o.only); err != nil {
@@ -110,18 +109,19 @@ func run(ctx context.Context, o options) (err error) {
 	return report.Write(o.write)
 }
 
-// notes say what the table leaves open.
+// notes returns the explanations below the table.
 func notes() string {
-	text := `Everybody launches the same Chromium, headless, opens the same page of this machine, and is measured from being asked:
-to the first answer of the browser that reaches the client, and to the page's load event. Ours is asked over HTTP and asks a
-svc-cloud for a slot each time. The peers are asked as their documentation says for a program that launches many: rod and
-playwright run-server are servers that launch for whoever connects, chromedriver stays and makes sessions, the others are
-libraries in a process that stays. A worker's own share is what is left of a launch's answer without the cloud's two round
-trips and without Chromium from its start to its first answer. Memory counts all processes of svc-worker. A burst's figure is
-the median of fewer rounds.
-`
+	text := `All tools launch the same Chromium, headless, and open the same page on this machine. Two times are measured from the
+	request for a browser: to the first answer of the browser that the client receives, and to the load event of the page. The
+	worker gets its requests over HTTP and requests a slot from svc-cloud for each launch. The other tools run as their
+	documentation recommends for programs that launch many browsers: rod and playwright run-server are servers that launch a
+	browser for each connection, chromedriver is a server that creates sessions, and the others are libraries in a long-running
+	process. The worker's own share of a launch is the response time without the two calls to the cloud and without the time
+	that Chromium takes from its start to its first answer. Memory includes all processes of svc-worker. A burst is measured in
+	fewer rounds.
+	`
 	if os.Geteuid() == 0 {
-		text += "Run as root: the peers start Chromium without its sandbox, which refuses root; the worker's has it.\n"
+		text += "This run was as root. The other tools start Chromium without its sandbox, which does not work for root; the worker starts it with the sandbox.\n"
 	}
 	return text
 }

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	settleTime         = 5 * time.Second // until what was just done is over
-	memorySamples      = 10              // times, a second apart
-	sessions           = 10              // run at once when they are weighed
-	concurrentLaunches = 2               // launches, one for each core
+	settleTime         = 5 * time.Second // until earlier work is complete
+	memorySamples      = 10              // one per second
+	sessions           = 10              // concurrent sessions when memory is measured
+	concurrentLaunches = 2               // one for each core
 )
 
-// memory weighs a worker of its own: idle, with sessions that each have a
-// client, and after many launches.
+// memory measures the memory of a separate worker: idle, after many launches, and
+// with sessions that each have a client.
 func (b *bench) memory(ctx context.Context) (rows []benchresult.Row, err error) {
-	w, err := b.worker(ctx, "weighed")
+	w, err := b.worker(ctx, "memory")
 	if err != nil {
 		return nil, err
 	}
@@ -39,34 +39,35 @@ func (b *bench) memory(ctx context.Context) (rows []benchresult.Row, err error) 
 	running, err := w.memoryWithSessions(ctx)
 	return []benchresult.Row{
 		{What: "worker's memory (PSS), idle", Unit: "MB", Ours: idle, Target: benchresult.FigureAtMost(15)},
-		{What: fmt.Sprintf("more of it after %d launches", b.launches), Unit: "MB", Ours: after - idle, Target: benchresult.FigureAtMost(10)},
+		{What: fmt.Sprintf("memory growth after %d launches", b.launches), Unit: "MB", Ours: after - idle, Target: benchresult.FigureAtMost(10)},
 		{
-			What: fmt.Sprintf("more of it for each of %d sessions with a client", sessions), Unit: "kB",
+			What: fmt.Sprintf("memory per session, %d sessions with a client", sessions), Unit: "kB",
 			Ours: 1000 * (running - after) / sessions, Target: benchresult.FigureAtMost(300),
 		},
 	}, err
 }
 
-// idleMemory is the worker's memory at rest, in MB: the median of some seconds.
+// idleMemory returns the memory of the idle worker in MB, the median of some
+// seconds.
 func (w *worker) idleMemory(ctx context.Context) (float64, error) {
 	if err := pause(ctx, settleTime); err != nil {
 		return 0, err
 	}
-	var weights []float64
+	var samples []float64
 	for range memorySamples {
-		weight, err := w.memory()
+		sample, err := w.memory()
 		if err == nil {
 			err = pause(ctx, time.Second)
 		}
 		if err != nil {
 			return 0, err
 		}
-		weights = append(weights, weight)
+		samples = append(samples, sample)
 	}
-	return benchresult.Median(weights, identity), nil
+	return benchresult.Median(samples, identity), nil
 }
 
-// launchMany launches and ends so many browsers, two at a time.
+// launchMany launches and ends n browsers, two at a time.
 func (w *worker) launchMany(ctx context.Context, n int) error {
 	left := make(chan struct{}, n)
 	for range n {
@@ -94,7 +95,7 @@ func (w *worker) launchMany(ctx context.Context, n int) error {
 	return <-failed
 }
 
-// memoryWithSessions is the worker's memory while sessions run.
+// memoryWithSessions returns the worker's memory while sessions run.
 func (w *worker) memoryWithSessions(ctx context.Context) (megabytes float64, err error) {
 	for range sessions {
 		s, err := w.launch(ctx)

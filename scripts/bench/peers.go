@@ -15,20 +15,19 @@ import (
 	"time"
 )
 
-// peer is another way to a browser: a process of scripts/bench/peers, whose
-// protocol it speaks.
+// peer is another tool that launches browsers, in a process of scripts/bench/peers.
 type peer struct {
 	name    string // with its version
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Scanner
-	missing error // why it is not here
+	missing error // why the tool cannot be measured
 }
 
-// peers starts all that there are. One that can't be had is missing, which the
-// table tells.
-func (h *environment) peers(ctx context.Context) (all []*peer) {
-	program := filepath.Join(h.dir, "peers")
+// peers starts all tools. A tool that cannot be started is marked as missing, and
+// the table shows the reason.
+func (e *environment) peers(ctx context.Context) (all []*peer) {
+	program := filepath.Join(e.dir, "peers")
 	unbuilt := goBuild(ctx, "scripts/bench/peers", ".", program)
 	for _, p := range []struct{ name, program, argument string }{
 		{"rod Manager", program, "rod"},
@@ -47,7 +46,7 @@ func (h *environment) peers(ctx context.Context) (all []*peer) {
 		}
 		one := &peer{name: p.name}
 		if err == nil {
-			err = one.start(ctx, h, p.program, arguments)
+			err = one.start(ctx, e, p.program, arguments)
 		}
 		if err != nil {
 			one.missing = err
@@ -58,9 +57,9 @@ func (h *environment) peers(ctx context.Context) (all []*peer) {
 	return all
 }
 
-// start starts the process and sets it up.
-func (p *peer) start(ctx context.Context, h *environment, program string, arguments []string) (err error) {
-	home := filepath.Join(h.dir, "peer-"+arguments[len(arguments)-1])
+// start starts the process and sends the setup.
+func (p *peer) start(ctx context.Context, e *environment, program string, arguments []string) (err error) {
+	home := filepath.Join(e.dir, "peer-"+arguments[len(arguments)-1])
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func (p *peer) start(ctx context.Context, h *environment, program string, argume
 	p.out = bufio.NewScanner(out)
 	driver, _ := exec.LookPath("chromedriver")
 	var ready struct{ Version string }
-	err = p.request(ctx, map[string]any{"chromium": h.build.path, "driver": driver, "page": h.page, "sandbox": os.Geteuid() != 0}, &ready)
+	err = p.request(ctx, map[string]any{"chromium": e.build.path, "driver": driver, "page": e.page, "sandbox": os.Geteuid() != 0}, &ready)
 	if err != nil {
 		said, _ := os.ReadFile(log.Name())
 		return fmt.Errorf("%w: %s", err, said)
@@ -96,7 +95,7 @@ func (p *peer) start(ctx context.Context, h *environment, program string, argume
 	return nil
 }
 
-// request sends a line and reads the answer.
+// request sends a line and reads the response.
 func (p *peer) request(ctx context.Context, line, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -105,12 +104,12 @@ func (p *peer) request(ctx context.Context, line, into any) error {
 		return err
 	}
 	if !p.out.Scan() {
-		return errors.Join(errors.New("no answer"), p.out.Err(), ctx.Err())
+		return errors.Join(errors.New("no response"), p.out.Err(), ctx.Err())
 	}
 	return json.Unmarshal(p.out.Bytes(), into)
 }
 
-// visit is one launch.
+// visit measures one launch.
 func (p *peer) visit(ctx context.Context) (v visit, err error) {
 	if err := settle(ctx); err != nil {
 		return v, err
@@ -128,7 +127,7 @@ func (p *peer) visit(ctx context.Context) (v visit, err error) {
 	return visit{answered: answer.Answered, loaded: answer.Loaded}, nil
 }
 
-// stop ends the process, and what it may have left.
+// stop ends the process and its remaining descendants.
 func (p *peer) stop() {
 	if p.cmd == nil {
 		return

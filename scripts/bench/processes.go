@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// process is one of this machine, as Linux tells of it.
+// process is a process of this machine, from /proc.
 type process struct {
 	pid, parent int
 	name        string
 	state       string
-	ticks       int // of processors, used so far
+	ticks       int // processor time used
 	began       string
 }
 
-// processes are all of this machine.
+// processes returns all processes of this machine.
 func processes() (all []process) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')') // of the name, which may have anything in it
+		begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')') // the name may contain any character
 		if err != nil || begin < 0 || end < begin {
-			continue // it has ended meanwhile
+			continue // the process has ended
 		}
 		fields := strings.Fields(string(text[end+1:]))
 		if len(fields) < 20 {
@@ -43,7 +43,7 @@ func processes() (all []process) {
 	return all
 }
 
-// descendants are the processes that one has started, and those that they have.
+// descendants returns the children of a process and their descendants.
 func descendants(pid int) (found []process) {
 	all := processes()
 	parents := []int{pid}
@@ -59,15 +59,16 @@ func descendants(pid int) (found []process) {
 	return found
 }
 
-// alive tells whether it runs still.
+// alive reports whether the process still runs.
 func (p process) alive(among []process) bool {
 	return slices.ContainsFunc(among, func(q process) bool { return q.pid == p.pid && q.began == p.began && q.state != "Z" && q.state != "X" })
 }
 
-// settle waits until all that this program has started is quiet, for some
-// seconds at most: a refill or an end under way would slow what is measured next.
+// settle waits, up to some seconds, until the processes of this program are idle.
+// Otherwise a refill of the pool or the end of a browser would slow down the next
+// measurement.
 func settle(ctx context.Context) error {
-	const quiet, step = 4, 50 * time.Millisecond // ticks are of 10 ms
+	const quiet, step = 4, 50 * time.Millisecond // a tick is 10 ms
 	last, calm := -1, 0
 	for end := time.Now().Add(6 * time.Second); calm < quiet && time.Now().Before(end); {
 		used := 0
@@ -94,8 +95,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// memory is what the worker's own processes hold, in millions of bytes: what they share with
-// others is divided among them (PSS). Browsers are other programs.
+// memory returns the memory of the worker's own processes in millions of bytes, as
+// proportional set size (PSS): shared memory is divided among its users. Browsers
+// are not included.
 func (w *worker) memory() (megabytes float64, err error) {
 	own, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.pid()))
 	if err != nil {
@@ -114,7 +116,8 @@ func (w *worker) memory() (megabytes float64, err error) {
 	return megabytes, nil
 }
 
-// pss is a process's proportional set size in KiB, 0 once it has ended.
+// pss returns the proportional set size of a process in KiB, or 0 if the process has
+// ended.
 func pss(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,5 +132,5 @@ func pss(pid int) (float64, error) {
 			return kilobytes, nil
 		}
 	}
-	return 0, errors.New("no Pss")
+	return 0, fmt.Errorf("/proc/%d/smaps_rollup has no Pss", pid)
 }

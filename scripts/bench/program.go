@@ -14,43 +14,43 @@ import (
 )
 
 const (
-	readyTimeout = 90 * time.Second // the most that a launch may ask for
+	readyTimeout = 90 * time.Second // the maximum timeout of a launch
 	drainTimeout = 60 * time.Second
 )
 
-// program is a program of ours that runs.
+// program is a running svc-cloud or svc-worker.
 type program struct {
 	path, log   string
-	url         string // where it answers
+	url         string // its base URL
 	environment []string
 	cmd         *exec.Cmd
 	done        chan struct{}
 }
 
-// start starts a program of the house, with a data directory and a port of its
-// own, and waits until it is ready.
-func (h *environment) start(ctx context.Context, name, dir string, environment ...string) (*program, error) {
+// start starts a program with its own data directory and port, and waits until it
+// is ready.
+func (e *environment) start(ctx context.Context, name, dir string, environment ...string) (*program, error) {
 	port, err := children.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := &program{
-		path: filepath.Join(h.dir, name), log: filepath.Join(h.dir, dir+".log"), url: "http://127.0.0.1:" + port,
+		path: filepath.Join(e.dir, name), log: filepath.Join(e.dir, dir+".log"), url: "http://127.0.0.1:" + port,
 		environment: append([]string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "HOST=127.0.0.1", "PORT=" + port, "DATA_DIR=" + filepath.Join(h.dir, dir),
+			"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "HOST=127.0.0.1", "PORT=" + port, "DATA_DIR=" + filepath.Join(e.dir, dir),
 		}, environment...),
 	}
 	return p, p.run(ctx)
 }
 
-// run starts it, once more after it has ended.
+// run starts the program, or restarts it after it has ended.
 func (p *program) run(ctx context.Context) error {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	p.cmd, p.done = exec.Command(p.path), make(chan struct{}) //nolint:noctx // it is ended by a signal, in order
+	p.cmd, p.done = exec.Command(p.path), make(chan struct{}) //nolint:noctx // stop ends it with a signal
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.environment, log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := p.cmd.Start(); err != nil {
@@ -80,7 +80,7 @@ func (p *program) ready(ctx context.Context) error {
 
 func (p *program) pid() int { return p.cmd.Process.Pid }
 
-// stop ends it in order.
+// stop ends the program with SIGTERM.
 func (p *program) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -93,7 +93,7 @@ func (p *program) stop() error {
 	}
 }
 
-// kill ends it at once.
+// kill ends the program with SIGKILL.
 func (p *program) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done

@@ -20,12 +20,13 @@ import (
 )
 
 const (
-	pingDuration = 500 * time.Millisecond // of one measurement of round trips
+	pingDuration = 500 * time.Millisecond // the duration of a measurement of round trips
 	bigResult    = 8 << 20                // bytes
-	bigResults   = 6                      // of one measurement of throughput
+	bigResults   = 6                      // results in a measurement of throughput
 )
 
-// relay drives one browser through the worker and directly, in turns.
+// relay measures CDP with one browser, alternately through the worker, directly and
+// through HAProxy.
 func (b *bench) relay(ctx context.Context) (rows []benchresult.Row, err error) {
 	s, err := b.cold.launch(ctx)
 	if err != nil {
@@ -51,7 +52,7 @@ func (b *bench) relay(ctx context.Context) (rows []benchresult.Row, err error) {
 	inside := func(port string) socket {
 		return socket{"ws://127.0.0.1:" + port + "/devtools/" + rest, dialInNetwork(browser, port)}
 	}
-	direct, passedOn := inside(port), inside(floor.port)
+	direct, forwarded := inside(port), inside(floor.port)
 	if err := settle(ctx); err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (b *bench) relay(ctx context.Context) (rows []benchresult.Row, err error) {
 		side := func(at socket) benchresult.Side[float64] {
 			return func(ctx context.Context) (float64, error) { return m.measure(ctx, at) }
 		}
-		all, err := benchresult.Interleave(ctx, b.rounds, side(through), side(direct), side(passedOn))
+		all, err := benchresult.Interleave(ctx, b.rounds, side(through), side(direct), side(forwarded))
 		if err != nil {
 			return nil, err
 		}
@@ -78,18 +79,18 @@ func (b *bench) relay(ctx context.Context) (rows []benchresult.Row, err error) {
 			rows = append(rows, row)
 		}
 		beside(all[1], "the browser's own socket", benchresult.AtLeast(m.least))
-		beside(all[2], floor.version+" before it", benchresult.Target{})
+		beside(all[2], "through "+floor.version, benchresult.Target{})
 	}
 	return rows, nil
 }
 
-// socket is a WebSocket of a browser's, and how to connect to it.
+// socket is a WebSocket of a browser.
 type socket struct {
 	address string
-	connect func(context.Context) (net.Conn, error) // nil: by the address
+	connect func(context.Context) (net.Conn, error) // nil: connect to the address
 }
 
-// mainProcess is that of a session's browser.
+// mainProcess returns the main process of a session's browser.
 func (w *worker) mainProcess(s session) (pid int, err error) {
 	port := fmt.Sprintf("--remote-debugging-port=%d", s.DebugPort)
 	for _, p := range descendants(w.pid()) {
@@ -101,7 +102,8 @@ func (w *worker) mainProcess(s session) (pid int, err error) {
 	return 0, errors.New("the browser is not among the worker's processes")
 }
 
-// dialInNetwork connects to a port of the loopback in the network that a process is in.
+// dialInNetwork returns a function that connects to a loopback port in the network
+// namespace of a process.
 func dialInNetwork(pid int, port string) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (conn net.Conn, err error) {
 		err = inNetworkNamespace(pid, func() error {
@@ -112,7 +114,7 @@ func dialInNetwork(pid int, port string) func(context.Context) (net.Conn, error)
 	}
 }
 
-// inNetworkNamespace does something on a thread that is in a process's network.
+// inNetworkNamespace calls do on a thread in the network namespace of a process.
 func inNetworkNamespace(pid int, do func() error) error {
 	own, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -124,10 +126,10 @@ func inNetworkNamespace(pid int, do func() error) error {
 		return err
 	}
 	defer theirs.Close()
-	runtime.LockOSThread() // the thread ends with this goroutine if it can't go back
+	runtime.LockOSThread() // if the thread cannot return to its namespace, it ends with this goroutine
 	if err := unix.Setns(int(theirs.Fd()), unix.CLONE_NEWNET); err != nil {
 		runtime.UnlockOSThread()
-		return fmt.Errorf("enter the browser's network (only root can): %w", err)
+		return fmt.Errorf("enter the browser's network namespace (requires root): %w", err)
 	}
 	err = do()
 	if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
@@ -139,19 +141,19 @@ func inNetworkNamespace(pid int, do func() error) error {
 
 func identity(f float64) float64 { return f }
 
-// ping is the least that a browser can be asked.
+// ping sends the cheapest command to the browser.
 func ping(ctx context.Context, c *client) error {
 	_, err := c.call(ctx, "Browser.getVersion", struct{}{})
 	return err
 }
 
-// evaluate asks the browser's page.
+// evaluate evaluates an expression in the browser's page.
 func evaluate(ctx context.Context, c *client) error {
 	_, err := c.call(ctx, "Runtime.evaluate", map[string]any{"expression": "6 * 7", "returnByValue": true})
 	return err
 }
 
-// roundTrips is how often so many clients get an answer in a second.
+// roundTrips returns the answers per second that the clients get in total.
 func roundTrips(ctx context.Context, at socket, clients int, ask func(context.Context, *client) error) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -188,7 +190,7 @@ func roundTrips(ctx context.Context, at socket, clients int, ask func(context.Co
 	return float64(made.Load()) / took, <-failures
 }
 
-// throughput is how fast big results come to one client.
+// throughput returns the megabytes per second of large results for one client.
 func throughput(ctx context.Context, at socket) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -201,7 +203,7 @@ func throughput(ctx context.Context, at socket) (float64, error) {
 		return 0, err
 	}
 	expression := map[string]any{"expression": fmt.Sprintf(`window.big ??= "x".repeat(%d)`, bigResult), "returnByValue": true}
-	if _, err := c.call(ctx, "Runtime.evaluate", expression); err != nil { // the first makes it
+	if _, err := c.call(ctx, "Runtime.evaluate", expression); err != nil { // the first call creates the string
 		return 0, err
 	}
 	began, bytes := time.Now(), 0

@@ -11,26 +11,26 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// visit is one launch, driven to a loaded page; times are in milliseconds since
-// it was asked for.
+// visit is one launch, up to a loaded page. Times are in milliseconds since the
+// request for the browser.
 type visit struct {
 	answered, loaded float64
 	warm             bool
-	own              float64 // the worker's share: without the cloud, and without Chromium
+	own              float64 // the worker's share: without the cloud and without Chromium
 }
 
 func answered(v visit) float64 { return v.answered }
 func loaded(v visit) float64   { return v.loaded }
 func own(v visit) float64      { return v.own }
 
-// starts launches through a worker with a pool, through one without, by hand,
-// and as each peer does, in turns.
+// starts measures launches, alternately with a pool, without a pool, of Chromium
+// alone, and of each other tool.
 func (b *bench) starts(ctx context.Context) ([]benchresult.Row, error) {
 	arguments, err := b.cold.arguments(ctx)
 	if err != nil {
 		return nil, err
 	}
-	byHand := func(last string) benchresult.Side[visit] {
+	baseline := func(last string) benchresult.Side[visit] {
 		return func(ctx context.Context) (visit, error) {
 			if err := settle(ctx); err != nil {
 				return visit{}, err
@@ -45,7 +45,7 @@ func (b *bench) starts(ctx context.Context) ([]benchresult.Row, error) {
 			p.stop()
 		}
 	}()
-	sides := []benchresult.Side[visit]{b.warm.visit, b.cold.visit, b.cold.withoutTabs().visit, byHand("about:blank"), byHand("--no-startup-window")}
+	sides := []benchresult.Side[visit]{b.warm.visit, b.cold.visit, b.cold.withoutTabs().visit, baseline("about:blank"), baseline("--no-startup-window")}
 	var present, missing []*peer
 	for _, p := range all {
 		if p.missing != nil {
@@ -62,7 +62,7 @@ func (b *bench) starts(ctx context.Context) ([]benchresult.Row, error) {
 	return rows(ours, present, measured[5:], missing), nil
 }
 
-// visit launches a browser, drives it to a loaded page and ends it.
+// visit launches a browser, loads the page and ends the browser.
 func (w *worker) visit(ctx context.Context) (v visit, err error) {
 	if err := w.waitForWarmPool(ctx); err != nil {
 		return v, err
@@ -88,8 +88,8 @@ func (w *worker) visit(ctx context.Context) (v visit, err error) {
 	}, nil
 }
 
-// externalTime is what a launch spent in the cloud, and in Chromium from its start
-// to its first answer, in milliseconds.
+// externalTime returns the time that a launch spent in calls to the cloud, and in
+// Chromium from its start to its first answer, in milliseconds.
 func (s session) externalTime() (sum float64) {
 	before := 0.0
 	for _, step := range s.Timeline {
@@ -101,16 +101,16 @@ func (s session) externalTime() (sum float64) {
 	return sum
 }
 
-// launches are those that peers are compared with, by the kind of them.
+// launches contains the worker's launches and the baseline, by kind.
 type launches struct {
 	warm            []visit
 	cold            []visit
-	tabless         []visit // cold, too; peers' browsers have no tab either when they answer
+	tabless         []visit // cold; browsers of the other tools also have no tab when they answer
 	baseline        []visit
 	tablessBaseline []visit
 }
 
-// rows are those of the launches.
+// rows returns the rows of the launches.
 func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (all []benchresult.Row) {
 	share := 0.0
 	for _, v := range ours.warm {
@@ -123,7 +123,7 @@ func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (al
 		ours     []visit
 		figure   func(visit) float64
 		most     float64
-		best     bool // beside the best peer only
+		best     bool // compare with the fastest tool only
 	}{
 		{"warm launch", "the first CDP answer", ours.warm, answered, 0.1, true},
 		{"warm launch", "a loaded page", ours.warm, loaded, 0.3, true},
@@ -148,22 +148,22 @@ func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (al
 		}
 		all = append(all, beside...)
 	}
-	all = slices.Insert(all, min(2, len(all)), benchresult.Row{What: "launches that found a warm browser", Unit: "%", Ours: share})
+	all = slices.Insert(all, min(2, len(all)), benchresult.Row{What: "launches with a warm browser", Unit: "%", Ours: share})
 	for _, p := range missing {
 		all = append(all, benchresult.Row{What: "cold launch", Unit: "ms", Ours: benchresult.Median(ours.cold, answered), Than: "missing: " + p.name + ": " + firstLine(p.missing)})
 	}
 	return append(all, benchresult.Row{
 		What: "cold launch to the first CDP answer", Unit: "ms", Ours: benchresult.Median(ours.cold, answered),
-		Other: benchresult.Median(ours.baseline, answered), Than: "Chromium by hand, on its pipe",
+		Other: benchresult.Median(ours.baseline, answered), Than: "Chromium alone, over its pipe",
 	}, benchresult.Row{
 		What: "cold launch without a tab to the first CDP answer", Unit: "ms", Ours: benchresult.Median(ours.tabless, answered),
-		Other: benchresult.Median(ours.tablessBaseline, answered), Than: "Chromium by hand, on its pipe",
+		Other: benchresult.Median(ours.tablessBaseline, answered), Than: "Chromium alone, over its pipe",
 	}, benchresult.Row{
 		What: "worker's own share of a cold launch", Unit: "ms", Ours: benchresult.Median(ours.cold, own), Target: benchresult.FigureAtMost(10),
 	}, benchresult.Row{What: "worker's own share of a warm launch", Unit: "ms", Ours: benchresult.Median(ours.warm, own)})
 }
 
-// firstLine is an error in a table.
+// firstLine returns the first line of an error, for a table cell.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 	return fmt.Sprintf("%.80s", strings.ReplaceAll(line, "|", "/"))

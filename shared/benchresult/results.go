@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	title   = "# What it costs\n\n"
-	heading = "## " // what a section begins with
+	title   = "# Benchmark results\n\n"
+	heading = "## " // the first characters of a section
 )
 
 // Report is the result of a benchmark.
@@ -27,7 +27,7 @@ type Report struct {
 	Notes   string // explanations of the table
 }
 
-// String is the section without its title.
+// String returns the section without its title.
 func (r Report) String() string {
 	return fmt.Sprintf("%s, medians of %d interleaved rounds, %s.\n\n%s\n%s",
 		strings.Join(append([]string{Machine()}, r.On...), ", "), r.Rounds, time.Now().UTC().Format(time.DateOnly), r.Rows, r.Notes)
@@ -38,8 +38,8 @@ func (r Report) Write(file string) error {
 	return write(file, r.Title, fmt.Sprintf("Made by `%s`.\n\n%s", r.Command, r))
 }
 
-// write puts the text into the file as the section of that name: in the place of
-// the one that is there, else at the end. What other sections say stays.
+// write writes the text to the file as the section with this name. It replaces the
+// existing section or appends a new one, and keeps the other sections.
 func write(file, name, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -62,8 +62,8 @@ func write(file, name, text string) error {
 	return nil
 }
 
-// sections are those of a file, in their order; what stands before the first is
-// left out.
+// sections returns the sections of a file in order, without the text before the
+// first one.
 func sections(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {

@@ -11,11 +11,11 @@ import (
 func TestWrite_ReplacesOwnSection(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "RESULTS.md")
 	for _, step := range []struct{ name, text, want string }{
-		{"One", "first\n", "# What it costs\n\n## One\n\nfirst\n"},
-		{"Two", "| a |\n|---|\n", "# What it costs\n\n## One\n\nfirst\n\n## Two\n\n| a |\n|---|\n"},
-		{"One", "again\n\nand more", "# What it costs\n\n## One\n\nagain\n\nand more\n\n## Two\n\n| a |\n|---|\n"},
-		{"Two", "last", "# What it costs\n\n## One\n\nagain\n\nand more\n\n## Two\n\nlast\n"},
-		{"On", "is not One", "# What it costs\n\n## One\n\nagain\n\nand more\n\n## Two\n\nlast\n\n## On\n\nis not One\n"},
+		{"One", "first\n", "# Benchmark results\n\n## One\n\nfirst\n"},
+		{"Two", "| a |\n|---|\n", "# Benchmark results\n\n## One\n\nfirst\n\n## Two\n\n| a |\n|---|\n"},
+		{"One", "again\n\nand more", "# Benchmark results\n\n## One\n\nagain\n\nand more\n\n## Two\n\n| a |\n|---|\n"},
+		{"Two", "last", "# Benchmark results\n\n## One\n\nagain\n\nand more\n\n## Two\n\nlast\n"},
+		{"On", "is not One", "# Benchmark results\n\n## One\n\nagain\n\nand more\n\n## Two\n\nlast\n\n## On\n\nis not One\n"},
 	} {
 		if err := write(file, step.name, step.text); err != nil {
 			t.Fatal(err)

@@ -19,8 +19,8 @@ type Row struct {
 // Target is the target of a row; the zero value is no target.
 type Target struct {
 	value float64
-	most  bool // at most the value; else at least
-	ratio bool // of ours to the other; else of our own figure
+	most  bool // at most the value; otherwise at least
+	ratio bool // a target of the ratio; otherwise of our figure
 }
 
 // AtLeast is a minimum of the ratio Ours/Other.
@@ -51,8 +51,8 @@ func (t Target) String() string {
 
 func (r Row) ratio() float64 { return r.Ours / r.Other }
 
-// verdict is whether the target is met, "" without one. A ratio to nothing meets
-// no target.
+// verdict returns "yes" or "no" for a met or missed target, or "" if there is no
+// target. Without another figure, a target of the ratio is missed.
 func (r Row) verdict() string {
 	value := r.Ours
 	if r.Target.ratio {
@@ -78,7 +78,7 @@ func (r Row) cells() []string {
 	return []string{r.What, number(r.Ours), r.Unit, other, r.Than, ratio, r.Target.String(), r.verdict()}
 }
 
-// String is the row as a line to read while the benchmark runs.
+// String returns the row as one line, for the progress output.
 func (r Row) String() string {
 	c := r.cells()
 	text := fmt.Sprintf("%s: %s %s", c[0], c[1], c[2])
@@ -94,7 +94,7 @@ func (r Row) String() string {
 	return text
 }
 
-// number has three digits or all before the point.
+// number formats a figure with three digits, or with all digits before the point.
 func number(f float64) string {
 	switch {
 	case f == float64(int64(f)) || f >= 100:
@@ -106,12 +106,12 @@ func number(f float64) string {
 	}
 }
 
-// Table is the rows of a benchmark.
+// Table contains the rows of a benchmark.
 type Table []Row
 
-// String is the table in Markdown.
+// String returns the table in Markdown.
 func (t Table) String() string {
-	lines := [][]string{{"", "ours", "", "other", "the other", "ratio", "target", "met"}}
+	lines := [][]string{{"measurement", "ours", "unit", "other", "compared with", "ratio", "target", "met"}}
 	for _, r := range t {
 		lines = append(lines, r.cells())
 	}

@@ -45,12 +45,12 @@ func TestTable_String(t *testing.T) {
 		{What: "left", Ours: 0, Than: "none, missing", Target: benchresult.FigureAtMost(0)},
 	}.String()
 	want := "" +
-		"|       |  ours |     | other | the other     | ratio | target | met |\n" +
-		"|-------|------:|-----|------:|---------------|------:|--------|-----|\n" +
-		"| pairs | 12346 | 1/s |  1000 | off           |  12.3 | >= 12x | yes |\n" +
-		"| p99   |  6.79 | ms  |       |               |       | <= 7   | yes |\n" +
-		"| CPU   |  45.7 | µs  |       |               |       |        |     |\n" +
-		"| left  |     0 |     |       | none, missing |       | <= 0   | yes |\n"
+		"| measurement |  ours | unit | other | compared with | ratio | target | met |\n" +
+		"|-------------|------:|------|------:|---------------|------:|--------|-----|\n" +
+		"| pairs       | 12346 | 1/s  |  1000 | off           |  12.3 | >= 12x | yes |\n" +
+		"| p99         |  6.79 | ms   |       |               |       | <= 7   | yes |\n" +
+		"| CPU         |  45.7 | µs   |       |               |       |        |     |\n" +
+		"| left        |     0 |      |       | none, missing |       | <= 0   | yes |\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

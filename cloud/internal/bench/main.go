@@ -102,7 +102,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	report := benchresult.Report{
-		Title: "What the license accounting costs", Command: "make bench-license BENCH_WRITE=" + o.write,
+		Title: "License accounting", Command: "make bench-license BENCH_WRITE=" + o.write,
 		On: []string{"PostgreSQL " + b.version}, Rounds: b.rounds, Notes: notes,
 	}
 	if report.Rows, err = b.withCleanup(b.parts()).Measure(ctx, o.only); err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// allocator is chromedp's ExecAllocator, made once; each context of it has a
-// browser of its own.
+// allocator is one ExecAllocator of chromedp. Each of its contexts has its own
+// browser.
 type allocator struct {
 	setup
-	//nolint:containedctx // that is how chromedp hands it around
+	//nolint:containedctx // chromedp passes the allocator in a context
 	ctx    context.Context
 	cancel context.CancelFunc
 }
@@ -32,7 +32,7 @@ func (a *allocator) visit(ctx context.Context, marks *marks) error {
 	tab, cancel := chromedp.NewContext(a.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	if _, err := chromedp.CallBrowser(tab, browser.GetVersion, cdp.Empty{}); err != nil { // starts it
+	if _, err := chromedp.CallBrowser(tab, browser.GetVersion, cdp.Empty{}); err != nil { // starts the browser
 		return fmt.Errorf("launch: %w", err)
 	}
 	marks.answered()

@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// driver is a chromedriver that stays; each of its sessions has a browser of
-// its own.
+// driver is one long-running chromedriver. Each of its sessions has its own browser.
 type driver struct {
 	setup
 	cmd     *exec.Cmd
@@ -54,7 +53,7 @@ func newDriver(ctx context.Context, s setup) (*driver, string, error) {
 		}
 	}
 	d.close()
-	return nil, "", errors.New("chromedriver did not tell its port")
+	return nil, "", errors.New("chromedriver did not print its port")
 }
 
 func (d *driver) visit(ctx context.Context, marks *marks) (err error) {
@@ -84,7 +83,7 @@ func (d *driver) visit(ctx context.Context, marks *marks) (err error) {
 	return nil
 }
 
-// call is one command of WebDriver; into gets the value of the answer.
+// call sends one WebDriver command and decodes the value of the response to into.
 func (d *driver) call(ctx context.Context, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

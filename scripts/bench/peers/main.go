@@ -1,11 +1,11 @@
-// Peers launches browsers as others do, for the benchmark to compare with:
-// `peers rod`, `peers chromedp` and `peers chromedriver`, each the way its own
-// documentation says for a program that launches many. peers.mjs does the same
-// for those that are written for Node.
+// Peers launches browsers with other tools, for comparison in the benchmark: `peers
+// rod`, `peers chromedp` and `peers chromedriver`. Each is used as its documentation
+// recommends for programs that launch many browsers. peers.mjs has the tools for
+// Node.js.
 //
-// The first line on standard input is the setup, as JSON; it is answered with
-// the peer's version. Each further line is a launch, answered with how long it
-// took to the first answer of the browser and to a loaded page.
+// The first line on standard input is the setup as JSON; the response is the
+// tool's version. Each further line requests a launch; the response contains the
+// times to the first answer of the browser and to a loaded page.
 package main
 
 import (
@@ -21,24 +21,24 @@ import (
 	"time"
 )
 
-// limit is what one launch may take.
+// limit is the timeout of one launch.
 const limit = 30 * time.Second
 
-// setup is what a peer has to know.
+// setup contains the settings for the launches.
 type setup struct {
 	Chromium string `json:"chromium"` // the program
 	Driver   string `json:"driver"`   // the program chromedriver
-	Page     string `json:"page"`     // the address to open
-	Sandbox  bool   `json:"sandbox"`  // root can't have one
+	Page     string `json:"page"`     // the URL to open
+	Sandbox  bool   `json:"sandbox"`  // false for root, for which the sandbox does not work
 }
 
-// peer launches a browser, asks it something, opens the page, and ends it.
+// peer launches a browser, sends it a command, opens the page and ends the browser.
 type peer interface {
 	visit(ctx context.Context, m *marks) error
 	close()
 }
 
-// marks are when what happened, in milliseconds since it was asked for.
+// marks contains the times of events, in milliseconds since the request.
 type marks struct {
 	asked    time.Time
 	Answered float64 `json:"answered"`
@@ -67,7 +67,7 @@ func serve(ctx context.Context, name string, in io.Reader, out io.Writer) error 
 	}
 	var s setup
 	if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
-		return fmt.Errorf("the setup: %w", err)
+		return fmt.Errorf("decode the setup: %w", err)
 	}
 	p, version, err := open(ctx, name, s)
 	if err != nil {
@@ -105,7 +105,7 @@ func open(ctx context.Context, name string, s setup) (peer, string, error) {
 	}
 }
 
-// module is the version of a module that this program is built with.
+// module returns the version of a module in this program.
 func module(path string) string {
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range info.Deps {

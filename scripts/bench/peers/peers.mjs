@@ -1,5 +1,6 @@
-// The peers that are written for Node, each the way its own documentation says for a program that launches many:
-// node peers.mjs puppeteer | playwright-launch-server | playwright-run-server. The lines are those of main.go.
+// Launches browsers with the tools for Node.js: node peers.mjs puppeteer | playwright-launch-server |
+// playwright-run-server. Each is used as its documentation recommends for programs that launch many browsers. The
+// protocol is that of main.go.
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { performance } from 'node:perf_hooks';
@@ -8,7 +9,8 @@ import { createInterface } from 'node:readline';
 const resolve = createRequire(import.meta.url);
 const version = (name) => resolve(`${name}/package.json`).version;
 
-// Each takes the setup and returns its version, and a visit: launch, answered, open the page, loaded, end.
+// Each function takes the setup and returns the version and a function visit, which launches a browser, calls
+// answered, opens the page, calls loaded and ends the browser.
 const peers = {
   async puppeteer({ chromium, page: url, sandbox }) {
     const { default: puppeteer } = await import('puppeteer-core');
@@ -37,7 +39,7 @@ const peers = {
       async visit(answered, loaded) {
         const server = await chromium.launchServer({ executablePath, headless: true, chromiumSandbox: sandbox });
         try {
-          await look(await chromium.connect(server.wsEndpoint()), url, answered, loaded);
+          await openPage(await chromium.connect(server.wsEndpoint()), url, answered, loaded);
         } finally {
           await server.close();
         }
@@ -45,8 +47,8 @@ const peers = {
     };
   },
 
-  // A server that stays, with a browser for each client that connects. It takes a Chromium that is not playwright's own
-  // only when it believes to be tested.
+  // A long-running server with a browser for each connection. It accepts another Chromium than playwright's own only
+  // with PWTEST_UNDER_TEST.
   async 'playwright-run-server'({ chromium: executablePath, page: url, sandbox }) {
     const { chromium } = await import('playwright-core');
     const cli = resolve.resolve('playwright-core/package.json').replace('package.json', 'cli.js');
@@ -68,13 +70,13 @@ const peers = {
     };
     return {
       version: version('playwright-core'),
-      visit: async (answered, loaded) => look(await chromium.connect(address, { headers }), url, answered, loaded),
+      visit: async (answered, loaded) => openPage(await chromium.connect(address, { headers }), url, answered, loaded),
     };
   },
 };
 
-// look drives a browser of playwright's and lets it go.
-async function look(browser, url, answered, loaded) {
+// openPage opens the page with a connected browser and closes the browser.
+async function openPage(browser, url, answered, loaded) {
   try {
     const cdp = await browser.newBrowserCDPSession();
     await cdp.send('Browser.getVersion');

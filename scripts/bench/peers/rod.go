@@ -12,8 +12,8 @@ import (
 	"github.com/go-rod/rod/lib/proto"
 )
 
-// managed is rod's launcher.Manager: a server that launches a browser for each
-// client that connects.
+// managed is rod's launcher.Manager, a server that launches a browser for each
+// connection.
 type managed struct {
 	setup
 	server  *http.Server
@@ -26,7 +26,7 @@ func newRod(s setup) (*managed, error) {
 		return nil, err
 	}
 	manager := launcher.NewManager()
-	manager.BeforeLaunch = func(*launcher.Launcher, http.ResponseWriter, *http.Request) {} // as its --allow-all: Chromium is not rod's own
+	manager.BeforeLaunch = func(*launcher.Launcher, http.ResponseWriter, *http.Request) {} // like --allow-all, because Chromium was not downloaded by rod
 	m := &managed{setup: s, server: &http.Server{Handler: manager, ReadHeaderTimeout: 5 * time.Second}, address: "ws://" + listener.Addr().String()}
 	go func() { _ = m.server.Serve(listener) }()
 	return m, nil
