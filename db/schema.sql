@@ -909,7 +909,11 @@ CREATE INDEX license_events_machine ON public.license_events USING btree (organi
 
 CREATE INDEX license_events_session ON public.license_events USING btree (organization_id, session_id) WHERE (session_id IS NOT NULL);
 
+CREATE INDEX license_events_usage ON public.license_events USING btree (organization_id, kind, at) WHERE (kind = ANY (ARRAY['adopted'::text, 'limitChanged'::text]));
+
 CREATE INDEX license_slots_live ON public.license_slots USING btree (organization_id, machine_id) WHERE (released_at IS NULL);
+
+CREATE INDEX license_slots_released ON public.license_slots USING btree (organization_id, released_at) WHERE (released_at IS NOT NULL);
 
 CREATE INDEX license_slots_tombstones ON public.license_slots USING btree (organization_id, id) WHERE (machine_id IS NULL);
 

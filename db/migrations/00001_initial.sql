@@ -463,6 +463,9 @@ COMMENT ON COLUMN license_slots.lease_until IS 'When the slot may be reclaimed (
 -- heartbeat_at, so that a heartbeat changes no index either.
 CREATE INDEX license_slots_live ON license_slots (organization_id, machine_id) WHERE released_at IS NULL;
 
+-- For the usage over time.
+CREATE INDEX license_slots_released ON license_slots (organization_id, released_at) WHERE released_at IS NOT NULL;
+
 -- To limit the number of tombstones per organization.
 CREATE INDEX license_slots_tombstones ON license_slots (organization_id, id) WHERE machine_id IS NULL;
 
@@ -500,6 +503,7 @@ COMMENT ON COLUMN license_events.last_at IS 'When it happened last, if count is 
 COMMENT ON COLUMN license_events.previous IS 'For limitChanged the previous limit; for counterRepaired the previous count.';
 
 CREATE INDEX license_events_list ON license_events (organization_id, at, id);
+CREATE INDEX license_events_usage ON license_events (organization_id, kind, at) WHERE kind IN ('adopted', 'limitChanged');
 CREATE INDEX license_events_session ON license_events (organization_id, session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX license_events_machine ON license_events (organization_id, machine_id, at, id) WHERE machine_id IS NOT NULL;
 

@@ -438,6 +438,45 @@ func (e LicenseSlotState) Valid() bool {
 	}
 }
 
+// Defines values for LicenseUsageStep.
+const (
+	N12h LicenseUsageStep = "12h"
+	N15m LicenseUsageStep = "15m"
+	N1d  LicenseUsageStep = "1d"
+	N1h  LicenseUsageStep = "1h"
+	N1m  LicenseUsageStep = "1m"
+	N30m LicenseUsageStep = "30m"
+	N3h  LicenseUsageStep = "3h"
+	N5m  LicenseUsageStep = "5m"
+	N6h  LicenseUsageStep = "6h"
+)
+
+// Valid indicates whether the value is a known member of the LicenseUsageStep enum.
+func (e LicenseUsageStep) Valid() bool {
+	switch e {
+	case N12h:
+		return true
+	case N15m:
+		return true
+	case N1d:
+		return true
+	case N1h:
+		return true
+	case N1m:
+		return true
+	case N30m:
+		return true
+	case N3h:
+		return true
+	case N5m:
+		return true
+	case N6h:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MemberSortField.
 const (
 	MemberSortFieldEmail    MemberSortField = "email"
@@ -2126,6 +2165,77 @@ type LicenseSlotResponse struct {
 // LicenseSlotState `reserved`: the launch has not started yet. `running`: a browser runs. `released`: the slot is free again.
 type LicenseSlotState string
 
+// LicenseUsage The slots in use at the time `at`, and over time.
+type LicenseUsage struct {
+	// At A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// Current The number of slots in use.
+	Current int32 `json:"current"`
+
+	// DataFrom The earliest time for which the values are complete. Null if slots and events are kept forever.
+	DataFrom *time.Time `json:"dataFrom"`
+
+	// Limit A limit; null means unlimited.
+	//
+	// Example: 5
+	Limit *externalRef0.Limited `json:"limit"`
+
+	// Points The steps, earliest first.
+	Points []LicenseUsagePoint `json:"points"`
+
+	// ReservedSlots The number of reservations.
+	ReservedSlots int32 `json:"reservedSlots"`
+
+	// RunningSessions The number of slots with a running browser.
+	RunningSessions int32 `json:"runningSessions"`
+
+	// Step The length of a step of the usage.
+	Step LicenseUsageStep `json:"step"`
+
+	// StepSeconds The length of a step in seconds.
+	StepSeconds int32 `json:"stepSeconds"`
+}
+
+// LicenseUsagePoint One step of the usage, which starts at `at`.
+type LicenseUsagePoint struct {
+	// At A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// Limit A limit; null means unlimited.
+	//
+	// Example: 5
+	Limit *externalRef0.Limited `json:"limit"`
+
+	// Maximum The maximum number of slots in use during the step.
+	Maximum int32 `json:"maximum"`
+
+	// Refused The number of launches and session starts that were refused during the step.
+	Refused int64 `json:"refused"`
+
+	// ReservedSlots The number of reservations at the end of the step.
+	ReservedSlots int32 `json:"reservedSlots"`
+
+	// RunningSessions The number of slots with a running browser at the end of the step.
+	RunningSessions int32 `json:"runningSessions"`
+}
+
+// LicenseUsageResponse A success with the usage.
+type LicenseUsageResponse struct {
+	// Data The slots in use at the time `at`, and over time.
+	Data LicenseUsage `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// LicenseUsageStep The length of a step of the usage.
+type LicenseUsageStep string
+
 // MailToken A token from an e-mail.
 type MailToken = string
 
@@ -3503,6 +3613,19 @@ type LicenseEventSortBy = LicenseEventSortField
 // Example: 2026-11-21T10:15:00Z
 type LicenseEventTo = externalRef0.Timestamp
 
+// LicenseUsageFrom A time in UTC, RFC 3339.
+//
+// Example: 2026-11-21T10:15:00Z
+type LicenseUsageFrom = externalRef0.Timestamp
+
+// LicenseUsageStepParameter The length of a step of the usage.
+type LicenseUsageStepParameter = LicenseUsageStep
+
+// LicenseUsageTo A time in UTC, RFC 3339.
+//
+// Example: 2026-11-21T10:15:00Z
+type LicenseUsageTo = externalRef0.Timestamp
+
 // MemberId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -3752,6 +3875,18 @@ type ListLicenseEventsParams struct {
 
 	// To Only events before this time.
 	To *LicenseEventTo `form:"to,omitempty" json:"to,omitempty"`
+}
+
+// GetLicenseUsageParams defines parameters for GetLicenseUsage.
+type GetLicenseUsageParams struct {
+	// From The start of the series. Default: 24 hours before `to`.
+	From *LicenseUsageFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To The end of the series. Default: now. A later time means now.
+	To *LicenseUsageTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Step The length of a step.
+	Step *LicenseUsageStepParameter `form:"step,omitempty" json:"step,omitempty"`
 }
 
 // ListOrganizationsParams defines parameters for ListOrganizations.
@@ -4714,6 +4849,18 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
 	GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLicenseUsage Get usage over time
+	//
+	// Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
+	// start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
+	// have started. A step that has not ended contains the values until now.
+	//
+	// Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
+	// values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
+	//
+	// Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
+	GetLicenseUsage(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOrganizations List your organizations
 	//
@@ -6131,6 +6278,28 @@ func (c *Client) ReclaimLicenseSessions(ctx context.Context, reqEditors ...Reque
 // Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
 func (c *Client) GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLicenseSlotRequest(c.Server, slotId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLicenseUsage Get usage over time
+//
+// Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
+// start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
+// have started. A step that has not ended contains the values until now.
+//
+// Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
+// values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
+//
+// Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
+func (c *Client) GetLicenseUsage(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLicenseUsageRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8586,6 +8755,84 @@ func NewGetLicenseSlotRequest(server string, slotId SlotId) (*http.Request, erro
 	return req, nil
 }
 
+// NewGetLicenseUsageRequest constructs an http.Request for the GetLicenseUsage method
+func NewGetLicenseUsageRequest(server string, params *GetLicenseUsageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/license/usage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Step != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListOrganizationsRequest constructs an http.Request for the ListOrganizations method
 func NewListOrganizationsRequest(server string, params *ListOrganizationsParams) (*http.Request, error) {
 	var err error
@@ -11014,6 +11261,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
 	GetLicenseSlotWithResponse(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*GetLicenseSlotResult, error)
+
+	// GetLicenseUsageWithResponse Get usage over time
+	//
+	// Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
+	// start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
+	// have started. A step that has not ended contains the values until now.
+	//
+	// Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
+	// values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
+	GetLicenseUsageWithResponse(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*GetLicenseUsageResult, error)
 
 	// ListOrganizationsWithResponse List your organizations
 	//
@@ -14981,6 +15242,89 @@ func (r GetLicenseSlotResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetLicenseSlotResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetLicenseUsageResult503Headers the declared response headers of an HTTP 503 response for GetLicenseUsage
+type GetLicenseUsageResult503Headers struct {
+	RetryAfter *int32
+}
+
+type GetLicenseUsageResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LicenseUsageResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetLicenseUsageResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetLicenseUsageResult) GetJSON200() *LicenseUsageResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetLicenseUsageResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetLicenseUsageResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetLicenseUsageResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetLicenseUsageResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetLicenseUsageResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetLicenseUsageResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetLicenseUsageResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetLicenseUsageResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetLicenseUsageResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -19030,6 +19374,26 @@ func (c *ClientWithResponses) GetLicenseSlotWithResponse(ctx context.Context, sl
 	return ParseGetLicenseSlotResult(rsp)
 }
 
+// GetLicenseUsageWithResponse Get usage over time
+//
+// Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
+// start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
+// have started. A step that has not ended contains the values until now.
+//
+// Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
+// values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
+func (c *ClientWithResponses) GetLicenseUsageWithResponse(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*GetLicenseUsageResult, error) {
+	rsp, err := c.GetLicenseUsage(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetLicenseUsageResult(rsp)
+}
+
 // ListOrganizationsWithResponse List your organizations
 //
 // Lists the organizations that you belong to, with your role in each.
@@ -22977,6 +23341,80 @@ func ParseGetLicenseSlotResult(rsp *http.Response) (*GetLicenseSlotResult, error
 	return response, nil
 }
 
+// ParseGetLicenseUsageResult parses an HTTP response from a GetLicenseUsageWithResponse call
+func ParseGetLicenseUsageResult(rsp *http.Response) (*GetLicenseUsageResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetLicenseUsageResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LicenseUsageResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetLicenseUsageResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListOrganizationsResult parses an HTTP response from a ListOrganizationsWithResponse call
 func ParseListOrganizationsResult(rsp *http.Response) (*ListOrganizationsResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -26034,6 +26472,9 @@ type ServerInterface interface {
 	// GetLicenseSlot Get a slot
 	// (GET /v1/license/slots/{slotId})
 	GetLicenseSlot(ctx echo.Context, slotId SlotId) error
+	// GetLicenseUsage Get usage over time
+	// (GET /v1/license/usage)
+	GetLicenseUsage(ctx echo.Context, params GetLicenseUsageParams) error
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx echo.Context, params ListOrganizationsParams) error
@@ -26705,6 +27146,38 @@ func (w *ServerInterfaceWrapper) GetLicenseSlot(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetLicenseSlot(ctx, slotId)
+	return err
+}
+
+// GetLicenseUsage converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLicenseUsage(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetLicenseUsageParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "step" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step", ctx.QueryParams(), &params.Step, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter step: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLicenseUsage(ctx, params)
 	return err
 }
 
@@ -27620,6 +28093,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/license/sessions/heartbeat", wrapper.HeartbeatLicenseSessions, options.OperationMiddlewares["heartbeatLicenseSessions"]...)
 	router.POST(options.BaseURL+"/v1/license/sessions/reclaim", wrapper.ReclaimLicenseSessions, options.OperationMiddlewares["reclaimLicenseSessions"]...)
 	router.GET(options.BaseURL+"/v1/license/slots/:slotId", wrapper.GetLicenseSlot, options.OperationMiddlewares["getLicenseSlot"]...)
+	router.GET(options.BaseURL+"/v1/license/usage", wrapper.GetLicenseUsage, options.OperationMiddlewares["getLicenseUsage"]...)
 	router.GET(options.BaseURL+"/v1/organizations", wrapper.ListOrganizations, options.OperationMiddlewares["listOrganizations"]...)
 	router.POST(options.BaseURL+"/v1/organizations", wrapper.CreateOrganization, options.OperationMiddlewares["createOrganization"]...)
 	router.DELETE(options.BaseURL+"/v1/organizations/:organizationId", wrapper.DeleteOrganization, options.OperationMiddlewares["deleteOrganization"]...)
@@ -32648,6 +33122,112 @@ func (response GetLicenseSlotdefaultJSONResponse) VisitGetLicenseSlotResponse(w 
 	return err
 }
 
+type GetLicenseUsageRequestObject struct {
+	Params GetLicenseUsageParams
+}
+
+type GetLicenseUsageResponseObject interface {
+	VisitGetLicenseUsageResponse(w http.ResponseWriter) error
+}
+
+type GetLicenseUsage200JSONResponse LicenseUsageResponse
+
+func (response GetLicenseUsage200JSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsage400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetLicenseUsage400JSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsage401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetLicenseUsage401JSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsage500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response GetLicenseUsage500JSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsage503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetLicenseUsage503JSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsagedefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response GetLicenseUsagedefaultJSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListOrganizationsRequestObject struct {
 	Params ListOrganizationsParams
 }
@@ -37442,6 +38022,9 @@ type StrictServerInterface interface {
 	// GetLicenseSlot Get a slot
 	// (GET /v1/license/slots/{slotId})
 	GetLicenseSlot(ctx context.Context, request GetLicenseSlotRequestObject) (GetLicenseSlotResponseObject, error)
+	// GetLicenseUsage Get usage over time
+	// (GET /v1/license/usage)
+	GetLicenseUsage(ctx context.Context, request GetLicenseUsageRequestObject) (GetLicenseUsageResponseObject, error)
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx context.Context, request ListOrganizationsRequestObject) (ListOrganizationsResponseObject, error)
@@ -38686,6 +39269,31 @@ func (sh *strictHandler) GetLicenseSlot(ctx echo.Context, slotId SlotId) error {
 		return err
 	} else if validResponse, ok := response.(GetLicenseSlotResponseObject); ok {
 		return validResponse.VisitGetLicenseSlotResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetLicenseUsage operation middleware
+func (sh *strictHandler) GetLicenseUsage(ctx echo.Context, params GetLicenseUsageParams) error {
+	var request GetLicenseUsageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetLicenseUsage(ctx.Request().Context(), request.(GetLicenseUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetLicenseUsage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetLicenseUsageResponseObject); ok {
+		return validResponse.VisitGetLicenseUsageResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

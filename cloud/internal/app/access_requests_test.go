@@ -126,6 +126,7 @@ var requests = []request{
 	{operation: "listLicenseSessions"},
 	{operation: "getLicenseSlot"},
 	{operation: "listLicenseEvents"},
+	{operation: "getLicenseUsage"},
 	{operation: "heartbeatLicenseSessions", blind: true,
 		body: `{"machineId": "machine-{mark}", "bootId": "{bootId}", "seq": 12, "sessions": ["{sessionId}"]}`},
 	{operation: "reclaimLicenseSessions"},

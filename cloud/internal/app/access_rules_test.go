@@ -107,7 +107,7 @@ func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 	}
 	public := regexp.MustCompile(`^(GET /(health|livez|readyz|v1/plans|v1/auth/oidc/\w+|account/[a-z-]+)` +
 		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|verify-email|password/forgot|password/reset)))$`)
-	both := regexp.MustCompile(`^GET /v1/license/(slots/\{slotId\}|events)$`) // why a launch was refused, for people too
+	both := regexp.MustCompile(`^GET /v1/license/(slots/\{slotId\}|events|usage)$`) // why a launch was refused, for people too
 	workers := regexp.MustCompile(`^(\w+ /v1/(license|chromium)/.+|\w+ /v1/profiles/\{profileId\}/(config|sessions.*))$`)
 	for id, op := range operationsOf(document.T()) {
 		route, want := op.method+" "+op.path, []string{byBearer, byCookie}

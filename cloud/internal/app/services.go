@@ -86,7 +86,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 		return nil, errors.Join(err, p.close())
 	}
 	if p.licenses, err = license.New(ctx, pools.system, sessionObserver{p.profiles, p.activity}, logger, license.Options{
-		BatchDB: pools.launches, Keys: p.keyAuthenticator, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles,
+		BatchDB: pools.launches, Keys: p.keyAuthenticator, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles, Retention: config.Retention.Slots,
 	}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

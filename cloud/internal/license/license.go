@@ -63,6 +63,8 @@ type Options struct {
 	// during which no session expires; default 90 s. Every worker that lost the cloud
 	// retries within that time.
 	ReapGrace time.Duration
+	// Retention is how long released slots and events are kept; 0 keeps them forever.
+	Retention time.Duration
 	// Keys, if set, receives the valid keys of launches.
 	Keys Keys
 	// Profiles, if set, is called before a slot is taken for a profile. It is not called

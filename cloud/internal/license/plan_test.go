@@ -73,6 +73,7 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 		"orgs":      {expiredOrgsSQL, "1000"},
 		"counts":    {countsSQL, orgArg},
 		"running":   {runningSQL, orgArg + ",500"},
+		"history":   {historySQL, orgArg + ",now() - interval '1 minute',now(),60,1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := db.Exec(fmt.Sprintf("PREPARE p_%s AS %s", name, test.sql)); err != nil {

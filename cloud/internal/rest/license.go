@@ -30,6 +30,7 @@ type licenses interface {
 	Heartbeat(ctx context.Context, report license.HeartbeatReport) (license.HeartbeatResult, error)
 	Reclaim(ctx context.Context, orgID uuid.UUID) (license.ReclaimResult, error)
 	Sessions(ctx context.Context, orgID uuid.UUID) (license.Overview, error)
+	History(ctx context.Context, orgID uuid.UUID, req license.HistoryRequest) (license.History, error)
 	Timeline(ctx context.Context, orgID, slotID uuid.UUID) (license.Timeline, error)
 	Events(ctx context.Context, orgID uuid.UUID, f license.EventFilter, r page.Request) (page.Page[license.Event], error)
 }
