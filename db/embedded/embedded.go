@@ -217,14 +217,6 @@ func (s *Server) DSN() string { return s.dsn(database, database) }
 // AdminDSN returns the URL of the maintenance database for the superuser.
 func (s *Server) AdminDSN() string { return s.dsn(superuser, superuser) }
 
-// Port returns the port on 127.0.0.1; 0 without Options.TCP.
-func (s *Server) Port() int {
-	if !s.tcp {
-		return 0
-	}
-	return s.port
-}
-
 func (s *Server) dsn(role, database string) string {
 	query := url.Values{"host": {s.dataDir.sockets}, "sslmode": {"disable"}}
 	if s.port != 5432 {
@@ -236,17 +228,6 @@ func (s *Server) dsn(role, database string) string {
 
 // Done is closed when the server has exited.
 func (s *Server) Done() <-chan struct{} { return s.done }
-
-// Err returns why the server exited, with the end of its log; nil if Stop stopped
-// it or if it is running.
-func (s *Server) Err() error {
-	select {
-	case <-s.done:
-		return s.err
-	default:
-		return nil
-	}
-}
 
 // Pid is the process id of the postmaster.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }

@@ -24,12 +24,6 @@ func IsForeignKey(err error, constraint string) bool {
 	return violates(err, pqerror.ForeignKeyViolation, constraint)
 }
 
-// IsCheck reports whether err is a violation of that check constraint; an empty
-// name means any.
-func IsCheck(err error, constraint string) bool {
-	return violates(err, pqerror.CheckViolation, constraint)
-}
-
 func violates(err error, code pqerror.Code, constraint string) bool {
 	e := pq.As(err, code)
 	return e != nil && (constraint == "" || e.Constraint == constraint)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/env"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 type database struct {
@@ -167,13 +168,13 @@ func TestMarkdown_CheckAndUpdate(t *testing.T) {
 	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := env.CheckMarkdown(path, "cloud", wantTable); err == nil || !strings.Contains(err.Error(), "out of date") {
+	if err := testenv.CheckMarkdown(path, "cloud", wantTable); err == nil || !strings.Contains(err.Error(), "out of date") {
 		t.Errorf("Check = %v", err)
 	}
-	if err := env.UpdateMarkdown(path, "cloud", wantTable); err != nil {
+	if err := testenv.UpdateMarkdown(path, "cloud", wantTable); err != nil {
 		t.Fatal(err)
 	}
-	if err := env.CheckMarkdown(path, "cloud", wantTable); err != nil {
+	if err := testenv.CheckMarkdown(path, "cloud", wantTable); err != nil {
 		t.Error(err)
 	}
 	got, _ := os.ReadFile(path)
@@ -181,7 +182,7 @@ func TestMarkdown_CheckAndUpdate(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if err := env.CheckMarkdown(path, "worker", wantTable); err == nil {
+	if err := testenv.CheckMarkdown(path, "worker", wantTable); err == nil {
 		t.Error("a missing section passed")
 	}
 }

@@ -31,24 +31,9 @@ func requestInfoFrom(ctx context.Context) requestInfo {
 // RequestID returns the ID of the request of ctx; empty outside of a request.
 func RequestID(ctx context.Context) string { return requestInfoFrom(ctx).id }
 
-// WithRequestID returns a context with the request ID, for work that continues
-// after its request.
-func WithRequestID(ctx context.Context, id string) context.Context {
-	o := requestInfoFrom(ctx)
-	o.id = id
-	return withRequestInfo(ctx, &o)
-}
-
 // ClientAddress returns the client address of the request of ctx, taken from
 // X-Forwarded-For if a trusted proxy sent it; empty outside of a request.
 func ClientAddress(ctx context.Context) string { return requestInfoFrom(ctx).address }
-
-// WithClientAddress returns a context with the client address.
-func WithClientAddress(ctx context.Context, address string) context.Context {
-	o := requestInfoFrom(ctx)
-	o.address = address
-	return withRequestInfo(ctx, &o)
-}
 
 // UserAgent returns the User-Agent of the request of ctx; empty outside of a
 // request.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/env"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 var update = flag.Bool("update", false, "rewrite what is generated")
@@ -13,9 +14,9 @@ func TestReadme_ListsConfiguration(t *testing.T) {
 	const page = "../../CONFIGURATION.md"
 	var err error
 	if *update {
-		err = env.UpdateMarkdown(page, "cloud", env.Table[Config]())
+		err = testenv.UpdateMarkdown(page, "cloud", env.Table[Config]())
 	} else {
-		err = env.CheckMarkdown(page, "cloud", env.Table[Config]())
+		err = testenv.CheckMarkdown(page, "cloud", env.Table[Config]())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/env"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
 )
 
@@ -15,9 +16,9 @@ func TestReadme_ListsConfiguration(t *testing.T) {
 	const page = "../../CONFIGURATION.md"
 	var err error
 	if *update {
-		err = env.UpdateMarkdown(page, "worker", env.Table[app.Config]())
+		err = testenv.UpdateMarkdown(page, "worker", env.Table[app.Config]())
 	} else {
-		err = env.CheckMarkdown(page, "worker", env.Table[app.Config]())
+		err = testenv.CheckMarkdown(page, "worker", env.Table[app.Config]())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package browser
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -44,7 +43,7 @@ type Spec struct {
 	IsMobile          bool
 	HasTouch          bool
 	Geolocation       *Geolocation
-	Permissions       []string // granted to every origin; see Permissions
+	Permissions       []string // granted to every origin; the keys of permissions
 	ExtraHTTPHeaders  map[string]string
 	IgnoreHTTPSErrors bool
 
@@ -78,9 +77,6 @@ var permissions = map[string]string{
 	"payment-handler":      "paymentHandler",
 	"storage-access":       "storageAccess",
 }
-
-// Permissions lists the names allowed in Spec.Permissions, sorted.
-func Permissions() []string { return slices.Sorted(maps.Keys(permissions)) }
 
 var (
 	launchIDPattern = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)

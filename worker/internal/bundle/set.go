@@ -20,9 +20,6 @@ type Filter struct {
 	Criteria
 }
 
-// SortFields returns the valid values of SortBy.
-func SortFields() []string { return []string{"filename", "name", "browserVersion"} }
-
 // List returns the bundles that the filter selects and that can be launched with the
 // installed major versions. A bundle for any version is listed once for each, with
 // the user agent of that version. The default order is by filename; ties are ordered

@@ -96,9 +96,6 @@ func TestList_SortsAndPages(t *testing.T) {
 	if got := set.List(bundle.Filter{}, nil, all); got.Total != 0 || got.Items == nil {
 		t.Errorf("with no browser installed: %v", filenames(got.Items))
 	}
-	if field := bundle.SortFields(); len(field) != 3 {
-		t.Errorf("sort fields: %v", field)
-	}
 }
 
 func TestMatch_PrefersBestMatch(t *testing.T) {

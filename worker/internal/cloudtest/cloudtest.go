@@ -4,6 +4,7 @@ package cloudtest
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -83,11 +84,31 @@ func Failure(kind fault.Kind, message string, details ...fault.Detail) Answer {
 func Reset(w http.ResponseWriter, r *http.Request) { fakecloud.Reset(w, r) }
 
 // Truncated promises a longer body than it sends.
-func Truncated(w http.ResponseWriter, r *http.Request) { fakecloud.Truncated(w, r) }
+func Truncated(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, `{"success":true,"data":{"allowed":true,`)
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
 
 // Slow waits before the cloud's own answer, or until the caller has gone.
-func Slow(wait time.Duration) Answer { return fakecloud.Slow(wait) }
+func Slow(wait time.Duration) Answer {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(wait):
+		case <-r.Context().Done():
+		}
+	}
+}
 
 // Until waits for the context before the cloud's own answer, or until the caller
 // has gone.
-func Until(until context.Context) Answer { return fakecloud.Until(until) }
+func Until(until context.Context) Answer {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-until.Done():
+		case <-r.Context().Done():
+		}
+	}
+}

@@ -45,7 +45,6 @@ type Service struct {
 	endLaunch func(context.Context, string) error
 	chromium  chromium
 	tasks     *taskGroup
-	counters  relayCounters
 	resumable *resume.Connections
 }
 
@@ -67,9 +66,6 @@ func (s *Service) Close() error {
 	s.chromium.close()
 	return nil
 }
-
-// Stats returns what has been relayed so far.
-func (s *Service) Stats() Stats { return s.counters.stats() }
 
 // Routes returns the routes for package access.
 func (s *Service) Routes() []access.Route {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -21,24 +20,6 @@ import (
 const drainTimeout = 3 * time.Second
 
 var devtoolsID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
-
-// Stats counts relayed connections and bytes. Bytes are added when a connection
-// ends.
-type Stats struct {
-	Open        int64 // connections now
-	Connections int64 // ever, the open ones included
-	ToBrowsers  int64 // bytes
-	ToClients   int64 // bytes
-}
-
-type relayCounters struct{ open, connections, toBrowsers, toClients atomic.Int64 }
-
-func (c *relayCounters) stats() Stats {
-	return Stats{
-		Open: c.open.Load(), Connections: c.connections.Load(),
-		ToBrowsers: c.toBrowsers.Load(), ToClients: c.toClients.Load(),
-	}
-}
 
 // connect relays a WebSocket to one of Chromium's own, /devtools/<of>/<id>,
 // and returns when it has ended.
@@ -95,17 +76,13 @@ func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string)
 // worker ends. The kernel copies between two TCP connections. closed is called
 // when the browser closes its side, before the client sees it.
 func (s *Service) relay(client, up *ws.Raw, browserDone <-chan struct{}, closed func()) {
-	s.counters.connections.Add(1)
-	s.counters.open.Add(1)
-	defer s.counters.open.Add(-1)
-
 	ended := make(chan struct{}, 2)
-	move := func(to, from *ws.Raw, count *atomic.Int64, over func()) {
-		count.Add(copyUntilEOF(to.Conn, from.Conn, from.Early, over))
+	move := func(to, from *ws.Raw, over func()) {
+		copyUntilEOF(to.Conn, from.Conn, from.Early, over)
 		ended <- struct{}{}
 	}
-	go move(up, client, &s.counters.toBrowsers, func() {})
-	go move(client, up, &s.counters.toClients, closed)
+	go move(up, client, func() {})
+	go move(client, up, closed)
 
 	left := 2
 	select {
@@ -135,12 +112,9 @@ func (s *Service) relay(client, up *ws.Raw, browserDone <-chan struct{}, closed 
 
 // copyUntilEOF copies until src ends, calls over and closes the write side of
 // dst. Errors are ignored: either side may disconnect at any time.
-func copyUntilEOF(dst, src net.Conn, first []byte, over func()) int64 {
-	n, err := dst.Write(first)
-	moved := int64(n)
-	if err == nil {
-		m, _ := io.Copy(dst, src)
-		moved += m
+func copyUntilEOF(dst, src net.Conn, first []byte, over func()) {
+	if _, err := dst.Write(first); err == nil {
+		_, _ = io.Copy(dst, src)
 	}
 	over()
 	if half, ok := dst.(interface{ CloseWrite() error }); ok {
@@ -148,5 +122,4 @@ func copyUntilEOF(dst, src net.Conn, first []byte, over func()) int64 {
 	} else {
 		dst.Close()
 	}
-	return moved
 }

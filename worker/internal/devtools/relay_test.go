@@ -61,19 +61,13 @@ func closes(t *testing.T, conn *ws.Conn) {
 func TestRelay_PassesMessagesOfAnySize(t *testing.T) {
 	w, _ := newFakeTestServer(t, "")
 	conn := w.dial(t, "/devtools/page/a")
-	var total int64
 	for _, size := range []int{0, 1, 125, 126, 65535, 65536, 1 << 20, 100 << 20} {
 		message := make([]byte, size)
 		_, _ = rand.Read(message)
 		echoed(t, conn, message)
-		total += int64(size)
 	}
 	conn.CloseNow()
-	testenv.Eventually(t, "counted", func() bool { return w.Stats().Open == 0 })
-	got := w.Stats()
-	if got.Connections != 1 || got.ToBrowsers < total || got.ToClients < total || got.ToClients > total+1000 {
-		t.Errorf("%+v for %d bytes", got, total)
-	}
+	testenv.Eventually(t, "the relay ended", func() bool { return w.OpenTasks() == 0 })
 }
 
 func TestRelay_HidesClientFromChromium(t *testing.T) {
@@ -257,14 +251,14 @@ func TestRelay_EndsWithEitherSideBrowserOrWorker(t *testing.T) {
 				echoed(t, conn, []byte("hello"))
 				conns = append(conns, conn)
 			}
-			if open := w.Stats().Open; open != 8 {
+			if open := w.OpenTasks(); open != 8 {
 				t.Fatalf("%d are open", open)
 			}
 			end(w, f, conns)
 			for _, conn := range conns {
 				closes(t, conn)
 			}
-			testenv.Eventually(t, "all relays ended", func() bool { return w.Stats().Open == 0 })
+			testenv.Eventually(t, "all relays ended", func() bool { return w.OpenTasks() == 0 })
 			http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 			testenv.Eventually(t, "all goroutines ended", func() bool { return runtime.NumGoroutine() <= before })
 		})
@@ -291,9 +285,9 @@ func TestRelay_StalledClientBlocksNobody(t *testing.T) {
 	}
 	lively := w.dial(t, "/devtools/page/b")
 	echoed(t, lively, make([]byte, 1<<20))
-	if open := w.Stats().Open; open != 2 {
+	if open := w.OpenTasks(); open != 2 {
 		t.Errorf("%d are open", open)
 	}
 	close(f.done)
-	testenv.Eventually(t, "all relays ended", func() bool { return w.Stats().Open == 0 })
+	testenv.Eventually(t, "all relays ended", func() bool { return w.OpenTasks() == 0 })
 }

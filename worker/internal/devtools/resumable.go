@@ -44,12 +44,7 @@ func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, p
 		resume.Refuse(client)
 		return nil
 	}
-	s.counters.connections.Add(1)
-	s.counters.open.Add(1)
-	defer s.counters.open.Add(-1)
-	toBrowser, toClient := conn.Serve(client, received)
-	s.counters.toBrowsers.Add(toBrowser)
-	s.counters.toClients.Add(toClient)
+	conn.Serve(client, received)
 	return nil
 }
 

@@ -163,7 +163,7 @@ func TestResume_ReconnectStopsTimeout(t *testing.T) {
 	w, _ := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: patience, Buffer: 1 << 20})
 	s := w.open(t, "/devtools/page/a")
 	s.cut()
-	testenv.Eventually(t, "noticed", func() bool { return w.Stats().Open == 0 })
+	testenv.Eventually(t, "noticed", func() bool { return w.OpenTasks() == 0 })
 	s.noError(s.connect())
 	for i, began := 0, time.Now(); time.Since(began) < 3*patience; i++ {
 		s.send(fmt.Sprint(i))

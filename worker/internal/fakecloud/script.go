@@ -1,7 +1,6 @@
 package fakecloud
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -81,36 +80,6 @@ func Reset(w http.ResponseWriter, _ *http.Request) {
 		_ = tcp.SetLinger(0)
 	}
 	_ = conn.Close()
-}
-
-// Truncated promises a longer body than it sends.
-func Truncated(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", "1000")
-	_, _ = io.WriteString(w, `{"success":true,"data":{"allowed":true,`)
-	_ = http.NewResponseController(w).Flush()
-	panic(http.ErrAbortHandler)
-}
-
-// Slow waits before the cloud's own answer, or until the caller has gone.
-func Slow(wait time.Duration) Answer {
-	return func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-time.After(wait):
-		case <-r.Context().Done():
-		}
-	}
-}
-
-// Until waits for the context before the cloud's own answer, or until the caller
-// has gone.
-func Until(until context.Context) Answer {
-	return func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-until.Done():
-		case <-r.Context().Done():
-		}
-	}
 }
 
 // Down makes the cloud break every connection, or answer again.

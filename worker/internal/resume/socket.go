@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
@@ -24,8 +23,6 @@ type socket struct {
 	conn *Conn
 	raw  *ws.Raw
 
-	read, written atomic.Int64 // bytes
-
 	// Under the connection's lock:
 	reason       *closeReason // to send
 	disconnected bool         // the peer has disconnected
@@ -35,14 +32,14 @@ type socket struct {
 }
 
 // Serve connects a client that has received this many messages until its socket
-// ends, at once if the client cannot resume. It returns the bytes moved.
-func (c *Conn) Serve(client *ws.Raw, received int64) (toBrowser, toClient int64) {
+// ends, at once if the client cannot resume.
+func (c *Conn) Serve(client *ws.Raw, received int64) {
 	defer func() { _ = client.Conn.Close() }()
 	s := &socket{conn: c, raw: client}
 	if g := c.attach(s, received); g != nil {
 		writeClose(client.Conn, *g)
 		discard(client.Conn)
-		return 0, 0
+		return
 	}
 	listened := make(chan struct{})
 	go func() {
@@ -51,7 +48,6 @@ func (c *Conn) Serve(client *ws.Raw, received int64) (toBrowser, toClient int64)
 	}()
 	s.writeClient()
 	<-listened
-	return s.read.Load(), s.written.Load()
 }
 
 // closeWith closes the socket with a reason. The caller holds the lock.
@@ -71,7 +67,6 @@ func (s *socket) readClient() {
 			s.handleReadError(err)
 			return
 		}
-		s.read.Add(int64(len(m.Raw)))
 		switch m.Opcode {
 		case wsframe.Close:
 			if g := readCloseReason(m); g.isIntentional() {
@@ -121,9 +116,8 @@ func (s *socket) writeClient() {
 			break
 		}
 		buffers := net.Buffers(frames)
-		n, err := buffers.WriteTo(s.raw.Conn)
+		_, err := buffers.WriteTo(s.raw.Conn)
 		batch = frames
-		s.written.Add(n)
 		if err != nil {
 			_ = s.raw.Conn.Close() // may be in the middle of a frame
 			return

@@ -3,6 +3,7 @@ package rfb
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"image"
 	"io"
 	"net"
@@ -41,4 +42,9 @@ func Handshake(conn io.ReadWriter, password string) (init []byte, err error) {
 func LookUp(keysym uint32) (name, code string, keyCode int, text string) {
 	k := lookupKey(keysym)
 	return k.key, k.code, k.keyCode, k.text
+}
+
+// Size is the framebuffer's at the start, in pixels.
+func (u *Upstream) Size() (width, height int) {
+	return int(binary.BigEndian.Uint16(u.init)), int(binary.BigEndian.Uint16(u.init[2:]))
 }

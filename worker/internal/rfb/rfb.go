@@ -78,11 +78,6 @@ type Upstream struct {
 	finish func() // waits for what serves it; may be nil
 }
 
-// Size is the framebuffer's at the start, in pixels.
-func (u *Upstream) Size() (width, height int) {
-	return int(binary.BigEndian.Uint16(u.init)), int(binary.BigEndian.Uint16(u.init[2:]))
-}
-
 // Close ends the connection and what serves it. It may be called again.
 func (u *Upstream) Close() error {
 	err := u.conn.Close()

@@ -1,4 +1,4 @@
-package env
+package testenv
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 // the README up to date:
 //
 //	if *update {
-//		err = env.UpdateMarkdown("../README.md", "cloud", env.Table[Config]())
+//		err = testenv.UpdateMarkdown("../README.md", "cloud", env.Table[Config]())
 //	} else {
-//		err = env.CheckMarkdown("../README.md", "cloud", env.Table[Config]())
+//		err = testenv.CheckMarkdown("../README.md", "cloud", env.Table[Config]())
 //	}
 func CheckMarkdown(path, marker, table string) error {
 	_, old, wanted, err := section(path, marker, table)

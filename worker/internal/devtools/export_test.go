@@ -1,0 +1,11 @@
+package devtools
+
+// OpenTasks returns the number of running tasks of all launches.
+func (s *Service) OpenTasks() (n int) {
+	s.tasks.mu.Lock()
+	defer s.tasks.mu.Unlock()
+	for _, of := range s.tasks.open {
+		n += of
+	}
+	return n
+}
