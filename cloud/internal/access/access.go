@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/usage"
 	"github.com/browser-svc/svc/shared/fault"
@@ -23,9 +22,8 @@ import (
 const SessionCookie = "svc_session"
 
 const (
-	keyHeader         = "X-Api-Key" // canonical form, so that net/http need not convert it
-	idempotencyHeader = "Idempotency-Key"
-	bearerScheme      = "Bearer"
+	keyHeader    = "X-Api-Key" // canonical form, so that net/http need not convert it
+	bearerScheme = "Bearer"
 )
 
 // Sessions authenticates dashboard sessions.
@@ -33,15 +31,6 @@ type Sessions interface {
 	// Authenticate returns the caller of the session with this token, or an
 	// Unauthenticated error.
 	Authenticate(ctx context.Context, token string) (auth.Caller, error)
-}
-
-// Keys authenticates organization keys.
-type Keys interface {
-	// Authenticate returns the identity of a valid key, or an Unauthenticated error.
-	Authenticate(ctx context.Context, secret string) (apikey.Identity, error)
-	// Recall returns the identity of a key that was valid before, without checking
-	// whether it still is.
-	Recall(secret string) (apikey.Identity, bool)
 }
 
 // Memberships returns the roles of users.
@@ -118,28 +107,6 @@ func (g *Authorizer) session(ctx context.Context, token string) (context.Context
 		return nil, err
 	}
 	return auth.WithCaller(ctx, caller), nil
-}
-
-// organizationKey authenticates a worker by its organization's key. A recalled key is
-// validated later, by Authorize or RejectInvalidKey.
-func (g *Authorizer) organizationKey(r *http.Request) (context.Context, error) {
-	secret := r.Header.Get(keyHeader)
-	if secret == "" {
-		return nil, oapi.ErrNoCredential
-	}
-	if identity, ok := g.keys.Recall(secret); ok && r.Header.Get(idempotencyHeader) == "" {
-		return auth.WithCaller(r.Context(), auth.Caller{KeyID: identity.KeyID, OrgID: identity.OrgID, Unchecked: secret}), nil
-	}
-	return g.authenticateKey(r.Context(), secret)
-}
-
-// authenticateKey returns the context of a worker with a valid key.
-func (g *Authorizer) authenticateKey(ctx context.Context, secret string) (context.Context, error) {
-	identity, err := g.keys.Authenticate(ctx, secret)
-	if err != nil {
-		return nil, err
-	}
-	return auth.WithCaller(ctx, auth.Caller{KeyID: identity.KeyID, OrgID: identity.OrgID}), nil
 }
 
 // sameOrigin refuses a request that changes something if a browser sent it for a page

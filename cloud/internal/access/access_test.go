@@ -43,7 +43,7 @@ func (sessions) Authenticate(_ context.Context, token string) (auth.Caller, erro
 // keys accepts the key "good".
 type keys struct{}
 
-func (keys) Authenticate(_ context.Context, secret string) (apikey.Identity, error) {
+func (keys) Verify(_ context.Context, secret string) (apikey.Identity, error) {
 	if secret != "good" {
 		return apikey.Identity{}, fault.New(fault.Unauthenticated, "bad")
 	}
@@ -355,7 +355,7 @@ func TestRequireSameOrigin_RefusesCrossSiteRequests(t *testing.T) {
 // recalled knows the key "known" from before; good is whether it is still valid.
 type recalled struct{ good bool }
 
-func (k recalled) Authenticate(context.Context, string) (apikey.Identity, error) {
+func (k recalled) Verify(context.Context, string) (apikey.Identity, error) {
 	if !k.good {
 		return apikey.Identity{}, fault.New(fault.Unauthenticated, "bad")
 	}
@@ -366,14 +366,14 @@ func (recalled) Recall(secret string) (apikey.Identity, bool) {
 	return apikey.Identity{KeyID: keyID, OrgID: home}, secret == "known"
 }
 
-// Only a launch proceeds with an unchecked key, and only without an Idempotency-Key.
+// Only a launch proceeds with a pending key, and only without an Idempotency-Key.
 func TestAuthorize_DefersCachedKeyCheckForLaunchOnly(t *testing.T) {
 	for _, test := range []struct {
 		operation, repeat string
 		good              bool
-		want              any // the caller, or the expected error
+		want              any // the caller, the pending key or the expected error
 	}{
-		{"authorizeLaunch", "", false, auth.Caller{KeyID: keyID, OrgID: home, Unchecked: "known"}},
+		{"authorizeLaunch", "", false, auth.PendingKey{KeyID: keyID, OrgID: home, Secret: "known"}},
 		{"authorizeLaunch", "again", false, fault.Unauthenticated},
 		{"authorizeLaunch", "again", true, auth.Caller{KeyID: keyID, OrgID: home}},
 		{"startProfileSession", "", false, fault.Unauthenticated},
@@ -393,6 +393,12 @@ func TestAuthorize_DefersCachedKeyCheckForLaunchOnly(t *testing.T) {
 			got = fault.Unauthenticated
 		case err == nil:
 			got = auth.CallerFrom(ctx)
+			if key, pending := auth.PendingKeyFrom(ctx); pending {
+				if got != (auth.Caller{}) {
+					t.Errorf("%+v: the pending key has the caller %+v", test, got)
+				}
+				got = key
+			}
 		default:
 			got = err
 		}
@@ -405,10 +411,10 @@ func TestAuthorize_DefersCachedKeyCheckForLaunchOnly(t *testing.T) {
 func TestRejectInvalidKey_HidesOtherErrors(t *testing.T) {
 	wrong := fault.New(fault.Validation, "wrong")
 	for _, test := range []struct {
-		unchecked string
-		good      bool
-		err       error
-		want      fault.Kind // -1 for none
+		pending string
+		good    bool
+		err     error
+		want    fault.Kind // -1 for none
 	}{
 		{"known", false, wrong, fault.Unauthenticated},
 		{"known", true, wrong, fault.Validation},
@@ -421,7 +427,11 @@ func TestRejectInvalidKey_HidesOtherErrors(t *testing.T) {
 		}
 		handler := g.RejectInvalidKey(func(c echo.Context) error {
 			r := c.Request()
-			c.SetRequest(r.WithContext(auth.WithCaller(r.Context(), auth.Caller{KeyID: keyID, Unchecked: test.unchecked})))
+			ctx := auth.WithCaller(r.Context(), auth.Caller{KeyID: keyID})
+			if test.pending != "" {
+				ctx = auth.WithPendingKey(ctx, auth.PendingKey{KeyID: keyID, Secret: test.pending})
+			}
+			c.SetRequest(r.WithContext(ctx))
 			return test.err
 		})
 		err = handler(echo.New().NewContext(request("POST", nil), httptest.NewRecorder()))

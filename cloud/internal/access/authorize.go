@@ -13,10 +13,6 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 )
 
-// launchOperation validates a recalled key itself, together with the slot, which saves
-// a launch one round trip.
-const launchOperation = "authorizeLaunch"
-
 // organizationParam is the path parameter that names the organization.
 const organizationParam = "organizationId"
 
@@ -29,7 +25,11 @@ const organizationParam = "organizationId"
 func (g *Authorizer) Authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	ctx, err := g.authorize(ctx, op)
 	if err == nil && g.Requests != nil {
-		if orgID := auth.CallerFrom(ctx).OrgID; orgID != uuid.Nil {
+		orgID := auth.CallerFrom(ctx).OrgID
+		if key, pending := auth.PendingKeyFrom(ctx); pending {
+			orgID = key.OrgID
+		}
+		if orgID != uuid.Nil {
 			g.Requests.Count(orgID)
 		}
 	}
@@ -37,16 +37,11 @@ func (g *Authorizer) Authorize(ctx context.Context, op oapi.Operation) (context.
 }
 
 func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
+	ctx, err := g.verifyPendingKey(ctx, op)
+	if err != nil || len(op.Roles) == 0 {
+		return ctx, err
+	}
 	caller := auth.CallerFrom(ctx)
-	if caller.Unchecked != "" && op.ID != launchOperation {
-		var err error
-		if ctx, err = g.authenticateKey(ctx, caller.Unchecked); err != nil {
-			return nil, err
-		}
-	}
-	if len(op.Roles) == 0 {
-		return ctx, nil
-	}
 	if caller.KeyID != uuid.Nil { // a key acts for its organization and has no role
 		if text, named := op.Params[organizationParam]; named && text != caller.OrgID.String() {
 			return nil, fault.Missing("organization")
@@ -107,25 +102,6 @@ func noActiveOrganization() *fault.Error {
 	return fault.New(fault.Validation, message, fault.Detail{
 		Field: "activeOrganizationId", Code: fault.Required, Message: "The session has no active organization.",
 	})
-}
-
-// RejectInvalidKey is the middleware that answers a failed request with an invalid key
-// with that error only, so that other errors are not disclosed. It must precede the
-// guard.
-func (g *Authorizer) RejectInvalidKey(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		err := next(c)
-		if err == nil {
-			return nil
-		}
-		ctx := c.Request().Context()
-		if secret := auth.CallerFrom(ctx).Unchecked; secret != "" {
-			if _, bad := g.keys.Authenticate(ctx, secret); bad != nil {
-				return bad
-			}
-		}
-		return err
-	}
 }
 
 // RequireSameOrigin is the middleware that applies the cookie's same-origin rule to

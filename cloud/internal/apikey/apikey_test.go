@@ -25,7 +25,7 @@ import (
 
 type fixture struct {
 	*apikey.Service
-	*apikey.Authenticator
+	*apikey.Verifier
 	db     *sqlx.DB
 	clock  *clock.Fake
 	audit  *journal
@@ -57,7 +57,7 @@ func newFixture(t *testing.T) fixture {
 	}
 	f.Service = &apikey.Service{DB: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}), Clock: f.clock, Audit: f.audit}
 	var err error
-	f.Authenticator, err = apikey.NewAuthenticator(t.Context(), dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole}), f.clock, slog.New(slog.NewTextHandler(f.log, nil)))
+	f.Verifier, err = apikey.NewVerifier(t.Context(), dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole}), f.clock, slog.New(slog.NewTextHandler(f.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +132,12 @@ func TestCreate_RefusesPastExpiry(t *testing.T) {
 	}
 }
 
-func TestAuthenticate_AcceptsValidKeys(t *testing.T) {
+func TestVerify_AcceptsValidKeys(t *testing.T) {
 	f := newFixture(t)
 	one, first := f.create(t, apikey.NewKey{Name: "old"})
 	two, second := f.create(t, apikey.NewKey{Name: "new"})
 	for secret, want := range map[string]uuid.UUID{first: one.ID, second: two.ID} {
-		got, err := f.Authenticate(t.Context(), secret)
+		got, err := f.Verify(t.Context(), secret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,12 +149,12 @@ func TestAuthenticate_AcceptsValidKeys(t *testing.T) {
 
 func wantRefused(t *testing.T, f fixture, secret string) {
 	t.Helper()
-	if got, err := f.Authenticate(t.Context(), secret); !fault.Is(err, fault.Unauthenticated) {
+	if got, err := f.Verify(t.Context(), secret); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("%q: identity %v, error %v; want a refusal", secret, got, err)
 	}
 }
 
-func TestAuthenticate_RefusesMalformedKeys(t *testing.T) {
+func TestVerify_RefusesMalformedKeys(t *testing.T) {
 	f := newFixture(t)
 	_, secret := f.create(t, apikey.NewKey{Name: "k"})
 	for _, text := range []string{
@@ -165,30 +165,30 @@ func TestAuthenticate_RefusesMalformedKeys(t *testing.T) {
 	}
 }
 
-func TestAuthenticate_RefusesExpiredKey(t *testing.T) {
+func TestVerify_RefusesExpiredKey(t *testing.T) {
 	f := newFixture(t)
 	expires := f.clock.Now().Add(time.Hour)
 	_, secret := f.create(t, apikey.NewKey{Name: "k", ExpiresAt: &expires})
 	f.clock.Advance(time.Hour - time.Second - time.Microsecond)
-	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+	if _, err := f.Verify(t.Context(), secret); err != nil {
 		t.Errorf("just before its expiry: %v", err)
 	}
 	f.clock.Advance(time.Microsecond)
 	wantRefused(t, f, secret)
 }
 
-func TestAuthenticate_RefusesRevokedKeyAtOnce(t *testing.T) {
+func TestVerify_RefusesRevokedKeyAtOnce(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	other, otherSecret := f.create(t, apikey.NewKey{Name: "other"})
-	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+	if _, err := f.Verify(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Revoke(t.Context(), f.orgID, k.ID); err != nil {
 		t.Fatal(err)
 	}
 	wantRefused(t, f, secret)
-	if _, err := f.Authenticate(t.Context(), otherSecret); err != nil {
+	if _, err := f.Verify(t.Context(), otherSecret); err != nil {
 		t.Errorf("the other key: %v", err)
 	}
 	if left := f.list(t, "createdAt"); len(left) != 1 || left[0].ID != other.ID {
@@ -208,7 +208,7 @@ func TestRevoke_UnknownKeyIsNotFound(t *testing.T) {
 			t.Errorf("%s: error %v, want not found", name, err)
 		}
 	}
-	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+	if _, err := f.Verify(t.Context(), secret); err != nil {
 		t.Errorf("after the foreign revocation: %v", err)
 	}
 	if err := f.Revoke(t.Context(), f.orgID, k.ID); err != nil {
@@ -224,7 +224,7 @@ func TestRecordUse_WritesOncePerMinute(t *testing.T) {
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	use := func() time.Time {
 		t.Helper()
-		if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		if _, err := f.Verify(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
 		f.WaitUses()
@@ -243,7 +243,10 @@ func TestRecordUse_WritesOncePerMinute(t *testing.T) {
 		t.Errorf("after the minute: %v, want %v", got, start.Add(time.Minute))
 	}
 	f.clock.Advance(time.Minute)
-	f.RecordUse([]uuid.UUID{k.ID, uuid.New()})
+	unknown := uuid.New()
+	if rejected := f.Reject([]uuid.UUID{k.ID, unknown}, []uuid.UUID{k.ID}); len(rejected) != 1 || !fault.Is(rejected[unknown], fault.Unauthenticated) {
+		t.Errorf("rejected %v, want only %s", rejected, unknown)
+	}
 	if got := use(); !got.Equal(start.Add(2 * time.Minute)) {
 		t.Errorf("after a recorded use: %v, want %v", got, start.Add(2*time.Minute))
 	}
@@ -258,7 +261,7 @@ func TestRecordUse_DoesNotWaitForLocks(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			if _, err := f.Authenticate(t.Context(), secret); err != nil {
+			if _, err := f.Verify(t.Context(), secret); err != nil {
 				t.Errorf("beside a transaction that writes the key: %v", err)
 			}
 		})
@@ -266,7 +269,7 @@ func TestRecordUse_DoesNotWaitForLocks(t *testing.T) {
 	all.Wait()
 }
 
-func TestAuthenticate_DoesNotWaitForUseWrites(t *testing.T) {
+func TestVerify_DoesNotWaitForUseWrites(t *testing.T) {
 	f := newFixture(t)
 	var secrets []string
 	for range 4 {
@@ -279,7 +282,7 @@ func TestAuthenticate_DoesNotWaitForUseWrites(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	for _, secret := range secrets {
-		if _, err := f.Authenticate(ctx, secret); err != nil {
+		if _, err := f.Verify(ctx, secret); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -294,12 +297,12 @@ func TestAuthenticate_DoesNotWaitForUseWrites(t *testing.T) {
 	}
 }
 
-func TestAuthenticate_IgnoresFailedUseWrites(t *testing.T) {
+func TestVerify_IgnoresFailedUseWrites(t *testing.T) {
 	f := newFixture(t)
 	_, secret := f.create(t, apikey.NewKey{Name: "k"})
 	f.db.MustExec(`ALTER TABLE api_keys ADD CONSTRAINT never CHECK (last_used_at IS NULL)`)
 	for range 3 {
-		if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		if _, err := f.Verify(t.Context(), secret); err != nil {
 			t.Error(err)
 		}
 		f.WaitUses()
@@ -313,7 +316,7 @@ func TestList_Sorts(t *testing.T) {
 	f := newFixture(t)
 	b, secret := f.create(t, apikey.NewKey{Name: "b"})
 	a, _ := f.create(t, apikey.NewKey{Name: "a"})
-	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+	if _, err := f.Verify(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	f.WaitUses()
@@ -330,7 +333,7 @@ func TestList_Sorts(t *testing.T) {
 	}
 }
 
-func TestAuthenticate_BatchReturnsEachIdentity(t *testing.T) {
+func TestVerify_BatchReturnsEachIdentity(t *testing.T) {
 	f := newFixture(t)
 	want := map[string]apikey.Identity{"svc_" + strings.Repeat("a", 32): {}}
 	for range 3 {
@@ -349,7 +352,7 @@ func TestAuthenticate_BatchReturnsEachIdentity(t *testing.T) {
 	for secret, identity := range want {
 		for range 20 {
 			group.Go(func() {
-				got, err := f.Authenticate(t.Context(), secret)
+				got, err := f.Verify(t.Context(), secret)
 				if got != identity || (err != nil) != (identity == apikey.Identity{}) {
 					t.Errorf("got %+v, %v, want %+v", got, err, identity)
 				}
@@ -366,7 +369,7 @@ func TestRecall_KnowsValidatedKeys(t *testing.T) {
 	if got, ok := f.Recall(secret); ok {
 		t.Errorf("before its first use: %+v", got)
 	}
-	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+	if _, err := f.Verify(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	wantRefused(t, f, "svc_"+strings.Repeat("a", 32))

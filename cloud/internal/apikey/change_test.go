@@ -38,7 +38,7 @@ func TestUpdate_ChangesNameAndExpiry(t *testing.T) {
 			t.Errorf("listed (-want +got):\n%s", diff)
 		}
 	}
-	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+	if _, err := f.Verify(t.Context(), secret); err != nil {
 		t.Error(err)
 	}
 }
@@ -54,7 +54,7 @@ func TestUpdate_ExpiryTakesEffect(t *testing.T) {
 	if _, err := f.Update(t.Context(), f.orgID, k.ID, apikey.Change{NeverExpires: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+	if _, err := f.Verify(t.Context(), secret); err != nil {
 		t.Errorf("after the expiry was taken away: %v", err)
 	}
 }
@@ -78,7 +78,7 @@ func TestRotate_KeepsOldKey(t *testing.T) {
 			t.Errorf("%s: rotated (-want +got):\n%s", name, diff)
 		}
 		for _, s := range []string{oldSecret, secret} {
-			if _, err := f.Authenticate(t.Context(), s); err != nil {
+			if _, err := f.Verify(t.Context(), s); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -106,7 +106,7 @@ func TestRotate_ExpiresOldKey(t *testing.T) {
 		}
 		if test.want > 0 {
 			f.clock.Advance(test.want - time.Microsecond)
-			if _, err := f.Authenticate(t.Context(), secret); err != nil {
+			if _, err := f.Verify(t.Context(), secret); err != nil {
 				t.Errorf("%s: just before: %v", name, err)
 			}
 			f.clock.Advance(time.Microsecond)
@@ -174,7 +174,7 @@ func TestKey_OutlivesItsCreator(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	f.db.MustExec(`DELETE FROM users WHERE id = $1`, f.userID)
-	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+	if _, err := f.Verify(t.Context(), secret); err != nil {
 		t.Error(err)
 	}
 	if got := f.list(t, "name"); len(got) != 1 || got[0].ID != k.ID || got[0].CreatedBy.Valid {

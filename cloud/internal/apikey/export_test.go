@@ -1,4 +1,4 @@
 package apikey
 
 // WaitUses waits until all recorded uses are written.
-func (a *Authenticator) WaitUses() { a.uses.writes.Wait() }
+func (v *Verifier) WaitUses() { v.uses.writes.Wait() }

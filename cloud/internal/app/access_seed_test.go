@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 //go:embed testdata/access.sql
@@ -115,6 +116,20 @@ func showKey(name string) func(*call, http.Header) {
 	return func(a *call, h http.Header) { h.Set("X-API-Key", a.home()[name]) }
 }
 
+// showRevokedKey shows a key that was revoked after its first use, so that the service
+// recalls it.
+func showRevokedKey(a *call, h http.Header) {
+	_, err := a.house.parts.keyVerifier.Verify(a.t.Context(), a.ours["revokedKey"])
+	a.must(err)
+	testenv.Eventually(a.t, "the use of the key is recorded", func() (recorded bool) {
+		a.must(a.house.all.GetContext(a.t.Context(), &recorded,
+			a.fill(`SELECT last_used_at IS NOT NULL FROM api_keys WHERE key_hash = sha256('{revokedKey}')`)))
+		return recorded
+	})
+	a.exec(`UPDATE api_keys SET revoked_at = now() WHERE key_hash = sha256('{revokedKey}')`)
+	showKey("revokedKey")(a, h)
+}
+
 // credentials are the columns of the table. Those without a scheme are
 // worthless, or of the wrong kind for where they are shown.
 var credentials = []credential{
@@ -133,7 +148,7 @@ var credentials = []credential{
 	}},
 	{name: "key", scheme: byKey, show: showKey("key")},
 	{name: "key elsewhere", scheme: byKey, away: true, show: showKey("key")},
-	{name: "revoked key", show: showKey("revokedKey")},
+	{name: "revoked key", show: showRevokedKey},
 	{name: "expired key", show: showKey("expiredKey")},
 	{name: "key as Bearer", show: func(a *call, h http.Header) { h.Set("Authorization", "Bearer "+a.ours["key"]) }},
 	{name: "session as key", user: "owner", show: func(a *call, h http.Header) { h.Set("X-API-Key", a.token) }},

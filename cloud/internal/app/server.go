@@ -21,7 +21,7 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
-	door, err := access.New(p.accounts, p.keyAuthenticator, p.organizations, p.public)
+	door, err := access.New(p.accounts, p.keyVerifier, p.organizations, p.public)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}

@@ -33,25 +33,25 @@ import (
 
 // services are the cloud's services, connected to each other.
 type services struct {
-	pools            pools
-	public           *url.URL
-	audit            *audit.Log
-	outbox           *mail.Outbox
-	accounts         *auth.Service
-	organizations    *org.Service
-	keys             *apikey.Service
-	keyAuthenticator *apikey.Authenticator
-	plans            *plan.Service
-	billing          *billing.Service
-	profiles         *profile.Service
-	activity         *activity.Feed
-	licenses         *license.Service
-	catalog          *catalog.Service
-	contact          *contact.Service
-	idempotency      *idempotency.Store
-	retention        *retention.Service
-	usage            *usage.Service
-	readiness        *httpd.Readiness
+	pools         pools
+	public        *url.URL
+	audit         *audit.Log
+	outbox        *mail.Outbox
+	accounts      *auth.Service
+	organizations *org.Service
+	keys          *apikey.Service
+	keyVerifier   *apikey.Verifier
+	plans         *plan.Service
+	billing       *billing.Service
+	profiles      *profile.Service
+	activity      *activity.Feed
+	licenses      *license.Service
+	catalog       *catalog.Service
+	contact       *contact.Service
+	idempotency   *idempotency.Store
+	retention     *retention.Service
+	usage         *usage.Service
+	readiness     *httpd.Readiness
 }
 
 func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*services, error) {
@@ -82,11 +82,11 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
 	}
-	if p.keyAuthenticator, err = apikey.NewAuthenticator(ctx, pools.launches, clock.System{}, logger); err != nil {
+	if p.keyVerifier, err = apikey.NewVerifier(ctx, pools.launches, clock.System{}, logger); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	if p.licenses, err = license.New(ctx, pools.system, sessionObserver{p.profiles, p.activity}, logger, license.Options{
-		BatchDB: pools.launches, Keys: p.keyAuthenticator, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles, Retention: config.Retention.Slots,
+		BatchDB: pools.launches, Keys: p.keyVerifier, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles, Retention: config.Retention.Slots,
 	}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -138,8 +138,8 @@ func (p *services) close() error {
 	if p.licenses != nil {
 		errs = append(errs, p.licenses.Close())
 	}
-	if p.keyAuthenticator != nil {
-		errs = append(errs, p.keyAuthenticator.Close())
+	if p.keyVerifier != nil {
+		errs = append(errs, p.keyVerifier.Close())
 	}
 	return errors.Join(append(errs, p.catalog.Store.Close())...)
 }

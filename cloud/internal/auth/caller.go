@@ -27,11 +27,19 @@ type Caller struct {
 	SessionID   uuid.UUID
 	ActiveOrgID uuid.UUID
 	KeyID       uuid.UUID
-	Unchecked   string // never logged
 	OrgID       uuid.UUID
 	Role        Role
 }
 
+// PendingKey is the recalled organization key of a request whose handler verifies
+// it. Such a request has no Caller, so a handler that does not expect a PendingKey acts
+// for no organization.
+type PendingKey struct {
+	KeyID, OrgID uuid.UUID
+	Secret       string // never logged
+}
+
+// callerKey is the context key of the Caller or the PendingKey.
 type callerKey struct{}
 
 // WithCaller returns a context with the caller.
@@ -43,4 +51,15 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
+}
+
+// WithPendingKey returns a context with a key that the handler verifies.
+func WithPendingKey(ctx context.Context, k PendingKey) context.Context {
+	return context.WithValue(ctx, callerKey{}, k)
+}
+
+// PendingKeyFrom returns the key that the handler has to verify, if there is one.
+func PendingKeyFrom(ctx context.Context) (PendingKey, bool) {
+	k, ok := ctx.Value(callerKey{}).(PendingKey)
+	return k, ok
 }

@@ -75,8 +75,8 @@ func readTenant(ctx context.Context, in io.Reader, out io.Writer) (t tenant, _ n
 // keyring maps the hashes of keys to their identities.
 type keyring map[[sha256.Size]byte]apikey.Identity
 
-// Authenticate implements access.Keys.
-func (k keyring) Authenticate(_ context.Context, secret string) (apikey.Identity, error) {
+// Verify implements access.Keys.
+func (k keyring) Verify(_ context.Context, secret string) (apikey.Identity, error) {
 	identity, ok := k[sha256.Sum256([]byte(secret))]
 	if !ok {
 		return apikey.Identity{}, fault.New(fault.Unauthenticated, "The organization key is invalid, revoked or expired.")

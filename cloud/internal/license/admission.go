@@ -13,10 +13,29 @@ import (
 // What a launch needs besides a slot is checked once per batch, after all of its calls
 // have arrived: the keys and the profiles' launch configurations.
 
-// Keys receives the valid organization keys.
+// Keys verifies the pending organization keys of launches, as part of the statements
+// of this package.
 type Keys interface {
-	// RecordUse records that launches used these valid keys. It does not block.
-	RecordUse(ids []uuid.UUID)
+	// ValidSQL returns the query for the ids of the valid keys among $1, at the time $2.
+	ValidSQL() string
+	// Reject records the use of the valid keys, and returns an Unauthenticated error for
+	// each other key. It does not block.
+	Reject(keys, valid []uuid.UUID) map[uuid.UUID]error
+}
+
+// noKeys is the default Keys, for a Service without pending keys. It rejects all keys.
+type noKeys struct{}
+
+func (noKeys) ValidSQL() string {
+	return `SELECT id FROM unnest($1::uuid[]) AS k (id) WHERE $2::timestamptz IS NULL`
+}
+
+func (noKeys) Reject(keys, _ []uuid.UUID) map[uuid.UUID]error {
+	rejected := make(map[uuid.UUID]error, len(keys))
+	for _, key := range keys {
+		rejected[key] = fault.New(fault.Unauthenticated, "This service does not accept organization keys.")
+	}
+	return rejected
 }
 
 // Profiles returns launch configurations.
@@ -32,7 +51,7 @@ type Prepared struct {
 	Err    error
 }
 
-// withKey is a request with the key that has to be validated first, or Nil.
+// withKey is a request with its pending key, or Nil.
 type withKey[Q any] struct {
 	request Q
 	key     uuid.UUID
@@ -52,12 +71,9 @@ func (t result[A]) unwrap(err error) (A, error) {
 	return t.value, err
 }
 
-// goodKeysSQL selects the valid keys. lookupSQL contains it.
-const goodKeysSQL = `SELECT id FROM api_keys WHERE id = ANY ($1) AND api_key_valid(revoked_at, expires_at, $2)`
-
 // lookupChecked looks up the sessions of requests with valid keys.
 func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []withKey[uuid.UUID]) ([]result[slotState], error) {
-	sessions, keys := make([]uuid.UUID, len(batch)), uncheckedKeys(batch)
+	sessions, keys := make([]uuid.UUID, len(batch)), pendingKeys(batch)
 	for i, each := range batch {
 		sessions[i] = each.request
 	}
@@ -68,7 +84,7 @@ func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []wi
 	if snap.usage != nil {
 		s.fullCache.set(orgID, snap.usage.full())
 	}
-	bad, all := s.rejectedKeys(keys, snap.keys), make([]result[slotState], len(batch))
+	bad, all := s.opts.Keys.Reject(keys, snap.keys), make([]result[slotState], len(batch))
 	for i, each := range batch {
 		if all[i].err = bad[each.key]; all[i].err == nil {
 			all[i].value, all[i].err = snap.slotState(each.request)
@@ -79,7 +95,7 @@ func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []wi
 
 // takeChecked takes slots for requests with valid keys and launchable profiles.
 func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest]) ([]result[takeResult], error) {
-	bad, err := s.checkKeys(ctx, uncheckedKeys(batch))
+	bad, err := s.verifyKeys(ctx, pendingKeys(batch))
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +150,8 @@ func filter(batch []withKey[slotRequest], validate func(withKey[slotRequest]) er
 	return all, nil
 }
 
-// uncheckedKeys returns the keys that a batch has to validate.
-func uncheckedKeys[Q any](batch []withKey[Q]) []uuid.UUID {
+// pendingKeys returns the distinct pending keys of a batch.
+func pendingKeys[Q any](batch []withKey[Q]) []uuid.UUID {
 	var keys []uuid.UUID
 	for _, each := range batch {
 		if each.key != uuid.Nil {
@@ -145,29 +161,16 @@ func uncheckedKeys[Q any](batch []withKey[Q]) []uuid.UUID {
 	return combine.Distinct(keys)
 }
 
-// checkKeys returns an error for each key that is not valid.
-func (s *Service) checkKeys(ctx context.Context, keys []uuid.UUID) (map[uuid.UUID]error, error) {
+// verifyKeys returns an error for each key that is not valid.
+func (s *Service) verifyKeys(ctx context.Context, keys []uuid.UUID) (map[uuid.UUID]error, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	var good []uuid.UUID
-	if err := s.batch.goodKeys.SelectContext(ctx, &good, uuidArray(keys), s.opts.Clock.Now()); err != nil {
-		return nil, fmt.Errorf("validate keys: %w", err)
+	var valid []uuid.UUID
+	if err := s.batch.validKeys.SelectContext(ctx, &valid, uuidArray(keys), s.opts.Clock.Now()); err != nil {
+		return nil, fmt.Errorf("verify keys: %w", err)
 	}
-	return s.rejectedKeys(keys, good), nil
-}
-
-// rejectedKeys returns an Unauthenticated error for each key that is not among the
-// good ones.
-func (s *Service) rejectedKeys(keys, good []uuid.UUID) map[uuid.UUID]error {
-	if s.opts.Keys != nil && len(good) > 0 {
-		s.opts.Keys.RecordUse(good)
-	}
-	bad := map[uuid.UUID]error{}
-	for _, key := range without(keys, good) {
-		bad[key] = fault.New(fault.Unauthenticated, "The organization key is invalid, revoked or expired.")
-	}
-	return bad
+	return s.opts.Keys.Reject(keys, valid), nil
 }
 
 // prepareProfiles returns the launch configurations of the profiles of a batch.

@@ -11,23 +11,26 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
 // keyRecorder implements license.Keys.
 type keyRecorder struct {
+	license.Keys
 	mu    sync.Mutex
 	times map[uuid.UUID]int
 }
 
-// RecordUse implements license.Keys.
-func (k *keyRecorder) RecordUse(ids []uuid.UUID) {
+// Reject implements license.Keys.
+func (k *keyRecorder) Reject(keys, valid []uuid.UUID) map[uuid.UUID]error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, id := range ids {
+	for _, id := range valid {
 		k.times[id]++
 	}
+	return k.Keys.Reject(keys, valid)
 }
 
 // key inserts a key of the organization that expires in an hour.
@@ -59,9 +62,20 @@ func (p *profileStub) Prepare(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (
 	return all, nil
 }
 
-// serviceWithChecks returns a Service that checks keys and profiles.
-func (h *fixture) serviceWithChecks(keys license.Keys, profiles license.Profiles) *license.Service {
+// serviceWithChecks returns a Service that checks keys and profiles. used, if set,
+// records the valid keys.
+func (h *fixture) serviceWithChecks(used *keyRecorder, profiles license.Profiles) *license.Service {
 	h.t.Helper()
+	verifier, err := apikey.NewVerifier(h.t.Context(), h.db, h.clock, slog.New(slog.DiscardHandler))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { verifier.Close() })
+	var keys license.Keys = verifier
+	if used != nil {
+		used.Keys = verifier
+		keys = used
+	}
 	s, err := license.New(h.t.Context(), h.db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{
 		Clock: h.clock, ReapGrace: time.Millisecond, Keys: keys, Profiles: profiles,
 	})
@@ -88,7 +102,7 @@ func TestAuthorize_RefusesInvalidKeys(t *testing.T) {
 		for _, key := range []uuid.UUID{good, bad, checked} {
 			group.Go(func() {
 				req := h.request(id())
-				req.KeyID, req.Unchecked = key, key != checked
+				req.KeyID, req.KeyPending = key, key != checked
 				grant, err := s.Authorize(t.Context(), req)
 				mu.Lock()
 				defer mu.Unlock()
@@ -124,7 +138,7 @@ func TestAuthorize_InvalidKeyAtLimitIsUnauthenticated(t *testing.T) {
 	} {
 		s := h.serviceWithChecks(nil, nil)
 		req := h.request(id())
-		req.KeyID, req.Unchecked = h.key(), true
+		req.KeyID, req.KeyPending = h.key(), true
 		if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
 			t.Fatalf("valid key: got %+v, %v", grant, err)
 		}
@@ -145,7 +159,7 @@ func TestAuthorize_InvalidKeyOfRemovedOrganizationIsUnauthenticated(t *testing.T
 	h := newFixture(t, 0)
 	s := h.serviceWithChecks(nil, nil)
 	req, checked := h.request(id()), h.request(id())
-	req.KeyID, req.Unchecked = h.key(), true
+	req.KeyID, req.KeyPending = h.key(), true
 	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
 		t.Fatalf("got %+v, %v", grant, err)
 	}
@@ -163,12 +177,12 @@ func TestAuthorize_FailsWhenKeyCheckFails(t *testing.T) {
 	h := newFixture(t, 1)
 	s := h.serviceWithChecks(nil, nil)
 	req := h.request(id())
-	req.KeyID, req.Unchecked = h.key(), true
+	req.KeyID, req.KeyPending = h.key(), true
 	h.exec(`ALTER TABLE api_keys RENAME TO lost`)
 	if grant, err := s.Authorize(t.Context(), req); pq.As(err, pqerror.UndefinedTable) == nil {
 		t.Errorf("got %+v, %v", grant, err)
 	}
-	req.Unchecked = false
+	req.KeyPending = false
 	if grant, err := s.Authorize(t.Context(), req); err != nil || !grant.Allowed {
 		t.Errorf("validated key: got %+v, %v", grant, err)
 	}

@@ -24,13 +24,13 @@ const (
 // Request asks for a slot. The worker chooses the session id, so that a repeated
 // request refers to the same slot.
 type Request struct {
-	OrgID     uuid.UUID
-	KeyID     uuid.UUID
-	Unchecked bool // the key still has to be validated
-	MachineID string
-	BootID    uuid.UUID
-	SessionID uuid.UUID
-	ProfileID *uuid.UUID
+	OrgID      uuid.UUID
+	KeyID      uuid.UUID
+	KeyPending bool // the key still has to be verified
+	MachineID  string
+	BootID     uuid.UUID
+	SessionID  uuid.UUID
+	ProfileID  *uuid.UUID
 	// NewProfile, if set, creates the profile of this launch, in the transaction that
 	// takes the slot and only for a new slot. It returns a ProfileLimitError at the
 	// profile limit.
@@ -40,9 +40,9 @@ type Request struct {
 	Ends []EndReport
 }
 
-// uncheckedKey returns the key that still has to be validated, or Nil.
-func (req *Request) uncheckedKey() uuid.UUID {
-	if req.Unchecked {
+// pendingKey returns the key that still has to be verified, or Nil.
+func (req *Request) pendingKey() uuid.UUID {
+	if req.KeyPending {
 		return req.KeyID
 	}
 	return uuid.Nil
@@ -168,7 +168,7 @@ func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	answer, err := s.grants.Do(ctx, req.OrgID, withKey[slotRequest]{w, req.uncheckedKey()})
+	answer, err := s.grants.Do(ctx, req.OrgID, withKey[slotRequest]{w, req.pendingKey()})
 	got, err := answer.unwrap(err)
 	if err != nil {
 		return Grant{}, err

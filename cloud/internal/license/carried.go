@@ -33,12 +33,12 @@ func (s *Service) applyCarriedEnds(ctx context.Context, req *Request) error {
 	if len(req.Ends) == 0 {
 		return nil
 	}
-	answer, err := s.carriedEnds.Do(ctx, req.OrgID, withKey[carriedEnds]{carriedEnds{req.MachineID, req.Ends}, req.uncheckedKey()})
+	answer, err := s.carriedEnds.Do(ctx, req.OrgID, withKey[carriedEnds]{carriedEnds{req.MachineID, req.Ends}, req.pendingKey()})
 	live, err := answer.unwrap(err)
 	if err != nil {
 		return err
 	}
-	req.Unchecked = false // the key was validated with the ends
+	req.KeyPending = false // the key was verified with the ends
 	errs := make([]error, len(live))
 	var under sync.WaitGroup
 	for i, end := range live {
@@ -59,7 +59,7 @@ func (s *Service) applyCarriedEnds(ctx context.Context, req *Request) error {
 // findCarriedSlots returns, for each authorize of a batch, those of its carried ends
 // whose sessions hold a slot of its machine.
 func (s *Service) findCarriedSlots(ctx context.Context, orgID uuid.UUID, batch []withKey[carriedEnds]) ([]result[[]EndReport], error) {
-	bad, err := s.checkKeys(ctx, uncheckedKeys(batch))
+	bad, err := s.verifyKeys(ctx, pendingKeys(batch))
 	if err != nil {
 		return nil, err
 	}

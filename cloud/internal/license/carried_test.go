@@ -137,7 +137,7 @@ func TestAuthorize_InvalidKeyAppliesNoCarriedEnd(t *testing.T) {
 	h := newFixture(t, 5)
 	session := h.start()
 	req := h.requestWithEnds(session)
-	req.Unchecked = true // of a key that does not exist
+	req.KeyPending = true // of a key that does not exist
 	_, err := h.Authorize(t.Context(), req)
 	wantFault(t, err, fault.Unauthenticated)
 	if h.state(session) != "running" {

@@ -65,7 +65,7 @@ type Options struct {
 	ReapGrace time.Duration
 	// Retention is how long released slots and events are kept; 0 keeps them forever.
 	Retention time.Duration
-	// Keys, if set, receives the valid keys of launches.
+	// Keys verifies pending keys. By default they are rejected.
 	Keys Keys
 	// Profiles, if set, is called before a slot is taken for a profile. It is not called
 	// for a launch that is refused for another reason.
@@ -120,6 +120,9 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	if opts.AuditEvery == 0 {
 		opts.AuditEvery = 10 * time.Minute
 	}
+	if opts.Keys == nil {
+		opts.Keys = noKeys{}
+	}
 	if opts.Clock == nil {
 		opts.Clock = clock.System{}
 	}
@@ -133,7 +136,7 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	s.combine()
 	err := prepare(ctx, db, s.stmts.all())
 	if err == nil {
-		err = prepare(ctx, opts.BatchDB, s.batch.all())
+		err = prepare(ctx, opts.BatchDB, s.batch.all(opts.Keys))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.unprepare())
@@ -155,7 +158,9 @@ func (s *Service) combine() {
 	s.releases = combine.New(s.releaseBatch, combine.Options[uuid.UUID, release]{NoBatching: alone, Logger: logger})
 }
 
-func (s *Service) unprepare() error { return unprepare(append(s.stmts.all(), s.batch.all()...)) }
+func (s *Service) unprepare() error {
+	return unprepare(append(s.stmts.all(), s.batch.all(s.opts.Keys)...))
+}
 
 // Close answers the calls in progress, refuses new ones, writes the queued refusal
 // events and closes the prepared statements. Calls that the database does not answer

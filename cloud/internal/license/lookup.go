@@ -8,15 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// lookupSQL reads the counter, the slots of sessions and the valid keys, without a
-// lock. It returns a row for each slot, and one row without a slot if there is none.
-const lookupSQL = `
+// lookupSQL returns the statement that reads the counter, the slots of sessions and the
+// valid keys, without a lock. It returns a row for each slot, and one row without a slot
+// if there is none.
+func lookupSQL(keys Keys) string {
+	return `
 SELECT k.keys, o.in_use, o.max_slots, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
-FROM (SELECT ARRAY (` + goodKeysSQL + `) AS keys) k
+FROM (SELECT ARRAY (` + keys.ValidSQL() + `) AS keys) k
 LEFT JOIN license_org o ON o.organization_id = $3
 LEFT JOIN (
 	unnest($4::uuid[]) AS w (session_id)
 	CROSS JOIN LATERAL (SELECT * FROM license_slots s WHERE s.organization_id = $3 AND s.session_id = w.session_id LIMIT 1) s) ON true`
+}
 
 // slotState is the usage of an organization and the slot of one session.
 type slotState struct {
@@ -25,7 +28,7 @@ type slotState struct {
 }
 
 func (s *Service) lookup(ctx context.Context, req Request) (slotState, error) {
-	found, err := s.lookups.Do(ctx, req.OrgID, withKey[uuid.UUID]{req.SessionID, req.uncheckedKey()})
+	found, err := s.lookups.Do(ctx, req.OrgID, withKey[uuid.UUID]{req.SessionID, req.pendingKey()})
 	return found.unwrap(err)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
 )
@@ -39,13 +40,14 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 	}
+	keys := new(apikey.Verifier)
 	some := "'" + uuid.Must(uuid.NewV7()).String() + "'"
 	list := "'{" + strings.Trim(some, "'") + "}'"
 	orgArg := "'" + org.String() + "'"
 	for name, test := range map[string]struct{ sql, args string }{
 		"take":      {takeSQL, strings.Join([]string{orgArg, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
-		"look":      {lookupSQL, list + ",now()," + orgArg + "," + list},
-		"goodKeys":  {goodKeysSQL, list + ",now()"},
+		"look":      {lookupSQL(keys), list + ",now()," + orgArg + "," + list},
+		"validKeys": {keys.ValidSQL(), list + ",now()"},
 		"renew":     {renewSQL, orgArg + "," + some + ",120"},
 		"register":  {registerSQL, orgArg + ",'worker-1'," + some + ",0,300"},
 		"lock":      {lockSQL, orgArg + "," + some},
@@ -95,13 +97,14 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 // The most frequent ones find each session by the index even then, on their pools.
 func TestPlans_HotStatementsOfNewDatabaseReadNoHistory(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1, Role: pg.AllRole, PreferIndexes: true})
+	keys := new(apikey.Verifier)
 	some := "'" + uuid.Must(uuid.NewV7()).String() + "'"
 	list := "'{" + strings.Trim(some, "'") + "}'"
 	for name, test := range map[string]struct{ sql, args string }{
 		"take":      {takeSQL, strings.Join([]string{some, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
 		"takeOne":   {takeOneSQL, strings.Join([]string{some, some, some, some, some, "'worker-1'", some, "120"}, ",")},
-		"look":      {lookupSQL, list + ",now()," + some + "," + list},
-		"goodKeys":  {goodKeysSQL, list + ",now()"},
+		"look":      {lookupSQL(keys), list + ",now()," + some + "," + list},
+		"validKeys": {keys.ValidSQL(), list + ",now()"},
 		"endOne":    {endOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'"}, ",")},
 		"release":   {releaseSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'"},
 		"lock":      {lockSQL, some + "," + some},

@@ -136,7 +136,7 @@ func TestRace13_KeyRevokedInFlight(t *testing.T) {
 	user := id()
 	h.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '', now())`, user)
 	keys := &apikey.Service{DB: h.db, Clock: clock.System{}, Audit: noAudit{}}
-	checks, err := apikey.NewAuthenticator(t.Context(), h.db, clock.System{}, slog.New(slog.DiscardHandler))
+	checks, err := apikey.NewVerifier(t.Context(), h.db, clock.System{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestRace13_KeyRevokedInFlight(t *testing.T) {
 		return key.ID, secret
 	}
 	launch := func(s *license.Service, secret string) error {
-		who, err := checks.Authenticate(t.Context(), secret)
+		who, err := checks.Verify(t.Context(), secret)
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func (s *statements) all() []statement {
 // most one of its connections for each kind of statement.
 type batchStatements struct {
 	db                             *sqlx.DB
-	lookup, goodKeys               *sqlx.Stmt
+	lookup, validKeys              *sqlx.Stmt
 	take, takeOne                  *sqlx.Stmt
 	cancel, cancelOne              *sqlx.Stmt
 	release, endOne                *sqlx.Stmt
@@ -57,10 +57,10 @@ type batchStatements struct {
 	carriedSlots                   *sqlx.Stmt
 }
 
-func (s *batchStatements) all() []statement {
+func (s *batchStatements) all(keys Keys) []statement {
 	return []statement{
-		{&s.lookup, lookupSQL},
-		{&s.goodKeys, goodKeysSQL},
+		{&s.lookup, lookupSQL(keys)},
+		{&s.validKeys, keys.ValidSQL()},
 		{&s.take, takeSQL},
 		{&s.takeOne, takeOneSQL},
 		{&s.cancel, cancelSQL},

@@ -88,7 +88,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	must(t, err)
 	orgs.Users, users.SignUpPolicy, users.Invitations = users, auth.SignUpOpen, orgs
 	keys := &apikey.Service{DB: a.db, Clock: a.clock, Audit: &a.journal}
-	checks, err := apikey.NewAuthenticator(t.Context(), a.db, a.clock, slog.New(slog.DiscardHandler))
+	checks, err := apikey.NewVerifier(t.Context(), a.db, a.clock, slog.New(slog.DiscardHandler))
 	must(t, err)
 	g, err := access.New(users, checks, orgs, address)
 	must(t, err)

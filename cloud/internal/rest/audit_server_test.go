@@ -77,7 +77,7 @@ func (p memberDirectory) Role(_ context.Context, orgID, userID uuid.UUID) (strin
 // noKeys knows no organization keys.
 type noKeys struct{}
 
-func (noKeys) Authenticate(context.Context, string) (apikey.Identity, error) {
+func (noKeys) Verify(context.Context, string) (apikey.Identity, error) {
 	return apikey.Identity{}, fault.New(fault.Unauthenticated, "unknown")
 }
 

@@ -74,8 +74,12 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 // launch converts the request of a worker.
 func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (license.Request, error) {
 	caller := auth.CallerFrom(ctx)
+	key, pending := auth.PendingKeyFrom(ctx)
+	if pending {
+		caller.KeyID, caller.OrgID = key.KeyID, key.OrgID
+	}
 	req := license.Request{
-		OrgID: caller.OrgID, KeyID: caller.KeyID, Unchecked: caller.Unchecked != "", MachineID: body.MachineId, BootID: body.BootId,
+		OrgID: caller.OrgID, KeyID: caller.KeyID, KeyPending: pending, MachineID: body.MachineId, BootID: body.BootId,
 		SessionID: body.SessionId, ProfileID: body.ProfileId,
 	}
 	for _, end := range valueOr(body.Ends, nil) {

@@ -33,7 +33,7 @@ INSERT INTO invitations (id, organization_id, email, role, token_hash, invited_b
     ('{invitationId}', '{organizationId}', 'guest-{mark}@example.com', 'member', sha256('{mark}'), '{ownerId}', now(), now() + interval '7 days');
 INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, created_by, created_at, expires_at, revoked_at) VALUES
     (gen_random_uuid(), '{organizationId}', 'fleet {mark}',   sha256('{key}'),        'svc_aaaa', 'aaaa', '{ownerId}', now(), NULL, NULL),
-    (gen_random_uuid(), '{organizationId}', 'revoked {mark}', sha256('{revokedKey}'), 'svc_bbbb', 'bbbb', '{ownerId}', now(), NULL, now()),
+    (gen_random_uuid(), '{organizationId}', 'revoked {mark}', sha256('{revokedKey}'), 'svc_bbbb', 'bbbb', '{ownerId}', now(), NULL, NULL),
     (gen_random_uuid(), '{organizationId}', 'expired {mark}', sha256('{expiredKey}'), 'svc_cccc', 'cccc', '{ownerId}', now(), now(), NULL),
     ('{keyId}',         '{organizationId}', 'spare {mark}',   sha256('{keyId}'),      'svc_dddd', 'dddd', '{ownerId}', now(), NULL, NULL);
 INSERT INTO profiles (id, organization_id, name, browser_version, os, created_by, created_at, updated_at) VALUES

@@ -49,7 +49,7 @@ type replica struct {
 	*license.Service
 	db     *sqlx.DB
 	keys   *apikey.Service
-	checks *apikey.Authenticator
+	checks *apikey.Verifier
 	driver *faultyDriver
 
 	started time.Time
@@ -100,7 +100,7 @@ func (s *testEnv) start(r *replica) {
 		s.t.Fatalf("start a replica: %v", err)
 	}
 	r.Service, r.started = service, s.clock.Now()
-	if r.checks, err = apikey.NewAuthenticator(s.t.Context(), r.db, s.clock, slog.New(slog.DiscardHandler)); err != nil {
+	if r.checks, err = apikey.NewVerifier(s.t.Context(), r.db, s.clock, slog.New(slog.DiscardHandler)); err != nil {
 		s.t.Fatalf("start a replica: %v", err)
 	}
 }

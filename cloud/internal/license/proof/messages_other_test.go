@@ -40,7 +40,7 @@ func (q reclaim) send(ctx context.Context, s *testEnv, r *replica) answer {
 		}
 		return answer{verdict: "done", count: fmt.Sprintf("%d released", n)}
 	}
-	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	caller, err := r.checks.Verify(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
 	}
@@ -141,7 +141,7 @@ func (q list) steps() []step {
 }
 
 func (q list) send(ctx context.Context, s *testEnv, r *replica) answer {
-	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	caller, err := r.checks.Verify(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
 	}

@@ -126,7 +126,7 @@ func (q authorize) steps() []step {
 }
 
 func (q authorize) send(ctx context.Context, s *testEnv, r *replica) answer {
-	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	caller, err := r.checks.Verify(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
 	}
@@ -175,7 +175,7 @@ type start struct {
 func (q start) steps() []step { return []step{by(q.key, func(m *model, a *answer) { m.start(q, a) })} }
 
 func (q start) send(ctx context.Context, s *testEnv, r *replica) answer {
-	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	caller, err := r.checks.Verify(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
 	}
@@ -213,7 +213,7 @@ type end struct {
 func (q end) steps() []step { return []step{by(q.key, func(m *model, a *answer) { m.end(q, a) })} }
 
 func (q end) send(ctx context.Context, s *testEnv, r *replica) answer {
-	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	caller, err := r.checks.Verify(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
 	}
@@ -248,7 +248,7 @@ func (q heartbeat) steps() []step {
 }
 
 func (q heartbeat) send(ctx context.Context, s *testEnv, r *replica) answer {
-	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	caller, err := r.checks.Verify(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
 	}

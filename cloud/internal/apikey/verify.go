@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,9 +62,10 @@ type Identity struct {
 	OrgID uuid.UUID
 }
 
-// Authenticator validates the keys of requests. Concurrent requests are validated by
-// one statement.
-type Authenticator struct {
+// Verifier verifies organization keys. Every key of a request passes it, in one of two
+// ways: Verify asks the database, with one statement for concurrent requests. Recall,
+// ValidSQL and Reject verify a recalled key as part of another statement.
+type Verifier struct {
 	clock  clock.Clock
 	find   *sqlx.Stmt
 	checks *combine.Combiner[struct{}, digest, Identity]
@@ -72,41 +74,46 @@ type Authenticator struct {
 }
 
 // findSQL selects the valid keys among those with the hashes $1, at the time $2.
-const findSQL = `
+// validSQL does the same with ids. The function api_key_valid decides which keys are
+// valid.
+const (
+	findSQL = `
 SELECT key_hash, id, organization_id FROM api_keys
 WHERE key_hash = ANY ($1) AND api_key_valid(revoked_at, expires_at, $2)`
+	validSQL = `SELECT id FROM api_keys WHERE id = ANY ($1) AND api_key_valid(revoked_at, expires_at, $2)`
+)
 
-// NewAuthenticator prepares its statement on a pool that sees all organizations. Close
+// NewVerifier prepares its statement on a pool that sees all organizations. Close
 // it before the pool. Errors that no caller receives are logged.
-func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock, logger *slog.Logger) (*Authenticator, error) {
+func NewVerifier(ctx context.Context, system *sqlx.DB, clock clock.Clock, logger *slog.Logger) (*Verifier, error) {
 	find, err := system.PreparexContext(ctx, findSQL)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the key statement: %w", err)
 	}
-	a := &Authenticator{clock: clock, find: find, uses: newUseWriter(system, clock, logger)}
-	a.checks = combine.New(a.check, combine.Options[struct{}, digest]{})
-	return a, nil
+	v := &Verifier{clock: clock, find: find, uses: newUseWriter(system, clock, logger)}
+	v.checks = combine.New(v.check, combine.Options[struct{}, digest]{})
+	return v, nil
 }
 
 // Close waits for checks in progress and closes the statement. Checks that the
 // database does not answer within closeTimeout end with the pool.
-func (a *Authenticator) Close() error {
+func (v *Verifier) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := errors.Join(a.checks.Close(ctx), a.uses.writes.Close(ctx)); err != nil {
+	if err := errors.Join(v.checks.Close(ctx), v.uses.writes.Close(ctx)); err != nil {
 		return err // closing a statement would wait for its users
 	}
-	return a.find.Close()
+	return v.find.Close()
 }
 
-// Authenticate returns the identity of a valid key. A malformed, unknown, revoked or
+// Verify returns the identity of a valid key. A malformed, unknown, revoked or
 // expired key is the same Unauthenticated error. Each call asks the database, so a
 // revocation takes effect at once.
-func (a *Authenticator) Authenticate(ctx context.Context, secret string) (Identity, error) {
+func (v *Verifier) Verify(ctx context.Context, secret string) (Identity, error) {
 	if !wellFormed(secret) {
 		return Identity{}, errKey()
 	}
-	identity, err := a.checks.Do(ctx, struct{}{}, hash(secret))
+	identity, err := v.checks.Do(ctx, struct{}{}, hash(secret))
 	if err != nil {
 		return Identity{}, err
 	}
@@ -117,46 +124,62 @@ func (a *Authenticator) Authenticate(ctx context.Context, secret string) (Identi
 }
 
 // check validates a batch of keys. An invalid key has the zero identity.
-func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) ([]Identity, error) {
+func (v *Verifier) check(ctx context.Context, _ struct{}, batch []digest) ([]Identity, error) {
 	return combine.Lookup(batch, func(distinct []digest) (map[digest]Identity, error) {
 		hashes := make(pq.ByteaArray, len(distinct))
 		for i := range distinct {
 			hashes[i] = distinct[i][:]
 		}
-		return a.identities(ctx, hashes)
+		return v.identities(ctx, hashes)
 	})
 }
 
 // identities returns the valid keys with these hashes.
-func (a *Authenticator) identities(ctx context.Context, hashes pq.ByteaArray) (map[digest]Identity, error) {
+func (v *Verifier) identities(ctx context.Context, hashes pq.ByteaArray) (map[digest]Identity, error) {
 	var keys []struct {
 		Hash  []byte    `db:"key_hash"`
 		ID    uuid.UUID `db:"id"`
 		OrgID uuid.UUID `db:"organization_id"`
 	}
-	if err := a.find.SelectContext(ctx, &keys, hashes, a.clock.Now()); err != nil {
+	if err := v.find.SelectContext(ctx, &keys, hashes, v.clock.Now()); err != nil {
 		return nil, fmt.Errorf("find a key: %w", err)
 	}
 	known, ids := make(map[digest]Identity, len(keys)), make([]uuid.UUID, len(keys))
 	for i, key := range keys {
 		known[digest(key.Hash)], ids[i] = Identity{KeyID: key.ID, OrgID: key.OrgID}, key.ID
 	}
-	a.cache.add(known)
-	a.RecordUse(ids)
+	v.cache.add(known)
+	v.uses.add(ids)
 	return known, nil
 }
 
 // Recall returns the identity of a key that was valid before, without checking whether
-// it still is.
-func (a *Authenticator) Recall(secret string) (Identity, bool) {
+// it still is. The caller must verify it.
+func (v *Verifier) Recall(secret string) (Identity, bool) {
 	if !wellFormed(secret) {
 		return Identity{}, false
 	}
-	return a.cache.get(hash(secret))
+	return v.cache.get(hash(secret))
 }
 
-// RecordUse records that valid keys are used now. It does not block.
-func (a *Authenticator) RecordUse(ids []uuid.UUID) { a.uses.add(ids) }
+// ValidSQL returns the query for the ids of the valid keys among $1, at the time $2.
+// The result is for Reject.
+func (v *Verifier) ValidSQL() string { return validSQL }
+
+// Reject records that the valid keys are used now, and returns the same Unauthenticated
+// error as Verify for each other key. It does not block.
+func (v *Verifier) Reject(keys, valid []uuid.UUID) map[uuid.UUID]error {
+	if len(valid) > 0 {
+		v.uses.add(valid)
+	}
+	rejected := map[uuid.UUID]error{}
+	for _, key := range keys {
+		if !slices.Contains(valid, key) {
+			rejected[key] = errKey()
+		}
+	}
+	return rejected
+}
 
 func errKey() error {
 	return fault.New(fault.Unauthenticated, "The organization key is invalid, revoked or expired.")
