@@ -16,7 +16,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// statuses are the answers of the routes of each kind.
+// statuses are the expected statuses of the routes of each kind.
 type statuses struct{ asset, page, socket, view, viewAsset, stream int }
 
 func (s statuses) byPath() map[string]int {
@@ -34,7 +34,7 @@ var (
 	tlink = statuses{404, 404, 404, 303, 200, 200} // ?t=
 )
 
-// expect asks for a route of each kind, with fresh tokens for {ct} and {t}.
+// expect requests a route of each kind, with new tokens in place of {ct} and {t}.
 func (h *fixture) expect(t *testing.T, headers []string, query string, want statuses) {
 	t.Helper()
 	for path, want := range want.byPath() {
@@ -47,7 +47,7 @@ func (h *fixture) expect(t *testing.T, headers []string, query string, want stat
 			t.Errorf("%s: %d %s, want %d", path, got.status, got.body, want)
 		}
 		if text := map[int]string{404: "unknown browser", 403: "forbidden"}[want]; text != "" && got.body != text {
-			t.Errorf("%s: says %q", path, got.body)
+			t.Errorf("%s: got body %q", path, got.body)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestAuthorizer_CredentialsByKindOfRoute(t *testing.T) {
 	ctl, seen := ticket.CookieName(launch, ticket.Control)+"=", ticket.CookieName(launch, ticket.View)+"="
 	earlier := ticket.New(h.clock) // of the previous boot
 	stale, staleView := mint(t, earlier, launch, ticket.Control), mint(t, earlier, launch, ticket.View)
-	mixed := func(a, b statuses) statuses { // what the better of two credentials opens
+	mixed := func(a, b statuses) statuses { // what both credentials together open
 		return statuses{min(a.asset, b.asset), min(a.page, b.page), min(a.socket, b.socket), min(a.view, b.view), min(a.viewAsset, b.viewAsset), min(a.stream, b.stream)}
 	}
 	redirected := func(s statuses, page, view int) statuses { s.page, s.view = page, view; return s }
@@ -108,13 +108,13 @@ func TestAuthorizer_CredentialsByKindOfRoute(t *testing.T) {
 	}
 	for _, secret := range append(h.minted, stale, staleView, workerKey) {
 		if strings.Contains(h.log.String(), secret) {
-			t.Error("a credential is in the log")
+			t.Error("the log contains a credential")
 		}
 	}
 }
 
-// TestAuthorizer_ProgramsReuseTokenInURL holds that it opens whatever a program
-// appends to the path, by any method, and stays good.
+// TestAuthorizer_ProgramsReuseTokenInURL checks that a token in the URL authorizes
+// every path that a program appends and every method, any number of times.
 func TestAuthorizer_ProgramsReuseTokenInURL(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
@@ -125,12 +125,12 @@ func TestAuthorizer_ProgramsReuseTokenInURL(t *testing.T) {
 		}
 		for _, query := range []string{"?t=" + control, "?t=" + view, "?ct=" + view, "?ct=" + h.token(t, other, ticket.Control)} {
 			if got := do(t, request[0], h.urlOf(launch, request[1])+query); got.status != 404 {
-				t.Errorf("%s %s with another: %d %s", request[0], request[1], got.status, got.body)
+				t.Errorf("%s %s with another launch's token: %d %s", request[0], request[1], got.status, got.body)
 			}
 		}
 	}
 	if strings.Contains(h.log.String(), control) {
-		t.Error("the token is in the log")
+		t.Error("the log contains the token")
 	}
 }
 
@@ -145,10 +145,11 @@ func TestAuthorizer_RefusesForgedTokens(t *testing.T) {
 			})
 		}
 	}
-	h.expect(t, []string{"X-Svc-Token", h.token(t, launch, ticket.Control)}, "", open) // what they are forged after is good
+	h.expect(t, []string{"X-Svc-Token", h.token(t, launch, ticket.Control)}, "", open) // a genuine token works
 }
 
-// forgeries are tokens like good by somebody who doesn't know the secret.
+// forgeries returns tokens that resemble the valid token good but are made without
+// the secret.
 func forgeries(t *testing.T, good string) map[string]string {
 	t.Helper()
 	head, rest, _ := strings.Cut(good, ".")
@@ -213,7 +214,8 @@ func TestAuthorizer_RefusesExpiredTokens(t *testing.T) {
 	h.expect(t, []string{"X-Svc-Token", control, "Cookie", ticket.CookieName(launch, ticket.Control) + "=" + control}, "?ct="+control, shut)
 }
 
-// TestAuthorizer_PassesCredentialToHandler holds that who may do more, does.
+// TestAuthorizer_PassesCredentialToHandler checks that the handler gets the
+// credential with the most permissions.
 func TestAuthorizer_PassesCredentialToHandler(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)

@@ -23,7 +23,7 @@ func TestPage_TurnsTokensIntoCookies(t *testing.T) {
 		}{
 			"/page?ct={ct}":                  {"./page", []string{ctl}},
 			"/page?theme=dark&ct={ct}&x=%26": {"./page?theme=dark&x=%26", []string{ctl}},
-			"/page?ct={ct}&t={t}":            {"./page?t={t}", []string{ctl}}, // t is no token there
+			"/page?ct={ct}&t={t}":            {"./page?t={t}", []string{ctl}}, // this page has no parameter t
 			"/page/?ct={ct}":                 {"./", []string{ctl}},
 			"/view?ct={ct}":                  {"./view", []string{ctl}},
 			"/view?t={t}":                    {"./view", []string{seen}},
@@ -44,7 +44,7 @@ func TestPage_TurnsTokensIntoCookies(t *testing.T) {
 				t.Errorf("%s: %d, cookies %q, want %q", address, got.status, got.header.Values("Set-Cookie"), cookies)
 			}
 			if got.header.Get("Location") != fill(test.clean) || got.header.Get("Referrer-Policy") != "no-referrer" {
-				t.Errorf("%s: to %q with %q", address, got.header.Get("Location"), got.header.Get("Referrer-Policy"))
+				t.Errorf("%s: got Location %q, Referrer-Policy %q", address, got.header.Get("Location"), got.header.Get("Referrer-Policy"))
 			}
 		}
 	}
@@ -69,13 +69,13 @@ func TestPage_CrossSiteLinkIsRefreshedToCleanURL(t *testing.T) {
 			t.Errorf("%d %v", got.status, got.header)
 		}
 		if strings.Contains(got.body, "eyJ") {
-			t.Error("the page shows the token")
+			t.Error("the page contains the token")
 		}
 	}
 }
 
-// TestCookies_CountOnlyForOwnOrigin: browsers send them along with what other
-// sites' pages ask for, upgrades included.
+// TestCookies_CountOnlyForOwnOrigin: browsers also send cookies with requests and
+// upgrades of other sites' pages.
 func TestCookies_CountOnlyForOwnOrigin(t *testing.T) {
 	for public, origins := range map[string]map[string]bool{
 		"http://worker.example:38923": {
@@ -106,20 +106,20 @@ func TestCookies_CountOnlyForOwnOrigin(t *testing.T) {
 					want = request.refusal
 				}
 				if got := do(t, request.method, h.urlOf(launch, request.path), "Cookie", request.cookies, "Origin", origin); got.status != want {
-					t.Errorf("%s %s by a page of %q at %s: %d %s, want %d", request.method, request.path, origin, public, got.status, got.body, want)
+					t.Errorf("%s %s by a page of %q at %s: got %d %s, want %d", request.method, request.path, origin, public, got.status, got.body, want)
 				}
-				// Whoever knows the token needs no cookie, wherever it runs.
+				// The token itself works from every origin.
 				if got := do(t, request.method, h.urlOf(launch, request.path), "X-Svc-Token", control, "Origin", origin); got.status != 200 {
-					t.Errorf("%s %s by %q with the header: %d", request.method, request.path, origin, got.status)
+					t.Errorf("%s %s by a page of %q with the token in the header: got %d, want 200", request.method, request.path, origin, got.status)
 				}
 			}
 		}
 	}
 }
 
-// TestAGetThatChangesSomething_TakesACookieFromOurOwnPagesOnly: browsers don't name
-// the origin of a GET, and cookies go to every port of a host.
-func TestAGetThatChangesSomething_TakesACookieFromOurOwnPagesOnly(t *testing.T) {
+// TestCookies_GetWithSideEffectsRequiresOwnOrigin: browsers send no Origin header
+// with a GET, and send cookies to every port of a host.
+func TestCookies_GetWithSideEffectsRequiresOwnOrigin(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	control := h.token(t, launch, ticket.Control)
 	cookie := ticket.CookieName(launch, ticket.Control) + "=" + control
@@ -135,19 +135,19 @@ func TestAGetThatChangesSomething_TakesACookieFromOurOwnPagesOnly(t *testing.T) 
 		}
 		for _, credential := range [][]string{{"X-Svc-Token", control}, {"X-API-Key", workerKey}} {
 			if got := do(t, "GET", h.urlOf(launch, "/act"), "Sec-Fetch-Site", site, credential[0], credential[1]); got.status != 200 {
-				t.Errorf("%s from %q: %d", credential[0], site, got.status)
+				t.Errorf("%s from a page of %q: got %d, want 200", credential[0], site, got.status)
 			}
 		}
 		if got := do(t, "GET", h.urlOf(launch, "/act?ct="+control), "Sec-Fetch-Site", site, "Origin", "https://evil.example"); got.status != 200 {
-			t.Errorf("the token in the address from %q: %d", site, got.status)
+			t.Errorf("the token in the URL from a page of %q: got %d, want 200", site, got.status)
 		}
 		if got := do(t, "GET", h.urlOf(launch, "/asset"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 200 {
-			t.Errorf("what changes nothing, for %q: %d", site, got.status)
+			t.Errorf("a GET without side effects by a page of %q: got %d, want 200", site, got.status)
 		}
 	}
 	for _, site := range []string{"same-site", "cross-site"} {
 		if got := do(t, "POST", h.urlOf(launch, "/change"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 404 {
-			t.Errorf("a POST by a page of %q: %d", site, got.status)
+			t.Errorf("a POST by a page of %q: got %d, want 404", site, got.status)
 		}
 	}
 }

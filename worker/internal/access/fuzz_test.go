@@ -18,13 +18,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// authorizeResult is what a fuzzed request was let in as, if it was.
+// authorizeResult is how a fuzzed request was authorized.
 type authorizeResult struct {
 	in  bool
 	use ticket.Use
 }
 
-// newFuzzAuthorizer is a house without a network.
+// newFuzzAuthorizer returns the routes of an Authorizer, without a network.
 func newFuzzAuthorizer(f *testing.F, tickets *ticket.Tickets, saw *authorizeResult) (serve *echo.Echo, paths []string) {
 	base, err := url.Parse("https://edge.example/w/worker-1")
 	if err != nil {
@@ -48,11 +48,11 @@ func newFuzzAuthorizer(f *testing.F, tickets *ticket.Tickets, saw *authorizeResu
 	return serve, paths
 }
 
-// FuzzAdmission sends credentials in every place and spelling. {ct} and {t}
-// stand for good tokens of the launch, {key} for the worker key. Without one
-// nothing opens, a view ticket opens views alone, a page of another origin
-// can't use cookies where that matters, and no answer repeats a token or leads
-// elsewhere.
+// FuzzAdmission sends credentials in every place and spelling. {ct} and {t} stand for
+// valid tokens of the launch, {key} for the worker key. It checks that a request
+// without a valid credential is refused, that a view ticket opens only views, that
+// pages of another origin cannot use cookies where that matters, and that no answer
+// repeats a token or redirects elsewhere.
 func FuzzAdmission(f *testing.F) {
 	const control, view = "svc_ctl_" + launchInCookies + "=", "svc_view_" + launchInCookies + "="
 	for which := range uint8(len(kinds)) {
@@ -70,7 +70,7 @@ func FuzzAdmission(f *testing.F) {
 	tickets := ticket.New(clock.NewFake(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)))
 	house, paths := newFuzzAuthorizer(f, tickets, &saw)
 	f.Fuzz(func(t *testing.T, which uint8, id, query, cookies, token, key, origin string) {
-		tickets.Begin(launch) // nothing is spent
+		tickets.Begin(launch) // no token is spent
 		ct, vt := mint(t, tickets, launch, ticket.Control), mint(t, tickets, launch, ticket.View)
 		fill := strings.NewReplacer("{ct}", ct, "{t}", vt, "{key}", workerKey).Replace
 		where := paths[int(which)%len(paths)]
@@ -78,7 +78,7 @@ func FuzzAdmission(f *testing.F) {
 		query, cookies, token, key = fill(query), fill(cookies), fill(token), fill(key)
 		target, err := url.ParseRequestURI("/browsers/" + id + where + "?" + query)
 		if err != nil || strings.ContainsAny(id, "/?#%") || strings.ContainsAny(cookies+token+key+origin, "\r\n\x00") {
-			return // no request is like that
+			return // not a valid request
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.URL, r.RequestURI, r.Host = target, target.RequestURI(), "worker.internal"
@@ -94,28 +94,28 @@ func FuzzAdmission(f *testing.F) {
 		mustControl := held || may.asked.Get("ct") == ct
 		switch {
 		case id != launch && (saw.in || w.Code < 400):
-			t.Fatalf("%d for a browser that is not there", w.Code)
+			t.Fatalf("got %d for an unknown browser", w.Code)
 		case id == launch && (saw.in || w.Code < 400) && !mayControl && !mayView:
-			t.Fatalf("%s: let in with %q, %q, %q, %q from %q: %d", where, query, cookies, token, key, origin, w.Code)
+			t.Fatalf("%s: authorized with %q, %q, %q, %q from %q: got %d", where, query, cookies, token, key, origin, w.Code)
 		case saw.in && saw.use == ticket.Control && !mayControl:
-			t.Fatalf("%s: a view ticket controls", where)
+			t.Fatalf("%s: a view ticket got control", where)
 		case id == launch && mustControl && w.Code >= 400:
 			t.Fatalf("%s: refused with %q, %q: %d %s", where, query, token, w.Code, w.Body)
 		case w.Code >= 400 && saw.in:
-			t.Fatal("refused and let in")
+			t.Fatal("the handler ran for a refused request")
 		}
-		assertQuiet(t, w, target, kind, ct, vt)
+		assertNoLeak(t, w, target, kind, ct, vt)
 	})
 }
 
-// fuzzCredentials are those of a request that count in some places only.
+// fuzzCredentials are the credentials of a request that count only in some places.
 type fuzzCredentials struct {
 	kind            access.Kind
 	asked           url.Values
 	cookies, origin string
 }
 
-// have reports whether a token may be among them, as a cookie or in the query.
+// have reports whether the token may be in the cookie or in the query.
 func (c fuzzCredentials) have(cookie, query, token string) bool {
 	socket := c.kind == access.Socket || c.kind == access.Stream
 	trusted := !socket || c.origin == "" || strings.HasPrefix(strings.ToLower(c.origin), "https://edge.example")
@@ -123,11 +123,11 @@ func (c fuzzCredentials) have(cookie, query, token string) bool {
 		slices.Contains(c.asked[query], token)
 }
 
-// launchInCookies is how the names of cookies have the launch.
+// launchInCookies is the launch id as the names of cookies contain it.
 const launchInCookies = "019a5f3ea1b370019c4f6a6b7c8d9e06"
 
-// assertQuiet checks what an answer tells, and where it leads.
-func assertQuiet(t *testing.T, w *httptest.ResponseRecorder, from *url.URL, kind access.Kind, ct, vt string) {
+// assertNoLeak checks that an answer repeats no token and redirects only to the same path.
+func assertNoLeak(t *testing.T, w *httptest.ResponseRecorder, from *url.URL, kind access.Kind, ct, vt string) {
 	t.Helper()
 	if body := w.Body.String(); strings.Contains(body, ct) || strings.Contains(body, vt) {
 		t.Errorf("the answer repeats a token: %s", body)
@@ -135,25 +135,25 @@ func assertQuiet(t *testing.T, w *httptest.ResponseRecorder, from *url.URL, kind
 	to := w.Header().Get("Location")
 	if w.Code != http.StatusSeeOther {
 		if to != "" || w.Header().Get("Refresh") != "" {
-			t.Errorf("%d leads to %q", w.Code, to)
+			t.Errorf("status %d has Location %q", w.Code, to)
 		}
 		return
 	}
 	there, err := url.Parse(to)
 	if err != nil {
-		t.Fatalf("it leads to %q: %v", to, err)
+		t.Fatalf("invalid Location %q: %v", to, err)
 	}
 	at := (&url.URL{Scheme: "https", Host: "edge.example", Path: "/w/worker-1" + from.Path}).ResolveReference(there)
 	if at.Host != "edge.example" || at.Path != "/w/worker-1"+from.Path || path.Dir(at.Path) != path.Dir("/w/worker-1"+from.Path) {
-		t.Errorf("it leads to %s", at)
+		t.Errorf("got Location %s", at)
 	}
 	if at.Query().Has("ct") || kind == access.ViewPage && (at.Query().Has("t") || strings.Contains(to, vt)) || w.Header().Get("Referrer-Policy") != "no-referrer" {
-		t.Errorf("it leads to %s, and %q is told", at, w.Header().Get("Referrer-Policy"))
+		t.Errorf("got Location %s with Referrer-Policy %q", at, w.Header().Get("Referrer-Policy"))
 	}
 	for _, line := range w.Header().Values("Set-Cookie") {
 		cookie, err := http.ParseSetCookie(line)
 		if err != nil || !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/w/worker-1/browsers/"+launch+"/" || cookie.Value != ct && cookie.Value != vt {
-			t.Errorf("it sets %q: %v", line, err)
+			t.Errorf("invalid Set-Cookie %q: %v", line, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const (
 	workerKey = "the-worker-key"
 )
 
-// fakeBrowsers are those that run, and that have.
+// fakeBrowsers contains browsers that run and browsers that have ended.
 type fakeBrowsers map[string]access.Browser
 
 func (b fakeBrowsers) Find(launchID string) (access.Browser, bool) {
@@ -35,14 +35,14 @@ func (b fakeBrowsers) Find(launchID string) (access.Browser, bool) {
 	return found, ok
 }
 
-// fixture is a server with one route of each kind before a browser that runs,
-// launch, and one that has ended, other. Each answers with how it was opened.
+// fixture is a server with one route of each kind. The browser launch runs, the
+// browser other has ended. Each route answers with how the request was authorized.
 type fixture struct {
 	address string
 	clock   *clock.Fake
 	tickets *ticket.Tickets
 	log     *testenv.Log
-	checked func(echo.Context) error // what Check answers
+	checked func(echo.Context) error // the Check of the Authorizer
 	minted  []string                 // by fill
 }
 
@@ -112,7 +112,7 @@ func (h *fixture) token(t *testing.T, launchID string, use ticket.Use) string {
 	return mint(t, h.tickets, launchID, use)
 }
 
-// fillTokens puts fresh tokens of the launch in for {ct} and {t}.
+// fillTokens replaces {ct} and {t} with new tokens of the launch.
 func (h *fixture) fillTokens(t *testing.T, text string) string {
 	t.Helper()
 	for place, use := range map[string]ticket.Use{"{ct}": ticket.Control, "{t}": ticket.View} {
@@ -134,15 +134,14 @@ func mint(t *testing.T, tickets *ticket.Tickets, launchID string, use ticket.Use
 	return token
 }
 
-// answer is what a test looks at of a response.
+// answer is a response, as far as tests check it.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// do sends a request with these headers (name, value, ...) and follows no
-// redirect.
+// do sends a request with headers (name, value, ...) and does not follow redirects.
 func do(t *testing.T, method, address string, headers ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
@@ -166,7 +165,7 @@ func do(t *testing.T, method, address string, headers ...string) answer {
 	return answer{res.StatusCode, res.Header, string(body)}
 }
 
-// raw is an answer as it comes, without what differs from request to request.
+// raw returns an answer as text, without the headers that differ between requests.
 func raw(a answer) string {
 	a.header.Del("Date")
 	a.header.Del("X-Request-Id")

@@ -21,21 +21,21 @@ func TestNewKey_PrefersAPIKeyThenSvcKeyThenGenerates(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			key, generated := access.NewKey(tc.apiKey, tc.svcKey)
 			if generated != "" {
-				t.Error("a key was made though one was set")
+				t.Error("got a generated key although a key is configured")
 			}
 			if !key.Matches(tc.opens) || key.Matches("other") || key.Matches("") {
-				t.Errorf("the key does not open for %q alone", tc.opens)
+				t.Errorf("the key does not match exactly %q", tc.opens)
 			}
 		})
 	}
-	t.Run("neither makes one, new at every start", func(t *testing.T) {
+	t.Run("without either a new key is generated at every start", func(t *testing.T) {
 		one, first := access.NewKey("", "")
 		_, second := access.NewKey("", "")
 		if first == "" || first == second {
-			t.Fatalf("made %q and %q", first, second)
+			t.Fatalf("generated %q and %q, want two different keys", first, second)
 		}
 		if !one.Matches(first) || one.Matches(second) || one.Matches("") {
-			t.Error("a made key does not open for itself alone")
+			t.Error("a generated key does not match exactly itself")
 		}
 	})
 }

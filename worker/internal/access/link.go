@@ -60,7 +60,7 @@ func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool) er
 				continue
 			}
 			allowed = true
-			c.SetCookie(&http.Cookie{ //nolint:gosec // Secure where clients come by https
+			c.SetCookie(&http.Cookie{ //nolint:gosec // Secure if clients use https
 				Name: ticket.CookieName(id, t.use), Value: t.token, Path: a.Address.BrowserPath(id),
 				HttpOnly: true, Secure: a.Address.Secure(), SameSite: http.SameSiteStrictMode,
 			})
@@ -104,7 +104,7 @@ func isNavigation(r *http.Request) bool {
 
 func isCrossSite(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Site") == "cross-site" }
 
-// withoutTokens is the address without its tokens, relative, so that it holds
+// withoutTokens returns the URL without its tokens, relative, so that it is correct
 // behind any path prefix.
 func withoutTokens(u *url.URL, kind Kind) string {
 	query := u.Query()

@@ -11,11 +11,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// links are the addresses of pages with a token in them, which opens a page once
+// links are the URLs of pages that take a token. A token opens a page once
 // (specification 4.4, 5.1).
 var links = map[string]ticket.Use{"/page?ct=": ticket.Control, "/page/?ct=": ticket.Control, "/view?ct=": ticket.Control, "/view?t=": ticket.View}
 
-func TestAPage_AcceptsATokenFromTheAddressOnce(t *testing.T) {
+func TestPage_AcceptsTokenFromURLOnce(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	for link, use := range links {
 		token := h.token(t, launch, use)
@@ -43,14 +43,14 @@ func TestAPage_AcceptsATokenFromTheAddressOnce(t *testing.T) {
 			}
 		}
 		if page, _, _ := strings.Cut(link, "?"); do(t, "GET", h.urlOf(launch, page), "Cookie", cookie).status != 200 {
-			t.Errorf("%s: the cookie opens nothing", page)
+			t.Errorf("%s: the cookie does not open the page", page)
 		}
 		h.expectStillOpen(t, token, use)
 	}
 }
 
-// expectStillOpen holds that a token that has opened a page goes on to open what
-// programs use, until it expires.
+// expectStillOpen checks that a token that has opened a page still opens the routes
+// that programs use.
 func (h *fixture) expectStillOpen(t *testing.T, token string, use ticket.Use) {
 	t.Helper()
 	paths, query := []string{"/socket", "/asset", "/stream", "/view-asset"}, "?ct="
@@ -66,7 +66,7 @@ func (h *fixture) expectStillOpen(t *testing.T, token string, use ticket.Use) {
 	}
 }
 
-func TestAPage_IsOpenedByOneOfManyWithTheSameToken(t *testing.T) {
+func TestPage_ConcurrentRequestsSpendTokenOnce(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	for link, use := range links {
 		address := h.urlOf(launch, link+h.token(t, launch, use))
@@ -100,8 +100,8 @@ func TestAPage_IsOpenedByOneOfManyWithTheSameToken(t *testing.T) {
 	}
 }
 
-// TestAPrefetch_SpendsNoToken: nor does a preview, or a page in a frame.
-func TestAPrefetch_SpendsNoToken(t *testing.T) {
+// TestPrefetch_SpendsNoToken also covers previews and pages in frames.
+func TestPrefetch_SpendsNoToken(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	for link, use := range links {
 		address := h.urlOf(launch, link+h.token(t, launch, use))
@@ -125,9 +125,9 @@ func TestAPrefetch_SpendsNoToken(t *testing.T) {
 	}
 }
 
-// TestALinkOnAnotherSite_MayBeFollowedAgain: the browser keeps the cookie back
-// until it is at the clean address, which opens nothing without it.
-func TestALinkOnAnotherSite_MayBeFollowedAgain(t *testing.T) {
+// TestCrossSiteLink_CanBeFollowedAgain: the browser does not send the cookie with the
+// cross-site request, only with the request for the clean URL.
+func TestCrossSiteLink_CanBeFollowedAgain(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	address := "/view?ct=" + h.token(t, launch, ticket.Control)
 	for i := range 3 {
@@ -137,14 +137,14 @@ func TestALinkOnAnotherSite_MayBeFollowedAgain(t *testing.T) {
 		}
 	}
 	if got := do(t, "GET", h.urlOf(launch, "/view"), "Sec-Fetch-Site", "cross-site"); got.status != 404 {
-		t.Errorf("the clean address without a cookie: %d", got.status)
+		t.Errorf("the clean URL without a cookie: got %d, want 404", got.status)
 	}
 	if got := do(t, "GET", h.urlOf(launch, "/view?ct=x"), "Sec-Fetch-Site", "cross-site"); got.status != 404 {
-		t.Errorf("a wrong token: %d", got.status)
+		t.Errorf("a wrong token: got %d, want 404", got.status)
 	}
 }
 
-func TestASpentToken_OpensNoPageAfterTheLaunchOrItsExpiry(t *testing.T) {
+func TestSpentToken_OpensNoPageAfterExpiryOrEnd(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	token := h.token(t, launch, ticket.View)
 	if got := do(t, "GET", h.urlOf(launch, "/view?t="+token)); got.status != 303 {
@@ -152,11 +152,11 @@ func TestASpentToken_OpensNoPageAfterTheLaunchOrItsExpiry(t *testing.T) {
 	}
 	h.clock.Advance(15 * time.Minute)
 	if got := do(t, "GET", h.urlOf(launch, "/view?t="+token)); got.status != 404 {
-		t.Errorf("expired: %d", got.status)
+		t.Errorf("an expired token: got %d, want 404", got.status)
 	}
 	fresh := h.token(t, launch, ticket.Control)
 	h.tickets.End(launch)
 	if got := do(t, "GET", h.urlOf(launch, "/view?ct="+fresh)); got.status != 404 {
-		t.Errorf("of a launch that is over: %d", got.status)
+		t.Errorf("a token of a launch that has ended: got %d, want 404", got.status)
 	}
 }

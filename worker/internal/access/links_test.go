@@ -35,7 +35,7 @@ func TestLinks_UseConfiguredAddress(t *testing.T) {
 			t.Error(diff)
 		}
 		if without, err := links.ForLaunch(launch, "/devtools/browser/a-b", false); err != nil || without.DevTools != "" {
-			t.Errorf("a build without a front end: %q %v", without.DevTools, err)
+			t.Errorf("a build without a front end: got DevTools URL %q, error %v", without.DevTools, err)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestLinks_CarryOneToken(t *testing.T) {
 	}
 	first := of()
 	if diff := cmp.Diff(first, of()); diff != "" {
-		t.Errorf("others the second time (-first +second):\n%s", diff)
+		t.Errorf("the second call returned other URLs (-first +second):\n%s", diff)
 	}
 	claims, err := tickets.Verify(first.ControlToken, launch, ticket.Control)
 	if err != nil || !claims.Expires.Equal(first.Expires) || !tickets.Spend(launch, claims) {
@@ -62,14 +62,14 @@ func TestLinks_CarryOneToken(t *testing.T) {
 	}
 	spent := of()
 	if spent.ControlToken != first.ControlToken || spent.WebSocket != first.WebSocket {
-		t.Error("a token that has opened a page is replaced where it opens none")
+		t.Error("a spent token was replaced in URLs that open no page")
 	}
 	_, fresh, _ := strings.Cut(spent.View, "?ct=")
 	if fresh == first.ControlToken || !strings.HasSuffix(spent.Page, fresh) || !strings.HasSuffix(spent.DevTools, fresh) {
-		t.Errorf("pages are at %+v", spent)
+		t.Errorf("got page URLs %+v", spent)
 	}
 	if diff := cmp.Diff(spent, of()); diff != "" {
-		t.Errorf("others the second time (-first +second):\n%s", diff)
+		t.Errorf("the second call returned other URLs (-first +second):\n%s", diff)
 	}
 	for name, visit := range map[string]access.AuthorizedRequest{
 		"the worker key": {}, "a token that has opened a page": {Token: first.ControlToken, Claims: claims},

@@ -35,7 +35,7 @@ func TestAuthorizer_WrongTokenLooksLikeUnknownBrowser(t *testing.T) {
 				if method == "GET" && !strings.HasSuffix(want, "\n\n"+text) {
 					t.Fatalf("%s %s: %s", method, path, want)
 				}
-				for what, id := range map[string]string{"one that runs": launch, "one that has ended": other} {
+				for what, id := range map[string]string{"a running browser": launch, "an ended browser": other} {
 					if got := raw(do(t, method, h.urlOf(id, path), headers...)); got != want {
 						t.Errorf("%s %s of %s: %s", method, path, what, cmp.Diff(want, got))
 					}
@@ -77,20 +77,20 @@ func TestAuthorizer_ReportsMethodsAndPathsToAuthorizedCallers(t *testing.T) {
 		}
 	}
 	if got := do(t, "GET", h.urlOf(launch, "/ends"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
-		t.Errorf("a browser that ends meanwhile: %d %s", got.status, got.body)
+		t.Errorf("a browser that ends during the request: %d %s", got.status, got.body)
 	}
 }
 
-// TestAuthorizer_ChecksRequestAfterAuthorization holds that a complaint about a request
-// tells a stranger nothing.
+// TestAuthorizer_ChecksRequestAfterAuthorization checks that only authorized callers
+// get validation errors.
 func TestAuthorizer_ChecksRequestAfterAuthorization(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	h.checked = func(echo.Context) error { return fault.Field("x", "is wrong") }
 	if got := do(t, "GET", h.urlOf(launch, "/asset")); got.status != 404 {
-		t.Errorf("a stranger: %d %s", got.status, got.body)
+		t.Errorf("without a credential: got %d %s, want 404", got.status, got.body)
 	}
 	if got := do(t, "GET", h.urlOf(launch, "/asset"), "X-API-Key", workerKey); got.status != 400 || !strings.Contains(got.body, "is wrong") {
-		t.Errorf("the operator: %d %s", got.status, got.body)
+		t.Errorf("with the worker key: got %d %s, want 400", got.status, got.body)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/activity"
 )
 
-// pair is two ends of a TCP connection.
+// pair returns both ends of a TCP connection.
 func pair(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,27 +41,27 @@ func TestMeter_ReceivedBytesAreActivity(t *testing.T) {
 	began := now.Now()
 	now.Advance(time.Minute)
 	if got := m.Last(); !got.Equal(began) {
-		t.Errorf("silence is activity: %v", got)
+		t.Errorf("got activity at %v without any bytes", got)
 	}
 	if _, err := far.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(near, make([]byte, 1)); err != nil { // it has arrived
+	if _, err := io.ReadFull(near, make([]byte, 1)); err != nil { // until the byte has arrived
 		t.Fatal(err)
 	}
 	if got := m.Last(); !got.Equal(now.Now()) {
-		t.Errorf("a byte is no activity: %v", got)
+		t.Errorf("a received byte was not counted as activity: last activity %v", got)
 	}
 	if _, err := near.Write([]byte("y")); err != nil {
 		t.Fatal(err)
 	}
 	now.Advance(time.Minute)
 	if got := m.Last(); !got.Equal(began.Add(time.Minute)) {
-		t.Errorf("what the browser says counts: %v", got)
+		t.Errorf("sent bytes were counted as activity at %v", got)
 	}
 	stop()
 	if m.Clients() != 0 || !m.Last().Equal(now.Now()) {
-		t.Errorf("%d clients, last %v: leaving is activity", m.Clients(), m.Last())
+		t.Errorf("got %d clients, last activity %v: the end of a connection", m.Clients(), m.Last())
 	}
 }
 
@@ -72,11 +72,11 @@ func TestMeter_CountedClientIsNotActivity(t *testing.T) {
 	now.Advance(time.Minute)
 	stop := m.Count()
 	if m.Clients() != 1 || !m.Last().Equal(began) {
-		t.Errorf("%d clients, last %v: coming is activity", m.Clients(), m.Last())
+		t.Errorf("got %d clients, last activity %v: the beginning of a connection", m.Clients(), m.Last())
 	}
 	stop()
 	if m.Clients() != 0 || !m.Last().Equal(began) {
-		t.Errorf("%d clients, last %v: leaving is activity", m.Clients(), m.Last())
+		t.Errorf("got %d clients, last activity %v: the end of a connection", m.Clients(), m.Last())
 	}
 }
 
@@ -92,6 +92,6 @@ func TestMeter_TouchReportsActivity(t *testing.T) {
 	touched := now.Now()
 	now.Advance(time.Minute)
 	if got := m.Last(); !got.Equal(touched) {
-		t.Errorf("last %v", got)
+		t.Errorf("got last activity %v", got)
 	}
 }

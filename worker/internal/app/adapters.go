@@ -96,12 +96,12 @@ type egressProvider struct {
 	log    *slog.Logger
 }
 
-// Check implements launch.Ways.
+// Check implements launch.EgressProvider.
 func (w egressProvider) Check(ctx context.Context, to launch.Proxy) error {
 	return launchProxyError(proxy.Check(ctx, upstream(to), w.policy))
 }
 
-// Open implements launch.Ways.
+// Open implements launch.EgressProvider.
 func (w egressProvider) Open(context.Context) (launch.Egress, error) {
 	f, err := proxy.Start(w.policy, w.log)
 	if err != nil {
@@ -117,7 +117,7 @@ func upstream(of launch.Proxy) proxy.Upstream {
 // egress is a forwarder whose errors are those of package launch.
 type egress struct{ *proxy.Forwarder }
 
-// SetUpstream implements launch.Way.
+// SetUpstream implements launch.Egress.
 func (w egress) SetUpstream(to *launch.Proxy) error {
 	if to == nil {
 		return w.Forwarder.SetUpstream(nil)

@@ -15,8 +15,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// failingLauncher is a launcher whose browser has its debug port open long before it is
-// ready, and then fails.
+// failingLauncher opens a browser's debug port and then fails the launch.
 type failingLauncher struct {
 	launch.Launcher
 	asked func(address string)
@@ -59,14 +58,14 @@ func TestDenylistLauncher_HidesDebugPortBeforeItOpens(t *testing.T) {
 		}
 		defer answer.Body.Close()
 		if answer.StatusCode != http.StatusForbidden {
-			t.Errorf("a page is answered %s", answer.Status)
+			t.Errorf("a page got status %s", answer.Status)
 		}
 	}}, wall}.Launch(t.Context(), browser.Spec{})
 	if !errors.Is(err, errNotReady) || port == "" {
 		t.Fatalf("%v, at %q", err, port)
 	}
-	if answer, err := client.Get("http://" + port); err == nil { // nobody listens there any more, and nothing denies it
+	if answer, err := client.Get("http://" + port); err == nil { // the connection fails, and the policy does not deny it
 		answer.Body.Close()
-		t.Errorf("after a launch that failed: %s", answer.Status)
+		t.Errorf("after a failed launch: got status %s, want no connection", answer.Status)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// TestBrowserRoutes_Statuses asks one browser for everything that it can
-// refuse, and for what the tests of credentials leave out. In their order: the
-// first find no tab, the last find no browser.
+// TestBrowserRoutes_Statuses checks the error statuses of one browser's routes,
+// except those of wrong credentials. The order matters: the first requests find no
+// tab, the last find no browser.
 func TestBrowserRoutes_Statuses(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(silent.CloseClientConnections)
@@ -27,7 +27,7 @@ func TestBrowserRoutes_Statuses(t *testing.T) {
 		t.Helper()
 		got, text := r.call(contracttest.AllowInvalidRequest(t.Context()), t, method, base+path, body, append([]string{"X-Svc-Token", control}, headers...)...)
 		if got != status {
-			t.Errorf("%s %s answers %d %.200s, want %d", method, path, got, text, status)
+			t.Errorf("%s %s: got %d %.200s, want %d", method, path, got, text, status)
 		}
 		return text
 	}
@@ -69,8 +69,8 @@ func TestBrowserRoutes_Statuses(t *testing.T) {
 	ask("GET", "/devtools/page/"+tab, "", 404, append(handshake, "X-Svc-Token", "none")...)
 }
 
-// TestLaunchSocket_AnswersRefusalBeforeUpgrade is each way to be refused that
-// has nothing to do with the request.
+// TestLaunchSocket_AnswersRefusalBeforeUpgrade covers the refusals that do not depend
+// on the request.
 func TestLaunchSocket_AnswersRefusalBeforeUpgrade(t *testing.T) {
 	fake := cloudtest.New(t)
 	r := startTestWorker(t, fake)
@@ -86,7 +86,7 @@ func TestLaunchSocket_AnswersRefusalBeforeUpgrade(t *testing.T) {
 	}
 	fake.Limit(0)
 	if got, body := r.upgrade(t, "/launch?profileId="+fake.Profile(r.version).String(), http.Header{"X-Api-Key": {cloudtest.Key}}); got != 402 {
-		t.Errorf("without a slot: %d %s", got, body)
+		t.Errorf("without a slot: got %d %s, want 402", got, body)
 	}
 	foreign := http.Header{"X-Api-Key": {cloudtest.Key}, "Origin": {"https://evil.example"}}
 	if got, body := r.upgrade(t, fmt.Sprintf("/launch?profileId=%s", fake.Profile(r.version)), foreign); got != 403 {

@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/install"
 )
 
-// browsers runs `svc-worker browsers` with these words.
+// browsers runs `svc-worker browsers` with the arguments words.
 func browsers(environ map[string]string, words ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
 	status = program.Program[Config]{
@@ -39,8 +39,8 @@ func systemChromium(t *testing.T) browser.Build {
 	return found[i]
 }
 
-// zipped is the installed Chromium as an archive, without what it can do
-// without.
+// zipped returns the installed Chromium as an archive, without files that it does not
+// need.
 func zipped(t *testing.T, build browser.Build) []byte {
 	t.Helper()
 	dir := filepath.Dir(build.Path)
@@ -87,7 +87,7 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 	cloud := cloudtest.NewCatalog(t)
 	system, arch := install.Platform()
 	cloud.Publish(build.Version, system, arch, zipped(t, build))
-	cloud.Publish("99.0.4844.51", system, arch, []byte("never asked for"))
+	cloud.Publish("99.0.4844.51", system, arch, []byte("never downloaded"))
 	cloud.Intercept(cloudtest.CutAfter(10<<20), cloudtest.CutAfter(100<<20))
 	dataDir := testenv.PublicTempDir(t)
 	environ := map[string]string{"DATA_DIR": dataDir, "SVC_CLOUD_URL": cloud.URL, "SVC_KEY": cloudtest.Key, "LOG_LEVEL": "error"}
@@ -100,7 +100,7 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 	}
 	for _, step := range []string{"Downloading " + build.Version + " 100% of", "Unpacking", "Testing"} {
 		if !strings.Contains(errs, step) {
-			t.Errorf("install did not say %q:\n%s", step, errs)
+			t.Errorf("install did not report %q:\n%s", step, errs)
 		}
 	}
 	if status, out, _ = browsers(environ, "install", build.Version); status != 0 || !strings.HasPrefix(out, "Already installed: "+build.Version) {
@@ -123,7 +123,7 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 	found, err := browser.NewFinder(browser.FindOptions{Dirs: []string{filepath.Dir(place)}}).Find(t.Context())
 	i := slices.IndexFunc(found, func(b browser.Build) bool { return strings.HasPrefix(b.Path, place+"/") })
 	if err != nil || i < 0 {
-		t.Fatalf("the finder has %+v (%v)", found, err)
+		t.Fatalf("the finder returned %+v (%v)", found, err)
 	}
 	launcher, err := browser.NewLauncher(browser.Options{Dir: filepath.Join(dataDir, "launches")})
 	if err != nil {
@@ -144,7 +144,7 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 		t.Errorf("remove: %d %q %q", status, out, errs)
 	}
 	if _, err := os.Stat(place); err == nil {
-		t.Error("it is still there")
+		t.Error("the build still exists after remove")
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// TestBundles_FiltersAreSpecCriteria launches what each filter of GET
-// /profiles lists (specification 4.3), and is told which bundle it got.
+// TestBundles_FiltersAreSpecCriteria launches with each filter of GET /profiles
+// (specification 4.3) as criteria and checks that the session has one of the listed
+// bundles.
 func TestBundles_FiltersAreSpecCriteria(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t))
 	version := strconv.Itoa(r.version)

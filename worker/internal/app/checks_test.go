@@ -9,8 +9,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// TestMain lets this program be the first process of a launch's room, as the
-// worker's is.
+// TestMain makes this program the first process of a launch's sandbox if it is
+// started as one, as the worker's program does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == sandbox.Command {
 		os.Exit(Main(os.Args[1:]))
@@ -30,28 +30,28 @@ func TestCheckIsolation_LogsOrRefusesMissingPiece(t *testing.T) {
 		t.Errorf("required: %v", err)
 	}
 	if err := (Config{RequireIsolation: true}).checkIsolation(sandbox.Report{}, logger); err != nil {
-		t.Errorf("all there: %v", err)
+		t.Errorf("with all features: got %v, want no error", err)
 	}
 	if reasons := (Config{RequireIsolation: true}).isolationReasons(report); len(reasons) != 1 || reasons[0].Code != "isolation" || !strings.Contains(reasons[0].Message, "cgroupKill") {
-		t.Errorf("a worker that needs all is ready without a piece: %+v", reasons)
+		t.Errorf("got ready with REQUIRE_ISOLATION and a missing feature: %+v", reasons)
 	}
 	if reasons := append((Config{}).isolationReasons(report), (Config{RequireIsolation: true}).isolationReasons(sandbox.Report{})...); len(reasons) > 0 {
-		t.Errorf("not ready for %+v", reasons)
+		t.Errorf("got not ready: %+v", reasons)
 	}
 	if !(Config{AllowNoSandbox: true}).noSandboxAllowed() || (Config{AllowNoSandbox: true, RequireIsolation: true}).noSandboxAllowed() {
-		t.Error("where all is required, a browser may lack its sandbox, or where it is not and that is allowed, none may")
+		t.Error("noSandboxAllowed is true with REQUIRE_ISOLATION, or false with only ALLOW_NO_SANDBOX")
 	}
 }
 func TestCheckDescriptors_WarnsWhenLimitIsTooLow(t *testing.T) {
 	for _, tc := range []struct {
 		sessions int
 		limit    uint64
-		said     bool
+		logged   bool
 	}{{0, 1024, false}, {1, 1024, true}, {8, 20_000, true}, {8, 1 << 20, false}, {200, 1 << 20, true}} {
 		var log strings.Builder
 		Config{MaxSessions: tc.sessions}.checkDescriptors(tc.limit, slog.New(slog.NewTextHandler(&log, nil)))
-		if said := strings.Contains(log.String(), "open files"); said != tc.said {
-			t.Errorf("%d sessions, %d descriptors: said %v, want %v", tc.sessions, tc.limit, said, tc.said)
+		if logged := strings.Contains(log.String(), "open files"); logged != tc.logged {
+			t.Errorf("%d sessions, %d descriptors: logged a warning: %v, want %v", tc.sessions, tc.limit, logged, tc.logged)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/app"
 )
 
-var update = flag.Bool("update", false, "rewrite what is generated")
+var update = flag.Bool("update", false, "rewrite the generated files")
 
 func TestReadme_ListsConfiguration(t *testing.T) {
 	const page = "../../CONFIGURATION.md"
@@ -46,11 +46,11 @@ func TestConfig_ReportsAllProblemsAtOnce(t *testing.T) {
 		{"rules", map[string]string{"PORT": "65536", "WORKER_ID": "a/b", "PUBLIC_URL": "ftp://x", "SVC_CLOUD_URL": "cloud"},
 			[]string{"PORT", "WORKER_ID", "PUBLIC_URL", "SVC_CLOUD_URL"}},
 		{"profile data", map[string]string{"PROFILE_VERSIONS": "0", "PROFILE_DATA_MB": "-1"}, []string{"PROFILE_VERSIONS", "PROFILE_DATA_MB"}},
-		{"a browser that is to answer at once", map[string]string{"UNRESPONSIVE_TIMEOUT": "10ms"}, []string{"UNRESPONSIVE_TIMEOUT"}},
+		{"an unresponsive timeout that is too short", map[string]string{"UNRESPONSIVE_TIMEOUT": "10ms"}, []string{"UNRESPONSIVE_TIMEOUT"}},
 		{"no port", map[string]string{"PORT": "0"}, []string{"PORT"}},
-		{"connections kept for ever", map[string]string{"RESUME_SECONDS": "86400", "RESUME_BUFFER_MB": "0"}, []string{"RESUME_SECONDS", "RESUME_BUFFER_MB"}},
-		{"a public address without a host", map[string]string{"PUBLIC_URL": "https://"}, []string{"PUBLIC_URL"}},
-		{"a password that would be logged", map[string]string{"SVC_CLOUD_URL": "https://u:hidden@cloud.example"}, []string{"SVC_CLOUD_URL"}},
+		{"resume limits out of range", map[string]string{"RESUME_SECONDS": "86400", "RESUME_BUFFER_MB": "0"}, []string{"RESUME_SECONDS", "RESUME_BUFFER_MB"}},
+		{"a public URL without a host", map[string]string{"PUBLIC_URL": "https://"}, []string{"PUBLIC_URL"}},
+		{"a password in a URL", map[string]string{"SVC_CLOUD_URL": "https://u:hidden@cloud.example"}, []string{"SVC_CLOUD_URL"}},
 		{"a query", map[string]string{"PUBLIC_URL": "https://x.example/?a=b"}, []string{"PUBLIC_URL"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestConfig_ReportsAllProblemsAtOnce(t *testing.T) {
 				}
 			}
 			if strings.Contains(err.Error(), "hidden") {
-				t.Errorf("the error holds a password:\n%v", err)
+				t.Errorf("the error contains a password:\n%v", err)
 			}
 		})
 	}

@@ -18,14 +18,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// cloudContract is what /health says of the cloud's contract.
+// cloudContract returns the cloud's contract as /health reports it.
 func (r *testWorker) cloudContract(t *testing.T) workerapi.CloudContract {
 	t.Helper()
 	_, text := r.call(t.Context(), t, "GET", "/health", "")
 	return decode[workerapi.WorkerHealthResponse](t, text).Data.CloudContract
 }
 
-// awaitFit waits until the cloud's contract fits in this way.
+// awaitFit waits until /health reports this fit of the cloud's contract.
 func (r *testWorker) awaitFit(t *testing.T, fit workerapi.CloudContractFit) workerapi.CloudContract {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -39,7 +39,7 @@ func (r *testWorker) awaitFit(t *testing.T, fit workerapi.CloudContractFit) work
 	}
 }
 
-// awaitLog waits until the worker has logged it.
+// awaitLog waits until the log contains line.
 func (r *testWorker) awaitLog(t *testing.T, line string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(r.log.String(), line); time.Sleep(10 * time.Millisecond) {
@@ -62,7 +62,7 @@ func TestContract_OtherMajorRefusesLaunches(t *testing.T) {
 		status, text := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
 		said := decode[failure](t, text)
 		if status != 503 || said.Error.Code != "EXTERNAL_SERVICE_ERROR" || !strings.Contains(said.Error.Message, "The cloud implements version 2.0.0 of the contract") {
-			t.Errorf("a launch is answered %d %s", status, text)
+			t.Errorf("a launch got %d %s, want 503", status, text)
 		}
 	}
 	expected.Actual, expected.Fit = new("2.0.0"), workerapi.CloudContractFitIncompatible
@@ -71,17 +71,17 @@ func TestContract_OtherMajorRefusesLaunches(t *testing.T) {
 	}
 	_, text := r.call(t.Context(), t, "GET", "/fleet/status", "", "X-API-Key", workerKey)
 	if diff := cmp.Diff(expected, decode[workerapi.FleetStatusResponse](t, text).Data.License.CloudContract); diff != "" {
-		t.Errorf("to the fleet (-want +got):\n%s", diff)
+		t.Errorf("in /fleet/status (-want +got):\n%s", diff)
 	}
 	if n := strings.Count(r.log.String(), "another major version of the contract"); n != 1 {
-		t.Errorf("it is in the log %d times, want once", n)
+		t.Errorf("got %d log messages, want one", n)
 	}
 	if got := r.session(t, "GET", "/sessions/"+running.Id.String(), ""); got.Status != sharedapi.SessionStatusRunning {
-		t.Errorf("what ran is %s", got.Status)
+		t.Errorf("the running session has status %s", got.Status)
 	}
 	r.cloud.SetContractVersion(cloudapi.ContractVersion)
 	if got := r.session(t, "POST", "/sessions/profile", body); got.Status != sharedapi.SessionStatusRunning {
-		t.Errorf("once the contract fits again, a launch is %s", got.Status)
+		t.Errorf("after the contract fits again, a launch has status %s", got.Status)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestContract_WorkerStartsWithAnyVersion(t *testing.T) {
 	}{
 		"away":          {func(c *cloudtest.Cloud) { c.Down(true) }, workerapi.CloudContractFitUnheard, `level=WARN msg="failed to check the contract version of the cloud at startup"`},
 		"another major": {func(c *cloudtest.Cloud) { c.SetContractVersion("2.0.0") }, workerapi.CloudContractFitIncompatible, `level=ERROR msg="the cloud implements another major version of the contract`},
-		"without a word": {func(c *cloudtest.Cloud) { c.SetContractVersion("") }, workerapi.CloudContractFitUnknown,
+		"without a version": {func(c *cloudtest.Cloud) { c.SetContractVersion("") }, workerapi.CloudContractFitUnknown,
 			`level=WARN msg="the cloud does not state its contract version`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,11 +104,11 @@ func TestContract_WorkerStartsWithAnyVersion(t *testing.T) {
 			r.awaitFit(t, test.fit)
 			r.awaitLog(t, test.logged)
 			if test.fit == workerapi.CloudContractFitUnknown {
-				r.launch(t) // nothing speaks against it
+				r.launch(t) // launches work
 			}
 			fake.Down(false)
 			fake.SetContractVersion(cloudapi.ContractVersion)
-			r.awaitFit(t, workerapi.CloudContractFitFits) // the heartbeats go on
+			r.awaitFit(t, workerapi.CloudContractFitFits) // heartbeats continue
 		})
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// TestEgress_BlocksWorkerCloudAndOtherBrowsers drives a real one,
-// by default and where the operator has lifted what may be lifted.
+// TestEgress_BlocksWorkerCloudAndOtherBrowsers runs a real browser, with the default
+// policy and with every host allowed that can be allowed.
 func TestEgress_BlocksWorkerCloudAndOtherBrowsers(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the site") }))
 	t.Cleanup(site.Close)
@@ -26,27 +26,27 @@ func TestEgress_BlocksWorkerCloudAndOtherBrowsers(t *testing.T) {
 			d := openTab(t, *s.WebSocketDebuggerUrl)
 			show := func(address string) (text string) {
 				d.call(t, "Page.navigate", map[string]any{"url": address}, &struct{}{})
-				testenv.Eventually(t, "the answer of "+address, func() bool {
+				testenv.Eventually(t, "the page of "+address, func() bool {
 					text = d.eval(t, `document.readyState == "complete" && location.href != "about:blank" ? document.body.innerText : ""`)
 					return text != "" && d.eval(t, `location.port`) == portOf(address)
 				})
 				return text
 			}
 			if text := show(site.URL + "/"); text != "the site" {
-				t.Fatalf("a site shows %q", text)
+				t.Fatalf("an allowed site shows %q", text)
 			}
 			for what, address := range map[string]string{
 				"the worker": r.url + "/health", "the worker by name": strings.Replace(r.url, "127.0.0.1", "x.localhost", 1) + "/health",
 				"the cloud": r.cloud.URL + "/", "the cloud elsewhere": strings.Replace(r.cloud.URL, "127.0.0.1", "[::ffff:127.0.0.1]", 1) + "/",
 			} {
 				if denied := strings.Contains(show(address), " is denied by the egress policy"); denied == lifted {
-					t.Errorf("%s is denied: %v", what, denied)
+					t.Errorf("%s: denied is %v", what, denied)
 				}
 				show(site.URL + "/")
 			}
 			for what, port := range map[string]*int32{"its own": s.DebugPort, "another's": other.DebugPort} {
 				if text := show(fmt.Sprintf("http://127.0.0.1:%d/json/version", *port)); !strings.Contains(text, " is denied by the egress policy") {
-					t.Errorf("%s debug port shows %q", what, text)
+					t.Errorf("%s debug port: page shows %q", what, text)
 				}
 				show(site.URL + "/")
 			}

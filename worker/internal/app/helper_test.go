@@ -26,7 +26,7 @@ import (
 
 const workerKey = "wrk-key-of-these-tests"
 
-// testWorker is a worker that serves, and its cloud.
+// testWorker is a worker and its fake cloud.
 type testWorker struct {
 	config  app.Config
 	cloud   *cloudtest.Cloud
@@ -40,7 +40,7 @@ type testWorker struct {
 	stopped chan error
 }
 
-// newTestWorker is a worker that does not serve yet.
+// newTestWorker returns a worker that is not started.
 func newTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *testWorker {
 	t.Helper()
 	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
@@ -63,7 +63,7 @@ func newTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Conf
 	return r
 }
 
-// startTestWorker runs a worker until the test ends, and then looks for what it left.
+// startTestWorker runs a worker until the test ends, then checks for leaked resources.
 func startTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *testWorker {
 	t.Helper()
 	r := newTestWorker(t, fake, change...)
@@ -98,12 +98,12 @@ func (r *testWorker) start(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the worker does not answer: %v\n%s", err, r.log)
+			t.Fatalf("the worker did not become reachable: %v\n%s", err, r.log)
 		}
 	}
 }
 
-// stop ends the worker in good order; it may be called again.
+// stop shuts the worker down; it may be called again.
 func (r *testWorker) stop() error {
 	if r.cancel == nil {
 		return nil
@@ -113,7 +113,7 @@ func (r *testWorker) stop() error {
 	return <-r.stopped
 }
 
-// call makes a request with headers as name, value, ...; body "" is none.
+// call sends a request with headers as name, value, ...; an empty body sends none.
 func (r *testWorker) call(ctx context.Context, t *testing.T, method, path, body string, headers ...string) (status int, text []byte) {
 	t.Helper()
 	var reader io.Reader
@@ -138,7 +138,7 @@ func (r *testWorker) call(ctx context.Context, t *testing.T, method, path, body 
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusSwitchingProtocols { // what follows has no end
+	if answer.StatusCode == http.StatusSwitchingProtocols { // the connection stays open
 		return answer.StatusCode, nil
 	}
 	if text, err = io.ReadAll(answer.Body); err != nil {
@@ -147,13 +147,13 @@ func (r *testWorker) call(ctx context.Context, t *testing.T, method, path, body 
 	return answer.StatusCode, text
 }
 
-// session makes a call with the worker key that is answered with a session.
+// session sends a request with the worker key and returns the session of the answer.
 func (r *testWorker) session(t *testing.T, method, path, body string, headers ...string) workerapi.BrowserSession {
 	t.Helper()
 	status, text := r.call(t.Context(), t, method, path, body, append(headers, "X-API-Key", workerKey)...)
 	var got workerapi.BrowserSessionResponse
 	if err := json.Unmarshal(text, &got); err != nil || status >= 300 {
-		t.Fatalf("%s %s answered %d %s (%v)", method, path, status, text, err)
+		t.Fatalf("%s %s: got %d %s (%v)", method, path, status, text, err)
 	}
 	if got.Data.ViewUrl != nil {
 		_, token, _ := strings.Cut(*got.Data.ViewUrl, "?ct=")
@@ -167,18 +167,18 @@ func (r *testWorker) launch(t *testing.T) workerapi.BrowserSession {
 	return r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, r.cloud.Profile(r.version)))
 }
 
-// assertNoLeftovers looks for processes and launch directories.
+// assertNoLeftovers fails if processes or launch directories are left.
 func (r *testWorker) assertNoLeftovers(t *testing.T) {
 	t.Helper()
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range commands {
 		if command, _ := os.ReadFile(file); bytes.Contains(command, []byte(r.config.DataDir+"/")) {
-			t.Errorf("a process is left: %s", file)
+			t.Errorf("leaked process: %s", file)
 		}
 	}
 	directories, _ := filepath.Glob(filepath.Join(r.config.DataDir, "launches", "*-*"))
 	if len(directories) > 0 {
-		t.Errorf("directories are left: %v", directories)
+		t.Errorf("leaked directories: %v", directories)
 	}
 }
 
@@ -187,11 +187,11 @@ func (r *testWorker) assertNoSecretLogged(t *testing.T) {
 	log := r.log.String()
 	for _, secret := range r.secrets {
 		if secret != "" && strings.Contains(log, secret) {
-			t.Errorf("the log holds the secret %.12s...", secret)
+			t.Errorf("the log contains the secret %.12s...", secret)
 		}
 	}
 	if !strings.Contains(log, "route=/health") {
-		t.Error("there is no access log to look at")
+		t.Error("the access log is empty")
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// dial connects to a browser over the worker and makes it answer.
+// dial connects to a browser through the worker and waits for an answer.
 func (r *testWorker) dial(t *testing.T, address string) error {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), address, nil, ws.Options{})
@@ -36,8 +36,8 @@ func (r *testWorker) dial(t *testing.T, address string) error {
 	return err
 }
 
-// TestSession_Lifecycle goes the whole way over HTTP: launch, list, read, drive,
-// end; and looks at what the cloud was told.
+// TestSession_Lifecycle launches, lists, reads, drives and ends a session over HTTP,
+// and checks the reports to the cloud.
 func TestSession_Lifecycle(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) {
 		c.PublicURL = fmt.Sprintf("http://localhost:%d", c.Port)
@@ -55,10 +55,10 @@ func TestSession_Lifecycle(t *testing.T) {
 	base := fmt.Sprintf("://localhost:%d/w/worker-1/browsers/%s/", r.config.Port, s.LaunchId)
 	for _, address := range []string{*s.WebSocketDebuggerUrl, *s.DevtoolsFrontendUrl, *s.ViewUrl} {
 		if !strings.Contains(address, base) {
-			t.Errorf("%s does not start with the public address %s", address, base)
+			t.Errorf("%s does not start with the public URL %s", address, base)
 		}
 	}
-	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil { // with the prefix, as a load balancer passes it on
+	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil { // with the prefix, as some load balancers forward it
 		t.Error(err)
 	}
 	if err := r.dial(t, strings.Replace(*s.WebSocketDebuggerUrl, "/w/worker-1", "", 1)); err != nil {
@@ -66,10 +66,10 @@ func TestSession_Lifecycle(t *testing.T) {
 	}
 	status, text := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, "GET", "/w/worker-1/sessions/"+s.Id.String(), "", "X-API-Key", workerKey)
 	if read := decode[workerapi.BrowserSessionResponse](t, text); status != 200 || read.Data.Id != s.Id {
-		t.Errorf("below the prefix: answered %d %s", status, text)
+		t.Errorf("below the prefix: got %d %s", status, text)
 	}
 	if status, text := r.call(t.Context(), t, "GET", "/sessions?status=running", "", "X-API-Key", workerKey); status != 200 || !strings.Contains(string(text), s.Id.String()) {
-		t.Errorf("the list answered %d %s", status, text)
+		t.Errorf("list: got %d %s", status, text)
 	}
 	r.cloud.Await(t, 0, 1)
 
@@ -79,13 +79,13 @@ func TestSession_Lifecycle(t *testing.T) {
 	}
 	r.assertNoLeftovers(t)
 	if err := r.dial(t, *s.WebSocketDebuggerUrl); err == nil {
-		t.Error("the token still opens a browser that has ended")
+		t.Error("the token is still valid after the browser has ended")
 	}
 	r.cloud.Await(t, 0, 0)
 	r.assertReported(t, s.Id, "worker-1")
 }
 
-// assertReported checks one session's way through the cloud.
+// assertReported checks the calls to the cloud for one session.
 func (r *testWorker) assertReported(t *testing.T, id uuid.UUID, machine string) {
 	t.Helper()
 	var operations []cloudtest.Operation
@@ -99,7 +99,7 @@ func (r *testWorker) assertReported(t *testing.T, id uuid.UUID, machine string) 
 		}
 	}
 	if diff := cmp.Diff([]cloudtest.Operation{cloudtest.Authorize, cloudtest.Start, cloudtest.End}, operations); diff != "" {
-		t.Errorf("the cloud was told (-want +got):\n%s", diff)
+		t.Errorf("calls to the cloud (-want +got):\n%s", diff)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestLaunch_SpecUsesNewestBrowser(t *testing.T) {
 		t.Errorf("session %+v", s)
 	}
 	if spec := r.cloud.Calls(cloudtest.Authorize)[0].Authorize.Spec; spec == nil || *spec.Locale != "fr-FR" || int(*spec.BrowserVersion) != r.version {
-		t.Errorf("asked for %+v", spec)
+		t.Errorf("authorize request %+v", spec)
 	}
 }
 
@@ -134,8 +134,8 @@ func TestLaunch_UninstalledVersionNamesInstalledOne(t *testing.T) {
 	r.cloud.Await(t, 0, 0)
 }
 
-// TestLaunch_CloudRefusalStartsAndEndsNoBrowser is specification 3.2: fail
-// closed, and what runs already runs on.
+// TestLaunch_CloudRefusalStartsAndEndsNoBrowser is specification 3.2: launches fail
+// closed, and running browsers continue.
 func TestLaunch_CloudRefusalStartsAndEndsNoBrowser(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t))
 	running := r.launch(t)
@@ -147,7 +147,7 @@ func TestLaunch_CloudRefusalStartsAndEndsNoBrowser(t *testing.T) {
 		status             int
 	}{
 		{name: "full", status: 402, code: "AUTHORIZATION_ERROR", reason: "concurrency_limit"},
-		{name: "no room for a profile", status: 402, code: "AUTHORIZATION_ERROR", reason: "profile_limit",
+		{name: "profile limit reached", status: 402, code: "AUTHORIZATION_ERROR", reason: "profile_limit",
 			answer: cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"reason":"profile_limit","current":1,"limit":1}}`)},
 		{name: "no such profile", status: 404, code: "RESOURCE_NOT_FOUND", answer: nil},
 		{name: "a revoked key", status: 503, code: "AUTHENTICATION_ERROR", before: func() { r.cloud.Revoke(true) }, after: func() { r.cloud.Revoke(false) }},
@@ -178,7 +178,7 @@ func TestLaunch_CloudRefusalStartsAndEndsNoBrowser(t *testing.T) {
 				}
 			}
 			if err := r.dial(t, *running.WebSocketDebuggerUrl); err != nil {
-				t.Errorf("the browser that runs already: %v", err)
+				t.Errorf("the running browser: %v", err)
 			}
 		})
 	}

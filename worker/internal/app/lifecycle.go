@@ -64,7 +64,7 @@ const (
 	tracesTimeout = 5 * time.Second
 )
 
-// shutdown ends the browsers and tells the cloud, each for a bounded time.
+// shutdown stops the browsers and delivers reports and traces, each within a timeout.
 func (w *worker) shutdown(logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()

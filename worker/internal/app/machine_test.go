@@ -14,7 +14,7 @@ import (
 
 func TestPredecessors_ReturnsEarlierBootsOfDirectory(t *testing.T) {
 	dir := t.TempDir()
-	var ran []uuid.UUID // the latest first
+	var ran []uuid.UUID // newest first
 	for range 20 {
 		boot := uuid.Must(uuid.NewV7())
 		before, err := predecessors(dir, boot)
@@ -22,12 +22,12 @@ func TestPredecessors_ReturnsEarlierBootsOfDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if before == nil || !slices.Equal(before, ran[:min(len(ran), maxBoots)]) {
-			t.Errorf("before are %v, want %v", before, ran)
+			t.Errorf("got predecessors %v, want %v", before, ran)
 		}
 		ran = slices.Insert(ran, 0, boot)
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
-		t.Errorf("the directory holds %v", files)
+		t.Errorf("the directory contains %v", files)
 	}
 }
 
@@ -38,13 +38,13 @@ func TestPredecessors_SkipsUnreadableLines(t *testing.T) {
 	}
 	before, err := predecessors(dir, uuid.New())
 	if err != nil || !slices.Equal(before, []uuid.UUID{boot}) {
-		t.Errorf("before are %v, %v", before, err)
+		t.Errorf("got predecessors %v, %v", before, err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := predecessors(dir, uuid.New()); err == nil {
-		t.Error("the boot is not kept, and nobody hears of it")
+		t.Error("the boot was not saved, and no error was returned")
 	}
 }
 func TestLoadMachine_SetsCorruptIDAside(t *testing.T) {
@@ -60,10 +60,10 @@ func TestLoadMachine_SetsCorruptIDAside(t *testing.T) {
 			t.Fatalf("%+v, %v", made, err)
 		}
 		if aside, err := os.ReadFile(file + corruptSuffix); err != nil || string(aside) != corrupt {
-			t.Errorf("set aside %q, %v, want %q", aside, err, corrupt)
+			t.Errorf("the corrupt file contains %q, %v, want %q", aside, err, corrupt)
 		}
 		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), file) {
-			t.Errorf("the log says %q", log.String())
+			t.Errorf("got log %q", log.String())
 		}
 		log.Reset()
 		if again, err := loadMachine(dir, "", slog.New(slog.NewTextHandler(&log, nil))); err != nil || again.ID != made.ID || log.Len() > 0 {

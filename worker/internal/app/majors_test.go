@@ -24,8 +24,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// serveMajors is a worker with the system's browser and those of
-// scripts/browsers, and what it says is installed.
+// serveMajors starts a worker with the system's browser and those of
+// scripts/browsers, and returns the installed versions.
 func serveMajors(t *testing.T) (*testWorker, workerapi.BrowserVersions) {
 	t.Helper()
 	store, err := filepath.Abs("../../../.svc/browsers")
@@ -41,7 +41,7 @@ func serveMajors(t *testing.T) (*testWorker, workerapi.BrowserVersions) {
 	return r, installed
 }
 
-// headful says which versions can show a window.
+// headful returns the versions that can, or cannot, show a window.
 func headful(installed workerapi.BrowserVersions, able bool) (versions []sharedapi.BrowserVersion) {
 	for _, version := range installed.Versions {
 		if able == slices.ContainsFunc(installed.Builds, func(b workerapi.BrowserBuild) bool { return b.BrowserVersion == version && b.Headful }) {
@@ -51,14 +51,14 @@ func headful(installed workerapi.BrowserVersions, able bool) (versions []shareda
 	return versions
 }
 
-// tab is a page of a browser, driven as a client does it.
+// tab is a CDP client of one page.
 type tab struct {
 	conn    *ws.Conn
 	session string
 	last    int
 }
 
-// call makes one CDP call, of the browser until there is a session.
+// call makes one CDP call, to the browser before a session is attached.
 func (d *tab) call(t *testing.T, method string, params map[string]any, into any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -97,8 +97,8 @@ func (d *tab) eval(t *testing.T, expression string) string {
 	return answer.Result.Value
 }
 
-// assertDrives drives a session over its public address: it is of that version,
-// and shows a page.
+// assertDrives drives a session over its public URL and checks its version and what a
+// page shows.
 func assertDrives(t *testing.T, s workerapi.BrowserSession, version sharedapi.BrowserVersion, page string) {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), *s.WebSocketDebuggerUrl, nil, ws.Options{})
@@ -113,7 +113,7 @@ func assertDrives(t *testing.T, s workerapi.BrowserSession, version sharedapi.Br
 		t.Errorf("session of version %d, the browser is %s, want %d", s.BrowserVersion, of.Product, version)
 	}
 	if strings.Contains(of.UserAgent, "Headless") != s.Headless {
-		t.Errorf("headless %t, the browser says %s", s.Headless, of.UserAgent)
+		t.Errorf("headless %t, the browser has user agent %s", s.Headless, of.UserAgent)
 	}
 	var target struct{ TargetID, SessionID string }
 	d.call(t, "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
@@ -122,7 +122,7 @@ func assertDrives(t *testing.T, s workerapi.BrowserSession, version sharedapi.Br
 	d.call(t, "Page.navigate", map[string]any{"url": page}, &struct{}{})
 	testenv.Eventually(t, "the page's script", func() bool { return d.eval(t, `document.title`) == "6 x 7 = 42" })
 	if agent := d.eval(t, `navigator.userAgent`); !strings.Contains(agent, fmt.Sprintf("Chrome/%d.", version)) {
-		t.Errorf("the page sees %s", agent)
+		t.Errorf("the page has user agent %s", agent)
 	}
 	var shot struct{ Data []byte }
 	d.call(t, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
@@ -132,12 +132,12 @@ func assertDrives(t *testing.T, s workerapi.BrowserSession, version sharedapi.Br
 	}
 	size := picture.Bounds().Size()
 	if red, green, blue, _ := picture.At(size.X/2, size.Y/2).RGBA(); size.X < 300 || size.Y < 300 || red>>8 != 1 || green>>8 != 99 || blue>>8 != 200 {
-		t.Errorf("a picture of %v, in its middle %d %d %d", size, red>>8, green>>8, blue>>8)
+		t.Errorf("got a screenshot of %v with the colour %d %d %d in the middle", size, red>>8, green>>8, blue>>8)
 	}
 }
 
-// TestLaunch_RunsThreeMajorVersionsSideBySide launches every installed version
-// by a profile that names it, all at the same time, and drives each.
+// TestLaunch_RunsThreeMajorVersionsSideBySide launches a profile of every installed
+// version at the same time and drives each browser.
 func TestLaunch_RunsThreeMajorVersionsSideBySide(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, `<!doctype html><body style="background: rgb(1, 99, 200)"><script>document.title = "6 x 7 = " + 6 * 7</script>`)
@@ -161,7 +161,7 @@ func TestLaunch_RunsThreeMajorVersionsSideBySide(t *testing.T) {
 		starts := r.cloud.Calls(cloudtest.Start)
 		for i, call := range starts[len(starts)-len(versions):] {
 			if call.Start.BrowserVersion != versions[i] || call.SessionID != sessions[i].Id {
-				t.Errorf("the cloud was told of version %d in session %s, want %d in %s", call.Start.BrowserVersion, call.SessionID, versions[i], sessions[i].Id)
+				t.Errorf("the cloud got version %d for session %s, want %d for %s", call.Start.BrowserVersion, call.SessionID, versions[i], sessions[i].Id)
 			}
 		}
 		for _, s := range sessions {

@@ -10,16 +10,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// TestProfileData_SavedAtEndAndKept looks at
-// what is on the disk after an end, and after the cloud has forgotten the
-// profile.
+// TestProfileData_SavedAtEndAndKept checks the saved data after a session has ended
+// and after the cloud has deleted the profile.
 func TestProfileData_SavedAtEndAndKept(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t))
 	profile := r.cloud.Profile(r.version, func(c *cloudapi.ProfileConfig) { c.Persist = true })
 	body := `{"profileId":"` + profile.String() + `"}`
 	s := r.session(t, "POST", "/sessions/profile", body)
 	if status, text := r.call(t.Context(), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey); status != 409 {
-		t.Errorf("a second launch is answered %d %s", status, text)
+		t.Errorf("a second launch: got %d %s, want 409", status, text)
 	}
 	if s.DataSaved != nil || s.DataNotSavedReason != nil {
 		t.Errorf("while it runs: %+v", s)
@@ -33,9 +32,9 @@ func TestProfileData_SavedAtEndAndKept(t *testing.T) {
 	}
 	r.cloud.Always(cloudtest.Authorize, cloudtest.Failure(fault.NotFound, "There is no such profile."))
 	if status, text := r.call(t.Context(), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey); status != 404 {
-		t.Errorf("a launch of a profile that is gone is answered %d %s", status, text)
+		t.Errorf("a launch of a deleted profile: got %d %s, want 404", status, text)
 	}
 	if _, err := os.Stat(snapshot); err != nil {
-		t.Errorf("the data of a profile that is gone: %v", err)
+		t.Errorf("the data of a deleted profile: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-// profilesCLI is an operator's, with the words that `svc-worker profiles` is given.
+// profilesCLI runs `svc-worker profiles` on a data directory.
 type profilesCLI struct {
 	environ map[string]string
 	store   *profiledata.Store
@@ -33,7 +33,7 @@ func newProfilesCLI(t *testing.T) *profilesCLI {
 	return &profilesCLI{environ: map[string]string{"DATA_DIR": dataDir, "LOG_LEVEL": "error"}, store: store, id: uuid.New()}
 }
 
-// profiles runs `svc-worker profiles`; what it says is with single spaces.
+// profiles runs `svc-worker profiles` and returns its output with single spaces.
 func (d *profilesCLI) profiles(words ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
 	status = program.Program[Config]{
@@ -48,7 +48,8 @@ func (d *profilesCLI) profiles(words ...string) (status int, out, errs string) {
 	return status, strings.Join(lines, "\n"), stderr.String()
 }
 
-// launch is one that restores, finds that text, and leaves another.
+// launch simulates a launch: it restores the data, checks that the data is found, and
+// saves left.
 func (d *profilesCLI) launch(t *testing.T, found, left string) {
 	t.Helper()
 	c, err := d.store.Acquire(d.id)
@@ -75,10 +76,10 @@ func (d *profilesCLI) launch(t *testing.T, found, left string) {
 func TestProfilesCommand_RollsBack(t *testing.T) {
 	d := newProfilesCLI(t)
 	if status, out, errs := d.profiles("list"); status != 0 || out != "PROFILE VERSIONS CURRENT SAVED CONTENT ON DISK" || errs != "" {
-		t.Errorf("list of nothing: %d %q %q", status, out, errs)
+		t.Errorf("list of an empty store: %d %q %q", status, out, errs)
 	}
 	if _, err := os.Stat(filepath.Join(d.environ["DATA_DIR"], "profiles")); err == nil {
-		t.Error("a look made a directory")
+		t.Error("list created a directory")
 	}
 	d.launch(t, "", "one")
 	d.launch(t, "one", "three")
@@ -160,7 +161,7 @@ func TestProfilesCommand_Errors(t *testing.T) {
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(d.environ["DATA_DIR"], "profiles", "*")); len(left) != 1 {
-		t.Errorf("looks made directories: %v", left)
+		t.Errorf("the commands created directories: %v", left)
 	}
 }
 

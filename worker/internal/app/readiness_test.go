@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// notReady is why no launch would be taken, by /readyz; empty when one would.
+// notReady returns the reasons of /readyz; empty if the worker is ready.
 func (r *testWorker) notReady(t *testing.T) (reasons []string) {
 	t.Helper()
 	status, text := r.call(t.Context(), t, "GET", "/readyz", "")
@@ -19,13 +19,13 @@ func (r *testWorker) notReady(t *testing.T) (reasons []string) {
 		reasons = append(reasons, fmt.Sprint(d.Constraint["reason"]))
 	}
 	if (status == http.StatusOK) != (len(reasons) == 0) {
-		t.Errorf("/readyz answers %d %s", status, text)
+		t.Errorf("/readyz: got %d %s", status, text)
 	}
 	return reasons
 }
 
-// awaitReadiness waits until the first reason is this, "" for ready, without a
-// launch, and then holds the other answers to it.
+// awaitReadiness waits, without launching, until /readyz has this first reason (""
+// means ready), then checks that the other routes agree.
 func (r *testWorker) awaitReadiness(t *testing.T, want string, state workerapi.LicenseState) {
 	t.Helper()
 	first := func() string {
@@ -36,24 +36,24 @@ func (r *testWorker) awaitReadiness(t *testing.T, want string, state workerapi.L
 	}
 	for deadline := time.Now().Add(20 * time.Second); first() != want; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("/readyz says %v, want %q first", r.notReady(t), want)
+			t.Fatalf("/readyz: got reasons %v, want %q first", r.notReady(t), want)
 		}
 	}
 	_, text := r.call(t.Context(), t, "GET", "/fleet/live", "", "X-API-Key", workerKey)
 	live := decode[workerapi.FleetLiveResponse](t, text).Data
 	if live.IsAvailable != (want == "") || want != "" && (live.Reason == nil || string(*live.Reason) != want) {
-		t.Errorf("/fleet/live says %s, /readyz %q", text, want)
+		t.Errorf("/fleet/live: got %s, want reason %q", text, want)
 	}
 	_, text = r.call(t.Context(), t, "GET", "/fleet/status", "", "X-API-Key", workerKey)
 	if got := decode[workerapi.FleetStatusResponse](t, text).Data; got.License.State != state || got.Capacity.IsAvailable != live.IsAvailable {
-		t.Errorf("/fleet/status says %+v %+v, want %s", got.License, got.Capacity, state)
+		t.Errorf("/fleet/status: got %+v %+v, want %s", got.License, got.Capacity, state)
 	}
 	_, text = r.call(t.Context(), t, "GET", "/health", "")
 	if got := decode[workerapi.WorkerHealthResponse](t, text).Data; got.License != state {
-		t.Errorf("/health says %s, want %s", got.License, state)
+		t.Errorf("/health: got %s, want %s", got.License, state)
 	}
 	if status, _ := r.call(t.Context(), t, "GET", "/livez", ""); status != http.StatusOK {
-		t.Errorf("/livez answers %d", status)
+		t.Errorf("/livez: got %d", status)
 	}
 }
 
@@ -96,9 +96,9 @@ func TestReadiness_LostWhenCloudDoesNotAnswerLaunch(t *testing.T) {
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("answered %d", status)
 	}
-	r.awaitReadiness(t, "", workerapi.LicenseStateOk) // the cloud is asked again at once
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk) // the worker checks the cloud again at once
 	if fake.CallCount(cloudtest.Heartbeat) <= before {
-		t.Error("nothing was asked")
+		t.Error("the cloud got no authorize request")
 	}
 }
 
@@ -118,17 +118,17 @@ func TestReadiness_DropsBeforePortCloses(t *testing.T) {
 	began := time.Now()
 	r.cancel()
 	r.awaitReadiness(t, "draining", workerapi.LicenseStateOk)
-	s := r.launch(t) // by a load balancer that has not noticed yet
+	s := r.launch(t) // launches still work until load balancers notice
 	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
-		t.Errorf("what was launched meanwhile: %v", err)
+		t.Errorf("the browser launched during the delay: %v", err)
 	}
 	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
 	if err := <-r.stopped; err != nil || time.Since(began) < delay {
-		t.Errorf("it ended after %v: %v", time.Since(began), err)
+		t.Errorf("the worker ended after %v: %v", time.Since(began), err)
 	}
 	r.stopped <- nil // for stop
 	if answer, err := http.Get(r.url + "/livez"); err == nil {
 		answer.Body.Close()
-		t.Errorf("it still answers %d", answer.StatusCode)
+		t.Errorf("the worker still answers with %d", answer.StatusCode)
 	}
 }

@@ -13,12 +13,12 @@ import (
 func TestWorker_ReclaimsStaleSessionsAtStart(t *testing.T) {
 	fake := cloudtest.New(t)
 	fake.AddStaleSession("worker-1")
-	fake.Script(cloudtest.Sessions, cloudtest.Reset) // it asks again
+	fake.Script(cloudtest.Sessions, cloudtest.Reset) // the worker retries
 	fake.Always(cloudtest.Heartbeat, cloudtest.Reset)
 	startTestWorker(t, fake, func(c *app.Config) { c.WorkerID = "worker-1" })
 	testenv.Eventually(t, "the session is reclaimed", func() bool { _, running := fake.Slots(); return running == 0 })
 	if asked := fake.CallCount(cloudtest.Sessions); asked != 2 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("the cloud got %d requests", asked)
 	}
 }
 
@@ -26,9 +26,9 @@ func TestWorker_ReclaimsNothingOfOtherMachines(t *testing.T) {
 	fake := cloudtest.New(t)
 	fake.AddStaleSession("worker-2")
 	startTestWorker(t, fake, func(c *app.Config) { c.WorkerID = "worker-1" })
-	testenv.Eventually(t, "it looks", func() bool { return fake.CallCount(cloudtest.Sessions) == 1 && fake.CallCount(cloudtest.Heartbeat) > 0 })
+	testenv.Eventually(t, "the worker asks for its sessions", func() bool { return fake.CallCount(cloudtest.Sessions) == 1 && fake.CallCount(cloudtest.Heartbeat) > 0 })
 	if asked := fake.CallCount(cloudtest.Reclaim); asked != 0 {
-		t.Errorf("reclaimed %d times", asked)
+		t.Errorf("got %d reclaim requests", asked)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestWorker_WithoutAKeyReclaimsNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if asked := fake.CallCount(cloudtest.Sessions) + fake.CallCount(cloudtest.Reclaim); asked != 0 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("the cloud got %d requests", asked)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestWorker_ReportsEarlierBoots(t *testing.T) {
 	}
 	first := fake.Calls(cloudtest.Heartbeat)[0].Heartbeat
 	if first.PreviousBootIds == nil || len(*first.PreviousBootIds) != 0 {
-		t.Errorf("the first boot told %v", first.PreviousBootIds)
+		t.Errorf("the first boot reported earlier boots %v", first.PreviousBootIds)
 	}
 	r.start(t)
 	var told *[]uuid.UUID
@@ -67,6 +67,6 @@ func TestWorker_ReportsEarlierBoots(t *testing.T) {
 		return false
 	})
 	if told == nil || len(*told) != 1 || (*told)[0] != first.BootId {
-		t.Errorf("the second boot told %v", told)
+		t.Errorf("the second boot reported earlier boots %v", told)
 	}
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// viewTicket makes a view ticket of a launch.
+// viewTicket requests a view ticket of a launch.
 func (r *testWorker) viewTicket(t *testing.T, s workerapi.BrowserSession) string {
 	t.Helper()
 	status, text := r.call(t.Context(), t, "POST", "/browsers/"+s.LaunchId.String()+"/view-ticket", `{"ttlSeconds":60}`, "X-Svc-Token", token(*s.ViewUrl))
 	if status != 200 {
-		t.Fatalf("the view ticket: %d %s", status, text)
+		t.Fatalf("view ticket: got %d %s", status, text)
 	}
 	made := decode[workerapi.ViewTicketResponse](t, text).Data
 	if left := time.Until(made.ViewExpiresAt); left > time.Minute || left < 30*time.Second {
@@ -34,12 +34,12 @@ func (r *testWorker) viewTicket(t *testing.T, s workerapi.BrowserSession) string
 	return made.ViewTicket
 }
 
-// handshake is the headers that ask for a WebSocket.
+// handshake contains the headers of a WebSocket upgrade.
 var handshake = []string{
 	"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==",
 }
 
-// upgrade is how a WebSocket at that path is answered: 101, or the refusal.
+// upgrade requests a WebSocket and returns the answer: 101, or a refusal.
 func (r *testWorker) upgrade(t *testing.T, path string, headers http.Header) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -52,8 +52,8 @@ func (r *testWorker) upgrade(t *testing.T, path string, headers http.Header) (st
 	return status, string(text)
 }
 
-// TestBrowserRoutes_Credentials is specification 5.1 and 5.5, over the
-// worker as it is assembled.
+// TestBrowserRoutes_Credentials is specification 5.1 and 5.5, on the assembled
+// worker.
 func TestBrowserRoutes_Credentials(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t))
 	s, other := r.launch(t), r.launch(t)
@@ -85,7 +85,7 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 		}
 		for _, route := range []struct {
 			method, path, body string
-			status             int // when it opens
+			status             int // if the credential is accepted
 			view               bool
 		}{
 			{"GET", "/", "", 200, false},
@@ -124,7 +124,7 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 		}
 	}
 	if status, _ := r.upgrade(t, base+"/vnc?t="+view, nil); status != 101 {
-		t.Errorf("the stream with the ticket in the address: %d", status)
+		t.Errorf("the stream with the ticket in the URL: got %d", status)
 	}
 	for path, method := range map[string]string{
 		"/json/version": "GET", "/json/version/": "GET", "/json/list/": "GET", "/json/protocol": "HEAD", "/json/new": "PUT",
@@ -132,7 +132,7 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 	} {
 		for opener, want := range map[string]int{control: 200, token(*other.ViewUrl): 404, view: 404} {
 			if status, text := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, method, base+path+"?ct="+opener, ""); status != want {
-				t.Errorf("%s %s with a token in the address: %d %.100s, want %d", method, path, status, text, want)
+				t.Errorf("%s %s with a token in the URL: got %d %.100s, want %d", method, path, status, text, want)
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func TestLaunchSocket_PlainRequestIsExplained(t *testing.T) {
 	}
 	status, _ := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, "GET", "/browsers/"+info.Result.LaunchID+"/json/version", "", "X-Svc-Token", info.Result.ControlToken)
 	if status != 200 {
-		t.Errorf("its control token opens %d", status)
+		t.Errorf("the control token: got %d", status)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestLaunch_FullMachineRefusesWithoutAskingCloud(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	if len(fake.Calls(cloudtest.Authorize)) != asked {
-		t.Error("the cloud was asked")
+		t.Error("the cloud got a request")
 	}
 }
 
@@ -244,18 +244,18 @@ func TestDrain_RunningSessionsContinue(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("it does not drain")
+			t.Fatal("the worker did not start to drain")
 		}
 	}
 	_, text := r.call(t.Context(), t, "DELETE", "/fleet/drain", "", "X-API-Key", workerKey)
 	if !decode[workerapi.FleetLiveResponse](t, text).Data.Draining {
-		t.Errorf("a worker that is about to end is back in service: %s", text)
+		t.Errorf("a worker that shuts down resumed service: %s", text)
 	}
 	if status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, fake.Profile(r.version)), "X-API-Key", workerKey); status != 503 {
 		t.Errorf("a launch while draining: %d", status)
 	}
 	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
-		t.Errorf("what runs: %v", err)
+		t.Errorf("the running browser: %v", err)
 	}
 	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
 	select {
@@ -264,7 +264,7 @@ func TestDrain_RunningSessionsContinue(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the empty worker does not end")
+		t.Error("the worker did not end after its last session")
 	}
 	r.cancel = nil
 }
@@ -285,6 +285,6 @@ func TestLaunch_InvalidProxyIsFieldErrorAndTakesNoSlot(t *testing.T) {
 		}
 	}
 	if len(fake.Calls(cloudtest.Authorize)) > 0 {
-		t.Error("the cloud was asked")
+		t.Error("the cloud got a request")
 	}
 }

@@ -93,9 +93,9 @@ func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		stdout := os.Stdout
-		os.Stdout = write //nolint:reassign // that is where the key is printed
+		os.Stdout = write //nolint:reassign // the key is printed to stdout
 		r := startTestWorker(t, fake, func(c *app.Config) { c.WorkerKey, c.OrganizationKey = "", "" })
-		os.Stdout = stdout //nolint:reassign // as it was
+		os.Stdout = stdout //nolint:reassign // restores stdout
 		_ = write.Close()
 		printed, err := io.ReadAll(read)
 		if err != nil {
@@ -127,11 +127,11 @@ func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 func TestRoutes_ServeExplorerAndDocuments(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WorkerID = "worker-1" })
 	ctx := contracttest.AllowUndocumentedRoute(t.Context())
-	for path, says := range map[string]string{
+	for path, want := range map[string]string{
 		"/docs": "<html", "/openapi.json": `"launchProfile"`, "/openapi.yaml": "operationId: launchProfile", "/w/worker-1/openapi.json": `"launchProfile"`,
 	} {
-		if status, text := r.call(ctx, t, "GET", path, ""); status != 200 || !strings.Contains(string(text), says) {
-			t.Errorf("GET %s answered %d without %q: %.100s", path, status, says, text)
+		if status, text := r.call(ctx, t, "GET", path, ""); status != 200 || !strings.Contains(string(text), want) {
+			t.Errorf("GET %s: got %d without %q: %.100s", path, status, want, text)
 		}
 	}
 	for path, status := range map[string]int{"/nothing": 404, "/w/worker-2/health": 404, "/w/worker-1": 404} {
@@ -156,7 +156,7 @@ func TestShutdown_LeavesNoResources(t *testing.T) {
 		}
 	}
 	if reserved, running := fake.Slots(); reserved+running > 0 {
-		t.Errorf("the cloud holds %d reserved and %d running slots of %s and %s", reserved, running, one.Id, two.Id)
+		t.Errorf("the cloud has %d reserved and %d running slots of %s and %s", reserved, running, one.Id, two.Id)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestRestart_KeepsMachineAndDeliversPendingReports(t *testing.T) {
 		t.Error(err)
 	}
 	if waiting, _ := filepath.Glob(filepath.Join(r.config.DataDir, "reports", "*")); len(waiting) != 1 {
-		t.Errorf("%v wait", waiting)
+		t.Errorf("got pending reports %v", waiting)
 	}
 	fake.Down(false)
 	r.start(t)
@@ -177,7 +177,7 @@ func TestRestart_KeepsMachineAndDeliversPendingReports(t *testing.T) {
 	if ends := fake.Calls(cloudtest.End); len(ends) != 1 || ends[0].SessionID != s.Id {
 		t.Errorf("ends %+v", ends)
 	}
-	testenv.Eventually(t, "one machine reports by two boots", func() bool {
+	testenv.Eventually(t, "the machine reports with two boot ids", func() bool {
 		machines, boots := map[string]bool{}, map[uuid.UUID]bool{}
 		for _, call := range fake.Calls(cloudtest.Heartbeat) {
 			machines[call.Heartbeat.MachineId], boots[call.Heartbeat.BootId] = true, true
@@ -188,7 +188,7 @@ func TestRestart_KeepsMachineAndDeliversPendingReports(t *testing.T) {
 		t.Errorf("a session of the earlier boot: answered %d", status)
 	}
 	if err := r.dial(t, *s.WebSocketDebuggerUrl); err == nil {
-		t.Error("a token of the earlier boot still opens something")
+		t.Error("a token of the earlier boot is still valid")
 	}
 }
 
@@ -196,17 +196,17 @@ func TestServe_SecondWorkerOnSameDataDirFails(t *testing.T) {
 	fake := cloudtest.New(t)
 	r := startTestWorker(t, fake)
 	fake.Always(cloudtest.Start, cloudtest.Reset)
-	s := r.launch(t) // its start waits in the journal
+	s := r.launch(t) // its start report is in the journal
 	second := newTestWorker(t, fake, func(c *app.Config) { c.DataDir = r.config.DataDir })
 	err := app.Serve(t.Context(), second.config, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "in use by another worker") {
-		t.Errorf("the second ended with %v", err)
+		t.Errorf("the second worker ended with %v", err)
 	}
 	if waiting, _ := filepath.Glob(filepath.Join(r.config.DataDir, "reports", "*.json")); len(waiting) != 1 {
-		t.Errorf("the first's reports: %v", waiting)
+		t.Errorf("the first worker's pending reports: %v", waiting)
 	}
 	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
-		t.Errorf("the first's browser: %v", err)
+		t.Errorf("the first worker's browser: %v", err)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestServe_PortInUseFails(t *testing.T) {
 	}
 	got := decode[workerapi.WorkerHealthResponse](t, second.health(t, r.url))
 	if got.Data.Status != workerapi.WorkerHealthStatusOk {
-		t.Errorf("the first is %+v", got.Data)
+		t.Errorf("the first worker: got health %+v", got.Data)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// TestLaunchToken_OpensOnePage is specification 4.4, 5.1 and 5.5, over
-// the worker as it is assembled, with a browser.
+// TestLaunchToken_OpensOnePage is specification 4.4, 5.1 and 5.5, on the assembled
+// worker with a browser.
 func TestLaunchToken_OpensOnePage(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t))
 	launched := r.launch(t)
@@ -26,9 +26,9 @@ func TestLaunchToken_OpensOnePage(t *testing.T) {
 		return r.session(t, "GET", "/sessions/"+launched.Id.String(), "")
 	}
 	if now := read(); *now.ViewUrl != *launched.ViewUrl || *now.WebSocketDebuggerUrl != *launched.WebSocketDebuggerUrl || *now.DevtoolsFrontendUrl != *launched.DevtoolsFrontendUrl {
-		t.Error("a read of the session has other addresses than the launch")
+		t.Error("reading the session returned other URLs than the launch")
 	}
-	for range 2 { // a look at it uses nothing up
+	for range 2 { // HEAD spends no token
 		r.head(t, *launched.ViewUrl, http.StatusSeeOther)
 	}
 	if status, text := ask("GET", *launched.ViewUrl); status != http.StatusSeeOther {
@@ -50,7 +50,7 @@ func TestLaunchToken_OpensOnePage(t *testing.T) {
 	}
 	now := read()
 	if *now.WebSocketDebuggerUrl != *launched.WebSocketDebuggerUrl || *now.ViewUrl == *launched.ViewUrl || *read().ViewUrl != *now.ViewUrl {
-		t.Errorf("after the first use the session is at %s and %s", *now.WebSocketDebuggerUrl, *now.ViewUrl)
+		t.Errorf("after the first use the session has URLs %s and %s", *now.WebSocketDebuggerUrl, *now.ViewUrl)
 	}
 	if status, text := ask("GET", *now.ViewUrl); status != http.StatusSeeOther {
 		t.Errorf("with a fresh token: %d %s", status, text)

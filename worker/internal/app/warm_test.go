@@ -14,27 +14,28 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// pool is what the worker says of the browsers that it keeps ready.
+// pool returns the state of the warm pool.
 func (r *testWorker) pool(t *testing.T) workerapi.FleetWarmPool {
 	t.Helper()
 	_, text := r.call(t.Context(), t, "GET", "/fleet/status", "", "X-API-Key", workerKey)
 	return decode[workerapi.FleetStatusResponse](t, text).Data.WarmPool
 }
 
-// awaitReady waits until one browser is ready.
+// awaitReady waits until a warm browser is ready.
 func (r *testWorker) awaitReady(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for len(r.pool(t).Ready) == 0 {
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing is ready: %+v", r.pool(t))
+			t.Fatalf("no warm browser is ready: %+v", r.pool(t))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// TestWarmPool_UsedWherePossible launches in turn what a browser that is ready
-// can do, and what it can't. WARM_ROUNDS says how often, for figures.
+// TestWarmPool_UsedWherePossible launches in turn settings that a warm browser can
+// apply and settings that it cannot. WARM_ROUNDS sets the number of rounds, for
+// measurements.
 func TestWarmPool_UsedWherePossible(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = 1 })
 	rounds := 1
@@ -66,10 +67,10 @@ func TestWarmPool_UsedWherePossible(t *testing.T) {
 		t.Errorf("pool %+v, cold (-want +got):\n%s", state, diff)
 	}
 	if asked := len(r.cloud.Calls(cloudtest.Authorize)); asked != 2*rounds {
-		t.Errorf("the cloud was asked %d times for %d launches", asked, 2*rounds)
+		t.Errorf("the cloud got %d authorize requests for %d launches", asked, 2*rounds)
 	}
 	for warm, all := range took {
 		slices.Sort(all)
-		t.Logf("warm %t: first answer after %v at best, %v in the middle, %v at worst", warm, all[0], all[len(all)/2], all[len(all)-1])
+		t.Logf("warm %t: first answer after %v minimum, %v median, %v maximum", warm, all[0], all[len(all)/2], all[len(all)-1])
 	}
 }

@@ -27,7 +27,7 @@ type Exit struct {
 	At     time.Time
 
 	OutOfMemory  bool // killed by the kernel at the launch's memory limit
-	Unresponsive bool // killed by the worker: no answer within Options.UnresponsiveTimeoutTimeout
+	Unresponsive bool // killed by the worker: no answer within Options.UnresponsiveTimeout
 	DisplayLost  bool // exited because its display had ended
 }
 

@@ -16,10 +16,10 @@ type Build struct {
 	DevTools bool   // serves its own DevTools front end
 }
 
-// Choose picks the build for a launch: among those of the major version, or
-// among all when that is 0, the highest version that can show a window if one
-// is asked for. Of the same version twice it takes the one that can do more,
-// then the one listed first. It returns false when none will do.
+// Choose picks the build for a launch: the highest version among those of the major
+// version, or among all if that is 0, that supports headful mode if headful is set.
+// If a version is installed more than once, it prefers a complete browser, then the
+// build listed first. It returns false if no build fits.
 func Choose(builds []Build, major int, headful bool) (Build, bool) {
 	able := slices.DeleteFunc(slices.Clone(builds), func(b Build) bool {
 		return major != 0 && b.Major != major || headful && !b.Headful
@@ -30,7 +30,7 @@ func Choose(builds []Build, major int, headful bool) (Build, bool) {
 	return slices.MinFunc(able, compareNewest), true
 }
 
-// compareNewest orders builds by version, the highest first, then by what they can do.
+// compareNewest orders builds by version, highest first, then by capabilities.
 func compareNewest(a, b Build) int {
 	return cmp.Or(
 		cmp.Compare(b.Major, a.Major),

@@ -30,7 +30,7 @@ func TestChoose_PrefersHighestCapableVersion(t *testing.T) {
 		{"a shell shows no window", 153, true, "whole 153.9"},
 		{"one major", 150, false, "whole 150"},
 		{"not installed", 151, false, ""},
-		{"installed, but not able", 156, true, ""},
+		{"installed, but headless only", 156, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, ok := browser.Choose(builds, c.major, c.headful)
@@ -44,7 +44,7 @@ func TestChoose_PrefersHighestCapableVersion(t *testing.T) {
 	}
 	same := []browser.Build{builds[1], builds[3]}
 	if got, _ := browser.Choose(same, 153, false); got.Path != "whole 153.9" {
-		t.Errorf("of the same version twice got %q, want the one that can do more", got.Path)
+		t.Errorf("a version installed twice: got %q, want the complete browser", got.Path)
 	}
 	if builds[0].Path != "whole 150" || builds[5].Path != "shell 156" {
 		t.Error("the list was changed")

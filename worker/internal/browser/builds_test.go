@@ -9,14 +9,14 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// buildDir is a directory of programs that answer as their test says.
+// buildDir is a directory of fake browser builds.
 type buildDir struct {
 	t       *testing.T
 	root    string
 	program []byte
 }
 
-// The program answers with the file beside it and leaves a mark there.
+// The program prints the file next to it and records each run.
 const program = `package main
 
 import ("fmt"; "os"; "os/exec"; "time")
@@ -64,7 +64,7 @@ func newBuildDir(t *testing.T) *buildDir {
 
 func (b *buildDir) path(name string) string { return filepath.Join(b.root, name) }
 
-// write makes a new file, as an installation does.
+// write creates a new file, as an installation does.
 func (b *buildDir) write(name string, content []byte, mode os.FileMode) {
 	b.t.Helper()
 	path := b.path(name)
@@ -80,7 +80,7 @@ func (b *buildDir) write(name string, content []byte, mode os.FileMode) {
 	}
 }
 
-// add installs a program with its answer, and empty files beside it.
+// add installs a program with its answer, and empty files next to it.
 func (b *buildDir) add(name, answer string, beside ...string) {
 	b.t.Helper()
 	b.write(name, b.program, 0o755)
@@ -91,7 +91,7 @@ func (b *buildDir) add(name, answer string, beside ...string) {
 	}
 }
 
-// runs is how often a program has been run.
+// runs returns how often a program was run.
 func (b *buildDir) runs(name string) int {
 	b.t.Helper()
 	mark, err := os.ReadFile(b.path(name + ".asked"))

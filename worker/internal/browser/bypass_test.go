@@ -15,8 +15,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// TestIsolation_ProxyCannotBeBypassed asks a browser by the protocol
-// for what its proxy would deny, with a network of its own and without.
+// TestIsolation_ProxyCannotBeBypassed uses the protocol to request what the proxy
+// denies, with and without a separate network.
 func TestIsolation_ProxyCannotBeBypassed(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a site") }))
 	t.Cleanup(site.Close)
@@ -38,14 +38,14 @@ func TestIsolation_ProxyCannotBeBypassed(t *testing.T) {
 				"a listener of this machine": func(t *testing.T) bool { return c.canBindPort(t) },
 			} {
 				if got := reaches(t); got != reached {
-					t.Errorf("%s is reached: %v", what, got)
+					t.Errorf("%s: reached is %v", what, got)
 				}
 			}
 		})
 	}
 }
 
-// canDiscover reports whether the browser shows targets of one that listens at
+// canDiscover reports whether the browser shows the targets of a browser that listens on
 // that port.
 func (c client) canDiscover(t *testing.T, port int) bool {
 	t.Helper()
@@ -80,7 +80,7 @@ func (c client) canBypassProxy(t *testing.T, address string) bool {
 	return answer.ErrorText == ""
 }
 
-// canBindPort reports whether the browser opens a port of this machine.
+// canBindPort reports whether the browser can open a port on this machine.
 func (c client) canBindPort(t *testing.T) bool {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
@@ -142,7 +142,7 @@ func TestIsolation_DebugPortConnections(t *testing.T) {
 		open = append(open, conn)
 	}
 	if len(open) < 50 {
-		t.Errorf("%d connections are too many", len(open))
+		t.Errorf("got %d connections, which exceeds the limit", len(open))
 	}
 	open[0].Close()
 	open[0], _ = b.Dial(t.Context())

@@ -13,10 +13,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
-// client is what a customer runs: a second DevTools client, over the socket.
+// client is a DevTools client of a customer, connected over the WebSocket.
 type client struct{ *cdp.Conn }
 
-// socketPipe makes a WebSocket look like the pair of pipes.
+// socketPipe adapts a WebSocket to the interface of the control pipes.
 type socketPipe struct {
 	ctx    context.Context
 	ws     *ws.Conn
@@ -84,7 +84,7 @@ func (c client) attach(t *testing.T, targetID string) (session string) {
 	return attached.SessionID
 }
 
-// eval runs an expression, promises awaited, and decodes what it yields.
+// eval evaluates an expression, awaits promises, and decodes the result.
 func (c client) eval(t *testing.T, session, expression string, out any) {
 	t.Helper()
 	var answer struct {

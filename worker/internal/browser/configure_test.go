@@ -22,7 +22,7 @@ func TestConfigure_MatchesColdLaunch(t *testing.T) {
 	if !r.CanMoveTimezone() {
 		zone = ""
 	}
-	usual := func(s *browser.Spec) { // says what is so anyway
+	usual := func(s *browser.Spec) { // sets the default values
 		s.Locale, s.ColorScheme, s.Screen, s.DeviceScaleFactor = "en-US", "light", &browser.Size{Width: 1920, Height: 1080}, 1
 	}
 	desktop := func(s *browser.Spec) {
@@ -38,7 +38,7 @@ func TestConfigure_MatchesColdLaunch(t *testing.T) {
 		name     string
 		headless bool
 		set      func(*browser.Spec)
-		fullOnly bool // combines what the other cases have
+		fullOnly bool // combines the other cases
 	}{
 		{"plain", true, func(*browser.Spec) {}, true},
 		{"elsewhere", true, func(s *browser.Spec) { s.TimezoneID = zone }, true},
@@ -56,7 +56,7 @@ func TestConfigure_MatchesColdLaunch(t *testing.T) {
 			spec.Headless = test.headless
 			test.set(&spec)
 			if cold := spec.StartupSettings(); cold != nil {
-				t.Fatalf("settings %v need a start", cold)
+				t.Fatalf("settings %v can be applied only at the start", cold)
 			}
 			started := observeBrowser(t, spec, r.launch)
 			configured := observeBrowser(t, spec, r.launchConfigured)
@@ -67,7 +67,7 @@ func TestConfigure_MatchesColdLaunch(t *testing.T) {
 	}
 }
 
-// observeBrowser is what a browser of spec shows of itself.
+// observeBrowser returns what pages observe in a browser of spec.
 func observeBrowser(t *testing.T, spec browser.Spec, get func(*testing.T, browser.Spec) *browser.Browser) map[string]any {
 	t.Helper()
 	o := newPageRecorder(t)
@@ -81,8 +81,7 @@ func observeBrowser(t *testing.T, spec browser.Spec, get func(*testing.T, browse
 	return seen
 }
 
-// switchesOf is a browser's command line, but for what names its launch and its
-// first address.
+// switchesOf returns a browser's command line without its launch id and first URL.
 func switchesOf(t *testing.T, b *browser.Browser) []string {
 	t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", b.PID()))
@@ -100,20 +99,20 @@ func TestStartupSettings(t *testing.T) {
 		spec browser.Spec
 		want []string
 	}{
-		"nothing":                    {browser.Spec{}, nil},
-		"user agent":                 {browser.Spec{UserAgent: "Test/1.0"}, []string{"userAgent"}},
-		"dark":                       {browser.Spec{ColorScheme: "dark"}, []string{"colorScheme"}},
-		"light":                      {browser.Spec{ColorScheme: "light"}, nil},
-		"screen":                     {browser.Spec{Screen: small}, []string{"screen"}},
-		"the usual screen":           {browser.Spec{Screen: &browser.Size{Width: 1920, Height: 1080}}, nil},
-		"screen beside a viewport":   {browser.Spec{Screen: small, Viewport: small}, []string{"screen"}},
-		"screen of a phone":          {browser.Spec{Screen: small, IsMobile: true}, nil},
-		"scale":                      {browser.Spec{DeviceScaleFactor: 2}, []string{"deviceScaleFactor"}},
-		"scale of 1":                 {browser.Spec{DeviceScaleFactor: 1}, nil},
-		"scale of a viewport":        {browser.Spec{DeviceScaleFactor: 2, Viewport: small}, nil},
-		"certificates":               {browser.Spec{IgnoreHTTPSErrors: true}, []string{"ignoreHTTPSErrors"}},
-		"args":                       {browser.Spec{Args: []string{"--mute-audio"}}, []string{"args"}},
-		"what the protocol can give": {configurableSpec(browser.Spec{}), nil},
+		"nothing":                  {browser.Spec{}, nil},
+		"user agent":               {browser.Spec{UserAgent: "Test/1.0"}, []string{"userAgent"}},
+		"dark":                     {browser.Spec{ColorScheme: "dark"}, []string{"colorScheme"}},
+		"light":                    {browser.Spec{ColorScheme: "light"}, nil},
+		"screen":                   {browser.Spec{Screen: small}, []string{"screen"}},
+		"the usual screen":         {browser.Spec{Screen: &browser.Size{Width: 1920, Height: 1080}}, nil},
+		"screen beside a viewport": {browser.Spec{Screen: small, Viewport: small}, []string{"screen"}},
+		"screen of a phone":        {browser.Spec{Screen: small, IsMobile: true}, nil},
+		"scale":                    {browser.Spec{DeviceScaleFactor: 2}, []string{"deviceScaleFactor"}},
+		"scale of 1":               {browser.Spec{DeviceScaleFactor: 1}, nil},
+		"scale of a viewport":      {browser.Spec{DeviceScaleFactor: 2, Viewport: small}, nil},
+		"certificates":             {browser.Spec{IgnoreHTTPSErrors: true}, []string{"ignoreHTTPSErrors"}},
+		"args":                     {browser.Spec{Args: []string{"--mute-audio"}}, []string{"args"}},
+		"settings of the protocol": {configurableSpec(browser.Spec{}), nil},
 		"several": {
 			browser.Spec{UserAgent: "Test/1.0", ColorScheme: "dark", Args: []string{"--mute-audio"}, IgnoreHTTPSErrors: true},
 			[]string{"userAgent", "colorScheme", "ignoreHTTPSErrors", "args"},
@@ -127,7 +126,7 @@ func TestStartupSettings(t *testing.T) {
 	}
 }
 
-// configurableSpec has every setting that Configure can apply.
+// configurableSpec returns s with every setting that Configure can apply.
 func configurableSpec(s browser.Spec) browser.Spec {
 	s.Locale, s.TimezoneID, s.Viewport, s.IsMobile, s.HasTouch = "fr-FR", "Asia/Tokyo", &browser.Size{Width: 412, Height: 915}, true, true
 	s.DeviceScaleFactor, s.Geolocation, s.Permissions = 2.5, &browser.Geolocation{Latitude: 1}, []string{"geolocation"}
@@ -157,7 +156,7 @@ func (r *fixture) launchConfigured(t *testing.T, spec browser.Spec) *browser.Bro
 		if tries == 3 || !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		t.Logf("%v: a launch would start cold", err) // a busy browser is slow to notice its time zone
+		t.Logf("Configure failed, the test continues with a cold launch: %v", err) // a busy browser applies its time zone late
 		if err := b.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func (b *Browser) restore(ctx context.Context) error {
 	if err := b.spec.Data.Restore(ctx, b.dataDir); err != nil {
 		return err
 	}
-	// Removes the locks of an earlier run.
+	// Locks of an earlier run would prevent the start.
 	for _, name := range []string{"SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"} {
 		if err := b.dataDir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("restore data: %w", err)

@@ -22,7 +22,7 @@ import (
 type directoryData struct {
 	dir             string
 	restored, saved int
-	err             error // of both
+	err             error // returned by Restore and Save
 }
 
 func newDirectoryData(t *testing.T) *directoryData { return &directoryData{dir: t.TempDir()} }
@@ -118,7 +118,7 @@ func TestData_OutlivesBrowser(t *testing.T) {
 			}
 		}
 		if _, err := os.Stat(filepath.Join(data.dir, "Default")); err != nil {
-			t.Errorf("the kept directory: %v", err)
+			t.Errorf("the saved data: %v", err)
 		}
 		r.assertNoLeaks(t)
 	})
@@ -162,14 +162,14 @@ func TestData_RestoreErrorFailsLaunch(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if data.saved != 0 {
-			t.Error("saved all the same")
+			t.Error("data was saved after a failed restore")
 		}
 		r.assertNoLeaks(t)
 	})
 }
 
-// TestKill_GivesEachBrowserTimeToClose stops two browsers, and has
-// the second go on when the first has had its time.
+// TestKill_GivesEachBrowserTimeToClose stops two browsers. The first hangs until its
+// time limit, then the second closes.
 func TestKill_GivesEachBrowserTimeToClose(t *testing.T) {
 	log := &testenv.Log{}
 	r := newFixtureWith(t, func(o *browser.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
@@ -202,10 +202,10 @@ func TestKill_GivesEachBrowserTimeToClose(t *testing.T) {
 	}
 	ends.Wait()
 	if data[0].saved != 0 || data[1].saved != 1 {
-		t.Errorf("saved %d and %d times, want the second alone", data[0].saved, data[1].saved)
+		t.Errorf("saved %d and %d times, want only the second", data[0].saved, data[1].saved)
 	}
-	if said := log.String(); strings.Count(said, `level=WARN msg="browser data not saved" launchId=hangs error="the browser did not close by itself: killed by the worker"`) != 1 ||
-		strings.Contains(said, "launchId=waits") {
-		t.Errorf("logged:\n%s", said)
+	if logged := log.String(); strings.Count(logged, `level=WARN msg="browser data not saved" launchId=hangs error="the browser did not close by itself: killed by the worker"`) != 1 ||
+		strings.Contains(logged, "launchId=waits") {
+		t.Errorf("logged:\n%s", logged)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// failingListener is a listener whose first calls of Accept fail with EMFILE.
+// failingListener fails its first calls of Accept with EMFILE.
 type failingListener struct {
 	net.Listener
 	failures int
@@ -31,8 +31,8 @@ func (s *failingListener) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// startDebugPort opens a door to a server that counts its requests, for some users, or
-// for this one where none are given.
+// startDebugPort starts a debugging port in front of a server that counts its
+// requests. It accepts the given users or, without any, the current one.
 func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
@@ -68,7 +68,7 @@ func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, asked *at
 	return d, asked
 }
 
-// dialDebugPort opens a connection to a door.
+// dialDebugPort connects to a debugging port.
 func dialDebugPort(t *testing.T, d *debugPortListener) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp4", d.listener.Addr().String())
@@ -120,14 +120,14 @@ func TestDebugPort_PassesRequestsWithoutOrigin(t *testing.T) {
 		}
 	}
 	if status, _ := send(t, conn, r, handshake); status != http.StatusSwitchingProtocols {
-		t.Fatalf("a WebSocket is answered %d", status)
+		t.Fatalf("a WebSocket got status %d", status)
 	}
 	if _, err := io.WriteString(conn, "frames"); err != nil {
 		t.Fatal(err)
 	}
 	echo := make([]byte, len("frames"))
 	if _, err := io.ReadFull(r, echo); err != nil || string(echo) != "frames" {
-		t.Errorf("the WebSocket carries %q (%v)", echo, err)
+		t.Errorf("the WebSocket returned %q (%v)", echo, err)
 	}
 }
 

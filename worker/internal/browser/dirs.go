@@ -39,10 +39,10 @@ func newDirs(parent, launchID string) dirs {
 
 // paths are the locations of a launch's files as its processes see them.
 type paths struct {
-	root                            string // the mark of the launch; outside
+	root                            string // the marker of the launch; a path on the host
 	home, tmp, runtime, data, xauth string
-	smallSharedMemory               bool // what it shares with others does not fit into /dev/shm
-	ownTimezone                     bool // /etc/localtime is its own
+	smallSharedMemory               bool // /dev/shm is too small for a browser
+	ownTimezone                     bool // the browser has a private /etc/localtime
 }
 
 // hostPaths returns the paths of a process without a separate root.

@@ -240,7 +240,7 @@ func vncArgs(d dirs) []string {
 		"-UseBlacklist=0", // all who can connect share one address: failures of one would lock out the worker
 		"-AlwaysShared", "-AcceptSetDesktopSize=0", "-desktop", "browser",
 		"-AllowOverride=", // else X clients may change the settings
-		// The clipboard goes both ways; what is merely selected stays where it is.
+		// The clipboard is synchronized both ways; the primary selection is not.
 		"-SetPrimary=0", "-SendPrimary=0",
 	}
 }
@@ -269,7 +269,7 @@ func newVNCPassword() string {
 func obscure(passwords ...string) ([]byte, error) {
 	// 23, 82, 107, 6, 35, 78, 88, 7 with the bits of each byte reversed, as
 	// VNC's DES takes its keys.
-	block, err := des.NewCipher([]byte{0xe8, 0x4a, 0xd6, 0x60, 0xc4, 0x72, 0x1a, 0xe0}) //nolint:gosec // the format's own
+	block, err := des.NewCipher([]byte{0xe8, 0x4a, 0xd6, 0x60, 0xc4, 0x72, 0x1a, 0xe0}) //nolint:gosec // part of the format
 	if err != nil {
 		return nil, err
 	}
@@ -296,8 +296,8 @@ func writeCookie(path string, uid int) error {
 	return writeOwned(path, raw, uid)
 }
 
-// writeOwned writes a file that only uid can read, or the worker's own user when
-// that is negative.
+// writeOwned writes a file that only uid can read, or only the worker's user if uid
+// is negative.
 func writeOwned(path string, raw []byte, uid int) error {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		return err

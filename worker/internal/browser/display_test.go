@@ -33,7 +33,7 @@ func TestDisplay_VNCIsPrivate(t *testing.T) {
 		command, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		for _, password := range []string{d.Password, d.ViewPassword} {
 			if strings.Contains(string(command)+environ(pid), password) {
-				t.Errorf("process %d shows a password", pid)
+				t.Errorf("the command line of process %d contains a password", pid)
 			}
 		}
 	}
@@ -76,6 +76,6 @@ func TestDisplay_SharesControlGroup(t *testing.T) {
 func TestDisplay_NoneWhenHeadless(t *testing.T) {
 	r := newFixture(t)
 	if d, ok := r.launch(t, r.spec("none")).Display(); ok {
-		t.Errorf("it has %s", d.Socket)
+		t.Errorf("got socket %s, want none", d.Socket)
 	}
 }

@@ -86,7 +86,7 @@ type emulator struct {
 	log  *slog.Logger
 	work sync.WaitGroup
 
-	// What to apply, from begin on.
+	// The settings to apply; set by start.
 	page, frame []setting
 	permissions []string
 	startURL    string

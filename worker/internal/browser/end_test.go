@@ -45,7 +45,7 @@ func TestKill_LeaksNothing(t *testing.T) {
 		assertDead(t, before)
 		r.assertNoLeaks(t)
 		if displaySockets(t)[socket] {
-			t.Errorf("%s is left", socket)
+			t.Errorf("leaked socket %s", socket)
 		}
 		if e := b.Exit(); !e.Killed || e.At.IsZero() {
 			t.Errorf("exit %+v, want killed", e)
@@ -60,7 +60,7 @@ func assertDead(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
 		if _, _, alive, ok := stat(pid); ok && alive {
-			t.Errorf("process %d lives", pid)
+			t.Errorf("process %d is still running", pid)
 		}
 	}
 }
@@ -79,12 +79,12 @@ func TestCrash_DetectedAndCleanedUp(t *testing.T) {
 		select {
 		case <-b.Done():
 		case <-time.After(time.Second):
-			t.Fatal("not noticed within a second")
+			t.Fatal("the crash was not detected within a second")
 		}
 		t.Logf("headless=%t: noticed after %v", headless, time.Since(start))
 		assertDead(t, before)
 		if e := b.Exit(); e.Killed || e.Signal != syscall.SIGKILL || e.Code != -1 {
-			t.Errorf("exit %+v, want signal 9, not of the worker", e)
+			t.Errorf("got exit %+v, want signal 9 that the worker did not send", e)
 		}
 		if err := b.Kill(t.Context()); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestExit_AfterClientClose(t *testing.T) {
 	select {
 	case <-b.Done():
 	case <-time.After(5 * time.Second):
-		t.Fatal("it goes on")
+		t.Fatal("the browser did not exit")
 	}
 	if e := b.Exit(); e.Killed || e.Signal != 0 || e.Code != 0 {
 		t.Errorf("exit %+v, want code 0", e)

@@ -15,5 +15,5 @@ func ChangeTimezone(ctx context.Context, b *Browser, zone string) error {
 	return b.changeTimezone(ctx, zone)
 }
 
-// WithConnectionLimit is widened.
+// WithConnectionLimit is withConnectionLimit.
 func WithConnectionLimit(state []byte) []byte { return withConnectionLimit(state) }

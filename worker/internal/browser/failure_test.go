@@ -41,7 +41,7 @@ func TestLaunch_TimesOutWithoutAnswer(t *testing.T) {
 	start := time.Now()
 	_, err := r.Launch(t.Context(), spec)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "I am stuck") {
-		t.Errorf("got %v, want a deadline and the last words", err)
+		t.Errorf("got %v, want a deadline with the last output", err)
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("took %v", took)
@@ -63,23 +63,23 @@ echo "user $(id -u) made $made" >&2`)
 		t.Fatalf("got %v, want a display without a number", err)
 	}
 	r.assertNoLeaks(t)
-	_, said, _ := strings.Cut(err.Error(), "user ")
+	_, output, _ := strings.Cut(err.Error(), "user ")
 	var user int
 	var socket string
-	if _, err := fmt.Sscanf(said, "%d made %s", &user, &socket); err != nil {
-		t.Fatalf("%q: %v", said, err)
+	if _, err := fmt.Sscanf(output, "%d made %s", &user, &socket); err != nil {
+		t.Fatalf("%q: %v", output, err)
 	}
 	lock := strings.Replace(socket, ".X11-unix/X", ".X", 1) + "-lock"
-	for _, path := range []string{socket, lock} { // by now they may be somebody else's
+	for _, path := range []string{socket, lock} { // another user may have created them since
 		if info, err := os.Lstat(path); err == nil && int(info.Sys().(*syscall.Stat_t).Uid) == user {
-			t.Errorf("%s is left", path)
+			t.Errorf("leaked file %s", path)
 		}
 	}
 }
 
 func TestLaunch_RemovesKeymapOfFailedDisplay(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // all displays are of one user, who can replace it
+		return // all displays run as one user, which can replace the keymap
 	}
 	keymap := fmt.Sprintf("/tmp/server-%d.xkm", 1_000_000+os.Getpid())
 	r := newFixtureWith(t, func(o *browser.Options) { o.Xvnc = script(t, "echo half >"+keymap+" && echo made >&2; exit 1") })
@@ -89,7 +89,7 @@ func TestLaunch_RemovesKeymapOfFailedDisplay(t *testing.T) {
 		t.Errorf("got %v, want a display that fails", err)
 	}
 	if os.Remove(keymap) == nil {
-		t.Error("the keymap is left")
+		t.Error("leaked keymap")
 	}
 }
 
@@ -129,13 +129,13 @@ exit 1`)
 		t.Error("Sandboxed is true")
 	}
 	if !strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("no warning was given: %q", log)
+		t.Errorf("got no warning: %q", log)
 	}
 	if r.Isolation().On(sandbox.ChromiumSandbox) {
 		t.Error("the report says that the sandbox is on")
 	}
 	if b := r.launch(t, r.spec("other-build")); !b.Sandboxed {
-		t.Error("a build that the host does not deny its sandbox lost it")
+		t.Error("another build lost its sandbox too")
 	}
 }
 
@@ -146,8 +146,8 @@ func TestLaunch_CallerCannotDisableSandbox(t *testing.T) {
 		timeout time.Duration
 		want    error
 	}{
-		"its switches end the browser": {`case "$*" in *--say*) echo 'FATAL: No usable sandbox!' >&2; exit 1 ;; esac`, 0, browser.ErrNoSandbox},
-		"it gives up when it was said": {`echo 'FATAL: No usable sandbox!' >&2; exec sleep 60`, time.Second, context.DeadlineExceeded},
+		"its switches make the browser exit":     {`case "$*" in *--say*) echo 'FATAL: No usable sandbox!' >&2; exit 1 ;; esac`, 0, browser.ErrNoSandbox},
+		"the launch times out after the message": {`echo 'FATAL: No usable sandbox!' >&2; exec sleep 60`, time.Second, context.DeadlineExceeded},
 	} {
 		build := r.build
 		build.Path = script(t, tc.browser+"\nexec "+r.build.Path+` "$@"`)
@@ -169,7 +169,7 @@ func TestLaunch_CallerCannotDisableSandbox(t *testing.T) {
 	}
 }
 
-// newNoSandboxFixture is one that goes on where the host denies Chromium its sandbox.
+// newNoSandboxFixture returns a fixture with AllowNoSandbox.
 func newNoSandboxFixture(t *testing.T) (*fixture, *testenv.Log) {
 	t.Helper()
 	log := &testenv.Log{}

@@ -47,9 +47,9 @@ func TestFind_ResolvesWrapper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// There may be others besides it, such as a headless shell.
+	// Other builds may be installed too, such as a headless shell.
 	if len(named) != 1 || !slices.Contains(builds, named[0]) || named[0].Path == wrapper {
-		t.Errorf("by its wrapper %+v, want one of %+v", named, builds)
+		t.Errorf("found by its wrapper: %+v, want one of %+v", named, builds)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestFind_SupportsBuildLayouts(t *testing.T) {
 		{Major: 91, Version: "91.0.4472.1", Path: dir.path("91.0.4472.1/chrome"), Headful: true, DevTools: true},
 		{Major: 90, Version: "90.0.4430.1", Path: dir.path("chromium")},
 	}
-	// Through a link, as scripts/browsers leaves one.
+	// Through a symbolic link, as scripts/browsers creates.
 	linked := filepath.Join(testenv.PublicTempDir(t), "browsers")
 	if err := os.Symlink(dir.root, linked); err != nil {
 		t.Fatal(err)
@@ -116,16 +116,16 @@ func TestFind_SkipsAndLogsBrokenBuildsOnce(t *testing.T) {
 		t.Errorf("builds: %+v", first)
 	}
 	if took := time.Since(start); took > 3900*time.Millisecond {
-		t.Errorf("two builds that hang held up the first call for %s: they are asked one after the other", took)
+		t.Errorf("two builds that hang delayed the first call by %s: they are queried one after the other", took)
 	}
 	for _, name := range []string{"hangs", "endless", "fails", "local", "rubbish", "script", "empty", "foreign", "data"} {
 		if n := strings.Count(log.String(), dir.path(name+"/chrome")); n != 1 {
-			t.Errorf("%s is in the log %d times:\n%s", name, n, &log)
+			t.Errorf("%s was logged %d times:\n%s", name, n, &log)
 		}
 	}
 	for _, reason := range []string{"no output within 2s", "cannot start: no library", "another architecture"} {
 		if !strings.Contains(log.String(), reason) {
-			t.Errorf("the log does not say %q:\n%s", reason, &log)
+			t.Errorf("the log does not contain %q:\n%s", reason, &log)
 		}
 	}
 
@@ -139,11 +139,11 @@ func TestFind_SkipsAndLogsBrokenBuildsOnce(t *testing.T) {
 	}
 	for _, name := range []string{"good", "hangs", "fails"} {
 		if n := dir.runs(name + "/chrome"); n != 1 {
-			t.Errorf("%s was asked %d times", name, n)
+			t.Errorf("%s was queried %d times", name, n)
 		}
 	}
-	// A group is killed at once, but its members end in their own time.
-	testenv.Eventually(t, "nothing of the builds runs", func() bool {
+	// Killed processes end asynchronously.
+	testenv.Eventually(t, "no process of the builds runs", func() bool {
 		return len(processesWhere(func(pid, _, _ int) bool {
 			program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 			return strings.HasPrefix(program, dir.root)
@@ -166,7 +166,7 @@ func TestFind_QueriesChangedFileAgain(t *testing.T) {
 	dir.write("other/resources.pak", nil, 0o644)
 	dir.write("other/chrome_100_percent.pak", nil, 0o644)
 	if builds := find(t, finder); len(builds) != 2 || !builds[0].Headful {
-		t.Errorf("after its files came: %+v", builds)
+		t.Errorf("after its files were added: %+v", builds)
 	}
 	if err := os.RemoveAll(dir.path("other")); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestFind_CancelDoesNotAffectLaterCalls(t *testing.T) {
 	}
 	for _, name := range []string{"slow", "hangs"} {
 		if n := dir.runs(name + "/chrome"); n != 1 {
-			t.Errorf("%s was asked %d times", name, n)
+			t.Errorf("%s was queried %d times", name, n)
 		}
 	}
 }

@@ -33,8 +33,8 @@ func systemBuild(t *testing.T) browser.Build {
 	return builds[i]
 }
 
-// majorBuilds is one build of each installed major version: the system's, and those
-// of scripts/browsers.
+// majorBuilds returns one build of each installed major version: the system's and
+// those of scripts/browsers.
 func majorBuilds(t *testing.T) []browser.Build {
 	t.Helper()
 	store, err := filepath.Abs("../../../.svc/browsers")
@@ -144,8 +144,8 @@ func (r *fixture) assertNoLeaks(t *testing.T) {
 	}
 }
 
-// processTree lists a browser's live processes: those of its group, and of its user
-// when that is not ours.
+// processTree returns a browser's live processes: those of its group, and those of
+// its user unless the test runs as that user.
 func processTree(pid int) []int {
 	_, uid, _, ok := stat(pid)
 	if !ok {
@@ -165,8 +165,8 @@ func environ(pid int) string {
 	return string(raw)
 }
 
-// treeEnviron is the environment that a browser was given, as its crash
-// handlers keep it; the other processes overwrite theirs.
+// treeEnviron returns the environment of a browser, read from its crash handlers; the
+// other processes overwrite theirs.
 func treeEnviron(t *testing.T, pid int) string {
 	t.Helper()
 	for _, p := range processTree(pid) {
@@ -174,7 +174,7 @@ func treeEnviron(t *testing.T, pid int) string {
 			return env
 		}
 	}
-	t.Fatal("no process has kept its environment")
+	t.Fatal("found no process with the environment")
 	return ""
 }
 

@@ -26,28 +26,28 @@ func canReadFile(t *testing.T, c client, page, path string) bool {
 }
 
 func TestIsolation_HidesHostFiles(t *testing.T) {
-	open := filepath.Join(testenv.PublicTempDir(t), "open") // only its place keeps it from others
+	open := filepath.Join(testenv.PublicTempDir(t), "open") // protected only by its location
 	if err := os.WriteFile(open, []byte("worker's"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	oneUser := os.Geteuid() != 0 // the browsers' is the worker's
+	oneUser := os.Geteuid() != 0 // browsers run as the worker's user
 	for name, tc := range map[string]struct {
 		newFixture       func(*testing.T) *fixture
-		files, processes bool // of the host are in sight
+		files, processes bool // visible host resources
 		plain            bool
 	}{
-		"isolated":                 {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},
-		"without files of its own": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: true},
-		"without a PID namespace":  {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, processes: true},
-		"without anything":         {newFixture: newFixture, files: true, processes: true, plain: true},
+		"isolated":                {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},
+		"without private files":   {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: true},
+		"without a PID namespace": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, processes: true},
+		"without anything":        {newFixture: newFixture, files: true, processes: true, plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := tc.newFixture(t)
 			other := r.launch(t, r.spec("other"))
 			c := dial(t, r.launch(t, r.spec("seal")))
-			page := c.visit(t, "data:text/html,") // a tab that has shown nothing yet may close with a download
+			page := c.visit(t, "data:text/html,") // a new tab may close with a download
 			for path, readable := range map[string]bool{
-				"/svc/data/DevToolsActivePort":               !tc.files, // its own
+				"/svc/data/DevToolsActivePort":               !tc.files, // the browser's file
 				"/usr/share/zoneinfo/UTC":                    true,
 				"/etc/shadow":                                false,
 				"/etc/hostname":                              tc.files,
@@ -57,7 +57,7 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 				r.dir + "/other/data/DevToolsActivePort":     tc.files && oneUser,
 				fmt.Sprintf("/proc/%d/status", os.Getpid()):  tc.processes,
 				fmt.Sprintf("/proc/%d/cmdline", other.PID()): tc.processes,
-				fmt.Sprintf("/proc/%d/environ", os.Getpid()): tc.plain && oneUser, // the worker's keys are in it
+				fmt.Sprintf("/proc/%d/environ", os.Getpid()): tc.plain && oneUser, // contains the worker's keys
 			} {
 				if got := canReadFile(t, c, page, path); got != readable {
 					t.Errorf("%s: readable %v, want %v", path, got, readable)
@@ -81,13 +81,13 @@ func TestIsolation_KeepsChromiumSandbox(t *testing.T) {
 			return strings.Contains(text, "adequately sandboxed")
 		})
 		if !strings.Contains(text, "You are adequately sandboxed.") {
-			t.Errorf("chrome://sandbox says:\n%s", text)
+			t.Errorf("chrome://sandbox shows:\n%s", text)
 		}
 		if own := statusField(b.PID(), "NSpid"); !strings.HasSuffix(own, "\t1") {
-			t.Errorf("the browser is process %q of its namespaces, want 1 of the last", own)
+			t.Errorf("the browser has process ids %q in its namespaces, want 1 in the last", own)
 		}
 		if got := statusField(b.PID(), "NoNewPrivs"); got != "1" {
-			t.Errorf("it may gain rights: NoNewPrivs %s", got)
+			t.Errorf("got NoNewPrivs %s, want 1", got)
 		}
 		renderers := 0
 		for _, pid := range processTree(b.PID()) {
@@ -118,12 +118,12 @@ func TestIsolation_EnvironmentAndPaths(t *testing.T) {
 	}
 	for _, secret := range []string{"SVC_KEY", "SVC_SANDBOX", "GOGC", "\x00TZ="} {
 		if strings.Contains(env, secret) {
-			t.Errorf("%s was handed down", secret)
+			t.Errorf("the browser inherited %s", secret)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Join(r.dir, "env"))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("outside there is more than the record of the launch: %v, %v", entries, err)
+		t.Errorf("the host directory contains more than the record of the launch: %v, %v", entries, err)
 	}
 	if err := b.Kill(t.Context()); err != nil {
 		t.Fatal(err)
@@ -138,13 +138,13 @@ func TestIsolation_EveryMajorVersion(t *testing.T) {
 		spec.Build, spec.Headless = build, !build.Headful
 		b := r.launch(t, spec)
 		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", b.PID())); err != nil || program != build.Path {
-			t.Errorf("its program seems to be %s, want %s: a build that runs could be removed", program, build.Path) // see package install
+			t.Errorf("got executable %s, want %s: a running build could be removed", program, build.Path) // see package install
 		}
 		var answer struct{ Result struct{ Value int } }
 		c := dial(t, b)
 		unmarshal(t, c.call(t, c.open(t, "about:blank"), "Runtime.evaluate", map[string]any{"expression": "6*7"}), &answer)
 		if answer.Result.Value != 42 {
-			t.Errorf("%s computes %d", build.Version, answer.Result.Value)
+			t.Errorf("%s: 6*7 is %d", build.Version, answer.Result.Value)
 		}
 		if err := b.Kill(t.Context()); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestIsolation_MemoryLimitEndsBrowser(t *testing.T) {
 			select {
 			case <-b.Done():
 			case <-time.After(20 * time.Second):
-				t.Fatal("it goes on")
+				t.Fatal("the browser did not exit")
 			}
 			if e := b.Exit(); !e.OutOfMemory || e.Killed {
 				t.Errorf("exit %+v, want out of memory", e)
@@ -192,7 +192,7 @@ func TestIsolation_DescribesFailedLaunch(t *testing.T) {
 		{"exits", script(t, "echo cannot open shared object >&2\nexit 127"), "cannot open shared object"},
 		{"exits", script(t, "exit 3"), "exited with code 3"},
 		{"no sandbox", script(t, "echo 'FATAL: No usable sandbox!' >&2\nexit 1"), "no usable sandbox"},
-		{"beside the worker's files", filepath.Join(filepath.Dir(r.dir), "chromium"), "directory of its own"},
+		{"next to the worker's files", filepath.Join(filepath.Dir(r.dir), "chromium"), "directory of its own"},
 	} {
 		spec := r.spec("bogus")
 		spec.Build.Path = c.path
@@ -216,17 +216,17 @@ func TestIsolation_EndsAllProcesses(t *testing.T) {
 		spec := r.spec(name)
 		spec.Build.Path, spec.Timeout = script(t, "exec 2>/dev/null\n"+body), 2*time.Second
 		if _, err := r.Launch(t.Context(), spec); err == nil {
-			t.Errorf("%s is taken for a browser", name)
+			t.Errorf("%s was accepted as a browser", name)
 		}
 		r.assertNoLeaks(t)
 	}
 }
 
-// TestIsolation_UnprivilegedWorker runs these tests as an
-// unprivileged user, whose browsers run as the same user.
+// TestIsolation_UnprivilegedWorker runs these tests as an unprivileged user. Its
+// browsers run as the same user.
 func TestIsolation_UnprivilegedWorker(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // the other tests are it
+		return // the other tests already run unprivileged
 	}
 	const nobody = 61998
 	dir := testenv.PublicTempDir(t)

@@ -163,12 +163,12 @@ var endpointPattern = lazy.Regexp(`(?m)^DevTools listening on ws://127\.0\.0\.1:
 // writes them to a file only if it chose the port itself.
 func (b *Browser) readEndpoint(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
-		if said := endpointPattern().FindStringSubmatch(b.stderr.String()); said != nil {
-			port, err := strconv.ParseUint(said[1], 10, 16)
+		if match := endpointPattern().FindStringSubmatch(b.stderr.String()); match != nil {
+			port, err := strconv.ParseUint(match[1], 10, 16)
 			if err != nil || b.spec.DebugPort != 0 && int(port) != b.spec.DebugPort {
-				return fmt.Errorf("debugging port: Chromium listens on port %s instead", said[1])
+				return fmt.Errorf("debugging port: Chromium listens on port %s instead", match[1])
 			}
-			b.WebSocketPath = said[2]
+			b.WebSocketPath = match[2]
 			return b.openDebugPort(int(port))
 		}
 		select {

@@ -18,7 +18,7 @@ func TestLaunch_Headless(t *testing.T) {
 	var version struct{ Product string }
 	unmarshal(t, dial(t, b).call(t, "", "Browser.getVersion", nil), &version)
 	if !strings.Contains(version.Product, r.build.Version) {
-		t.Errorf("the socket's browser is %s, want %s", version.Product, r.build.Version)
+		t.Errorf("the browser behind the socket is %s, want %s", version.Product, r.build.Version)
 	}
 	if err := b.CDP().Call(t.Context(), "", "Browser.getVersion", nil, &version); err != nil {
 		t.Errorf("control pipe: %v", err)
@@ -36,8 +36,8 @@ func TestLaunch_HeadfulFillsDisplay(t *testing.T) {
 	page := c.attach(t, firstPage(t, c))
 	var got []int
 	defer func() { t.Log("last seen:", got) }()
-	// Chromium shrinks a window of the screen's size by a pixel, lest it be
-	// taken for a full-screen one.
+	// Chromium makes a window of the screen's size one pixel smaller, so that it is
+	// not treated as full-screen.
 	eventually(t, 5*time.Second, "window of 1279x799 at 0,0", func() bool {
 		c.eval(t, page, `[screen.width, screen.height, screenX, screenY, outerWidth, outerHeight]`, &got)
 		return slices.Equal(got, []int{1280, 800, 0, 0, 1279, 799})
@@ -62,7 +62,7 @@ func TestLaunch_OpensNoInternalPages(t *testing.T) {
 			unmarshal(t, c.call(t, "", "Target.getTargets", map[string]any{"filter": []any{map[string]any{}}}), &all)
 			for _, target := range all.TargetInfos {
 				if target.Type != "page" && target.Type != "tab" {
-					t.Errorf("a %s at %s", target.Type, target.URL)
+					t.Errorf("unexpected target of type %s at %s", target.Type, target.URL)
 				}
 			}
 		})
@@ -124,7 +124,7 @@ func TestLaunch_WithoutTabAppliesSettings(t *testing.T) {
 				var width int
 				c.eval(t, c.open(t, "about:blank"), "innerWidth", &width)
 				if width != 500 {
-					t.Errorf("a tab is %d wide", width)
+					t.Errorf("got a tab of width %d", width)
 				}
 			}
 		})
@@ -168,7 +168,7 @@ func TestLaunch_Parallel(t *testing.T) {
 	}
 	for _, b := range browsers {
 		if e := b.Exit(); !e.Killed {
-			t.Errorf("%s: %v, want killed", b.LaunchID, e)
+			t.Errorf("%s: got exit %v, want killed", b.LaunchID, e)
 		}
 	}
 	r.assertNoLeaks(t)

@@ -26,7 +26,7 @@ type Options struct {
 	Dir string       // directory of the launches, created if needed; other users must have access if the worker is root
 	Log *slog.Logger // discarded when nil
 
-	// A worker that runs as root gives each browser a user id of its own out of
+	// A worker that runs as root gives each browser a separate user id from
 	// [UIDBase, UIDBase+UIDCount), 61000 to 61999 by default. LockDir holds a
 	// lock per id, which workers on one machine share.
 	UIDBase, UIDCount int

@@ -47,7 +47,7 @@ func TestIdleBrowser_SendsNoRequests(t *testing.T) {
 	for silence := time.After(8 * time.Second); ; {
 		select {
 		case call := <-calls:
-			t.Errorf("an idle browser called %.100s", call)
+			t.Errorf("an idle browser sent the request %.100s", call)
 		case <-silence:
 			return
 		}
@@ -72,18 +72,19 @@ func TestProxy_CarriesAllTraffic(t *testing.T) {
 			spec.Build, spec.ProxyServer = build, proxy.URL
 			c := dial(t, r.launch(t, spec))
 			page := c.open(t, "about:blank")
-			// By itself, Chromium goes to this machine and its neighbours without a proxy.
+			// By default, Chromium connects to loopback and link-local addresses
+			// without a proxy.
 			for _, address := range []string{"http://site.invalid/x", "http://127.0.0.1:8109/", "http://[::1]:8101/", "http://localhost:8102/", "http://x.localhost/",
 				"http://169.254.169.254/latest", "http://[fe80::1]/", "http://10.0.0.1/"} {
 				c.call(t, page, "Page.navigate", map[string]any{"url": address})
-				eventually(t, 5*time.Second, "the proxy's page for "+address, func() bool {
+				eventually(t, 5*time.Second, "the proxy's answer for "+address, func() bool {
 					var title string
 					c.eval(t, page, `document.title`, &title)
 					return title == "proxied "+address
 				})
 			}
 			c.call(t, page, "Page.navigate", map[string]any{"url": "http://page.invalid/"})
-			eventually(t, 5*time.Second, "the whole page that asks", func() bool {
+			eventually(t, 5*time.Second, "the complete test page", func() bool {
 				var state string
 				c.eval(t, page, `location.host + " " + document.readyState`, &state)
 				return state == "page.invalid complete"
@@ -91,17 +92,17 @@ func TestProxy_CarriesAllTraffic(t *testing.T) {
 			for len(seen) > 0 {
 				<-seen
 			}
-			for way, expression := range requestScripts {
-				for scheme, want := range map[string]string{"http": "GET http://127.0.0.1:8107/" + url.PathEscape(way), "https": "CONNECT 127.0.0.1:8107"} {
-					if way == "web socket" {
+			for kind, expression := range requestScripts {
+				for scheme, want := range map[string]string{"http": "GET http://127.0.0.1:8107/" + url.PathEscape(kind), "https": "CONNECT 127.0.0.1:8107"} {
+					if kind == "web socket" {
 						want = "CONNECT 127.0.0.1:8107"
 					}
-					c.eval(t, page, fmt.Sprintf(expression, scheme+"://127.0.0.1:8107/"+url.PathEscape(way)), nil)
+					c.eval(t, page, fmt.Sprintf(expression, scheme+"://127.0.0.1:8107/"+url.PathEscape(kind)), nil)
 					for found := ""; found != want; {
 						select {
 						case found = <-seen:
 						case <-time.After(5 * time.Second):
-							t.Fatalf("%s over %s did not ask the proxy", way, scheme)
+							t.Fatalf("a %s request over %s did not go through the proxy", kind, scheme)
 						}
 					}
 				}
@@ -110,8 +111,8 @@ func TestProxy_CarriesAllTraffic(t *testing.T) {
 	}
 }
 
-// requestScripts are expressions that ask for %s without leaving the page, each done
-// when the request is.
+// requestScripts are expressions that request the URL %s without leaving the page.
+// Each completes with its request.
 var requestScripts = map[string]string{
 	"fetch":       `fetch("%s", {mode: "no-cors"}).catch(e => 0).then(() => 0)`,
 	"worker":      `new Promise(done => new Worker(URL.createObjectURL(new Blob(['fetch("%s", {mode: "no-cors"}).catch(e => 0).then(() => postMessage(0))']))).onmessage = done).then(() => 0)`,

@@ -43,7 +43,8 @@ func readProc(pid int) (procInfo, bool) {
 	if err != nil {
 		return procInfo{}, false
 	}
-	// The second field is the name, in parentheses, and may hold anything.
+	// The second field is the process name in parentheses, which may contain any
+	// character.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 3 || fields[0] == "Z" || fields[0] == "X" {
 		return procInfo{}, false
@@ -52,7 +53,8 @@ func readProc(pid int) (procInfo, bool) {
 	if err != nil {
 		return procInfo{}, false
 	}
-	// The owner of /proc/<pid> is root for a sandboxed process: ask the status.
+	// /proc/<pid> of a sandboxed process belongs to root, so the user id comes from
+	// its status file.
 	status, err := os.ReadFile(dir + "/status")
 	if err != nil {
 		return procInfo{}, false
@@ -75,8 +77,8 @@ func statusUID(status string) (int, bool) {
 	return 0, false
 }
 
-// killAll kills what matches, and what that forks meanwhile, until nothing is
-// left; it gives up with an error after two seconds.
+// killAll kills the matching processes, including new ones, until none remains. It
+// returns an error after two seconds.
 func killAll(match func(procInfo) bool) error {
 	deadline := time.Now().Add(2 * time.Second)
 	for {
@@ -85,7 +87,7 @@ func killAll(match func(procInfo) bool) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d processes do not die, first is %d", len(left), left[0].pid)
+			return fmt.Errorf("%d killed processes are still alive, the first is %d", len(left), left[0].pid)
 		}
 		for _, p := range left {
 			syscall.Kill(p.pid, syscall.SIGKILL)
@@ -98,8 +100,8 @@ func byUID(uid int) func(procInfo) bool {
 	return func(p procInfo) bool { return p.uid == uid }
 }
 
-// byLaunch finds a launch's processes where its user has others: its group,
-// and the crash handlers, which leave the group but keep the marker.
+// byLaunch matches the processes of a launch by their group and marker, for launches
+// that share a user: crash handlers leave the group but keep the marker.
 func byLaunch(pgid int, dir, launchID string) func(procInfo) bool {
 	return func(p procInfo) bool {
 		if p.pgid == pgid {
@@ -110,9 +112,9 @@ func byLaunch(pgid int, dir, launchID string) func(procInfo) bool {
 	}
 }
 
-// launchOf reads from a process's marker which launch in dir it belongs to.
-// Chromium's main process overwrites its environment, so it carries the
-// marker on its command line; displays and crash handlers have it in theirs.
+// launchOf returns the launch in dir that a process belongs to, from its marker.
+// Chromium's main process overwrites its environment, so the marker is also on its
+// command line; displays and crash handlers have it in their environment.
 func launchOf(pid int, dir string) (launchID string, ok bool) {
 	for file, marker := range map[string]string{"cmdline": markerSwitch, "environ": markerName + "="} {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
@@ -129,7 +131,7 @@ func launchOf(pid int, dir string) (launchID string, ok bool) {
 	return "", false
 }
 
-// enoughSharedMemory is what a browser may want, in bytes.
+// enoughSharedMemory is the shared memory that a browser may need, in bytes.
 const enoughSharedMemory = 512 << 20
 
 // smallSharedMemory reports whether /dev/shm is too small for a browser, as

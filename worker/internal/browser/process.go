@@ -109,7 +109,7 @@ func (p *process) kill() {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// status may be called once died is closed.
+// status returns how the process died. It must be called only after died is closed.
 func (p *process) status() syscall.WaitStatus {
 	ws, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ws

@@ -16,7 +16,7 @@ import (
 )
 
 // pageRecorder serves pages that report what scripts observe: in a page, in frames of
-// the same and of another site, in workers of each kind, and in a popup.
+// the same and another site, in all kinds of workers, and in a popup.
 type pageRecorder struct {
 	*httptest.Server
 
@@ -43,11 +43,11 @@ func (o *pageRecorder) serve(w http.ResponseWriter, req *http.Request) {
 		var told any
 		_ = json.NewDecoder(req.Body).Decode(&told)
 		o.record(what, told)
-		o.record(what+" tells by", headers(req))
+		o.record(what+" reports with", headers(req))
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		return
 	}
-	o.record(name+" is asked for by", headers(req))
+	o.record(name+" is requested with", headers(req))
 	kind, _, _ := strings.Cut(name, ".")
 	if strings.HasSuffix(name, ".js") {
 		w.Header().Set("Content-Type", "text/javascript")
@@ -84,18 +84,19 @@ func (o *pageRecorder) await(t *testing.T, names ...string) {
 	missing := names
 	defer func() {
 		if len(missing) > 0 {
-			t.Log("nothing was told by", missing)
+			t.Log("no report from", missing)
 		}
 	}()
-	eventually(t, 40*time.Second, "all to tell", func() bool {
+	eventually(t, 40*time.Second, "all reports", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		missing = slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return o.seen[name+" tells by"] != nil })
+		missing = slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return o.seen[name+" reports with"] != nil })
 		return len(missing) == 0
 	})
 }
 
-// observeScript is what every script can see. A file of its own would be a request more.
+// observeScript collects what every script can observe. A separate file would be an
+// additional request.
 const observeScript = `
 function look() {
 	const n = navigator, intl = Intl.DateTimeFormat().resolvedOptions();
@@ -136,7 +137,7 @@ const asked = ['geolocation', 'notifications', 'camera', 'clipboard-read', 'pers
 	now.at = await new Promise(ok => now.permissions[0] != 'geolocation granted' ? ok('') :
 		navigator.geolocation.getCurrentPosition(p => ok([p.coords.latitude, p.coords.longitude]), e => ok(e.message)));
 	now.full = await navigator.userAgentData?.getHighEntropyValues(['architecture', 'platformVersion', 'uaFullVersion', 'mobile', 'model']);
-	while (!innerWidth || !outerWidth) await new Promise(ok => setTimeout(ok, 10)); // a frame of another process is told later
+	while (!innerWidth || !outerWidth) await new Promise(ok => setTimeout(ok, 10)); // out-of-process frames get their size later
 	now.window = [innerWidth, innerHeight, outerWidth, outerHeight, screenX, screenY];
 	now.portrait = matchMedia('(orientation: portrait)').matches;
 	await tell(now);
@@ -152,8 +153,8 @@ const asked = ['geolocation', 'notifications', 'camera', 'clipboard-read', 'pers
 })();
 `
 
-// observe is all that a browser shows of itself: on its start page, on one that
-// a client opens, and in a popup of that.
+// observe returns all that a browser shows to pages: on its start page, on a page
+// that a client opens, and in a popup of that page.
 func (o *pageRecorder) observe(t *testing.T, b *browser.Browser) map[string]any {
 	t.Helper()
 	all := func(page string) []string {

@@ -13,7 +13,7 @@ func TestSandbox_Enabled(t *testing.T) {
 	r := newFixture(t)
 	b := r.launch(t, r.spec("sandbox"))
 	if !b.Sandboxed {
-		t.Error("the browser says it has none")
+		t.Error("Sandboxed is false")
 	}
 	c := dial(t, b)
 	page := c.open(t, "chrome://sandbox")
@@ -23,10 +23,10 @@ func TestSandbox_Enabled(t *testing.T) {
 		return strings.Contains(text, "adequately sandboxed")
 	})
 	if !strings.Contains(text, "You are adequately sandboxed.") {
-		t.Errorf("chrome://sandbox says:\n%s", text)
+		t.Errorf("chrome://sandbox shows:\n%s", text)
 	}
 	spaces := []string{"user", "pid", "net"}
-	if strings.Contains(text, "SUID") { // where the host has no user namespaces, the setuid helper makes the other two
+	if strings.Contains(text, "SUID") { // without user namespaces the setuid helper creates the other two
 		spaces = []string{"pid", "net"}
 	}
 	renderers := 0
@@ -87,13 +87,13 @@ func TestEnvironment_Minimal(t *testing.T) {
 	b := r.launch(t, r.spec("env"))
 	env := treeEnviron(t, b.PID())
 	if strings.Contains(env, "SVC_KEY") {
-		t.Error("the worker's key was handed down")
+		t.Error("the browser inherited the worker's key")
 	}
 	for name, want := range map[string]string{"HOME": r.dir + "/env/home", "TMPDIR": r.dir + "/env/tmp"} {
 		_, value, _ := strings.Cut(env, "\x00"+name+"=")
 		value, _, _ = strings.Cut(value, "\x00")
 		if got, err := filepath.EvalSymlinks(value); err != nil || got != want {
-			t.Errorf("%s leads to %s (%v), want %s", name, got, err, want)
+			t.Errorf("%s resolves to %s (%v), want %s", name, got, err, want)
 		}
 	}
 }
