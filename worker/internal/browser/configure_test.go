@@ -19,7 +19,7 @@ import (
 func TestConfigure_MatchesColdLaunch(t *testing.T) {
 	r := newIsolatedFixture(t)
 	zone := "Asia/Tokyo"
-	if !r.CanMoveTimezone() {
+	if !r.CanChangeTimezone() {
 		zone = ""
 	}
 	usual := func(s *browser.Spec) { // sets the default values

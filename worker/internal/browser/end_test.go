@@ -137,7 +137,7 @@ func TestDisplay_RequiresCookie(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// An X client's greeting: little-endian, version 11.0, no authorization.
+	// The setup request of an X client: little-endian, version 11.0, no authorization.
 	if _, err := conn.Write([]byte{'l', 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0}); err != nil {
 		t.Fatal(err)
 	}

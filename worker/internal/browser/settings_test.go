@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
-// newSite serves pages that record, in their first script, what they see.
+// newSite serves pages whose first script records the settings that it observes.
 func newSite(t *testing.T) *httptest.Server {
 	t.Helper()
 	page := func(w http.ResponseWriter, req *http.Request) {
@@ -54,8 +54,8 @@ func (c client) observe(t *testing.T, session string) seen {
 	return *got
 }
 
-// visit opens a page like the client libraries do: blank, then navigated
-// once it has answered something.
+// visit opens a page as client libraries do: it opens a blank page, waits for an
+// answer, then navigates.
 func (c client) visit(t *testing.T, url string) (session string) {
 	t.Helper()
 	session = c.open(t, "about:blank")
@@ -64,7 +64,7 @@ func (c client) visit(t *testing.T, url string) (session string) {
 	return session
 }
 
-// openMany opens that many pages at once and attaches to them afterwards.
+// openMany opens n pages at once and attaches to them afterwards.
 func (c client) openMany(t *testing.T, n int, url string) (sessions []string) {
 	t.Helper()
 	var replies []*cdp.Reply
@@ -85,14 +85,14 @@ func (c client) openMany(t *testing.T, n int, url string) (sessions []string) {
 	return sessions
 }
 
-// popup makes the page open another and attaches to that.
+// popup makes the page open another page and attaches to that page.
 func (c client) popup(t *testing.T, session, url string) string {
 	t.Helper()
 	c.eval(t, session, fmt.Sprintf(`void window.open(%q)`, url), nil)
 	return c.attach(t, c.awaitPage(t, url))
 }
 
-// awaitPage returns the target id of the page at url as soon as there is one.
+// awaitPage waits for a page at url and returns its target id.
 func (c client) awaitPage(t *testing.T, url string) (targetID string) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a page at "+url, func() bool {
@@ -145,8 +145,8 @@ func TestSettings_ApplyBeforeFirstScript(t *testing.T) {
 			if diff := cmp.Diff(wantPhone, c.observe(t, c.popup(t, page, site.URL+"/popup"))); diff != "" {
 				t.Errorf("popup (-want +got):\n%s", diff)
 			}
-			// Pages without a network, many at once: their scripts run before
-			// anybody could catch up with them.
+			// Many pages without network requests at once: their scripts run before a
+			// late attachment could apply settings.
 			instant := "data:text/html," + url.PathEscape(fmt.Sprintf(probe, "yes", "fr-FR"))
 			for _, page := range c.openMany(t, 12, instant) {
 				if diff := cmp.Diff(wantPhone, c.observe(t, page)); diff != "" {
@@ -185,7 +185,7 @@ func TestSettings_WithAttachedClient(t *testing.T) {
 	var state string
 	c.eval(t, own, `navigator.permissions.query({name: 'geolocation'}).then(p => p.state)`, &state)
 	if state != "granted" {
-		t.Errorf("geolocation is %s there, want granted", state)
+		t.Errorf("geolocation permission is %s, want granted", state)
 	}
 	if diff := cmp.Diff(wantPhone, c.observe(t, c.popup(t, own, site.URL+"/popup"))); diff != "" {
 		t.Errorf("popup (-want +got):\n%s", diff)
@@ -208,7 +208,7 @@ func TestSettings_SwitchesNeedNoAttach(t *testing.T) {
 	c := dial(t, b)
 	page := c.open(t, site.URL+"/")
 	got := c.observe(t, page)
-	got.Height = 0 // what the window's frame leaves
+	got.Height = 0 // depends on the window's frame
 	want := seen{Agent: "Test/2.0", Language: "en-US", Intl: "en-US", Zone: "America/Lima", Width: 1000, Ratio: 2, Accept: "en-US"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -229,7 +229,7 @@ func TestSettings_SwitchesNeedNoAttach(t *testing.T) {
 		}
 	}
 	if attached != 1 {
-		t.Errorf("%d pages are attached to, want the client's one", attached)
+		t.Errorf("got %d attached pages, want only the client's", attached)
 	}
 }
 
@@ -247,6 +247,6 @@ func TestSettings_NewPagesWait(t *testing.T) {
 		t.Fatal("the worker did not attach")
 	}
 	if !page.WaitingForDebugger {
-		t.Error("the page ran before its settings were made")
+		t.Error("the page ran before its settings were applied")
 	}
 }

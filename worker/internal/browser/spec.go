@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/switches"
 )
 
-// DefaultTimeout bounds a launch whose Spec names no Timeout.
+// DefaultTimeout is the timeout of a launch without Spec.Timeout.
 const DefaultTimeout = 30 * time.Second
 
 var defaultScreen = Size{Width: 1920, Height: 1080}
@@ -102,7 +102,7 @@ func (s *Spec) validate() error {
 	check(s.Viewport == nil || s.Viewport.inRange(), "viewport is out of range")
 	check(s.Screen == nil || s.Screen.inRange(), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
-	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent holds a line break or NUL")
+	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent contains a line break or NUL")
 	for _, p := range s.Permissions {
 		check(permissions[p] != "", "permission %q is unknown", p)
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// helperDir, when set, makes the test binary act as a worker that launches in
-// that directory and waits to be killed.
+// If helperDir is set, the test binary acts as a worker that launches in that
+// directory and waits to be killed.
 const (
 	helperDir      = "BROWSER_TEST_HELPER_DIR"
-	helperIsolated = "BROWSER_TEST_HELPER_SEALED" // with isolation
+	helperIsolated = "BROWSER_TEST_HELPER_SANDBOXED" // with isolation
 )
 
 func TestMain(m *testing.M) {
@@ -70,7 +70,7 @@ func waitingProcesses(worker int) []int {
 	})
 }
 
-// cgroupsOf are the control groups of a worker's launches.
+// cgroupsOf returns the control groups of a worker's launches.
 func cgroupsOf(dir string) (groups []string) {
 	var parents []string
 	raw, _ := os.ReadFile(filepath.Join(dir, ".cgroups"))
@@ -123,7 +123,7 @@ func testKilledWorker(t *testing.T, how *sandbox.Options) {
 	})
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	if line != "ready\n" {
-		t.Fatalf("the worker said %q", line)
+		t.Fatalf("the worker printed %q", line)
 	}
 	var all []int
 	for _, pid := range markedProcesses(dir) {
@@ -143,13 +143,13 @@ func testKilledWorker(t *testing.T, how *sandbox.Options) {
 		t.Fatalf("only %d processes run", len(all))
 	}
 	if _, err := browser.NewLauncher(browser.Options{Dir: dir}); err == nil {
-		t.Fatal("the directory of a living worker was taken")
+		t.Fatal("a second launcher locked the directory of a running worker")
 	}
 	if err := worker.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	eventually(t, 20*time.Second, "no survivor", func() bool {
+	eventually(t, 20*time.Second, "no process is left", func() bool {
 		for _, pid := range all {
 			if _, _, alive, ok := stat(pid); ok && alive {
 				return false
@@ -167,7 +167,7 @@ func testKilledWorker(t *testing.T, how *sandbox.Options) {
 	defer l.Close()
 	for _, group := range groups {
 		if _, err := os.Stat(group); err == nil && !slices.Contains(cgroupsOf(dir), group) {
-			t.Errorf("control group left: %s", group)
+			t.Errorf("leaked control group: %s", group)
 		}
 	}
 	report, err := l.Sweep(t.Context())
@@ -181,7 +181,7 @@ func testKilledWorker(t *testing.T, how *sandbox.Options) {
 	for path := range displaySockets(t) {
 		if info, err := os.Stat(path); err == nil && !before[path] && info.ModTime().Before(start) {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok && len(processesWhere(func(_, _, uid int) bool { return uid == int(st.Uid) })) == 0 {
-				t.Errorf("display left: %s", path)
+				t.Errorf("leaked display: %s", path)
 			}
 		}
 	}
@@ -212,11 +212,11 @@ func TestSweep_KillsOwnProcessesOnly(t *testing.T) {
 		t.Errorf("swept %+v, want %+v", report, want)
 	}
 	if err := ours.Wait(); err == nil {
-		t.Error("our own process ended by itself")
+		t.Error("the process of this directory exited before the sweep")
 	}
 	for _, pid := range []int{theirs.Process.Pid, live.PID()} {
 		if _, _, alive, ok := stat(pid); !ok || !alive {
-			t.Errorf("process %d was swept", pid)
+			t.Errorf("the sweep killed process %d of another directory", pid)
 		}
 	}
 	theirs.Process.Kill()

@@ -58,7 +58,7 @@ func (t *tail) pipe() (forProcess *os.File, stop func(), err error) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.CopyBuffer(t, struct{ io.Reader }{r}, make([]byte, readSize)) // hides os.File's WriterTo, which allocates its own buffer
+		_, _ = io.CopyBuffer(t, struct{ io.Reader }{r}, make([]byte, readSize)) // hides os.File's WriterTo, which would allocate another buffer
 		r.Close()
 	}()
 	return w, func() {

@@ -14,9 +14,9 @@ import (
 // time zone.
 const timezoneTimeout = 5 * time.Second
 
-// CanMoveTimezone reports whether the time zone of a running browser can be
-// changed: with private files it has its own /etc/localtime.
-func (l *Launcher) CanMoveTimezone() bool {
+// CanChangeTimezone reports whether the time zone of a running browser can be
+// changed. This requires private files, which include /etc/localtime.
+func (l *Launcher) CanChangeTimezone() bool {
 	return l.hasPrivateFiles() && sandbox.HasTimezone("Etc/UTC")
 }
 

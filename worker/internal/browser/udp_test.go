@@ -46,7 +46,7 @@ func newUDPListener(t *testing.T) *udpListener {
 	return e
 }
 
-// bindings counts what was heard: STUN's binding requests, and all else.
+// bindings counts the received packets: STUN binding requests and others.
 func (e *udpListener) bindings() (requests, others int) {
 	const bindingRequest, cookie = 0x0001, 0x2112a442
 	e.mu.Lock()
@@ -78,8 +78,8 @@ const webRTCScript = `(async (stun, peer) => {
 	return addresses;
 })(%d, %d)`
 
-// TestWebRTC_SendsNoUDPAroundProxy asks each installed major, whole
-// browsers and headless shells: their switches differ.
+// TestWebRTC_SendsNoUDPAroundProxy tests each installed major version, complete
+// browsers and headless shells, because their switches differ.
 func TestWebRTC_SendsNoUDPAroundProxy(t *testing.T) {
 	r := newFixture(t)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
@@ -107,7 +107,7 @@ func TestWebRTC_SendsNoUDPAroundProxy(t *testing.T) {
 				atServer, others := stun.bindings()
 				atPeer, more := peer.bindings()
 				if way != "" && (atServer > 0 || atPeer > 0 || strings.Contains(strings.Join(addresses, "\n"), " udp ")) {
-					t.Errorf("%d and %d binding requests went around the proxy; addresses %q", atServer, atPeer, addresses)
+					t.Errorf("%d and %d binding requests bypassed the proxy; addresses %q", atServer, atPeer, addresses)
 				}
 				if others+more > 0 {
 					t.Errorf("%d other datagrams", others+more)

@@ -13,18 +13,18 @@ import (
 )
 
 // TestDebugPort_AdmitsListedUsersOnly connects as other users of this host, which
-// takes root; TestDebugPort_RefusesOtherUsers judges this user.
+// requires root. TestDebugPort_RefusesOtherUsers also runs without root.
 func TestDebugPort_AdmitsListedUsersOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	const listed, stranger = 62001, 62002
+	const listed, unlisted = 62001, 62002
 	r := newFixtureWith(t, func(o *browser.Options) {
 		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 		o.DebugUsers = []int{listed}
 	})
 	b := r.launch(t, r.spec("users"))
-	for uid, answer := range map[uint32]string{0: "200 OK", listed: "200 OK", stranger: "403 Forbidden", uint32(b.UID()): "403 Forbidden"} {
+	for uid, answer := range map[uint32]string{0: "200 OK", listed: "200 OK", unlisted: "403 Forbidden", uint32(b.UID()): "403 Forbidden"} {
 		const ask = `exec 3<>/dev/tcp/127.0.0.1/$0; printf 'GET /json/version HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n' >&3; cat <&3`
 		cmd := exec.CommandContext(t.Context(), "/bin/bash", "-c", ask, fmt.Sprint(b.DebugPort))
 		cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/bin:/bin"}

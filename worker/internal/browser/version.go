@@ -72,7 +72,7 @@ func (f *Finder) queryVersion(ctx context.Context, path string) (version string,
 	}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	// The parent-death signal is sent when this thread dies.
+	// The kernel sends the parent-death signal when this thread dies.
 	runtime.LockOSThread()
 	err = cmd.Run()
 	runtime.UnlockOSThread()

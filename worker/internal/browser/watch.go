@@ -88,7 +88,7 @@ func (d *display) responds() bool {
 	if err := conn.SetDeadline(time.Now().Add(displayTimeout)); err != nil {
 		return false
 	}
-	// An X client's greeting: little-endian, version 11.0, no authorization.
+	// The setup request of an X client: little-endian, version 11.0, no authorization.
 	if _, err := conn.Write([]byte{'l', 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0}); err != nil {
 		return false
 	}

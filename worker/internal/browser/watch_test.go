@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// displayPID is the process of a browser's X server.
+// displayPID returns the process id of a browser's X server.
 func displayPID(t *testing.T, r *fixture, b *browser.Browser) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -29,7 +29,7 @@ func displayPID(t *testing.T, r *fixture, b *browser.Browser) int {
 			return pid
 		}
 	}
-	t.Fatal("there is no X server")
+	t.Fatal("found no X server")
 	return 0
 }
 
@@ -39,7 +39,7 @@ func awaitExit(t *testing.T, b *browser.Browser, limit time.Duration) browser.Ex
 	case <-b.Done():
 		return b.Exit()
 	case <-time.After(limit):
-		t.Fatalf("it still runs after %s", limit)
+		t.Fatalf("the browser still runs after %s", limit)
 		return browser.Exit{}
 	}
 }
@@ -56,13 +56,13 @@ func TestAwaitExit_EndsUnresponsiveBrowser(t *testing.T) {
 			change(&spec)
 			b := r.launch(t, spec)
 			stopped := b.PID()
-			if !spec.Headless { // whose display hangs, hangs too
+			if !spec.Headless { // a browser hangs with its display
 				stopped = displayPID(t, r, b)
 			}
 			if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
-			if !spec.Headless { // it draws for a client that changes its window
+			if !spec.Headless { // a new window makes the browser wait for its display
 				reply, err := dial(t, b).Send(t.Context(), "", "Target.createTarget", map[string]any{"url": "about:blank"})
 				if err != nil {
 					t.Fatal(err)
@@ -88,19 +88,19 @@ func TestAwaitExit_KeepsPausedPage(t *testing.T) {
 	page := c.open(t, "about:blank")
 	paused := c.Subscribe(1, "Debugger.paused")
 	c.call(t, page, "Debugger.enable", nil)
-	reply, err := c.Send(t.Context(), page, "Runtime.evaluate", map[string]any{"expression": "debugger; 'went on'"})
+	reply, err := c.Send(t.Context(), page, "Runtime.evaluate", map[string]any{"expression": "debugger; 'continued'"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-paused.Events()
 	select {
 	case <-b.Done():
-		t.Fatalf("a paused page ended its browser: %+v", b.Exit())
+		t.Fatalf("the browser of a paused page was ended: %+v", b.Exit())
 	case <-time.After(2 * timeout):
 	}
 	c.call(t, page, "Debugger.resume", nil)
 	var result struct{ Result struct{ Value string } }
-	if err := reply.Wait(t.Context(), &result); err != nil || result.Result.Value != "went on" {
+	if err := reply.Wait(t.Context(), &result); err != nil || result.Result.Value != "continued" {
 		t.Errorf("after the pause: %+v, %v", result, err)
 	}
 }
@@ -109,7 +109,7 @@ func TestAwaitExit_ToleratesMissedAnswers(t *testing.T) {
 	const timeout = 6 * time.Second
 	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
 	b := r.launch(t, r.spec("slow"))
-	for range 2 { // each time it misses some answers, not all of them
+	for range 2 { // each time the browser misses some answers, fewer than the maximum
 		if err := syscall.Kill(b.PID(), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestAwaitExit_ToleratesMissedAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
-			t.Fatalf("it was ended: %v, %+v", err, b.Exit())
+			t.Fatalf("the browser was ended: %v, %+v", err, b.Exit())
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestExit_ReportsLostDisplay(t *testing.T) {
 				t.Fatal(err)
 			}
 			if data.saved != 0 {
-				t.Error("data of an end that was not clean were kept")
+				t.Error("data was saved after an unclean exit")
 			}
 		})
 	}
@@ -149,9 +149,9 @@ func TestExit_ReportsLostDisplay(t *testing.T) {
 	b := r.launch(t, spec)
 	dial(t, b).call(t, "", "Browser.close", nil)
 	if e := awaitExit(t, b, 10*time.Second); e.DisplayLost || e.Code != 0 {
-		t.Errorf("a browser that a client closed: exit %+v", e)
+		t.Errorf("a browser closed by a client: exit %+v", e)
 	}
-	if err := b.Kill(t.Context()); err != nil { // that is, wait
+	if err := b.Kill(t.Context()); err != nil { // waits for the cleanup
 		t.Fatal(err)
 	}
 	r.assertNoLeaks(t)

@@ -16,7 +16,7 @@ func TestWindow_OpensWithoutWarningBar(t *testing.T) {
 		}
 		spec := r.spec(fmt.Sprintf("window-%d", build.Major))
 		spec.Build, spec.Headless = build, false
-		spec.ProxyServer, spec.IgnoreHTTPSErrors = "http://127.0.0.1:9", true // it warns of the latter, and of --gaia-url
+		spec.ProxyServer, spec.IgnoreHTTPSErrors = "http://127.0.0.1:9", true // IgnoreHTTPSErrors and --gaia-url cause warnings
 		c := dial(t, r.launch(t, spec))
 		first := c.attach(t, firstPage(t, c))
 		height := func(page string) (px int) {
@@ -26,7 +26,7 @@ func TestWindow_OpensWithoutWarningBar(t *testing.T) {
 		}
 		second := c.open(t, "about:blank")
 		var one, two int
-		eventually(t, 10*time.Second, "two tabs with a height that lasts", func() bool {
+		eventually(t, 10*time.Second, "two tabs with a stable height", func() bool {
 			before, beside := one, two
 			one, two = height(first), height(second)
 			return one > 0 && two > 0 && one == before && two == beside

@@ -1,5 +1,4 @@
-// Package browsertest runs real browsers for tests, and looks at their pages as
-// a person would.
+// Package browsertest runs real browsers for tests and inspects their pages.
 package browsertest
 
 import (
@@ -10,9 +9,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// NewLauncher returns what starts browsers: of the newest build that can show
-// windows and brings its own DevTools, which the test fails without. They end
-// with the test. As root, each gets a user id of its own.
+// NewLauncher returns a function that starts browsers of the newest build with
+// headful mode and DevTools. The test fails if there is no such build. The browsers
+// end with the test. As root, each browser gets a separate user id.
 func NewLauncher(t testing.TB) func(spec browser.Spec) *browser.Browser {
 	t.Helper()
 	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())

@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 )
 
-// The same rules as for the settings of a profile in the API documents.
+// These are the rules of profile settings in the API documents.
 var (
 	userAgentPattern = lazy.Regexp(`^[\x20-\x7E]+$`)
 	localePattern    = lazy.Regexp(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
@@ -110,7 +110,7 @@ func (d *decoder) object(field string, raw []byte, known map[string]fieldReader,
 		case !ok:
 			d.addError(path, "is unknown; the fields are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case seen[name]:
-			d.addError(path, "is there twice")
+			d.addError(path, "is a duplicate")
 		case string(value) == "null":
 			d.addError(path, "must not be null: leave it out")
 		default:
@@ -200,7 +200,7 @@ func (d *decoder) timezone(into *string) fieldReader {
 				return ""
 			}
 		}
-		return "is not a time zone that is known here"
+		return "is an unknown time zone"
 	})
 }
 

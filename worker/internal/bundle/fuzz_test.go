@@ -12,9 +12,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 )
 
-// FuzzDecode checks that whatever is accepted is sane and says the same when it
-// is written again, and that whatever is refused is refused with a reason that
-// a terminal can show.
+// FuzzDecode checks that an accepted file is valid and decodes to the same bundle
+// after encoding, and that each error of a refused file has a printable message.
 func FuzzDecode(f *testing.F) {
 	for _, c := range wrong {
 		f.Add([]byte(c.content))
@@ -36,7 +35,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		var loose map[string]any
 		if err := json.Unmarshal(raw, &loose); err != nil {
-			t.Fatalf("accepted what is no JSON object: %v", err)
+			t.Fatalf("accepted input that is not a JSON object: %v", err)
 		}
 		if got.Name == "" || got.OS == "" || got.BrowserVersion < 0 || strings.ContainsAny(got.For(156).UserAgent, "{}\n") {
 			t.Errorf("accepted %+v", got)
@@ -50,15 +49,15 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, problems := bundle.Decode("f.json", written)
 		if diff := cmp.Diff(got, again); diff != "" || len(problems) > 0 {
-			t.Errorf("written again it has problems %v and differs (-first +again):\n%s", problems, diff)
+			t.Errorf("encoded and decoded again it has problems %v and differs (-first +again):\n%s", problems, diff)
 		}
 	})
 }
 
-// members counts those of a JSON object, each as often as it is there.
+// members counts the members of a JSON object, including duplicates.
 func members(raw []byte) (n int) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
-	_, _ = decoder.Token() // an object's, as was seen before
+	_, _ = decoder.Token() // the opening brace
 	for ; decoder.More(); n++ {
 		var value any
 		_, _ = decoder.Token()

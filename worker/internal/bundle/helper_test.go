@@ -8,7 +8,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 )
 
-// dirOf is a directory with those files.
+// dirOf returns a directory with these files.
 func dirOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

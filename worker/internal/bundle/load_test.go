@@ -29,7 +29,7 @@ func TestLoad_BuiltInBundlesAreConsistent(t *testing.T) {
 			t.Errorf("%s: user agent %q", b.Filename, b.UserAgent)
 		}
 		if b.Name == "" || b.Renderer == "" || b.GPUName == "" || b.Screen == nil || b.DeviceScaleFactor == 0 {
-			t.Errorf("%s says too little: %+v", b.Filename, b)
+			t.Errorf("%s lacks required fields: %+v", b.Filename, b)
 		}
 		if mobile := b.OS == "android"; b.IsMobile != mobile || mobile != (b.Model != "") || mobile != (b.Viewport != nil) ||
 			mobile && (!b.HasTouch || b.Viewport.Width != b.Screen.Width || !strings.Contains(b.UserAgent, "(Linux; Android 10; K)")) {
@@ -75,7 +75,7 @@ func TestLoad_AddsDirectory(t *testing.T) {
 	}
 }
 
-// unknown is the rest of what is said of an unknown field.
+// unknown is the error message for an unknown field.
 const unknown = " is unknown; the fields are browserVersion, colorScheme, deviceScaleFactor, gpuName, hasTouch, isMobile, " +
 	"locale, model, name, os, osArch, osVersion, renderer, screen, timezoneId, userAgent, viewport, windowsVersion"
 
@@ -88,7 +88,7 @@ var wrong = []struct{ content, want string }{
 	{`{"name": "A", "os": "linux"} {}`, "has data after its end"},
 	{`{"name": "A", "os": "linux"`, "is not JSON: EOF"},
 	{"{\"name\": \"\xff\", \"os\": \"linux\"}", "is not UTF-8"},
-	{`{"name": "A", "name": "B", "os": "linux"}`, "name is there twice"},
+	{`{"name": "A", "name": "B", "os": "linux"}`, "name is a duplicate"},
 	{`{"name": "A", "os": null, "Os": "linux"}`, "os must not be null: leave it out|Os" + unknown},
 	{`{"name": "A", "os": "linux", "filename": "b.json", "a\nb": 1}`, "filename" + unknown + `|"a\nb"` + unknown},
 	{`{"name": "", "os": "Linux"}`, "name must have from 1 to 128 characters|os must be one of windows, macos, linux, android"},
@@ -108,7 +108,7 @@ var wrong = []struct{ content, want string }{
 	{`{"name": "A", "os": "linux", "userAgent": "Chrome/{version}", "model": "M", "windowsVersion": "11"}`,
 		"userAgent may have no other placeholder than {major}|windowsVersion requires os windows|model requires os android"},
 	{`{"name": "A", "os": "linux", "userAgent": "Grüße", "locale": "deutsch!", "timezoneId": "Mars/Base", "colorScheme": "blue"}`,
-		"userAgent must be printable ASCII|locale must be a language tag, for example de-DE|timezoneId is not a time zone that is known here|" +
+		"userAgent must be printable ASCII|locale must be a language tag, for example de-DE|timezoneId is an unknown time zone|" +
 			"colorScheme must be one of light, dark, no-preference"},
 }
 
@@ -133,7 +133,7 @@ func TestLoad_ReportsAllErrors(t *testing.T) {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	if problem, ok := errors.AsType[bundle.FileError](err); !ok || !strings.HasPrefix(problem.File, "wrong") {
-		t.Errorf("the error holds no problems: %v", err)
+		t.Errorf("the error contains no FileError: %v", err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestLoad_RefusesUnusableFiles(t *testing.T) {
 		"link.json: cannot be read", "path escapes", "pipe.json: is not a file",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("nothing says %q: %v", want, err)
+			t.Errorf("the error does not contain %q: %v", want, err)
 		}
 	}
 	if err != nil && strings.Count(err.Error(), "\n") != 7 {

@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 )
 
-// zoo are bundles beside the built-in ones; their names and texts are unlike
-// any of those.
+// zoo contains bundles in addition to the built-in ones, with distinct names and
+// texts.
 var zoo = map[string]string{
 	"zoo-ape.json":    `{"name": "Zebra", "os": "linux", "osVersion": "6.10", "osArch": "arm", "renderer": "Quagga 10", "userAgent": "{major}"}`,
 	"zoo-bat.json":    `{"name": "Yak", "os": "windows", "windowsVersion": "10", "osVersion": "6.1", "renderer": "QUAGGA 1", "browserVersion": 150}`,
@@ -35,7 +35,7 @@ func TestList_Filters(t *testing.T) {
 		{"by a version that is not installed", bundle.Filter{Criteria: bundle.Criteria{BrowserVersion: 99}}, nil},
 		{"by system", bundle.Filter{Filename: "zoo-", Criteria: bundle.Criteria{OS: "windows"}}, []string{"zoo-bat.json 150"}},
 		{"by Windows version", bundle.Filter{Filename: "zoo-", Criteria: bundle.Criteria{WindowsVersion: "10"}}, []string{"zoo-bat.json 150"}},
-		{"a Windows version is no beginning", bundle.Filter{Filename: "zoo-", Criteria: bundle.Criteria{WindowsVersion: "1"}}, nil},
+		{"a Windows version must match completely", bundle.Filter{Filename: "zoo-", Criteria: bundle.Criteria{WindowsVersion: "1"}}, nil},
 		{"by processor", bundle.Filter{Filename: "zoo-", Criteria: bundle.Criteria{OSArch: "arm", BrowserVersion: 151}}, []string{"zoo-ape.json 151"}},
 		{"by the system's version", bundle.Filter{Filename: "zoo-", Criteria: bundle.Criteria{OSVersion: "6.1"}}, []string{"zoo-bat.json 150"}},
 		{"by the system's major version", bundle.Filter{Filename: "zoo-", Criteria: bundle.Criteria{OSVersion: "6", BrowserVersion: 150}},
@@ -43,8 +43,8 @@ func TestList_Filters(t *testing.T) {
 		{"by renderer", bundle.Filter{Criteria: bundle.Criteria{Renderer: "quagga 1"}},
 			[]string{"zoo-ape.json 150", "zoo-ape.json 151", "zoo-bat.json 150"}},
 		{"by model", bundle.Filter{Criteria: bundle.Criteria{Model: "qg-1"}}, []string{"zoo-cat.json 151"}},
-		{"by a model's usual name", bundle.Filter{Criteria: bundle.Criteria{Model: "xerus"}}, []string{"zoo-cat.json 151"}},
-		{"what is no model has no model's name", bundle.Filter{Criteria: bundle.Criteria{Model: "yak"}}, nil},
+		{"by a model's display name", bundle.Filter{Criteria: bundle.Criteria{Model: "xerus"}}, []string{"zoo-cat.json 151"}},
+		{"the name of a bundle without a model does not match", bundle.Filter{Criteria: bundle.Criteria{Model: "yak"}}, nil},
 		{"by graphics processor", bundle.Filter{Criteria: bundle.Criteria{GPUName: "QUAGGA"}}, []string{"zoo-cat.json 151"}},
 		{"by several", bundle.Filter{Criteria: bundle.Criteria{Renderer: "quagga", OS: "linux", BrowserVersion: 151}}, []string{"zoo-ape.json 151"}},
 	} {
@@ -57,7 +57,7 @@ func TestList_Filters(t *testing.T) {
 	}
 }
 
-// versions names bundles and the versions that they stand for.
+// versions returns the filename and version of each bundle.
 func versions(bundles []bundle.Bundle) []string {
 	var names []string
 	for _, b := range bundles {
@@ -90,7 +90,7 @@ func TestList_SortsAndPages(t *testing.T) {
 	}
 	for _, b := range set.List(bundle.Filter{Filename: "zoo-ape"}, []int{150, 151}, all).Items {
 		if b.UserAgent != fmt.Sprint(b.BrowserVersion) {
-			t.Errorf("version %d says %q", b.BrowserVersion, b.UserAgent)
+			t.Errorf("version %d has user agent %q", b.BrowserVersion, b.UserAgent)
 		}
 	}
 	if got := set.List(bundle.Filter{}, nil, all); got.Total != 0 || got.Items == nil {
@@ -121,7 +121,7 @@ func TestMatch_PrefersBestMatch(t *testing.T) {
 		{"not that of another", bundle.Criteria{Renderer: "okapi", BrowserVersion: 151}, "a.json"},
 		{"the model exactly", bundle.Criteria{Model: "pixel 6"}, "pixel-6.json"},
 		{"the model in part", bundle.Criteria{Model: "6 Pro"}, "pixel-6-pro.json"},
-		{"the model's usual name", bundle.Criteria{OS: "android", Model: "Samsung Galaxy S24"}, "galaxy-s24.json"},
+		{"the model's display name", bundle.Criteria{OS: "android", Model: "Samsung Galaxy S24"}, "galaxy-s24.json"},
 		{"all together", bundle.Criteria{OS: "windows", WindowsVersion: "11", OSArch: "arm", OSVersion: "10.0"}, "windows-11-surface.json"},
 		{"one that does not fit", bundle.Criteria{OS: "windows", Model: "Pixel 9"}, ""},
 	} {
@@ -138,7 +138,7 @@ func TestAndroidModels_FiltersByVersion(t *testing.T) {
 	set := load(t, map[string]string{
 		"x.json": `{"name": "Google Pixel 9", "os": "android", "model": "Pixel 9", "osVersion": "16", "browserVersion": 150}`,
 		"y.json": `{"name": "Google Pixel 9", "os": "android", "model": "Pixel 9", "osVersion": "15"}`,
-		"z.json": `{"name": "A tablet of no model", "os": "android"}`,
+		"z.json": `{"name": "A tablet without a model", "os": "android"}`,
 	})
 	type entry struct{ name, version string }
 	pixels := func(version int) (found []entry) {
@@ -169,7 +169,7 @@ func TestAndroidModels_FiltersByVersion(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the Galaxy S24 is not there")
+	t.Error("the Galaxy S24 is missing")
 }
 
 func TestByFilename_RequiresCompleteFilename(t *testing.T) {

@@ -76,8 +76,8 @@ type request struct {
 	Params    any    `json:"params,omitempty"`
 }
 
-// New starts a connection that reads what the browser writes from in and
-// writes what it shall read to out. The connection owns both.
+// New starts a connection that reads the browser's messages from in and writes
+// messages to out. The connection owns both.
 func New(in io.ReadCloser, out io.WriteCloser) *Conn {
 	c := &Conn{
 		in: in, out: out,
@@ -91,7 +91,7 @@ func New(in io.ReadCloser, out io.WriteCloser) *Conn {
 	return c
 }
 
-// Reply is the answer to come of one request.
+// Reply is the pending answer to one request.
 type Reply struct {
 	conn   *Conn
 	id     int64
@@ -99,11 +99,10 @@ type Reply struct {
 	answer chan message
 }
 
-// Call sends method with params (any JSON value, or nil) to a session ("" is
-// the browser itself) and decodes the answer into result unless that is nil.
-// It returns an *Error when the browser refuses, ErrClosed (wrapped) when the
-// connection ends first, and ctx's error when that ends first; the answer to a
-// call given up is dropped.
+// Call sends method with params (any JSON value, or nil) to a session ("" is the
+// browser itself) and decodes the answer into result unless that is nil. It returns
+// an *Error if the browser refuses the call, an error that wraps ErrClosed if the
+// connection ends first, and ctx's error if ctx ends first. A late answer is dropped.
 func (c *Conn) Call(ctx context.Context, sessionID, method string, params, result any) error {
 	r, err := c.Send(ctx, sessionID, method, params)
 	if err != nil {
@@ -112,8 +111,9 @@ func (c *Conn) Call(ctx context.Context, sessionID, method string, params, resul
 	return r.Wait(ctx, result)
 }
 
-// Send is the first half of Call: requests reach the browser in the order in
-// which their Sends returned. The Reply must be waited for or forgotten.
+// Send sends a request without waiting for the answer. Requests reach the browser in
+// the order in which Send returned. The caller must call Wait or Discard on the
+// Reply.
 func (c *Conn) Send(ctx context.Context, sessionID, method string, params any) (*Reply, error) {
 	r := &Reply{conn: c, method: method, answer: make(chan message, 1)}
 	if err := c.register(r); err != nil {
@@ -135,7 +135,7 @@ func (c *Conn) Send(ctx context.Context, sessionID, method string, params any) (
 	}
 }
 
-// Wait is the second half of Call.
+// Wait waits for the answer, as Call does.
 func (r *Reply) Wait(ctx context.Context, result any) error {
 	select {
 	case m := <-r.answer:
@@ -167,7 +167,7 @@ func (r *Reply) Discard() { r.conn.unregister(r.id) }
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err says why the connection ended, always wrapping ErrClosed; nil before.
+// Err returns why the connection ended, always wrapping ErrClosed; nil before.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +200,7 @@ func (c *Conn) unregister(id int64) {
 	delete(c.waiting, id)
 }
 
-// fail closes both pipes once, which also frees the reader and the writer.
+// fail closes both pipes once, which ends the reader and the writer.
 func (c *Conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,8 +217,8 @@ func (c *Conn) fail(err error) {
 	c.out.Close()
 }
 
-// readAhead is small: each browser has one of it for as long as it lives, and
-// frames that are longer are put together.
+// readAhead is small because each browser keeps one buffer of this size. Longer
+// frames are assembled from parts.
 const readAhead = 8 << 10
 
 func (c *Conn) read() {

@@ -139,7 +139,7 @@ func TestConn_BrowserExitFailsCallsAndSubscriptions(t *testing.T) {
 		t.Errorf("call: got %v, want closed by EOF", err)
 	}
 	if _, open := <-s.Events(); open {
-		t.Error("the subscription goes on")
+		t.Error("the subscription did not end")
 	}
 	if !errors.Is(s.Err(), cdp.ErrClosed) {
 		t.Errorf("subscription: got %v, want closed", s.Err())
@@ -217,7 +217,7 @@ func TestConn_InvalidMessageEndsConnection(t *testing.T) {
 	select {
 	case <-c.Done():
 	case <-within(t).Done():
-		t.Fatal("the connection lives")
+		t.Fatal("the connection did not end")
 	}
 	if err := c.Err(); !errors.Is(err, cdp.ErrClosed) || !strings.Contains(err.Error(), "malformed") {
 		t.Errorf("got %v", err)

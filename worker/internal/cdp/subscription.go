@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ErrLagged ends a subscription whose queue was full: events have been missed,
-// and only its owner knows what that means.
+// ErrLagged is the error of a subscription that ended because its queue was full and
+// events were dropped.
 var ErrLagged = errors.New("cdp: subscription lagged behind")
 
 // Subscription receives the events of some methods, in order, of all sessions.
@@ -18,10 +18,10 @@ type Subscription struct {
 	ended   bool
 }
 
-// Subscribe starts a subscription to these methods (none means all) with room
-// for that many unread events.
-func (c *Conn) Subscribe(room int, methods ...string) *Subscription {
-	s := &Subscription{conn: c, methods: methods, queue: make(chan Event, max(room, 1))}
+// Subscribe starts a subscription to these methods (none means all) with a queue of
+// that many unread events.
+func (c *Conn) Subscribe(size int, methods ...string) *Subscription {
+	s := &Subscription{conn: c, methods: methods, queue: make(chan Event, max(size, 1))}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -32,11 +32,11 @@ func (c *Conn) Subscribe(room int, methods ...string) *Subscription {
 	return s
 }
 
-// Events is closed when the subscription ends; Err says why.
+// Events returns the queue of events. It is closed when the subscription ends; Err returns why.
 func (s *Subscription) Events() <-chan Event { return s.queue }
 
-// Err is nil while the subscription runs and after Close, ErrLagged when
-// events were missed, and the connection's error when that ended.
+// Err returns nil while the subscription runs and after Close, ErrLagged if events
+// were dropped, and the connection's error if the connection ended.
 func (s *Subscription) Err() error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Subscription) matches(method string) bool {
 	return len(s.methods) == 0 || slices.Contains(s.methods, method)
 }
 
-// finish is called with the connection's lock held, as are all sends.
+// finish ends the subscription. The caller holds the connection's lock, as for all sends.
 func (s *Subscription) finish(err error) {
 	if s.ended {
 		return

@@ -92,7 +92,7 @@ func TestAuthorize_RefusalNamesReasonAndField(t *testing.T) {
 		{"concurrency", "concurrency_limit", "3", "All slots of the organization are taken.", "profileId", 402, false, &limit},
 		{"profiles", "profile_limit", "3", "The organization has all the profiles that its plan allows.", "spec", 402, true, &limit},
 		{"profiles, of an older cloud", "profile_limit", "3", "The organization has all the profiles that its plan allows.", "spec", 402, true, &limit},
-		{"no limit told", "concurrency_limit", "null", "All slots of the organization are taken.", "profileId", 402, false, nil},
+		{"without a limit", "concurrency_limit", "null", "All slots of the organization are taken.", "profileId", 402, false, nil},
 		{"with status 200", "concurrency_limit", "3", "All slots of the organization are taken.", "profileId", 200, false, &limit},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -123,8 +123,8 @@ const (
 	keyRefused    = "The cloud refuses this worker's organization key (SVC_KEY). The operator must replace it."
 )
 
-// TestAuthorize_FailsClosed is the rule of failing closed (specification
-// 3.2), answer by answer.
+// TestAuthorize_FailsClosed checks that no answer but a valid grant allows a launch
+// (specification 3.2).
 func TestAuthorize_FailsClosed(t *testing.T) {
 	fake, client := newFakeCloud(t)
 	profile := uuid.Must(uuid.NewV7())
@@ -148,7 +148,7 @@ func TestAuthorize_FailsClosed(t *testing.T) {
 		{"null", cloudtest.JSON(200, `null`), fault.Unavailable, invalidAnswer},
 		{"no JSON", cloudtest.JSON(200, `allowed`), fault.Unavailable, invalidAnswer},
 		{"an empty body", cloudtest.JSON(200, ``), fault.Unavailable, invalidAnswer},
-		{"a broken-off body", cloudtest.Truncated, fault.Unavailable, invalidAnswer},
+		{"a truncated body", cloudtest.Truncated, fault.Unavailable, invalidAnswer},
 		{"no content type", cloudtest.Raw(200, "", `{"success":true,"data":{"allowed":true}}`), fault.Unavailable, invalidAnswer},
 		{"a page with status 200", cloudtest.Raw(200, "text/html", `<html>Welcome</html>`), fault.Unavailable, invalidAnswer},
 		{"a page with status 502", cloudtest.Raw(502, "text/html", `<html>Bad gateway</html>`), fault.Unavailable, invalidAnswer},
@@ -157,7 +157,7 @@ func TestAuthorize_FailsClosed(t *testing.T) {
 		{"500", cloudtest.Failure(fault.Internal, "psql: no"), fault.Unavailable, notNow},
 		{"503", cloudtest.Failure(fault.Unavailable, "busy"), fault.Unavailable, notNow},
 		{"429", cloudtest.Failure(fault.RateLimited, "too many"), fault.Unavailable, notNow},
-		{"401", cloudtest.Failure(fault.Unauthenticated, "The key is wrong."), fault.OwnKeyRefused, keyRefused},
+		{"401", cloudtest.Failure(fault.Unauthenticated, "The key is invalid."), fault.OwnKeyRefused, keyRefused},
 		{"403", cloudtest.Failure(fault.Forbidden, "No."), fault.OwnKeyRefused, keyRefused},
 		{"404", cloudtest.Failure(fault.NotFound, "No such profile."), fault.NotFound, "No such profile."},
 		{"409", cloudtest.Failure(fault.Conflict, "The session has ended."), fault.Conflict, "The session has ended."},
@@ -168,10 +168,10 @@ func TestAuthorize_FailsClosed(t *testing.T) {
 			grant, err := client.Authorize(t.Context(), authorization(profile))
 			assertFault(t, err, tc.kind, tc.message)
 			if diff := cmp.Diff(launch.Grant{}, grant); diff != "" {
-				t.Errorf("something was granted:\n%s", diff)
+				t.Errorf("got a grant:\n%s", diff)
 			}
 			if n := fake.CallCount(cloudtest.Authorize) - before; n != 1 {
-				t.Errorf("asked %d times, want once", n)
+				t.Errorf("got %d requests, want one", n)
 			}
 		})
 	}
@@ -206,7 +206,7 @@ func TestAuthorize_WithoutKeyIsRefused(t *testing.T) {
 		t.Errorf("details %+v, want one that names SVC_KEY", got.Details)
 	}
 	if fake.CallCount(cloudtest.Authorize) > 0 {
-		t.Error("the cloud was asked without a key")
+		t.Error("the cloud got a request without a key")
 	}
 }
 
@@ -226,11 +226,11 @@ func TestAuthorize_TimesOut(t *testing.T) {
 		name string
 		call func(ctx context.Context, fake *cloudtest.Cloud, address string) error
 	}{
-		{"by the client's own bound", func(ctx context.Context, fake *cloudtest.Cloud, _ string) error {
+		{"by the client's timeout", func(ctx context.Context, fake *cloudtest.Cloud, _ string) error {
 			_, err := newClient(t, fake.URL, cloudtest.Key).Within(50*time.Millisecond).Authorize(ctx, authorization(uuid.New()))
 			return err
 		}},
-		{"by the caller's", func(ctx context.Context, fake *cloudtest.Cloud, _ string) error {
+		{"by the caller's context", func(ctx context.Context, fake *cloudtest.Cloud, _ string) error {
 			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
 			_, err := newClient(t, fake.URL, cloudtest.Key).Authorize(ctx, authorization(uuid.New()))

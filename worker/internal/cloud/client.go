@@ -151,8 +151,8 @@ func (k credential) answerFault(response *http.Response, body []byte) *fault.Err
 
 // errorFault converts the cloud's error. Details that concern the worker's
 // client are kept.
-func (k credential) errorFault(status int, said sharedapi.Error) *fault.Error {
-	cause := fmt.Errorf("the cloud answered %d %s: %s", status, said.Code, said.Message)
+func (k credential) errorFault(status int, answer sharedapi.Error) *fault.Error {
+	cause := fmt.Errorf("the cloud answered %d %s: %s", status, answer.Code, answer.Message)
 	if k.fromCaller && status == http.StatusUnauthorized {
 		return fault.Wrap(cause, fault.Unauthenticated, "The organization key is not valid.")
 	}
@@ -163,13 +163,13 @@ func (k credential) errorFault(status int, said sharedapi.Error) *fault.Error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return ownKeyRefused(cause)
 	case http.StatusBadRequest:
-		return fault.Wrap(cause, fault.Validation, said.Message, details(said)...)
+		return fault.Wrap(cause, fault.Validation, answer.Message, details(answer)...)
 	case http.StatusPaymentRequired:
-		return fault.Wrap(cause, fault.PaymentRequired, said.Message, details(said)...)
+		return fault.Wrap(cause, fault.PaymentRequired, answer.Message, details(answer)...)
 	case http.StatusNotFound:
-		return fault.Wrap(cause, fault.NotFound, said.Message)
+		return fault.Wrap(cause, fault.NotFound, answer.Message)
 	case http.StatusConflict:
-		return fault.Wrap(cause, fault.Conflict, said.Message)
+		return fault.Wrap(cause, fault.Conflict, answer.Message)
 	default:
 		return fault.Wrap(cause, fault.Unavailable, "The cloud is temporarily unavailable.")
 	}
@@ -190,12 +190,12 @@ func errNoKey() *fault.Error {
 	})
 }
 
-func details(said sharedapi.Error) []fault.Detail {
-	if said.Details == nil {
+func details(answer sharedapi.Error) []fault.Detail {
+	if answer.Details == nil {
 		return nil
 	}
 	var found []fault.Detail
-	for _, d := range *said.Details {
+	for _, d := range *answer.Details {
 		detail := fault.Detail{Field: d.Field, Code: string(d.Code), Message: d.Message, Received: d.Received}
 		if d.Constraint != nil {
 			detail.Constraint = *d.Constraint

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// grantOf is a profile's launch configuration as the cloud tells it.
+// grantOf returns a profile's launch configuration in JSON.
 func grantOf(id uuid.UUID) string {
 	return fmt.Sprintf(`{"profileId":%q,"name":"n","browserVersion":156}`, id)
 }
@@ -30,7 +30,7 @@ func TestAuthorize_GrantWithoutConfigLeavesProfileEmpty(t *testing.T) {
 	}
 	version := sharedapi.BrowserVersion(156)
 	_, err = client.Authorize(t.Context(), launch.Authorization{SessionID: uuid.New(), Spec: &sharedapi.LaunchSpec{BrowserVersion: &version}, BrowserVersion: 156})
-	assertFault(t, err, fault.Unavailable, "The cloud returned an invalid answer.") // nobody else knows the profile of a spec
+	assertFault(t, err, fault.Unavailable, "The cloud returned an invalid answer.") // only the grant contains the profile of a spec
 }
 
 func TestProfile_ReadsLaunchConfiguration(t *testing.T) {

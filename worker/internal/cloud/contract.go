@@ -84,13 +84,13 @@ func (w *contractMonitor) contract() Contract {
 // check records the contract version of an answer. It returns an
 // *incompatibleError if the answer must not be read.
 func (w *contractMonitor) check(answer *http.Response) error {
-	said := answer.Header.Get(contractHeader)
-	if said == "" && !isJSON(answer) {
+	stated := answer.Header.Get(contractHeader)
+	if stated == "" && !isJSON(answer) {
 		return nil // the answer of an intermediary, not of the cloud
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := compareContracts(w.last.Expected, said)
+	now := compareContracts(w.last.Expected, stated)
 	if now != w.last {
 		w.log(answer.Request.Context(), now)
 		w.last = now
@@ -107,23 +107,23 @@ func isJSON(answer *http.Response) bool {
 }
 
 func (w *contractMonitor) log(ctx context.Context, now Contract) {
-	about := []any{"expected", now.Expected, "actual", now.Actual}
+	attrs := []any{"expected", now.Expected, "actual", now.Actual}
 	switch now.Fit {
 	case FitIncompatible:
-		w.logger.ErrorContext(ctx, "the cloud implements another major version of the contract: launches are refused until the versions match", append(about, "do", now.remedy())...)
+		w.logger.ErrorContext(ctx, "the cloud implements another major version of the contract: launches are refused until the versions match", append(attrs, "do", now.remedy())...)
 	case FitOlder:
-		w.logger.WarnContext(ctx, "the cloud implements an older version of the contract than this worker: it may refuse newer requests", append(about, "do", now.remedy())...)
+		w.logger.WarnContext(ctx, "the cloud implements an older version of the contract than this worker: it may refuse newer requests", append(attrs, "do", now.remedy())...)
 	case FitUnstated:
-		w.logger.WarnContext(ctx, "the cloud does not state its contract version: compatibility is unknown", append(about, "do", now.remedy())...)
+		w.logger.WarnContext(ctx, "the cloud does not state its contract version: compatibility is unknown", append(attrs, "do", now.remedy())...)
 	default:
-		w.logger.InfoContext(ctx, "the contract version of the cloud is compatible", about...)
+		w.logger.InfoContext(ctx, "the contract version of the cloud is compatible", attrs...)
 	}
 }
 
 // compareContracts compares two versions. The patch number is ignored: it
 // stands for changes of wording only.
-func compareContracts(expected, said string) Contract {
-	theirs, ok := parse(said)
+func compareContracts(expected, stated string) Contract {
+	theirs, ok := parse(stated)
 	if !ok {
 		return Contract{Expected: expected, Fit: FitUnstated}
 	}
@@ -135,7 +135,7 @@ func compareContracts(expected, said string) Contract {
 	case theirs[1] < ours[1]:
 		fit = FitOlder
 	}
-	return Contract{Expected: expected, Actual: said, Fit: fit}
+	return Contract{Expected: expected, Actual: stated, Fit: fit}
 }
 
 // parse reads a version of three numbers.
@@ -157,8 +157,8 @@ func parse(version string) (numbers [3]int, ok bool) {
 // remedy tells the operator how to resolve an incompatibility.
 func (c Contract) remedy() string {
 	ours, _ := parse(c.Expected)
-	theirs, said := parse(c.Actual)
-	if said && theirs[0] > ours[0] {
+	theirs, stated := parse(c.Actual)
+	if stated && theirs[0] > ours[0] {
 		return fmt.Sprintf("update this worker to a release for version %d of the contract", theirs[0])
 	}
 	return fmt.Sprintf("update the cloud to a release with version %d.%d of the contract, or set SVC_CLOUD_URL to such a cloud", ours[0], ours[1])

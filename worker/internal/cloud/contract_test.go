@@ -16,7 +16,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// newLoggedClient is a client that logs, and its cloud.
+// newLoggedClient returns a cloud, a client and the client's log.
 func newLoggedClient(t *testing.T) (*cloudtest.Cloud, *cloud.Client, *testenv.Log) {
 	t.Helper()
 	fake, log := cloudtest.New(t), &testenv.Log{}
@@ -30,12 +30,12 @@ func newLoggedClient(t *testing.T) (*cloudtest.Cloud, *cloud.Client, *testenv.Lo
 func TestContract_ComparesVersions(t *testing.T) {
 	const own = cloudapi.ContractVersion
 	if own != "1.0.0" {
-		t.Fatalf("the versions below are chosen around 1.0.0, not %s", own)
+		t.Fatalf("the contract version is %s: adapt the versions in this test, which assume 1.0.0", own)
 	}
 	for _, test := range []struct {
-		said, actual string
-		fit          cloud.Fit
-		level, do    string
+		stated, actual string
+		fit            cloud.Fit
+		level, do      string
 	}{
 		{own, own, cloud.FitCompatible, "INFO", ""},
 		{"1.0.9", "1.0.9", cloud.FitCompatible, "INFO", ""},
@@ -48,15 +48,15 @@ func TestContract_ComparesVersions(t *testing.T) {
 		{"1.0.-1", "", cloud.FitUnstated, "WARN", "update the cloud"},
 		{"01.0.0", "", cloud.FitUnstated, "WARN", "update the cloud"},
 	} {
-		t.Run("says "+test.said, func(t *testing.T) {
+		t.Run("version "+test.stated, func(t *testing.T) {
 			fake, client, log := newLoggedClient(t)
 			if diff := cmp.Diff(cloud.Contract{Expected: own, Fit: cloud.FitUnknownYet}, client.Contract()); diff != "" {
 				t.Errorf("before the first answer (-want +got):\n%s", diff)
 			}
-			fake.SetContractVersion(test.said)
+			fake.SetContractVersion(test.stated)
 			for range 3 {
 				if err := client.CheckContract(t.Context()); (err != nil) != (test.fit == cloud.FitIncompatible) {
-					t.Errorf("the check: %v", err)
+					t.Errorf("CheckContract: %v", err)
 				}
 			}
 			if diff := cmp.Diff(cloud.Contract{Expected: own, Actual: test.actual, Fit: test.fit}, client.Contract()); diff != "" {
@@ -69,14 +69,13 @@ func TestContract_ComparesVersions(t *testing.T) {
 	}
 }
 
-// TestContract_OlderMinorIsLogged needs a worker of a later
-// version than the first.
+// TestContract_OlderMinorIsLogged uses a worker of a later version than the first.
 func TestContract_OlderMinorIsLogged(t *testing.T) {
 	fake, client, log := newLoggedClient(t)
 	client = client.MadeFor("1.3.0")
 	fake.SetContractVersion("1.2.7")
 	if _, err := client.Authorize(t.Context(), authorization(fake.Profile(156))); err != nil {
-		t.Errorf("an older minor stands in the way: %v", err)
+		t.Errorf("an older minor version refused a launch: %v", err)
 	}
 	if got := client.Contract(); got.Fit != cloud.FitOlder || got.Actual != "1.2.7" || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("%+v\n%s", got, log)
@@ -87,34 +86,35 @@ func TestContract_OtherMajorIsNotRead(t *testing.T) {
 	fake, client, log := newLoggedClient(t)
 	profile := fake.Profile(156)
 	fake.SetContractVersion("2.1.0")
-	const told = "The cloud implements version 2.1.0 of the contract, this worker version 1.0.0. " +
+	const message = "The cloud implements version 2.1.0 of the contract, this worker version 1.0.0. " +
 		"To launch again, update this worker to a release for version 2 of the contract."
 	for range 3 {
 		_, err := client.Authorize(t.Context(), authorization(profile))
-		assertFault(t, err, fault.Unavailable, told)
+		assertFault(t, err, fault.Unavailable, message)
 	}
-	assertFault(t, client.ReportStart(t.Context(), started(profile)), fault.Unavailable, told)
-	assertFault(t, client.ReportEnd(t.Context(), ended(profile)), fault.Unavailable, told)
+	assertFault(t, client.ReportStart(t.Context(), started(profile)), fault.Unavailable, message)
+	assertFault(t, client.ReportEnd(t.Context(), ended(profile)), fault.Unavailable, message)
 	_, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil)
-	assertFault(t, err, fault.Unavailable, told)
-	// The first was under way before anything was known; then nothing but the health is asked for.
+	assertFault(t, err, fault.Unavailable, message)
+	// The first call was sent before the version was known. After it the client sends
+	// only health requests.
 	if n := len(fake.Calls()); n != 1 {
-		t.Errorf("%d calls reached a cloud that is known not to fit, want the first alone", n)
+		t.Errorf("%d calls reached an incompatible cloud, want only the first", n)
 	}
 	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
 		t.Errorf("%d errors in the log, want one:\n%s", n, log)
 	}
 
-	fake.SetContractVersion("1.4.0") // the cloud is put back
+	fake.SetContractVersion("1.4.0") // the cloud is downgraded
 	if _, err := client.Authorize(t.Context(), authorization(profile)); err != nil {
-		t.Errorf("once the contract fits: %v", err)
+		t.Errorf("with a compatible version: %v", err)
 	}
 	fake.SetContractVersion("2.1.0")
 	if _, err := client.Authorize(t.Context(), authorization(profile)); err == nil {
-		t.Error("a cloud that changed its major version again is read")
+		t.Error("an answer of an incompatible version was accepted")
 	}
 	if n := strings.Count(log.String(), "level=ERROR"); n != 2 {
-		t.Errorf("%d errors in the log, want one a change:\n%s", n, log)
+		t.Errorf("%d errors in the log, want one per change:\n%s", n, log)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestContract_IgnoresAnswersOfIntermediaries(t *testing.T) {
 		cloudtest.Raw(502, "text/html", "<html>Bad gateway</html>")(w, r)
 	})
 	if _, err := client.Authorize(t.Context(), authorization(fake.Profile(156))); err == nil {
-		t.Error("a page was a grant")
+		t.Error("a page was accepted as a grant")
 	}
 	if got := client.Contract(); got.Fit != cloud.FitCompatible || strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("%+v\n%s", got, log)

@@ -2,14 +2,13 @@ package cloud
 
 import "time"
 
-// Within returns the client with another bound of one call.
+// Within returns a copy of the client with another timeout.
 func (c Client) Within(timeout time.Duration) *Client {
 	c.timeout = timeout
 	return &c
 }
 
-// MadeFor returns the client as if it had been made for another version of the
-// contract.
+// MadeFor returns a copy of the client for another version of the contract.
 func (c Client) MadeFor(version string) *Client {
 	c.contracts.last.Expected = version
 	return &c

@@ -28,7 +28,7 @@ func newFakeCloud(t *testing.T) (*cloudtest.Cloud, *cloud.Client) {
 	return fake, newClient(t, fake.URL, cloudtest.Key)
 }
 
-// assertFault checks the kind and what the worker's own client is told.
+// assertFault checks the kind and message of a fault and returns the fault.
 func assertFault(t *testing.T, err error, kind fault.Kind, message string) *fault.Error {
 	t.Helper()
 	if err == nil {

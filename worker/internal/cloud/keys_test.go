@@ -66,7 +66,7 @@ func TestCalls_RefusedCallerKeyIsReturnedToCaller(t *testing.T) {
 			t.Errorf("error %v, want one answered with %d", err, tc.kind.Status())
 		}
 		if strings.Contains(fmt.Sprintf("%v %+v %#v", err, request, request), "otherother") {
-			t.Errorf("the key shows: %v %+v", err, request)
+			t.Errorf("the output contains the key: %v %+v", err, request)
 		}
 	}
 }

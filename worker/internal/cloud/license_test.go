@@ -26,30 +26,30 @@ func TestLicense_IsLastAnswerToOwnKey(t *testing.T) {
 		_, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil)
 		return err
 	}
-	assertLicense(t, client, cloud.LicenseUnreachable) // it has not been asked
+	assertLicense(t, client, cloud.LicenseUnreachable) // no call was made yet
 	if err := client.CheckContract(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	assertLicense(t, client, cloud.LicenseUnreachable) // nor with the key
+	assertLicense(t, client, cloud.LicenseUnreachable) // no call with the key was made yet
 	if err := beat(); err != nil {
 		t.Fatal(err)
 	}
 	assertLicense(t, client, cloud.LicenseOK)
 	accepted := client.LastAnswerAt()
 	if accepted.IsZero() {
-		t.Error("no time of the answer")
+		t.Error("LastAnswerAt is zero")
 	}
 	fake.Revoke(true)
 	assertFault(t, beat(), fault.OwnKeyRefused, keyRefused)
 	assertLicense(t, client, cloud.LicenseKeyRefused)
 	if got := client.LastAnswerAt(); !got.Equal(accepted) {
-		t.Errorf("a refused key moved the time of the last answer from %v to %v", accepted, got)
+		t.Errorf("a refused key changed the time of the last answer from %v to %v", accepted, got)
 	}
 	fake.Revoke(false)
 	if _, err := client.Authorize(t.Context(), authorization(uuid.New())); !fault.Is(err, fault.NotFound) {
-		t.Errorf("a profile that is not there: %v", err)
+		t.Errorf("an unknown profile: %v", err)
 	}
-	assertLicense(t, client, cloud.LicenseOK) // a refusal of what was asked is an answer
+	assertLicense(t, client, cloud.LicenseOK) // a refusal of the request is an answer
 	for _, answer := range []cloudtest.Answer{
 		cloudtest.Failure(fault.Internal, "no"), cloudtest.Failure(fault.Unavailable, "no"), cloudtest.Reset, cloudtest.JSON(200, "{}x"),
 	} {
@@ -65,7 +65,7 @@ func TestLicense_IsLastAnswerToOwnKey(t *testing.T) {
 	}
 	fake.SetContractVersion("2.0.0")
 	if err := beat(); err == nil {
-		t.Error("another major version is read")
+		t.Error("an answer of another major version was accepted")
 	}
 	assertLicense(t, client, cloud.LicenseIncompatible)
 	fake.SetContractVersion("1.0.0")
@@ -77,26 +77,26 @@ func TestLicense_IsLastAnswerToOwnKey(t *testing.T) {
 
 func TestLicense_FailedCallTriggersOnFailure(t *testing.T) {
 	fake, client := newFakeCloud(t)
-	doubts := 0
-	client.OnFailure(func() { doubts++ })
+	calls := 0
+	client.OnFailure(func() { calls++ })
 	if _, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	fake.Always(cloudtest.Authorize, cloudtest.Reset)
-	for range 3 { // once ok has become another state, there is nothing to doubt
+	for range 3 { // only a change from ok calls OnFailure
 		_, _ = client.Authorize(t.Context(), authorization(uuid.New()))
 	}
 	assertLicense(t, client, cloud.LicenseUnreachable)
-	if doubts != 1 {
-		t.Errorf("doubted %d times, want once", doubts)
+	if calls != 1 {
+		t.Errorf("OnFailure was called %d times, want once", calls)
 	}
 	if _, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	fake.Script(cloudtest.Heartbeat, cloudtest.Reset)
 	_, _ = client.Heartbeat(t.Context(), session.OrganizationKey{}, 3, nil)
-	if doubts != 1 {
-		t.Error("a heartbeat asks for a heartbeat")
+	if calls != 1 {
+		t.Error("a failed heartbeat called OnFailure")
 	}
 }
 
@@ -111,14 +111,14 @@ func TestLicense_IgnoresCallerKeysAndCanceledCalls(t *testing.T) {
 	for _, answer := range []cloudtest.Answer{cloudtest.Failure(fault.Unauthenticated, "no"), cloudtest.Failure(fault.Unavailable, "slow"), cloudtest.Reset} {
 		fake.Script(cloudtest.Authorize, answer)
 		if _, err := client.Authorize(t.Context(), request); err == nil {
-			t.Error("granted")
+			t.Error("got a grant, want a refusal")
 		}
 		assertLicense(t, client, cloud.LicenseOK)
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if _, err := client.Authorize(gone, authorization(uuid.New())); err == nil {
-		t.Error("granted to nobody")
+		t.Error("got a grant for a canceled call")
 	}
 	assertLicense(t, client, cloud.LicenseOK)
 }
@@ -132,7 +132,7 @@ func TestLicense_WithoutAKey(t *testing.T) {
 	}
 	assertLicense(t, client, cloud.LicenseNoKey)
 	if client.LastAnswerAt().IsZero() {
-		t.Error("no time of the answer")
+		t.Error("LastAnswerAt is zero")
 	}
 	gone := httptest.NewServer(nil)
 	gone.Close()

@@ -37,7 +37,7 @@ func TestHeartbeat_SendsEarlierBootsUntilApplied(t *testing.T) {
 			}
 			fake.Script(cloudtest.Heartbeat, cloudtest.Reset)
 			if _, err := client.Heartbeat(t.Context(), own, 1, nil); err == nil {
-				t.Fatal("it was answered")
+				t.Fatal("got an answer, want an error")
 			}
 			beat(own)
 			beat(own)
@@ -56,7 +56,7 @@ func TestHeartbeat_SendsEarlierBootsUntilApplied(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff([]*[]uuid.UUID{&before, &before, nil, &before, nil, nil}, told); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("predecessors (-want +got):\n%s", diff)
 			}
 		})
 	}

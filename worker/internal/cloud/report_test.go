@@ -67,7 +67,7 @@ func TestHeartbeat_SendsAllFieldsAndReturnsAnswer(t *testing.T) {
 		want     report.Heartbeat
 	}{
 		{"nothing runs", nil, report.Heartbeat{Applied: true, Released: []uuid.UUID{}, Unknown: []uuid.UUID{}, NextSeconds: 17}},
-		{"one is not known", []uuid.UUID{lost, kept}, report.Heartbeat{Applied: true, Released: []uuid.UUID{}, Unknown: []uuid.UUID{lost}, NextSeconds: 17}},
+		{"one is unknown", []uuid.UUID{lost, kept}, report.Heartbeat{Applied: true, Released: []uuid.UUID{}, Unknown: []uuid.UUID{lost}, NextSeconds: 17}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 12, tc.sessions)
@@ -121,7 +121,7 @@ func TestReports_RefusalKinds(t *testing.T) {
 				err := reports[operation](client)
 				assertFault(t, err, tc.kind, tc.message)
 				if none := errors.Is(err, report.ErrNoAnswer); none != (tc.message == callFault) {
-					t.Errorf("no answer is %v of: %v", none, err)
+					t.Errorf("ErrNoAnswer is %v for: %v", none, err)
 				}
 			})
 		}

@@ -1,5 +1,5 @@
-// Package cloudtest gives the worker's tests a cloud: a standin that ends with
-// the test and fails it for what no worker may do.
+// Package cloudtest runs a fake cloud for tests of the worker. It ends with the test
+// and fails the test if the worker violates the contract.
 package cloudtest
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
-// Key is the organization key that opens the cloud.
+// Key is the valid organization key.
 const Key = fakecloud.Key
 
-// Operation is one of those that a worker calls.
+// Operation is an operation that a worker may call.
 type Operation = fakecloud.Operation
 
 // The operations. A call of any other fails the test.
@@ -30,7 +30,7 @@ const (
 	Reclaim   = fakecloud.Reclaim
 )
 
-// Call is a request that was understood and taken in.
+// Call is an accepted request.
 type Call = fakecloud.Call
 
 // Cloud is a running cloud. It is safe for concurrent use.
@@ -47,7 +47,7 @@ func New(t testing.TB) *Cloud {
 	return &Cloud{c}
 }
 
-// Await waits until the cloud holds so many slots, and fails the test after five
+// Await waits until the cloud has this many slots. It fails the test after five
 // seconds.
 func (c *Cloud) Await(t testing.TB, reserved, running int) {
 	t.Helper()
@@ -58,21 +58,22 @@ func (c *Cloud) Await(t testing.TB, reserved, running int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the cloud holds %d reserved and %d running slots, want %d and %d", isReserved, isRunning, reserved, running)
+			t.Fatalf("the cloud has %d reserved and %d running slots, want %d and %d", isReserved, isRunning, reserved, running)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// Answer stands in for the cloud's own. One that writes nothing goes before it.
+// Answer replaces the fake cloud's answer. If it writes nothing, the fake cloud
+// answers afterwards.
 type Answer = fakecloud.Answer
 
-// Raw answers with exactly this.
+// Raw answers with this status, content type and body.
 func Raw(status int, contentType, body string) Answer {
 	return fakecloud.Raw(status, contentType, body)
 }
 
-// JSON answers with exactly this body.
+// JSON answers with this status and JSON body.
 func JSON(status int, body string) Answer { return fakecloud.JSON(status, body) }
 
 // Failure answers with the failure envelope of a kind.
@@ -80,10 +81,10 @@ func Failure(kind fault.Kind, message string, details ...fault.Detail) Answer {
 	return fakecloud.Failure(kind, message, details...)
 }
 
-// Reset breaks the connection without a word.
+// Reset resets the connection without an answer.
 func Reset(w http.ResponseWriter, r *http.Request) { fakecloud.Reset(w, r) }
 
-// Truncated promises a longer body than it sends.
+// Truncated sends less than its Content-Length.
 func Truncated(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", "1000")
@@ -92,7 +93,7 @@ func Truncated(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// Slow waits before the cloud's own answer, or until the caller has gone.
+// Slow delays the fake cloud's answer, at most until the caller disconnects.
 func Slow(wait time.Duration) Answer {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -102,8 +103,8 @@ func Slow(wait time.Duration) Answer {
 	}
 }
 
-// Until waits for the context before the cloud's own answer, or until the caller
-// has gone.
+// Until delays the fake cloud's answer until the context ends or the caller
+// disconnects.
 func Until(until context.Context) Answer {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		select {

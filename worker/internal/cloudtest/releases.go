@@ -28,7 +28,7 @@ import (
 // Catalog is the catalog of a cloud, with archives in memory. It is safe for
 // concurrent use.
 type Catalog struct {
-	cloudapi.StrictServerInterface // nil: the worker calls nothing else of it
+	cloudapi.StrictServerInterface // nil: the worker calls no other operation
 
 	URL string
 
@@ -49,7 +49,7 @@ func NewCatalog(t testing.TB) *Catalog {
 	}
 	authenticate := func(r *http.Request) (context.Context, error) {
 		if r.Header.Get("X-API-Key") != Key {
-			return nil, fault.New(fault.Unauthenticated, "The organization key is wrong.")
+			return nil, fault.New(fault.Unauthenticated, "The organization key is invalid.")
 		}
 		return r.Context(), nil
 	}
@@ -72,14 +72,14 @@ func NewCatalog(t testing.TB) *Catalog {
 	return c
 }
 
-// Publish offers an archive, in place of another one of the same version. The
-// functions change what the list says of it.
+// Publish adds an archive, or replaces the archive of the same version. The functions
+// change its catalog entry.
 func (c *Catalog) Publish(version, system, arch string, archive []byte, change ...func(*cloudapi.ChromiumRelease)) {
 	sum := sha256.Sum256(archive)
 	major, _, _ := strings.Cut(version, ".")
 	number, err := strconv.ParseInt(major, 10, 32)
 	if err != nil {
-		panic(err) // a test's mistake
+		panic(err) // a mistake in the test
 	}
 	r := cloudapi.ChromiumRelease{
 		Version: version, Major: int32(number), Channel: cloudapi.Stable, Os: cloudapi.BuildOs(system), Arch: cloudapi.BuildArch(arch),
@@ -102,22 +102,22 @@ func (c *Catalog) Publish(version, system, arch string, archive []byte, change .
 	c.archives[version] = archive
 }
 
-// Intercept puts these in the way of the next downloads, one each, in order.
+// Intercept wraps the next downloads with these handlers, one each, in order.
 func (c *Catalog) Intercept(ways ...func(next http.Handler) http.Handler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.interceptors = append(c.interceptors, ways...)
 }
 
-// Downloads are the headers of the requests for archives, in order.
+// Downloads returns the headers of the requests for archives, in order.
 func (c *Catalog) Downloads() []http.Header {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]http.Header{}, c.downloads...)
 }
 
-// ListChromiumReleases lists the releases, filtered and in pages of one, so that
-// a client has to turn them.
+// ListChromiumReleases lists the releases, filtered, with one release per page, so
+// that clients must request several pages.
 func (c *Catalog) ListChromiumReleases(_ context.Context, r cloudapi.ListChromiumReleasesRequestObject) (cloudapi.ListChromiumReleasesResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,8 +162,7 @@ func (c *Catalog) download(ctx echo.Context) error {
 	return nil
 }
 
-// CutAfter lets so many bytes of an archive through and then breaks the
-// connection.
+// CutAfter sends n bytes of an archive and then closes the connection.
 func CutAfter(n int) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,12 +171,12 @@ func CutAfter(n int) func(http.Handler) http.Handler {
 	}
 }
 
-// AnswerWith answers a download with something else.
+// AnswerWith replaces the answer to a download.
 func AnswerWith(answer Answer) func(http.Handler) http.Handler {
 	return func(http.Handler) http.Handler { return http.HandlerFunc(answer) }
 }
 
-// WithoutRanges serves an archive as if there were no ranges.
+// WithoutRanges serves an archive without support for ranges.
 func WithoutRanges(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Range")

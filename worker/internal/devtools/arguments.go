@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// query reads parameters that were checked against the document already; what
-// is still wrong with one is kept for err.
+// query reads the query parameters of a request. The request was validated against
+// the API document; remaining errors are collected for err.
 type query struct {
 	values  url.Values
 	details []fault.Detail
@@ -21,9 +21,9 @@ type query struct {
 
 func queryOf(c echo.Context) *query { return &query{values: c.QueryParams()} }
 
-func (q *query) text(name, otherwise string) string {
+func (q *query) text(name, byDefault string) string {
 	if !q.values.Has(name) {
-		return otherwise
+		return byDefault
 	}
 	return q.values.Get(name)
 }
@@ -32,12 +32,12 @@ func (q *query) flag(name string) bool {
 	return read(q, name, false, strconv.ParseBool, fault.InvalidType)
 }
 
-func (q *query) integer(name string, otherwise int) int {
-	return read(q, name, otherwise, strconv.Atoi, fault.NotInteger)
+func (q *query) integer(name string, byDefault int) int {
+	return read(q, name, byDefault, strconv.Atoi, fault.NotInteger)
 }
 
-func (q *query) number(name string, otherwise float64) float64 {
-	return read(q, name, otherwise, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }, fault.InvalidType)
+func (q *query) number(name string, byDefault float64) float64 {
+	return read(q, name, byDefault, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }, fault.InvalidType)
 }
 
 func (q *query) err() error {
@@ -47,26 +47,26 @@ func (q *query) err() error {
 	return fault.Invalid(q.details...)
 }
 
-func read[T any](q *query, name string, otherwise T, parse func(string) (T, error), code string) T {
+func read[T any](q *query, name string, byDefault T, parse func(string) (T, error), code string) T {
 	if !q.values.Has(name) {
-		return otherwise
+		return byDefault
 	}
 	value, err := parse(q.values.Get(name))
 	if err != nil {
-		q.details = append(q.details, fault.Detail{Field: name, Code: code, Message: "is not a value of its type", Received: q.values.Get(name)})
+		q.details = append(q.details, fault.Detail{Field: name, Code: code, Message: "has the wrong type", Received: q.values.Get(name)})
 	}
 	return value
 }
 
-// maxRequest bounds a request's body, in bytes.
+// maxRequest is the maximum size of a request body, in bytes.
 const maxRequest = 64 << 10
 
-// decode reads a JSON body, which may be missing.
+// decode reads a JSON body. An empty body is allowed.
 func decode(c echo.Context, into any) error {
 	err := json.NewDecoder(io.LimitReader(c.Request().Body, maxRequest)).Decode(into)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fault.Wrap(err, fault.Validation, "The request body is not valid JSON.", fault.Detail{
-			Field: "body", Code: fault.InvalidFormat, Message: "is not JSON of the documented form",
+			Field: "body", Code: fault.InvalidFormat, Message: "must be JSON that matches the documented schema",
 			Constraint: map[string]any{"format": "json"},
 		})
 	}

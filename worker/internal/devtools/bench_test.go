@@ -7,9 +7,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// BenchmarkRoundTrips compares a relayed socket with a direct one: against a
-// server that echoes, where the relay's cost shows most, and against a real
-// browser.
+// BenchmarkRoundTrips compares a relayed socket with a direct one, with an echo
+// server, where the relay costs most, and with a real browser.
 func BenchmarkRoundTrips(b *testing.B) {
 	w, f := newFakeTestServer(b, "")
 	real, chrome, _ := newRealTestServer(b)

@@ -19,12 +19,12 @@ const (
 	printTimeout   = 30 * time.Second
 	defaultQuality = 80 // of a JPEG, in percent
 
-	// maxSide is how far Chromium draws, in CSS pixels at scale 1: beyond, a
-	// picture repeats itself.
+	// maxSide is the largest width and height that Chromium draws, in CSS pixels at
+	// scale 1. Larger screenshots repeat their content.
 	maxSide = 16384
 )
 
-// withTab does something with the named tab, or with the one that was active last.
+// withTab calls do with the named tab, or with the most recently active tab.
 func (s *Service) withTab(c echo.Context, v access.AuthorizedRequest, name string, timeout time.Duration, do func(context.Context, *tab) error) error {
 	ctx, done, err := s.beginTask(c, v, timeout)
 	if err != nil {
@@ -48,13 +48,14 @@ func (s *Service) openTab(ctx context.Context, v access.AuthorizedRequest, name 
 		return nil, err
 	}
 	t, err := openTab(ctx, v.Browser, id)
-	if _, ok := errors.AsType[*ws.RefusedError](err); ok { // it was closed meanwhile
+	if _, ok := errors.AsType[*ws.RefusedError](err); ok { // the tab was closed in the meantime
 		return nil, errNoTarget
 	}
 	return t, err
 }
 
-// screenshot answers with what a page shows now, or with all of it.
+// screenshot answers with a picture of the visible part of a page or of the complete
+// page.
 func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
 	format, target, full := q.text("format", "png"), q.text("targetId", ""), q.flag("fullPage")
@@ -80,15 +81,15 @@ func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	})
 }
 
-// startRendering makes the page draw itself although it is not in front, for as long as t
-// is open: else Chromium waits for a picture that nobody makes. A screencast
-// does, here one as small as can be.
+// startRendering makes Chromium draw the page even if it is in the background, until
+// t is closed. Without it a screenshot would wait indefinitely. A screencast has this
+// effect; this one is as small as possible.
 func (t *tab) startRendering(ctx context.Context) error {
 	tiny := map[string]any{"format": "jpeg", "quality": 1, "maxWidth": 16, "maxHeight": 16}
 	return t.call(ctx, "Page.startScreencast", tiny, nil)
 }
 
-// wholePage is the page's area as far as it can be drawn.
+// wholePage returns the area of the complete page, limited to maxSide.
 func (t *tab) wholePage(ctx context.Context) (map[string]any, error) {
 	var metrics struct {
 		CSSContentSize struct{ Width, Height float64 }
@@ -101,18 +102,18 @@ func (t *tab) wholePage(ctx context.Context) (map[string]any, error) {
 	return map[string]any{"x": 0, "y": 0, "width": side(size.Width), "height": side(size.Height), "scale": 1}, nil
 }
 
-// paper are the sizes of sheets, in inches.
+// paper contains the paper sizes, in inches.
 var paper = map[string]struct{ width, height float64 }{
 	"letter": {8.5, 11}, "legal": {8.5, 14}, "tabloid": {11, 17},
 	"a3": {11.7, 16.54}, "a4": {8.27, 11.7}, "a5": {5.83, 8.27},
 }
 
-// pdf answers with a page as a document.
+// pdf answers with a page as a PDF document.
 func (s *Service) pdf(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
 	size, ok := paper[q.text("paperFormat", "a4")]
 	if !ok {
-		return fault.Field("paperFormat", "is not a size of paper")
+		return fault.Field("paperFormat", "is an unknown paper size")
 	}
 	params := map[string]any{
 		"landscape": q.flag("landscape"), "printBackground": q.flag("printBackground"), "scale": q.number("scale", 1),
@@ -126,14 +127,14 @@ func (s *Service) pdf(c echo.Context, v access.AuthorizedRequest) error {
 	})
 }
 
-// send answers the client with the file that a command makes.
+// send answers with the file that a CDP command returns.
 func (t *tab) send(ctx context.Context, c echo.Context, contentType, method string, params any) error {
 	var file struct{ Data []byte }
 	if err := t.call(ctx, method, params, &file); err != nil {
 		return err
 	}
 	if len(file.Data) == 0 {
-		return errors.New(method + ": an empty file")
+		return errors.New(method + ": got an empty file")
 	}
 	return c.Blob(http.StatusOK, contentType, file.Data)
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	answerTimeout = 10 * time.Second
-	maxBody       = 32 << 20 // bytes: a target list holds whole data: addresses
+	maxBody       = 32 << 20 // bytes; a target list contains complete data: URLs
 )
 
 var (
@@ -22,14 +22,14 @@ var (
 	errNoTarget = fault.New(fault.NotFound, "The browser has no such target.")
 )
 
-// refusedError is Chromium's answer other than a success.
+// refusedError is an unsuccessful answer of Chromium.
 type refusedError struct{ status int }
 
 func (e *refusedError) Error() string {
 	return fmt.Sprintf("chromium refused with status %d", e.status)
 }
 
-// chromium talks to browsers' own DevTools servers on the loopback.
+// chromium is a client of the DevTools servers of browsers, on loopback.
 type chromium struct{ client *http.Client }
 
 func newChromium() chromium {
@@ -46,12 +46,12 @@ func newChromium() chromium {
 
 func (c chromium) close() { c.client.CloseIdleConnections() }
 
-// get asks for a path and returns what comes with status 200.
+// get requests a path and returns the content of an answer with status 200.
 func (c chromium) get(ctx context.Context, port int, path string) (body []byte, contentType string, err error) {
 	return c.do(ctx, http.MethodGet, port, path)
 }
 
-// do is get with another method. Nothing of a client's request goes along.
+// do is get with another method. It forwards nothing of a client's request.
 func (c chromium) do(ctx context.Context, method string, port int, path string) (body []byte, contentType string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -71,7 +71,7 @@ func (c chromium) do(ctx context.Context, method string, port int, path string) 
 	return body, res.Header.Get("Content-Type"), err
 }
 
-// pages are the ids of the tabs, the last active first.
+// pages returns the target ids of the tabs, the most recently active first.
 func (c chromium) pages(ctx context.Context, port int) ([]string, error) {
 	list, _, err := c.get(ctx, port, "/json/list")
 	if err != nil {
@@ -90,8 +90,8 @@ func (c chromium) pages(ctx context.Context, port int) ([]string, error) {
 	return ids, nil
 }
 
-// page is the id of the named tab, or of the one that was active last when no
-// name is given; errNoTarget and errNoPage when there is none.
+// page returns the target id of the named tab, or of the most recently active tab if
+// name is empty. It returns errNoTarget or errNoPage if there is none.
 func (c chromium) page(ctx context.Context, port int, name string) (string, error) {
 	ids, err := c.pages(ctx, port)
 	switch {

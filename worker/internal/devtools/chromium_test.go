@@ -23,7 +23,7 @@ import (
 )
 
 // newRealTestServer serves a real browser, as launch, that shows a red page. person
-// opens an address in a browser of their own.
+// opens a URL in another browser.
 func newRealTestServer(t testing.TB) (w *testServer, b *browser.Browser, person func(address string) *browsertest.Tab) {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -43,7 +43,7 @@ func newRealTestServer(t testing.TB) (w *testServer, b *browser.Browser, person 
 	}
 }
 
-// add makes a real browser one of the worker's.
+// add registers a real browser with the server.
 func (w *testServer) add(b *browser.Browser, devtools bool) {
 	w.finder.add(access.Browser{
 		LaunchID: b.LaunchID, DebugPort: b.DebugPort, DebugPath: b.WebSocketPath, DevTools: devtools,
@@ -67,7 +67,7 @@ func TestRelay_RealCDP(t *testing.T) {
 	}
 	closes(t, conn)
 	if got := do(t, "GET", w.path("/screenshot"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
-		t.Errorf("after the end: %d %s", got.status, got.body)
+		t.Errorf("after the end of the browser: got %d %s", got.status, got.body)
 	}
 }
 
@@ -85,7 +85,7 @@ func call(t testing.TB, conn *ws.Conn, request string, answer any) {
 	}
 }
 
-// deepText is a page's text, shadow trees included.
+// deepText returns a page's text, including shadow trees.
 const deepText = `(function text(n) {
 	let s = n.nodeType === Node.TEXT_NODE ? n.data : '';
 	if (n.shadowRoot) s += text(n.shadowRoot);
@@ -98,7 +98,7 @@ func TestFrontEnd_RealBrowser(t *testing.T) {
 	p := person(w.path("/devtools/?ct=" + w.token(t, ticket.Control)))
 	p.WaitFor("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); !strings.HasPrefix(address, w.path("/devtools/inspector.html?ws=")) || strings.Contains(address, "ct=") {
-		t.Errorf("at %s", address)
+		t.Errorf("got URL %s", address)
 	}
 	if open := w.OpenTasks(); open < 1 {
 		t.Errorf("%d connections are open", open)
@@ -106,8 +106,8 @@ func TestFrontEnd_RealBrowser(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "devtools.png"), p.Screenshot(), 0o644); err != nil {
 		t.Error(err)
 	}
-	if said := p.ConsoleOutput(); strings.Contains(said, "Content Security Policy") || strings.Contains(said, "Uncaught") {
-		t.Errorf("the console says:\n%s", said)
+	if output := p.ConsoleOutput(); strings.Contains(output, "Content Security Policy") || strings.Contains(output, "Uncaught") {
+		t.Errorf("the console contains:\n%s", output)
 	}
 	p.Navigate("about:blank")
 	testenv.Eventually(t, "relay ended", func() bool { return w.OpenTasks() == 0 })

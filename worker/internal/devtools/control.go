@@ -22,7 +22,7 @@ const (
 	endTimeout   = 30 * time.Second // of a browser
 )
 
-// close closes the named tab, or ends the browser.
+// close closes the named tab or, without a name, ends the browser.
 func (s *Service) close(c echo.Context, v access.AuthorizedRequest) error {
 	var request workerapi.CloseRequest
 	if err := decode(c, &request); err != nil {
@@ -47,7 +47,7 @@ func (s *Service) close(c echo.Context, v access.AuthorizedRequest) error {
 	return c.JSON(http.StatusOK, workerapi.CloseResponse{Success: true, Data: workerapi.Closed{LaunchId: launchID, TargetId: request.TargetId}})
 }
 
-// closePage closes a tab and returns when it is gone.
+// closePage closes a tab and waits until it is closed.
 func (c chromium) closePage(ctx context.Context, port int, id string) error {
 	if _, err := c.page(ctx, port, id); err != nil {
 		return err
@@ -66,9 +66,9 @@ func (c chromium) closePage(ctx context.Context, port int, id string) error {
 	}
 }
 
-// viewTicket makes what an operator's console needs: a link for watching, and
-// one for everything (specification 4.4). Neither outlives the control token that
-// asks for it: only the worker key opens a launch for longer.
+// viewTicket answers with a URL for viewing and one for control, for an operator's
+// console (specification 4.4). Neither outlives the control token of the request:
+// only the worker key can extend access to a launch.
 func (s *Service) viewTicket(c echo.Context, v access.AuthorizedRequest) error {
 	var request workerapi.ViewTicketRequest
 	if err := decode(c, &request); err != nil {
@@ -105,8 +105,8 @@ func (s *Service) viewTicket(c echo.Context, v access.AuthorizedRequest) error {
 	}})
 }
 
-// mintFault answers as to a wrong token when that which asks has expired
-// meanwhile.
+// mintFault returns the fault for a failed mint. If the token of the request has
+// expired in the meantime, the answer is that for a wrong token.
 func mintFault(err error) error {
 	if errors.Is(err, ticket.ErrInvalid) {
 		return access.ErrUnknownBrowser

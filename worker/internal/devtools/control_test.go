@@ -32,7 +32,7 @@ func TestViewTicket_ReturnsViewAndControlTokens(t *testing.T) {
 			}
 			now := w.clock.Now().Truncate(time.Second)
 			if !pair.ViewExpiresAt.Equal(now.Add(life)) || !pair.ControlExpiresAt.Equal(now.Add(12*time.Hour)) {
-				t.Errorf("%s: until %s and %s", body, pair.ViewExpiresAt, pair.ControlExpiresAt)
+				t.Errorf("%s: expires at %s and %s", body, pair.ViewExpiresAt, pair.ControlExpiresAt)
 			}
 			_, errView := w.tickets.Verify(pair.ViewTicket, launch, ticket.View)
 			_, errControl := w.tickets.Verify(pair.ControlToken, launch, ticket.Control)
@@ -40,10 +40,10 @@ func TestViewTicket_ReturnsViewAndControlTokens(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := w.tickets.Verify(pair.ViewTicket, launch, ticket.Control); err == nil {
-				t.Error("a view ticket gives control")
+				t.Error("a view ticket was accepted for control")
 			}
 			if strings.Contains(w.log.String(), pair.ViewTicket) || strings.Contains(w.log.String(), pair.ControlToken) {
-				t.Error("a token is in the log")
+				t.Error("the log contains a token")
 			}
 		}
 		for _, body := range []string{`{"ttlSeconds":29}`, `{"ttlSeconds":901}`, `{"ttlSeconds":"x"}`, `{"other":1}`, `[]`, `{`} {
@@ -52,8 +52,8 @@ func TestViewTicket_ReturnsViewAndControlTokens(t *testing.T) {
 	}
 }
 
-// TestViewTicket_DoesNotOutliveCallerToken holds that a control token can't
-// renew itself: only the worker key makes one that lasts beyond the first's end.
+// TestViewTicket_DoesNotOutliveCallerToken checks that a control token cannot extend
+// itself: only the worker key creates a token that expires later.
 func TestViewTicket_DoesNotOutliveCallerToken(t *testing.T) {
 	w, _ := newFakeTestServer(t, "https://edge.example/w/worker-1")
 	first, end, err := w.tickets.LaunchToken(launch)
@@ -70,28 +70,28 @@ func TestViewTicket_DoesNotOutliveCallerToken(t *testing.T) {
 	w.clock.Advance(11*time.Hour + 50*time.Minute)
 	second := ask("X-Svc-Token", first)
 	if !second.ControlExpiresAt.Equal(end) || !second.ViewExpiresAt.Equal(end) {
-		t.Errorf("until %s and %s, want %s", second.ControlExpiresAt, second.ViewExpiresAt, end)
+		t.Errorf("expires at %s and %s, want %s", second.ControlExpiresAt, second.ViewExpiresAt, end)
 	}
 	w.clock.Advance(9 * time.Minute)
 	if third := ask(cookie(second.ControlToken)...); !third.ControlExpiresAt.Equal(end) || !third.ViewExpiresAt.Equal(end) {
-		t.Errorf("until %s and %s, want %s", third.ControlExpiresAt, third.ViewExpiresAt, end)
+		t.Errorf("expires at %s and %s, want %s", third.ControlExpiresAt, third.ViewExpiresAt, end)
 	}
 	now := w.clock.Now().Truncate(time.Second)
 	long := ask("X-API-Key", workerKey)
 	if !long.ControlExpiresAt.Equal(now.Add(12*time.Hour)) || !long.ViewExpiresAt.Equal(now.Add(15*time.Minute)) {
-		t.Errorf("for the worker key, until %s and %s", long.ControlExpiresAt, long.ViewExpiresAt)
+		t.Errorf("with the worker key: expires at %s and %s", long.ControlExpiresAt, long.ViewExpiresAt)
 	}
 	w.clock.Advance(time.Minute)
 	if got := do(t, "POST", w.path("/view-ticket"), cookie(second.ControlToken)...); got.status != 404 || got.body != "unknown browser" {
-		t.Errorf("after its end: %d %s", got.status, got.body)
+		t.Errorf("with an expired token: got %d %s", got.status, got.body)
 	}
 	if next := ask("X-Svc-Token", long.ControlToken); !next.ControlExpiresAt.Equal(long.ControlExpiresAt) {
-		t.Errorf("until %s, want %s", next.ControlExpiresAt, long.ControlExpiresAt)
+		t.Errorf("expires at %s, want %s", next.ControlExpiresAt, long.ControlExpiresAt)
 	}
 }
 
-// TestClose_CookieNeedsOwnOrigin: GET /json/close and /json/activate
-// change something, as Chromium's own do.
+// TestClose_CookieNeedsOwnOrigin: GET /json/close and /json/activate have side
+// effects, as in Chromium's own API.
 func TestClose_CookieNeedsOwnOrigin(t *testing.T) {
 	w, f := newFakeTestServer(t, "")
 	cookie := ticket.CookieName(launch, ticket.Control) + "=" + w.token(t, ticket.Control)
@@ -103,20 +103,20 @@ func TestClose_CookieNeedsOwnOrigin(t *testing.T) {
 		}
 	}
 	if asked := f.request(); asked != nil {
-		t.Errorf("Chromium was asked for %s", asked.URL)
+		t.Errorf("Chromium got a request for %s", asked.URL)
 	}
 	real, _, _ := newRealTestServer(t)
 	cookie = ticket.CookieName(launch, ticket.Control) + "=" + real.token(t, ticket.Control)
 	opened := at[map[string]string](t, send(t, "PUT", real.path("/json/new?about:blank"), "", real.controlHeader(t)...))
 	for _, path := range []string{"/json/activate/", "/json/close/"} {
 		if got := do(t, "GET", real.path(path+opened["id"]), "Sec-Fetch-Site", "same-origin", "Cookie", cookie); got.status != 200 {
-			t.Errorf("%s from our own page: %d %s", path, got.status, got.body)
+			t.Errorf("%s from a page of the worker: got %d %s", path, got.status, got.body)
 		}
 	}
 }
 
-// TestFrontEnd_TokenOpensOneMorePage: a client can open what is listed,
-// also when its own token has opened a page.
+// TestFrontEnd_TokenOpensOneMorePage: a client can open the listed URLs even after
+// its own token has opened a page.
 func TestFrontEnd_TokenOpensOneMorePage(t *testing.T) {
 	w, _, _ := newRealTestServer(t)
 	token := w.token(t, ticket.Control)
@@ -130,14 +130,14 @@ func TestFrontEnd_TokenOpensOneMorePage(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	if got := do(t, "GET", page); got.status != 404 {
-		t.Errorf("a second time: %d", got.status)
+		t.Errorf("second use: got %d", got.status)
 	}
 	socketAfter, pageAfter := listed()
 	if socketAfter != socket || pageAfter == page {
 		t.Errorf("listed %s and %s", socketAfter, pageAfter)
 	}
 	if got := do(t, "GET", pageAfter); got.status != 303 {
-		t.Errorf("with a fresh token: %d %s", got.status, got.body)
+		t.Errorf("with a new token: got %d %s", got.status, got.body)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestRoutes_RefuseViewTicket(t *testing.T) {
 		}
 	}
 	if f.request() != nil {
-		t.Error("Chromium was asked")
+		t.Error("Chromium got a request")
 	}
 }
 
@@ -174,17 +174,17 @@ func TestRelay_BoundsConnectionsPerLaunch(t *testing.T) {
 	headers := append([]string{"X-API-Key", workerKey}, upgrade...)
 	for range 3 {
 		if got := do(t, "GET", w.path("/devtools/page/a"), headers...); got.status != 503 || !strings.Contains(got.body, "EXTERNAL_SERVICE_ERROR") {
-			t.Fatalf("one too many: %d %s", got.status, got.body)
+			t.Fatalf("connection above the limit: got %d %s", got.status, got.body)
 		}
 	}
 	if got := do(t, "GET", w.path("/screenshot"), headers...); got.status != 503 {
-		t.Errorf("a helper: %d %s", got.status, got.body)
+		t.Errorf("a screenshot above the limit: got %d %s", got.status, got.body)
 	}
 	if got := do(t, "GET", strings.Replace(w.path("/devtools/page/a"), launch, other, 1), headers...); got.status != 101 {
-		t.Errorf("another launch: %d %s", got.status, got.body)
+		t.Errorf("another launch: got %d %s", got.status, got.body)
 	}
 	conns[0].CloseNow()
-	testenv.Eventually(t, "room for one", func() bool { return do(t, "GET", w.path("/devtools/page/a"), headers...).status == 101 })
+	testenv.Eventually(t, "a free connection", func() bool { return do(t, "GET", w.path("/devtools/page/a"), headers...).status == 101 })
 }
 
 func TestActivity_CountsClientActions(t *testing.T) {
@@ -195,7 +195,7 @@ func TestActivity_CountsClientActions(t *testing.T) {
 		t.Helper()
 		w.clock.Advance(time.Minute)
 		if got := w.clock.Now().Sub(meter.Last()); got < time.Minute {
-			t.Errorf("%s is activity", what)
+			t.Errorf("%s was counted as activity", what)
 		}
 	}
 	noted := func(what string) {
@@ -218,8 +218,8 @@ func TestActivity_CountsClientActions(t *testing.T) {
 	w.clock.Advance(time.Minute)
 	do(t, "GET", w.path("/devtools/inspector.html"), "X-API-Key", workerKey)
 	do(t, "GET", w.path("/json/list"), "X-API-Key", workerKey)
-	silent("looking on")
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // a browser that says nothing
+	silent("reading lists and pages")
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // a browser that never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,9 +237,9 @@ func TestActivity_CountsClientActions(t *testing.T) {
 			res.Body.Close()
 		}
 	}()
-	testenv.Eventually(t, "a helper at work is a client", func() bool { return meter.Clients() == 1 })
+	testenv.Eventually(t, "a running screenshot counts as a client", func() bool { return meter.Clients() == 1 })
 	leave()
-	testenv.Eventually(t, "nobody waits for it any longer", func() bool { return meter.Clients() == 0 })
+	testenv.Eventually(t, "the screenshot has ended", func() bool { return meter.Clients() == 0 })
 	w.finder.add(f.browser(launch, w.clock))
 	now, _ := w.finder.Find(launch)
 	meter = now.Activity

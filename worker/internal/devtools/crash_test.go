@@ -10,8 +10,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// crash ends the renderer process of a tab and returns when the browser has
-// noticed.
+// crash kills the renderer process of a tab and waits until the browser has noticed.
 func crash(t *testing.T, b *browser.Browser, id string) {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), fmt.Sprintf("ws://127.0.0.1:%d/devtools/page/%s", b.DebugPort, id), nil, ws.Options{})

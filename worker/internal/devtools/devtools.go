@@ -34,7 +34,7 @@ type Options struct {
 	Links       access.Links // builds the URLs in answers, with the tokens in them
 	Tickets     Tickets
 	End         func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
-	Connections int                                              // of one launch at a time, calls of helpers included; DefaultConnections when 0
+	Connections int                                              // concurrent connections of one launch, including calls such as screenshots; DefaultConnections when 0
 	Resume      resume.Options                                   // for connections that outlive their sockets
 }
 
@@ -95,7 +95,7 @@ func (s *Service) beginTask(c echo.Context, v access.AuthorizedRequest, timeout 
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
 	forget := context.AfterFunc(s.tasks.ctx, cancel)
-	leave := v.Activity.Watch(nil) // a client for as long as it takes
+	leave := v.Activity.Watch(nil) // counts as a client until the task ends
 	return ctx, func() {
 		leave()
 		forget()

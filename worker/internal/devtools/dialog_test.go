@@ -10,13 +10,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// navigate opens an address in a tab, and waits as told.
+// navigate opens a URL in a tab and waits for the event wait.
 func (w *testServer) navigate(t *testing.T, id, address, wait string) response {
 	t.Helper()
 	return send(t, "POST", w.path("/navigate"), fmt.Sprintf(`{"targetId":%q,"url":%q,"waitUntil":%q,"timeoutMs":20000}`, id, address, wait), w.controlHeader(t)...)
 }
 
-// stop leaves a tab with a dialog open.
+// stop opens a page with a dialog in a tab.
 func (w *testServer) stop(t *testing.T, id, at string) {
 	t.Helper()
 	began := time.Now()
@@ -33,23 +33,23 @@ func TestNavigate_UnansweredDialogIsConflict(t *testing.T) {
 	for _, wait := range []string{"none", "domcontentloaded", "load"} {
 		w.stop(t, id, at)
 		if got := w.navigate(t, id, at+"/red", wait); got.status != 200 || !strings.Contains(got.body, at+"/red") {
-			t.Errorf("waiting for %s, away from a dialog: %d %s", wait, got.status, got.body)
+			t.Errorf("waiting for %s, from a page with a dialog: got %d %s", wait, got.status, got.body)
 		}
 	}
 	w.stop(t, id, at)
 	if got := do(t, "GET", w.path("/screenshot?targetId="+id), w.controlHeader(t)...); got.status != 504 || !strings.Contains(got.body, "shows a dialog") {
-		t.Errorf("a picture of a dialog: %d %s", got.status, got.body)
+		t.Errorf("a screenshot of a page with a dialog: got %d %s", got.status, got.body)
 	}
 	answersDialogs(t, b, id)
 	if got := w.navigate(t, id, at+"/alert", "load"); got.status != 200 {
-		t.Errorf("a dialog that a client answers: %d %s", got.status, got.body)
+		t.Errorf("a dialog that a client answers: got %d %s", got.status, got.body)
 	}
 	if got := send(t, "POST", w.path("/close"), `{"targetId":"`+id+`"}`, w.controlHeader(t)...); got.status != 200 {
 		t.Errorf("close: %d %s", got.status, got.body)
 	}
 }
 
-// answersDialogs is a client that accepts every dialog of a tab.
+// answersDialogs starts a client that accepts every dialog of a tab.
 func answersDialogs(t *testing.T, b *browser.Browser, id string) {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), fmt.Sprintf("ws://127.0.0.1:%d/devtools/page/%s", b.DebugPort, id), nil, ws.Options{})

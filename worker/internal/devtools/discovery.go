@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// discovery is what Chromium's own DevTools server says of itself under /json,
-// each path with and without a slash at its end, as clients ask for either.
+// discovery returns the routes of Chromium's DevTools server under /json. Each path
+// exists with and without a trailing slash, because clients use both.
 func (s *Service) discovery() []access.Route {
 	var routes []access.Route
 	for _, route := range []access.Route{
@@ -37,11 +37,11 @@ func (s *Service) discovery() []access.Route {
 	return routes
 }
 
-// targetInfo is an object of Chromium's. What isn't named here is passed on as
-// it comes.
+// targetInfo is a JSON object of Chromium. Members that are not named here are passed
+// on unchanged.
 type targetInfo map[string]json.RawMessage
 
-// The members of a description that hold addresses.
+// The members that contain URLs.
 const (
 	socketMember   = "webSocketDebuggerUrl"
 	frontEndMember = "devtoolsFrontendUrl"
@@ -49,12 +49,12 @@ const (
 
 func (d targetInfo) text(member string) string {
 	var text string
-	_ = json.Unmarshal(d[member], &text) // what is no text is none
+	_ = json.Unmarshal(d[member], &text) // other types count as empty
 	return text
 }
 
 func (d targetInfo) set(member, text string) {
-	value, _ := json.Marshal(text) // text never fails
+	value, _ := json.Marshal(text) // encoding a string never fails
 	d[member] = value
 }
 
@@ -82,8 +82,8 @@ func (s *Service) listTargets(c echo.Context, v access.AuthorizedRequest) error 
 	return sendJSON(c, targets)
 }
 
-// newTarget opens a tab; the query as a whole is its address, but for a token
-// that opened this route, which is not for the tab's site to see.
+// newTarget opens a tab. The query string is the URL of the tab, without the token of
+// this request, which the site must not see.
 func (s *Service) newTarget(c echo.Context, v access.AuthorizedRequest) error {
 	v.Activity.Touch()
 	address := slices.DeleteFunc(strings.Split(c.Request().URL.RawQuery, "&"), func(part string) bool {
@@ -100,7 +100,8 @@ func (s *Service) newTarget(c echo.Context, v access.AuthorizedRequest) error {
 	return sendJSON(c, target)
 }
 
-// targetCommand has Chromium do something with a target, and passes its words on.
+// targetCommand returns a handler that forwards a command for a target to Chromium
+// and returns its answer.
 func (s *Service) targetCommand(path string) access.Handler {
 	return func(c echo.Context, v access.AuthorizedRequest) error {
 		v.Activity.Touch()
@@ -132,9 +133,9 @@ func (s *Service) fetch(c echo.Context, v access.AuthorizedRequest, method, path
 	return s.toFault(v, err)
 }
 
-// rewriteURLs makes the addresses in descriptions of targets those that clients
-// reach them by. A client that used a token finds the same in them, but in those
-// of pages another one once it has opened a page.
+// rewriteURLs replaces the URLs in target descriptions by public URLs of the worker.
+// They contain the client's token, except that URLs of pages contain a new token if
+// that token has opened a page.
 func (s *Service) rewriteURLs(v access.AuthorizedRequest, targets ...targetInfo) error {
 	token, err := s.links.TokenFor(v)
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *Service) rewriteURLs(v access.AuthorizedRequest, targets ...targetInfo)
 	for _, target := range targets {
 		path := "devtools/page/" + target.text("id")
 		page := frontEndPageOf(target.text(frontEndMember))
-		for member := range target { // older ones have a second front end for compatibility
+		for member := range target { // older versions list a second front end for compatibility
 			if strings.HasPrefix(member, frontEndMember) {
 				delete(target, member)
 			}
@@ -166,7 +167,7 @@ func (s *Service) rewriteURLs(v access.AuthorizedRequest, targets ...targetInfo)
 	return nil
 }
 
-// inspectorQuery is the query by which the DevTools front end finds a target's socket.
+// inspectorQuery returns the query that names a target's socket for the DevTools front end.
 func (s *Service) inspectorQuery(launchID, targetID string) url.Values {
 	scheme := "ws"
 	if s.links.Address.Secure() {
@@ -182,7 +183,7 @@ func noTarget(err error) error {
 	return err
 }
 
-// sendJSON answers without a word of ours, legible as Chromium's own answers are.
+// sendJSON answers with indented JSON without an envelope, as Chromium does.
 func sendJSON(c echo.Context, value any) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

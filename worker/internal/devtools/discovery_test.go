@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// at reads a JSON answer.
+// at decodes a JSON answer.
 func at[T any](t *testing.T, got response) T {
 	t.Helper()
 	var value T
@@ -64,7 +64,7 @@ func TestDiscovery_UsesPublicAddressOnly(t *testing.T) {
 			}
 			for _, inner := range []string{":" + strconv.Itoa(b.DebugPort), "appspot", "ws://127.0.0.1"} {
 				if strings.Contains(got.body, inner) {
-					t.Errorf("%s holds %s: %s", path, inner, got.body)
+					t.Errorf("%s contains %s: %s", path, inner, got.body)
 				}
 			}
 		}
@@ -111,7 +111,7 @@ func TestDiscovery_OpensActivatesAndClosesTargets(t *testing.T) {
 	token := "ct=" + w.token(t, ticket.Control)
 	for _, query := range []string{token + "&" + url.QueryEscape(page), url.QueryEscape(page) + "&" + token, url.QueryEscape(page) + "&" + strings.Replace(token, "c", "%63", 1)} {
 		if opened := at[map[string]string](t, send(t, "PUT", w.path("/json/new?"+query), "")); opened["url"] != page {
-			t.Errorf("with the token in the address, the tab is at %q", opened["url"])
+			t.Errorf("with the token in the query, the tab has URL %q", opened["url"])
 		}
 	}
 	if got := do(t, "GET", w.path("/json/new?about:blank"), w.controlHeader(t)...); got.status != 405 || got.header.Get("Allow") != "PUT, POST" {
@@ -123,22 +123,23 @@ func TestDiscovery_OpensActivatesAndClosesTargets(t *testing.T) {
 		}
 	}
 	if got := do(t, "GET", w.path("/json/other"), w.controlHeader(t)...); got.status != 404 {
-		t.Errorf("another command: %d", got.status)
+		t.Errorf("another command: got %d, want 404", got.status)
 	}
 }
 
-// TestFrontEnd_OpensFromDiscovery opens what /json offers to people, as it is.
+// TestFrontEnd_OpensFromDiscovery opens the front end URL of /json unchanged.
 func TestFrontEnd_OpensFromDiscovery(t *testing.T) {
 	w, _, person := newRealTestServer(t)
 	target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), w.controlHeader(t)...))[0]
 	p := person(target["devtoolsFrontendUrl"])
 	p.WaitFor("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); strings.Contains(address, "ct=") {
-		t.Errorf("at %s", address)
+		t.Errorf("got URL %s", address)
 	}
 }
 
-// TestFrontEnd_WorksBehindLoadBalancer is behind TLS and below a path.
+// TestFrontEnd_WorksBehindLoadBalancer runs the worker behind TLS and below a path
+// prefix.
 func TestFrontEnd_WorksBehindLoadBalancer(t *testing.T) {
 	real, b, person := newRealTestServer(t)
 	var behind *testServer
@@ -155,14 +156,14 @@ func TestFrontEnd_WorksBehindLoadBalancer(t *testing.T) {
 	p.Navigate(targets[0]["devtoolsFrontendUrl"])
 	p.WaitFor("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); !strings.HasPrefix(address, balancer.URL+"/w/worker-1/browsers/"+launch+"/devtools/inspector.html?wss=") {
-		t.Errorf("at %s", address)
+		t.Errorf("got URL %s", address)
 	}
 	if used, unused := behind.OpenTasks(), real.OpenTasks(); used == 0 || unused != 0 {
 		t.Errorf("%d connections are open, and %d to the other worker", used, unused)
 	}
 }
 
-// clients run in scripts/, where their packages are.
+// clients are scripts that run in scripts/, where their packages are installed.
 var clients = map[string]string{
 	"puppeteer": `import puppeteer from 'puppeteer-core';
 		const version = await (await fetch(base + '/json/version', { headers: { 'X-Svc-Token': token } })).json();
@@ -171,7 +172,7 @@ var clients = map[string]string{
 		await page.goto(url);
 		console.log(await page.title());
 		await browser.disconnect();`,
-	"playwright, with the token in the address": `import { chromium } from 'playwright-core';
+	"playwright, with the token in the URL": `import { chromium } from 'playwright-core';
 		const browser = await chromium.connectOverCDP(base + '/?ct=' + token);
 		const page = await browser.contexts()[0].newPage();
 		await page.goto(url);

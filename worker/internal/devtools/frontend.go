@@ -14,21 +14,21 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-// frontEndPolicy lets DevTools load only what comes from here and reach only
-// what is here; the page it inspects may show it pictures of anywhere as data.
+// frontEndPolicy allows the front end to load and reach only the worker. Images of
+// the inspected page are data: URLs.
 const frontEndPolicy = "default-src 'self' data: blob:; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; " +
 	"connect-src 'self' data:; object-src 'none'; frame-src 'self' data:; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
 
-// fileName is what names in Chromium's front end look like.
+// fileName matches the file names of Chromium's front end.
 var fileName = lazy.Regexp(`^[A-Za-z0-9_@+.-]+(/[A-Za-z0-9_@+.-]+)*$`)
 
-// frontEndPages are the front end's pages, each for some kinds of targets. They
-// take the token, so that an address of one can be opened as it is.
+// frontEndPages are the pages of the front end for the kinds of targets. They accept
+// a token, so that a listed URL can be opened directly.
 var frontEndPages = []string{"inspector.html", "devtools_app.html", "js_app.html", "node_app.html", "worker_app.html"}
 
-var errNoFrontEnd = fault.New(fault.NotFound, "This browser's build brings no DevTools front end.")
+var errNoFrontEnd = fault.New(fault.NotFound, "This browser's build does not include the DevTools front end.")
 
-// frontEndPageOf is the page that an address of Chromium's means.
+// frontEndPageOf returns the front end page of a URL from Chromium.
 func frontEndPageOf(address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	if name := path.Base(address); slices.Contains(frontEndPages, name) {
@@ -37,8 +37,7 @@ func frontEndPageOf(address string) string {
 	return frontEndPages[0]
 }
 
-// openDevtools sends a person to Chromium's own DevTools front end, on the
-// first page.
+// openDevtools redirects to the DevTools front end for the most recently active page.
 func (s *Service) openDevtools(c echo.Context, v access.AuthorizedRequest) error {
 	if !v.DevTools {
 		return errNoFrontEnd
@@ -55,7 +54,7 @@ func (s *Service) openDevtools(c echo.Context, v access.AuthorizedRequest) error
 	return c.NoContent(http.StatusSeeOther)
 }
 
-// frontEnd passes on a file of the front end that Chromium brings along.
+// frontEnd serves a file of the front end that Chromium includes.
 func (s *Service) frontEnd(c echo.Context, v access.AuthorizedRequest) error {
 	return s.frontEndFile(c, v, c.Param("*"))
 }
@@ -74,7 +73,7 @@ func (s *Service) frontEndFile(c echo.Context, v access.AuthorizedRequest, name 
 	file, contentType, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/devtools/"+name)
 	refused, ok := errors.AsType[*refusedError](err)
 	switch {
-	// What it doesn't have, Chromium answers with an empty success.
+	// Chromium answers requests for unknown files with an empty success.
 	case err == nil && len(file) == 0, ok && refused.status == http.StatusNotFound:
 		return access.NoSuchPath()
 	case err != nil:
@@ -82,7 +81,7 @@ func (s *Service) frontEndFile(c echo.Context, v access.AuthorizedRequest, name 
 	}
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", frontEndPolicy)
-	h.Set("X-Frame-Options", "SAMEORIGIN") // it frames parts of itself
+	h.Set("X-Frame-Options", "SAMEORIGIN") // the front end frames parts of itself
 	if !strings.HasSuffix(name, ".html") {
 		h.Set("Cache-Control", "private, max-age=3600") // hundreds of files that don't change while the browser runs
 	}

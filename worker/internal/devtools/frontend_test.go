@@ -40,15 +40,15 @@ func TestFrontEnd_SetsWorkerHeaders(t *testing.T) {
 		}
 	}
 	if got.header.Get("Set-Cookie") != "" {
-		t.Error("Chromium's cookie came along")
+		t.Error("the answer has Chromium's cookie")
 	}
 	asked := f.request()
 	if asked.RequestURI != "/devtools/inspector.html" || !strings.HasPrefix(asked.Host, "127.0.0.1:") {
-		t.Errorf("asked %s of %s", asked.RequestURI, asked.Host)
+		t.Errorf("got a request for %s with Host %s", asked.RequestURI, asked.Host)
 	}
 	for _, name := range []string{"X-Api-Key", "X-Svc-Token", "Cookie", "Origin", "Referer"} {
 		if asked.Header.Get(name) != "" {
-			t.Errorf("%s went along", name)
+			t.Errorf("the header %s was forwarded", name)
 		}
 	}
 	if head := do(t, "HEAD", w.path("/devtools/inspector.html"), "X-API-Key", workerKey); head.status != 200 || head.header.Get("Content-Length") != "24" {
@@ -68,9 +68,9 @@ func TestFrontEnd_ServesOnlyFrontEndFiles(t *testing.T) {
 		}
 	}
 	if asked := f.request(); asked != nil {
-		t.Errorf("Chromium was asked for %s", asked.RequestURI)
+		t.Errorf("Chromium got a request for %s", asked.RequestURI)
 	}
 	if got := do(t, "GET", w.path("/devtools/missing.js"), "X-API-Key", workerKey); got.status != 404 {
-		t.Errorf("a file that isn't there: %d", got.status)
+		t.Errorf("an unknown file: got %d, want 404", got.status)
 	}
 }

@@ -22,8 +22,8 @@ import (
 
 var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
-// FuzzResumption: a client resumes with one count and at most one name, or is
-// told which of them is wrong.
+// FuzzResumption checks that a request to resume has one count and at most one name,
+// or is refused with the name of the invalid parameter.
 func FuzzResumption(f *testing.F) {
 	for _, query := range []string{
 		"resume=0", "resume=9007199254740991&client=a_b-9", "resume=9007199254740992", "resume=-1", "resume=+5", "resume=-0", "resume=1e3", "resume=", "resume=1&resume=2",
@@ -57,8 +57,8 @@ func FuzzResumption(f *testing.F) {
 	})
 }
 
-// FuzzTargets: whatever a browser says of its targets, clients read no address
-// in it but the worker's own, and all else as it came.
+// FuzzTargets checks that target lists contain only URLs of the worker and that all
+// other members are unchanged.
 func FuzzTargets(f *testing.F) {
 	for _, text := range []string{
 		`[{"id":"A1","title":"ws://127.0.0.1:9222/","type":"page","url":"https://a.example","webSocketDebuggerUrl":"ws://127.0.0.1:9222/devtools/page/A1","devtoolsFrontendUrl":"https://chrome-devtools-frontend.appspot.com/serve_rev/@1/inspector.html?ws=127.0.0.1:9222/devtools/page/A1"}]`,
@@ -91,22 +91,22 @@ func FuzzTargets(f *testing.F) {
 					assertOurs(t, "wss", target.text(member))
 				case strings.HasPrefix(member, frontEndMember):
 					if member != frontEndMember || !frontEnd {
-						t.Errorf("%s: %s is told", text, member)
+						t.Errorf("%s: the answer contains %s", text, member)
 					}
 					assertOurs(t, "https", target.text(member))
 				case string(value) != string(before[i][member]):
-					t.Errorf("%s: %s has become %s", text, member, value)
+					t.Errorf("%s: %s was changed to %s", text, member, value)
 				}
 			}
 		}
 	})
 }
 
-// assertOurs fails when an address is not one of the launch's.
+// assertOurs fails if a URL is not one of the launch's.
 func assertOurs(t *testing.T, scheme, address string) {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != scheme || u.Host != "edge.example" || !strings.HasPrefix(u.Path, "/w/1/browsers/launch-1/devtools/") {
-		t.Errorf("clients read %q: %v", address, err)
+		t.Errorf("got URL %q: %v", address, err)
 	}
 }

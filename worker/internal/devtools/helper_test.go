@@ -40,13 +40,13 @@ const (
 	maxConnections = 16
 )
 
-// upgrade is a WebSocket handshake's own headers.
+// upgrade contains the headers of a WebSocket handshake.
 var upgrade = []string{
 	"Connection", "keep-alive, Upgrade", "Upgrade", "websocket",
 	"Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==",
 }
 
-// finder is a set of browsers that run.
+// finder is a set of running browsers.
 type finder struct {
 	mu       sync.Mutex
 	browsers map[string]access.Browser
@@ -65,7 +65,7 @@ func (f *finder) add(b access.Browser) {
 	f.browsers[b.LaunchID] = b
 }
 
-// testServer is a server with the routes, and what its tests look at.
+// testServer is a server with the routes of the package.
 type testServer struct {
 	*devtools.Service
 	address string // host:port
@@ -73,18 +73,18 @@ type testServer struct {
 	clock   *clock.Fake
 	tickets *ticket.Tickets
 	log     *testenv.Log
-	ended   chan string // launches that a client has ended
+	ended   chan string // ids of launches that a client has ended
 }
 
-// newTestServer serves the routes; public is the configured address, by default
-// the one it listens on.
+// newTestServer serves the routes. public is the configured URL, by default the
+// address that it listens on.
 func newTestServer(t testing.TB, public string) *testServer {
 	t.Helper()
 	return newTestServerWithResume(t, public, resume.Options{ResumeTimeout: 30 * time.Second, Buffer: 32 << 20})
 }
 
-// newTestServerWithResume is newTestServer with bounds for connections that are resumed.
-func newTestServerWithResume(t testing.TB, public string, lasting resume.Options) *testServer {
+// newTestServerWithResume is newTestServer with options for resumable connections.
+func newTestServerWithResume(t testing.TB, public string, options resume.Options) *testServer {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	w := &testServer{
@@ -102,11 +102,11 @@ func newTestServerWithResume(t testing.TB, public string, lasting resume.Options
 	w.tickets.Begin(launch)
 	address := access.NewAddress(base)
 	w.Service = devtools.New(devtools.Options{
-		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: maxConnections, Resume: lasting,
+		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: maxConnections, Resume: options,
 		End: func(_ context.Context, launchID string) error { w.ended <- launchID; return nil },
 	})
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.NewJSONHandler(w.log, nil))})
-	if strings.Contains(public, "/w/") { // as a balancer that passes the path on
+	if strings.Contains(public, "/w/") { // as behind a load balancer that keeps the path
 		e.Pre(middleware.Rewrite(map[string]string{base.Path + "/*": "/$1"}))
 	}
 	guard := documentGuard(t)
@@ -124,7 +124,7 @@ func newTestServerWithResume(t testing.TB, public string, lasting resume.Options
 	return w
 }
 
-// documentGuard checks requests against the worker's document.
+// documentGuard returns a guard that validates requests against the worker's API document.
 func documentGuard(t testing.TB) *oapi.Guard {
 	t.Helper()
 	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
@@ -159,15 +159,14 @@ func (w *testServer) socket(rest string) string {
 	return "ws" + strings.TrimPrefix(w.path(rest), "http")
 }
 
-// response is what a test looks at of a response.
+// response is a response, as far as tests check it.
 type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// do sends a request with these headers (name, value, ...) and follows no
-// redirect.
+// do sends a request with headers (name, value, ...) and does not follow redirects.
 func do(t testing.TB, method, address string, headers ...string) response {
 	t.Helper()
 	return send(t, method, address, "", headers...)
@@ -203,8 +202,8 @@ func send(t testing.TB, method, address, body string, headers ...string) respons
 	return response{res.StatusCode, res.Header, string(said)}
 }
 
-// fakeChromium is a DevTools server whose sockets echo, and which remembers
-// what it was asked.
+// fakeChromium is a DevTools server whose sockets echo. It records the requests that
+// it gets.
 type fakeChromium struct {
 	server *httptest.Server
 	port   int
@@ -229,7 +228,7 @@ func newFakeChromium(t testing.TB) *fakeChromium {
 	return f
 }
 
-// browser is the fake as launchID.
+// browser returns the fake as the browser of launchID.
 func (f *fakeChromium) browser(launchID string, clock clock.Clock) access.Browser {
 	return access.Browser{
 		LaunchID: launchID, DebugPort: f.port, DebugPath: "/devtools/browser/b-1", DevTools: true,
@@ -281,11 +280,11 @@ func (f *fakeChromium) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// flood says numbers, with 64 KiB each, until nobody takes them any more.
+// flood sends numbered messages of 64 KiB until the connection ends.
 func (f *fakeChromium) flood(conn *ws.Conn) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
-	go func() { // until the peer leaves
+	go func() { // until the peer disconnects
 		defer cancel()
 		_, _, _ = conn.Read(ctx)
 	}()
@@ -295,7 +294,7 @@ func (f *fakeChromium) flood(conn *ws.Conn) {
 	}
 }
 
-// newFakeTestServer is a worker with a fake browser as launch.
+// newFakeTestServer returns a server with a fake browser as launch.
 func newFakeTestServer(t testing.TB, public string) (*testServer, *fakeChromium) {
 	t.Helper()
 	f := newFakeChromium(t)
@@ -304,22 +303,22 @@ func newFakeTestServer(t testing.TB, public string) (*testServer, *fakeChromium)
 	return w, f
 }
 
-// newFakeTestServerWithResume is newFakeTestServer with bounds for connections that are
-// resumed.
-func newFakeTestServerWithResume(t testing.TB, lasting resume.Options) (*testServer, *fakeChromium) {
+// newFakeTestServerWithResume is newFakeTestServer with options for resumable
+// connections.
+func newFakeTestServerWithResume(t testing.TB, options resume.Options) (*testServer, *fakeChromium) {
 	t.Helper()
 	f := newFakeChromium(t)
-	w := newTestServerWithResume(t, "", lasting)
+	w := newTestServerWithResume(t, "", options)
 	w.finder.add(f.browser(launch, w.clock))
 	return w, f
 }
 
-// browser is the one of launch.
+// browser returns the browser of launch.
 func (w *testServer) browser(t testing.TB) access.Browser {
 	t.Helper()
 	b, ok := w.finder.Find(launch)
 	if !ok {
-		t.Fatal("there is no browser")
+		t.Fatal("found no browser")
 	}
 	return b
 }

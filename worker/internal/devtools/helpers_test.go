@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// newSite is what the tests' browsers visit.
+// newSite serves the pages that the browsers of tests visit.
 func newSite(t testing.TB) string {
 	t.Helper()
 	stop := make(chan struct{})
@@ -35,17 +35,17 @@ func newSite(t testing.TB) string {
 		case "/redirected":
 			http.Redirect(w, r, "/red", http.StatusFound)
 		case "/sent-on":
-			fmt.Fprint(w, `<!doctype html><title>Gone</title><script>location.replace("/red")</script><img src="/slow-for-ever">`)
+			fmt.Fprint(w, `<!doctype html><title>Gone</title><script>location.replace("/red")</script><img src="/never">`)
 		case "/heavy":
-			fmt.Fprint(w, `<!doctype html><title>Heavy</title><img src="/slow-for-ever">`)
+			fmt.Fprint(w, `<!doctype html><title>Heavy</title><img src="/never">`)
 		case "/alert":
 			fmt.Fprint(w, `<!doctype html><title>Alert</title><body><script>alert('stop')</script><img src="/late">`)
-		case "/late": // longer than a dialog is waited for
+		case "/late": // longer than dialogTimeout
 			select {
 			case <-time.After(3 * time.Second):
 			case <-stop:
 			}
-		case "/silent", "/slow-for-ever":
+		case "/silent", "/never":
 			select {
 			case <-stop:
 			case <-r.Context().Done():
@@ -65,7 +65,7 @@ func (w *testServer) controlHeader(t testing.TB) []string {
 	return []string{"X-Svc-Token", w.token(t, ticket.Control)}
 }
 
-// post calls a helper and reads what it answers.
+// post sends a request and decodes the answer.
 func post[T any](t testing.TB, w *testServer, path, body string) (response, T) {
 	t.Helper()
 	got := send(t, "POST", w.path(path), body, w.controlHeader(t)...)
@@ -104,7 +104,7 @@ func TestHelpers_RealBrowser(t *testing.T) {
 		return reached.Data
 	}
 
-	t.Run("navigate tells where it led", func(t *testing.T) {
+	t.Run("navigate returns the reached page", func(t *testing.T) {
 		for path, want := range map[string]workerapi.Navigation{
 			"/red": {Url: at + "/red", Title: "Red"}, "/redirected": {Url: at + "/red", Title: "Red"},
 			"/red#part": {Url: at + "/red#part", Title: "Red"}, "/sent-on": {Url: at + "/red", Title: "Red"},
@@ -122,7 +122,7 @@ func TestHelpers_RealBrowser(t *testing.T) {
 		}
 	})
 
-	t.Run("navigate tells what went wrong", func(t *testing.T) {
+	t.Run("navigate returns errors", func(t *testing.T) {
 		w.assertRefused(t, "/navigate", `{"url":"http://no.such.host.invalid/"}`, 502, "net::ERR_NAME_NOT_RESOLVED")
 		w.assertRefused(t, "/navigate", `{"url":"http://127.0.0.1:1/"}`, 502, "net::ERR_")
 		w.assertRefused(t, "/navigate", `{"url":"`+at+`/nothing"}`, 502, "net::ERR_ABORTED")
@@ -144,17 +144,17 @@ func TestHelpers_RealBrowser(t *testing.T) {
 		for query, want := range map[string]string{"": "png", "?format=png": "png", "?format=jpeg": "jpeg", "?format=jpeg&quality=5": "jpeg"} {
 			picture, format := w.screenshot(t, "/screenshot"+query)
 			if red, green, _, _ := picture.At(picture.Bounds().Dx()-10, 10).RGBA(); format != want || red < 0xf000 || green > 0x1000 {
-				t.Errorf("%s: a %s of red %x, green %x", query, format, red, green)
+				t.Errorf("%s: got a %s with red %x, green %x", query, format, red, green)
 			}
 		}
 		fine := do(t, "GET", w.path("/screenshot?format=jpeg&quality=100"), w.controlHeader(t)...)
 		rough := do(t, "GET", w.path("/screenshot?format=jpeg&quality=1"), w.controlHeader(t)...)
 		if len(fine.body) <= len(rough.body) || fine.header.Get("Content-Type") != "image/jpeg" || fine.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%d bytes at best, %d at worst, %v", len(fine.body), len(rough.body), fine.header)
+			t.Errorf("got %d bytes with the best quality, %d with the worst, %v", len(fine.body), len(rough.body), fine.header)
 		}
 	})
 
-	t.Run("screenshot of a tab behind another", func(t *testing.T) {
+	t.Run("screenshot of a background tab", func(t *testing.T) {
 		visit(t, "/red")
 		behind := w.newTab(t)
 		if got := w.navigate(t, behind, at+"/tall", "load"); got.status != 200 {
@@ -171,14 +171,14 @@ func TestHelpers_RealBrowser(t *testing.T) {
 		inSight, _ := w.screenshot(t, "/screenshot?fullPage=false")
 		all, _ := w.screenshot(t, "/screenshot?fullPage=true")
 		if got := all.Bounds().Dy(); got != 3000 || inSight.Bounds().Dy() >= 3000 {
-			t.Errorf("%d of 3000 pixels, %d in sight", got, inSight.Bounds().Dy())
+			t.Errorf("got %d of 3000 pixels, the window shows %d", got, inSight.Bounds().Dy())
 		}
 		if _, _, blue, _ := all.At(10, 2990).RGBA(); blue < 0xf000 {
-			t.Error("the end of the page is not in the picture")
+			t.Error("the screenshot lacks the end of the page")
 		}
 		visit(t, "/endless")
 		if all, _ := w.screenshot(t, "/screenshot?fullPage=true"); all.Bounds().Dy() != 16384 {
-			t.Errorf("%d pixels of an endless page", all.Bounds().Dy())
+			t.Errorf("got %d pixels of a very long page", all.Bounds().Dy())
 		}
 	})
 
@@ -197,7 +197,7 @@ func TestHelpers_RealBrowser(t *testing.T) {
 			return box
 		}
 		if up, across := page("?paperFormat=letter"), page("?paperFormat=letter&landscape=true"); up != "0 0 612 792" || across != "0 0 792 612" {
-			t.Errorf("letter is %s, across %s", up, across)
+			t.Errorf("letter is %s, landscape %s", up, across)
 		}
 	})
 
@@ -213,14 +213,14 @@ func TestHelpers_RealBrowser(t *testing.T) {
 		}
 	})
 
-	t.Run("close closes one tab, then there is none", func(t *testing.T) {
+	t.Run("close closes the last tab", func(t *testing.T) {
 		id := w.newTab(t)
 		got, closed := post[workerapi.CloseResponse](t, w, "/close", `{"targetId":"`+id+`"}`)
 		if got.status != 200 || closed.Data.LaunchId.String() != launch || *closed.Data.TargetId != id {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 		if list := do(t, "GET", w.path("/json/list"), w.controlHeader(t)...); strings.Contains(list.body, id) {
-			t.Errorf("it is still listed: %s", list.body)
+			t.Errorf("the closed tab is still listed: %s", list.body)
 		}
 		w.assertRefused(t, "/close", `{"targetId":"`+id+`"}`, 404, "no such target")
 		for _, id := range w.pages(t) {
@@ -246,12 +246,12 @@ func TestHelpers_RealBrowser(t *testing.T) {
 	}
 	for _, path := range []string{"/screenshot", "/pdf", "/json/version"} {
 		if got := do(t, "GET", w.path(path), w.controlHeader(t)...); got.status != 404 || got.body != "unknown browser" {
-			t.Errorf("%s after the end: %d %s", path, got.status, got.body)
+			t.Errorf("%s after the end: got %d %s", path, got.status, got.body)
 		}
 	}
 }
 
-// screenshot takes one and returns it with its format.
+// screenshot takes a screenshot and returns it with its format.
 func (w *testServer) screenshot(t *testing.T, path string) (image.Image, string) {
 	t.Helper()
 	got := do(t, "GET", w.path(path), w.controlHeader(t)...)
@@ -260,7 +260,7 @@ func (w *testServer) screenshot(t *testing.T, path string) (image.Image, string)
 		t.Fatalf("%s: %d %.200s: %v", path, got.status, got.body, err)
 	}
 	if want := "image/" + format; got.header.Get("Content-Type") != want {
-		t.Errorf("%s: a %s called %s", path, format, got.header.Get("Content-Type"))
+		t.Errorf("%s: got a %s with Content-Type %s", path, format, got.header.Get("Content-Type"))
 	}
 	return picture, format
 }
@@ -275,7 +275,7 @@ func (w *testServer) newTab(t *testing.T) (id string) {
 	return tab.ID
 }
 
-// pages are the ids of the tabs.
+// pages returns the ids of the tabs.
 func (w *testServer) pages(t *testing.T) []string {
 	t.Helper()
 	var list []struct{ ID, Type string }

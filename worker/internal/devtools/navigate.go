@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	navigateTimeout    = 30 * time.Second // unless the request says otherwise
+	navigateTimeout    = 30 * time.Second // by default
 	maxNavigateTimeout = 2 * time.Minute
 
-	// dialogTimeout is for a client that answers dialogs by itself.
+	// dialogTimeout is how long a client may take to answer a dialog.
 	dialogTimeout = 2 * time.Second
 )
 
-var errDialog = fault.New(fault.Conflict, "The page shows a dialog, and loads no further until it is answered.")
+var errDialog = fault.New(fault.Conflict, "The page shows a dialog and does not continue to load until the dialog is closed.")
 
-// lifecycleEventNames is Chromium's name of what a navigation waits for; at least for the
-// new document to be there, or there would be nothing to tell of it.
+// lifecycleEventNames maps the API's names of events to Chromium's. Even "none" waits
+// for the new document, because the answer describes it.
 var lifecycleEventNames = map[workerapi.WaitUntil]string{"none": "init", "domcontentloaded": "DOMContentLoaded", "load": "load"}
 
-// navigate opens an address in a tab and tells where that has led.
+// navigate opens a URL in a tab and answers with the reached page.
 func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
 	request := workerapi.NavigateRequest{
 		TargetId: new(""), WaitUntil: new(workerapi.WaitUntil("load")), TimeoutMs: new(int32(navigateTimeout.Milliseconds())),
@@ -44,7 +44,7 @@ func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
 	}
 	event, ok := lifecycleEventNames[*request.WaitUntil]
 	if !ok {
-		return fault.Field("waitUntil", "is nothing to wait for")
+		return fault.Field("waitUntil", "must be none, domcontentloaded or load")
 	}
 	timeout := min(time.Duration(*request.TimeoutMs)*time.Millisecond, maxNavigateTimeout)
 	return s.withTab(c, v, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
@@ -56,8 +56,8 @@ func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
 	})
 }
 
-// isAllowedURL keeps a caller from this machine's files, and from running scripts in
-// what the tab shows.
+// isAllowedURL reports whether a URL may be opened. It excludes files of this machine
+// and scripts in the context of the page.
 func isAllowedURL(address string) bool {
 	if address == "about:blank" {
 		return true
@@ -66,15 +66,14 @@ func isAllowedURL(address string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// navigate opens an address and waits for that event of the document that it
-// leads to.
+// navigate opens a URL and waits for the event in the resulting document.
 func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Navigation, error) {
 	var none workerapi.Navigation
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	on := navigationProgress{onDialogTimeout: func() { cancel(errDialog) }}
 	t.onEvent = on.record
-	// While another navigation waits for its server, pages take no commands.
+	// Pages accept no commands while another navigation waits for its server.
 	if err := t.call(ctx, "Page.stopLoading", nil, nil); err != nil {
 		return none, err
 	}
@@ -88,13 +87,13 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	if begun.ErrorText != "" {
 		return none, fault.New(fault.BadGateway, "The page could not be loaded: "+begun.ErrorText+".")
 	}
-	// The document may be in another renderer process than the one before, which
-	// may have crashed and kept nothing of what it was told.
+	// The new document may be in another renderer process, where the events are not
+	// yet enabled.
 	if err := t.enableLifecycleEvents(ctx); err != nil {
 		return none, err
 	}
 	arrived := func() bool { return on.has(begun.FrameID, begun.LoaderID, event) }
-	if begun.LoaderID == "" { // the address was one within the same document
+	if begun.LoaderID == "" { // the navigation stays within the document
 		arrived = func() bool { return on.within }
 	}
 	if err := t.waitFor(ctx, arrived); err != nil {
@@ -103,18 +102,18 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	return t.currentPage(ctx)
 }
 
-// enableLifecycleEvents asks the tab's renderer process for the events of its documents, past and
-// to come. A page that shows a dialog answers when the dialog is closed, and one
-// that has crashed never does: no answer is waited for.
+// enableLifecycleEvents enables the events of past and future documents in the tab's
+// renderer process. It does not wait for the answers: a page that shows a dialog
+// answers when the dialog is closed, and a crashed page never answers.
 func (t *tab) enableLifecycleEvents(ctx context.Context) error {
-	if err := t.post(ctx, "Page.enable", nil); err != nil { // else only past events are told
+	if err := t.post(ctx, "Page.enable", nil); err != nil { // otherwise Chromium sends only past events
 		return err
 	}
 	return t.post(ctx, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true})
 }
 
-// currentPage tells what a tab shows, from the browser rather than the page, which
-// may be busy.
+// currentPage returns the page of the tab. It asks the browser, because the page may
+// be busy.
 func (t *tab) currentPage(ctx context.Context) (workerapi.Navigation, error) {
 	var history struct {
 		CurrentIndex int
@@ -128,12 +127,12 @@ func (t *tab) currentPage(ctx context.Context) (workerapi.Navigation, error) {
 	return workerapi.Navigation{TargetId: t.id, Url: entry.URL, Title: entry.Title}, nil
 }
 
-// navigationProgress is how far documents have got.
+// navigationProgress records how far documents have loaded.
 type navigationProgress struct {
 	seen            []lifecycleEvent
-	within          bool // a document went to another part of itself
+	within          bool // a document navigated within itself
 	dialog          *time.Timer
-	onDialogTimeout func() // is called when nobody answers a dialog
+	onDialogTimeout func() // called if no client answers a dialog
 }
 
 type lifecycleEvent struct{ FrameID, LoaderID, Name string }
@@ -153,15 +152,15 @@ func (p *navigationProgress) record(method string, params json.RawMessage) {
 		if json.Unmarshal(params, &m) != nil {
 			return
 		}
-		if m.Name == "commit" { // what is past is told so
+		if m.Name == "commit" { // Chromium's name for a past init event
 			m.Name = "init"
 		}
 		p.seen = append(p.seen, m)
 	}
 }
 
-// has reports whether the frame's document of that loader, or one that has
-// taken its place since, has reached the event.
+// has reports whether the frame's document of that loader, or a document that has
+// replaced it, has reached the event.
 func (p *navigationProgress) has(frame, loader, event string) bool {
 	begun := false
 	for _, m := range p.seen {

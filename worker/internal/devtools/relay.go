@@ -67,7 +67,7 @@ func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string)
 	up, err := ws.DialUpstream(ctx, v.Dial, loopback(v.DebugPort), path, r.Header)
 	if refused, ok := errors.AsType[*ws.RefusedError](err); ok &&
 		(refused.Status == http.StatusNotFound || refused.Status == http.StatusInternalServerError) {
-		return nil, errNoTarget // of a page that isn't there Chromium says 500
+		return nil, errNoTarget // Chromium answers 500 for an unknown page
 	}
 	return up, s.toFault(v, err)
 }

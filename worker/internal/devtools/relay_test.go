@@ -24,7 +24,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// dial opens a relayed socket with the token in the query, as clients do.
+// dial opens a relayed socket with the token in the query.
 func (w *testServer) dial(t testing.TB, rest string) *ws.Conn {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), w.socket(rest)+"?ct="+w.token(t, ticket.Control), nil, ws.Options{ReadLimit: -1})
@@ -44,17 +44,17 @@ func echoed(t testing.TB, conn *ws.Conn, message []byte) {
 	}
 	_, got, err := conn.Read(ctx)
 	if err != nil || !bytes.Equal(got, message) {
-		t.Fatalf("%d bytes came back of %d: %v", len(got), len(message), err)
+		t.Fatalf("got %d of %d bytes back: %v", len(got), len(message), err)
 	}
 }
 
-// closes fails unless the connection ends soon.
+// closes fails unless the connection ends within a timeout.
 func closes(t *testing.T, conn *ws.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
-		t.Errorf("the connection lives on: %v", err)
+		t.Errorf("the connection did not end: %v", err)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestRelay_RefusesInvalidHandshake(t *testing.T) {
 		}
 	}
 	if f.request() != nil {
-		t.Error("Chromium was asked")
+		t.Error("Chromium got a request")
 	}
 }
 
@@ -148,7 +148,7 @@ func TestRelay_TranslatesChromiumRefusal(t *testing.T) {
 
 func TestClose_InterruptsPendingDial(t *testing.T) {
 	w := newTestServer(t, "")
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,8 @@ func TestClose_InterruptsPendingDial(t *testing.T) {
 	}
 }
 
-// dialWithEarlyFrame is a client that sends a frame along with its handshake, and reads raw.
+// dialWithEarlyFrame sends a frame together with the handshake and returns the raw
+// connection.
 func (w *testServer) dialWithEarlyFrame(t *testing.T, rest, extra string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", w.address)
@@ -200,8 +201,8 @@ func TestRelay_KeepsEarlyFrames(t *testing.T) {
 	}
 	defer ln.Close()
 	w.finder.add(access.Browser{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, DevTools: true, Activity: activity.New(w.clock), Done: make(chan struct{})})
-	heard := make(chan string, 1)
-	go func() { // a browser that talks at once, then listens to the client's last word
+	toBrowser := make(chan string, 1)
+	go func() { // a browser that sends at once, then reads until the client ends
 		conn, err := ln.Accept()
 		if err != nil {
 			return
@@ -212,9 +213,9 @@ func TestRelay_KeepsEarlyFrames(t *testing.T) {
 			return
 		}
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nearly bird")
-		said, _ := io.ReadAll(r)
+		received, _ := io.ReadAll(r)
 		_, _ = io.WriteString(conn, ", last word")
-		heard <- string(said)
+		toBrowser <- string(received)
 	}()
 	conn, r := w.dialWithEarlyFrame(t, "/devtools/page/a", "hello")
 	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("X-Request-Id") == "" {
@@ -224,10 +225,10 @@ func TestRelay_KeepsEarlyFrames(t *testing.T) {
 	_ = conn.(*net.TCPConn).CloseWrite()
 	got, err := io.ReadAll(r)
 	if err != nil || string(got) != "early bird, last word" {
-		t.Errorf("the client heard %q, %v", got, err)
+		t.Errorf("the client received %q, %v", got, err)
 	}
-	if said := <-heard; said != "hello and goodbye" {
-		t.Errorf("the browser heard %q", said)
+	if received := <-toBrowser; received != "hello and goodbye" {
+		t.Errorf("the browser received %q", received)
 	}
 }
 
@@ -252,7 +253,7 @@ func TestRelay_EndsWithEitherSideBrowserOrWorker(t *testing.T) {
 				conns = append(conns, conn)
 			}
 			if open := w.OpenTasks(); open != 8 {
-				t.Fatalf("%d are open", open)
+				t.Fatalf("got %d open connections", open)
 			}
 			end(w, f, conns)
 			for _, conn := range conns {
@@ -279,14 +280,14 @@ func TestClose_RefusesNewConnections(t *testing.T) {
 
 func TestRelay_StalledClientBlocksNobody(t *testing.T) {
 	w, f := newFakeTestServer(t, "")
-	deaf := w.dial(t, "/devtools/page/a")
-	if err := deaf.Write(t.Context(), ws.Binary, make([]byte, 64<<20)); err != nil { // more than all buffers hold
+	stalled := w.dial(t, "/devtools/page/a")
+	if err := stalled.Write(t.Context(), ws.Binary, make([]byte, 64<<20)); err != nil { // exceeds all buffers
 		t.Fatal(err)
 	}
 	lively := w.dial(t, "/devtools/page/b")
 	echoed(t, lively, make([]byte, 1<<20))
 	if open := w.OpenTasks(); open != 2 {
-		t.Errorf("%d are open", open)
+		t.Errorf("got %d open connections", open)
 	}
 	close(f.done)
 	testenv.Eventually(t, "all relays ended", func() bool { return w.OpenTasks() == 0 })

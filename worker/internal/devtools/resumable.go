@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	resumeQuery = "resume" // how many of the browser's messages a client has received
-	clientQuery = "client" // its name, where several connect to the same address
+	resumeQuery = "resume" // number of the browser's messages that the client has received
+	clientQuery = "client" // name of the client, if several connect to the same target
 
-	maxCount = 1<<53 - 1 // what every client's numbers hold
+	maxCount = 1<<53 - 1 // exact in a double, the number type of JavaScript
 )
 
 var clientName = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
@@ -51,15 +51,15 @@ func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, p
 // resumeParams reads the resume parameters of a request.
 func (s *Service) resumeParams(c echo.Context) (received int64, name string, err error) {
 	if s.resumable.ResumeTimeout <= 0 {
-		return 0, "", invalidParam(resumeQuery, fault.Custom, "is not to be had: this worker keeps no connections", nil)
+		return 0, "", invalidParam(resumeQuery, fault.Custom, "is not supported: this worker keeps no connections (RESUME_SECONDS is 0)", nil)
 	}
 	query := c.QueryParams()
 	received, err = strconv.ParseInt(query.Get(resumeQuery), 10, 64)
 	if err != nil || received < 0 || received > maxCount || len(query[resumeQuery]) > 1 {
-		return 0, "", invalidParam(resumeQuery, fault.NotInteger, "must be how many messages were received, once", query[resumeQuery])
+		return 0, "", invalidParam(resumeQuery, fault.NotInteger, "must be one number: how many messages were received", query[resumeQuery])
 	}
 	if name = query.Get(clientQuery); query.Has(clientQuery) && (!clientName().MatchString(name) || len(query[clientQuery]) > 1) {
-		return 0, "", invalidParam(clientQuery, fault.InvalidPattern, "must be 1 to 64 letters, digits, dashes and underscores, once", query[clientQuery])
+		return 0, "", invalidParam(clientQuery, fault.InvalidPattern, "must be one name of 1 to 64 letters, digits, dashes and underscores", query[clientQuery])
 	}
 	return received, name, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// cdpMessage is a message of Chromium's.
+// cdpMessage is a message from Chromium.
 type cdpMessage struct {
 	ID     int
 	Method string
@@ -24,16 +24,16 @@ type cdpMessage struct {
 	}
 }
 
-// evaluate says a call whose answer has this id.
+// evaluate sends a call with this id.
 func (s *resumingClient) evaluate(id int, expression string) {
 	text, err := json.Marshal(expression)
 	s.noError(err)
 	s.send(fmt.Sprintf(`{"id":%d,"method":"Runtime.evaluate","params":{"returnByValue":true,"awaitPromise":true,"expression":%s}}`, id, text))
 }
 
-// until hears messages until the answer to a call, connecting again where it has
-// to, and returns them all.
-func (s *resumingClient) until(id int) (heard []cdpMessage) {
+// until receives messages until the answer to a call, reconnecting if needed, and
+// returns all of them.
+func (s *resumingClient) until(id int) (received []cdpMessage) {
 	s.t.Helper()
 	for {
 		text, err := s.receive()
@@ -43,13 +43,13 @@ func (s *resumingClient) until(id int) (heard []cdpMessage) {
 		}
 		var m cdpMessage
 		s.noError(json.Unmarshal([]byte(text), &m))
-		if heard = append(heard, m); m.ID == id {
-			return heard
+		if received = append(received, m); m.ID == id {
+			return received
 		}
 	}
 }
 
-// page is the socket of the browser's page, by way of via.
+// page returns a client of the browser's page, connected through via.
 func (w *testServer) page(t *testing.T, via string) *resumingClient {
 	t.Helper()
 	var targets []struct{ ID, Type string }
@@ -75,7 +75,7 @@ func TestResume_BigMessageArrivesOnce(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %d", direction, at), func(t *testing.T) {
 				set(at)
 				s := w.page(t, cutter.Addr().String())
-				if err := s.connect(); err != nil { // cut in the handshake
+				if err := s.connect(); err != nil { // cut during the handshake
 					cutter.set(-1, -1)
 					s.noError(s.connect())
 				}
@@ -86,14 +86,14 @@ func TestResume_BigMessageArrivesOnce(t *testing.T) {
 					s.evaluate(2, `calls++, "`+strings.Repeat("x", size)+`"`)
 				}
 				cutter.set(-1, -1)
-				heard := s.until(2)
-				if got := len(heard[len(heard)-1].Result.Result.Value); got != size+2 { // with its quotes
-					t.Errorf("%d bytes came of %d", got, size+2)
+				received := s.until(2)
+				if got := len(received[len(received)-1].Result.Result.Value); got != size+2 { // the value includes quotes
+					t.Errorf("received %d of %d bytes", got, size+2)
 				}
 				s.evaluate(3, "calls")
-				heard = append(heard, s.until(3)...)
-				if calls := string(heard[len(heard)-1].Result.Result.Value); calls != "1" || len(heard) != 3 {
-					t.Errorf("it was evaluated %s times, and %d answers came", calls, len(heard))
+				received = append(received, s.until(3)...)
+				if calls := string(received[len(received)-1].Result.Result.Value); calls != "1" || len(received) != 3 {
+					t.Errorf("the expression was evaluated %s times, and %d answers were received", calls, len(received))
 				}
 				_ = s.conn.Close(ws.NormalClosure, "")
 			})
@@ -107,7 +107,7 @@ func TestResume_DeliversMissedEvents(t *testing.T) {
 	s.noError(s.connect())
 	s.send(`{"id":1,"method":"Runtime.enable"}`)
 	s.until(1)
-	s.evaluate(2, `window.n = 0, window.talk = setInterval(() => console.log(++n), 1), 0`)
+	s.evaluate(2, `window.n = 0, window.timer = setInterval(() => console.log(++n), 1), 0`)
 	var numbers []string
 	hear := func(id int) (answer string) {
 		for _, m := range s.until(id) {
@@ -121,19 +121,19 @@ func TestResume_DeliversMissedEvents(t *testing.T) {
 	hear(2)
 	for id := 3; id < 13; id++ {
 		s.evaluate(id, `new Promise(done => setTimeout(done, 50))`)
-		s.cut() // before the browser has it, perhaps
+		s.cut() // possibly before the browser has received it
 		s.noError(s.connect())
 		hear(id)
 	}
-	s.evaluate(13, `clearInterval(talk), n`)
-	said := hear(13)
+	s.evaluate(13, `clearInterval(timer), n`)
+	total := hear(13)
 	for i, number := range numbers {
 		if number != fmt.Sprint(i+1) {
-			t.Fatalf("heard %s, want %d", number, i+1)
+			t.Fatalf("received %s, want %d", number, i+1)
 		}
 	}
-	if said != fmt.Sprint(len(numbers)) || len(numbers) < 10 {
-		t.Errorf("%d numbers of %s were heard", len(numbers), said)
+	if total != fmt.Sprint(len(numbers)) || len(numbers) < 10 {
+		t.Errorf("received %d numbers of %s", len(numbers), total)
 	}
 }
 
@@ -146,18 +146,18 @@ func TestResume_ReportsPageClosedMeanwhile(t *testing.T) {
 	s.cut()
 	browser := w.open(t, b.WebSocketPath)
 	id := s.address[strings.LastIndex(s.address, "/")+1 : strings.Index(s.address, "?")]
-	browser.send(`{"id":1,"method":"Target.createTarget","params":{"url":"about:blank"}}`) // the browser ends with its last page
+	browser.send(`{"id":1,"method":"Target.createTarget","params":{"url":"about:blank"}}`) // the browser would end with its last page
 	browser.until(1)
 	browser.send(`{"id":2,"method":"Target.closeTarget","params":{"targetId":"` + id + `"}}`)
 	browser.until(2)
 	s.noError(s.connect())
-	var heard []string
+	var received []string
 	text, err := s.receive()
 	for ; err == nil; text, err = s.receive() {
-		heard = append(heard, text)
+		received = append(received, text)
 	}
-	if ws.CloseStatus(err) < 1000 || len(heard) == 0 || !strings.Contains(heard[len(heard)-1], "Inspector.detached") {
-		t.Errorf("heard %.200q, %v", heard, err)
+	if ws.CloseStatus(err) < 1000 || len(received) == 0 || !strings.Contains(received[len(received)-1], "Inspector.detached") {
+		t.Errorf("received %.200q, %v", received, err)
 	}
 }
 
@@ -174,10 +174,10 @@ func TestResume_EndedBrowserIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := here.receive(); ws.CloseStatus(err) != ws.GoingAway {
-		t.Errorf("the client heard %v", err)
+		t.Errorf("the client got error %v", err)
 	}
 	if refused, ok := errors.AsType[*ws.RefusedError](away.dial()); !ok || refused.Status != 404 {
-		t.Errorf("who was away: %v", refused)
+		t.Errorf("the disconnected client: %v", refused)
 	}
-	testenv.Eventually(t, "nobody is counted", func() bool { return w.browser(t).Activity.Clients() == 0 })
+	testenv.Eventually(t, "no client is counted", func() bool { return w.browser(t).Activity.Clients() == 0 })
 }

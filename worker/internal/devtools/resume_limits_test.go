@@ -26,10 +26,10 @@ func TestResume_BufferIsBounded(t *testing.T) {
 	flooded.cut()
 	testenv.Eventually(t, "the connection ends", func() bool { return w.browser(t).Activity.Clients() == 0 })
 	if got := flooded.closeStatus(); got != resume.OverBound {
-		t.Errorf("over the bound: %d", got)
+		t.Errorf("over the limit: got close status %d", got)
 	}
-	if said := f.flooded.Load(); said < 10 {
-		t.Errorf("it broke off after %d messages", said)
+	if sent := f.flooded.Load(); sent < 10 {
+		t.Errorf("the connection ended after %d messages", sent)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestResume_StalledClientIsDisconnected(t *testing.T) {
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", address, w.address)
 	settled := int64(-1)
-	testenv.Eventually(t, "the worker's writes to it are stuck", func() bool {
+	testenv.Eventually(t, "the worker's writes block", func() bool {
 		before := settled
 		settled = f.flooded.Load()
 		time.Sleep(50 * time.Millisecond)
@@ -53,31 +53,31 @@ func TestResume_StalledClientIsDisconnected(t *testing.T) {
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, "its socket is parted with", func() bool { return w.OpenTasks() == 0 })
+	testenv.Eventually(t, "the worker has closed the socket", func() bool { return w.OpenTasks() == 0 })
 }
 
 func TestResume_OversizeMessageEndsConnection(t *testing.T) {
 	w, _ := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: time.Minute, Buffer: 60 << 10})
-	s := w.newResumingClient(t, "/devtools/page/flood", "") // each message is bigger
+	s := w.newResumingClient(t, "/devtools/page/flood", "") // each message exceeds the limit
 	s.noError(s.dial())
-	_, err := s.read() // the greeting, if it is in time
+	_, err := s.read() // the status message, if it arrives before the end
 	if err == nil {
 		_, err = s.receive()
 	}
 	if ws.CloseStatus(err) != resume.OverBound {
-		t.Errorf("the browser's: %v", err)
+		t.Errorf("message of the browser: %v", err)
 	}
 	s = w.open(t, "/devtools/page/a")
 	s.send(strings.Repeat("x", 61<<10))
 	if _, err := s.receive(); ws.CloseStatus(err) != ws.MessageTooBig {
-		t.Errorf("the client's: %v", err)
+		t.Errorf("message of the client: %v", err)
 	}
 }
 
 func TestResume_RefusesAckOfUnsentMessage(t *testing.T) {
 	w, f := newFakeTestServer(t, "")
 	s := w.open(t, "/devtools/page/flood")
-	testenv.Eventually(t, "much waits", func() bool { return f.flooded.Load() > 200 })
+	testenv.Eventually(t, "many messages wait", func() bool { return f.flooded.Load() > 200 })
 	for _, seq := range []int64{1 << 50, -1} {
 		s.noError(s.write(fmt.Sprintf(`{"method":"Svc.ack","params":{"seq":%d}}`, seq)))
 	}
@@ -92,7 +92,7 @@ func TestResume_RefusesAckOfUnsentMessage(t *testing.T) {
 		if message.Method == "Svc.acked" && answers < 2 {
 			answers++
 		} else if number++; message.Number != number {
-			t.Fatalf("heard %.40s, want %d", text, number)
+			t.Fatalf("received %.40s, want %d", text, number)
 		}
 	}
 }
@@ -103,25 +103,25 @@ func TestResume_SlowClientAppliesBackpressure(t *testing.T) {
 	defer running.Wait()
 	s := w.open(t, "/devtools/page/flood")
 	settled := int64(-1)
-	testenv.Eventually(t, "the browser waits", func() bool {
+	testenv.Eventually(t, "the browser stops sending", func() bool {
 		before := settled
 		time.Sleep(100 * time.Millisecond)
 		settled = f.flooded.Load()
 		return settled == before
 	})
-	if bytes := settled * (64 << 10); bytes > 40<<20 { // with what the kernel's buffers hold
-		t.Errorf("%d MiB were said to nobody", bytes>>20)
+	if bytes := settled * (64 << 10); bytes > 40<<20 { // includes the kernel's buffers
+		t.Errorf("the worker read %d MiB without a client", bytes>>20)
 	}
 	for i := range settled + 1000 {
 		if i%200 == 100 {
 			old := s.conn
-			s.noError(s.connect()) // without a break: nobody ends the flood
+			s.noError(s.connect()) // the buffer did not overflow
 			running.Go(func() { drain(old) })
 		}
 		var message struct{ Number int64 }
 		text, err := s.receive()
 		if err != nil || json.Unmarshal([]byte(text), &message) != nil || message.Number != i+1 {
-			t.Fatalf("heard %.40q, %v, want %d", text, err, i+1)
+			t.Fatalf("received %.40q, %v, want %d", text, err, i+1)
 		}
 	}
 	var memory runtime.MemStats
@@ -142,7 +142,7 @@ func TestResume_EndsWithBrowserAndWorker(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end    func(*testServer, *fakeChromium)
 		status ws.Status
-		lasts  bool // until it is over, a client that is away can hear the rest
+		lasts  bool // a disconnected client can still receive the rest
 	}{
 		"the browser's side": {func(_ *testServer, f *fakeChromium) { f.hangUp() }, ws.GoingAway, true},
 		"the browser":        {func(_ *testServer, f *fakeChromium) { close(f.done); f.hangUp() }, ws.GoingAway, false},
@@ -159,26 +159,26 @@ func TestResume_EndsWithBrowserAndWorker(t *testing.T) {
 				}
 			}
 			away.cut()
-			testenv.Eventually(t, "noticed", func() bool { return w.OpenTasks() == 1 })
+			testenv.Eventually(t, "the end of the socket is noticed", func() bool { return w.OpenTasks() == 1 })
 			tc.end(w, f)
 			if _, err := here.receive(); ws.CloseStatus(err) != tc.status {
-				t.Errorf("the client heard %v", err)
+				t.Errorf("the client got error %v", err)
 			}
 			if tc.lasts {
 				away.received = 0
 				s := away
 				s.noError(s.connect())
 				if got, err := s.receive(); err != nil || got != "one" {
-					t.Errorf("heard %q, %v", got, err)
+					t.Errorf("received %q, %v", got, err)
 				}
 				if _, err := s.receive(); ws.CloseStatus(err) != tc.status {
-					t.Errorf("after it: %v", err)
+					t.Errorf("after the end: %v", err)
 				}
 				here.conn.CloseNow()
 			}
 			testenv.Eventually(t, "all goroutines ended", func() bool { return runtime.NumGoroutine() <= before })
 			if clients := w.browser(t).Activity.Clients(); clients != 0 {
-				t.Errorf("%d clients are counted", clients)
+				t.Errorf("got %d counted clients", clients)
 			}
 		})
 	}

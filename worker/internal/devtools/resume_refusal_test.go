@@ -17,7 +17,7 @@ func TestResume_RefusalReasons(t *testing.T) {
 	never := w.newResumingClient(t, "/devtools/page/never", "")
 	never.received = 1
 	if got := never.closeStatus(); got != resume.NothingToResume {
-		t.Errorf("what never was: %d", got)
+		t.Errorf("an unknown connection: got close status %d", got)
 	}
 
 	s := w.open(t, "/devtools/page/a")
@@ -28,17 +28,17 @@ func TestResume_RefusalReasons(t *testing.T) {
 	ahead := *s
 	ahead.received = 2
 	if got := ahead.closeStatus(); got != resume.Ahead {
-		t.Errorf("ahead: %d", got)
+		t.Errorf("a count above the sent messages: got close status %d", got)
 	}
-	s.send("two") // the connection is none the worse for it
+	s.send("two") // the connection still works
 	if got, err := s.receive(); err != nil || got != "two" {
-		t.Errorf("heard %q, %v", got, err)
+		t.Errorf("received %q, %v", got, err)
 	}
 
 	s.cut()
-	testenv.Eventually(t, "the time is over", func() bool { return w.browser(t).Activity.Clients() == 0 })
+	testenv.Eventually(t, "the resume timeout has passed", func() bool { return w.browser(t).Activity.Clients() == 0 })
 	if got := s.closeStatus(); got != resume.Expired {
-		t.Errorf("after the time: %d", got)
+		t.Errorf("after the resume timeout: got close status %d", got)
 	}
 
 	closed := w.open(t, "/devtools/page/b")
@@ -47,13 +47,13 @@ func TestResume_RefusalReasons(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := closed.conn.Close(ws.NormalClosure, "done"); err != nil {
-		t.Errorf("no answer to a goodbye: %v", err)
+		t.Errorf("no answer to the close frame: %v", err)
 	}
 	if clients := w.browser(t).Activity.Clients(); clients != 0 {
-		t.Errorf("%d clients are counted after a goodbye", clients)
+		t.Errorf("got %d counted clients after a normal close", clients)
 	}
 	if got := closed.closeStatus(); got != resume.NothingToResume {
-		t.Errorf("after a goodbye: %d", got)
+		t.Errorf("after a normal close: got close status %d", got)
 	}
 }
 
@@ -70,12 +70,12 @@ func TestResume_ChecksAccessAgain(t *testing.T) {
 	for range 3 {
 		refused, ok := errors.AsType[*ws.RefusedError](stranger.dial())
 		if !ok || refused.Status != 404 || refused.Body != "unknown browser" {
-			t.Errorf("a stranger: %v", refused)
+			t.Errorf("without a token: %v", refused)
 		}
 	}
-	w.clock.Advance(13 * time.Hour) // a control token's time is over
+	w.clock.Advance(13 * time.Hour) // the control token has expired
 	if refused, ok := errors.AsType[*ws.RefusedError](s.dial()); !ok || refused.Status != 404 {
-		t.Errorf("an old token: %v", refused)
+		t.Errorf("an expired token: %v", refused)
 	}
 	s.address = w.newResumingClient(t, "/devtools/page/a", "").address
 	s.noError(s.connect())
@@ -96,7 +96,7 @@ func TestResume_RefusesInvalidParameters(t *testing.T) {
 	}
 	got := do(t, "GET", off.path("/devtools/page/a?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
 	if got.status != 400 || !strings.Contains(got.body, "keeps no connections") {
-		t.Errorf("switched off: %d %s", got.status, got.body)
+		t.Errorf("resume disabled: got %d %s", got.status, got.body)
 	}
 	for path, status := range map[string]int{"/devtools/page/gone": 404, "/devtools/page/odd": 502} {
 		if got := do(t, "GET", w.path(path+"?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...); got.status != status {
@@ -104,7 +104,7 @@ func TestResume_RefusesInvalidParameters(t *testing.T) {
 		}
 	}
 	if clients := w.browser(t).Activity.Clients(); clients != 0 {
-		t.Errorf("%d clients are counted", clients)
+		t.Errorf("got %d counted clients", clients)
 	}
 }
 
@@ -117,15 +117,15 @@ func TestResume_BoundsConnectionsPerLaunch(t *testing.T) {
 	}
 	got := do(t, "GET", w.path("/devtools/page/more?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
 	if got.status != 503 || !strings.Contains(got.body, "16 resumable connections") {
-		t.Errorf("one more: %d %s", got.status, got.body)
+		t.Errorf("one connection above the limit: got %d %s", got.status, got.body)
 	}
-	w.finder.add(f.browser(other, w.clock)) // has a share of its own
+	w.finder.add(f.browser(other, w.clock)) // has a separate limit
 	got = do(t, "GET", "http://"+w.address+"/browsers/"+other+"/devtools/page/a?resume=0", append([]string{"X-API-Key", workerKey}, upgrade...)...)
 	if got.status != 101 {
-		t.Errorf("another launch: %d %s", got.status, got.body)
+		t.Errorf("another launch: got %d %s", got.status, got.body)
 	}
 	s := w.newResumingClient(t, "/devtools/page/15", "")
 	s.noError(s.connect())
 	_ = s.conn.Close(ws.NormalClosure, "")
-	testenv.Eventually(t, "there is room again", func() bool { return w.newResumingClient(t, "/devtools/page/more", "").dial() == nil })
+	testenv.Eventually(t, "a connection is free again", func() bool { return w.newResumingClient(t, "/devtools/page/more", "").dial() == nil })
 }

@@ -12,16 +12,18 @@ import (
 	"github.com/browser-svc/svc/worker/internal/resume"
 )
 
-// TestResume_CutAtAnyByteLosesNothing: wherever the network breaks off, in the
+// TestResume_CutAtAnyByteLosesNothing cuts the connection in the handshake, within
+// frames and between frames, in both directions, and checks that each message is sent
+// and received once.
 
 // handshake, in a frame or between two, in either direction, each message is
 
-// sent and heard once.
+// sent and received once.
 
 func TestResume_CutAtAnyByteLosesNothing(t *testing.T) {
 	w, _ := newFakeTestServer(t, "")
 	messages := []string{"a", strings.Repeat("b", 130), "c", strings.Repeat("d", 70_000), "e"}
-	// A handshake has some 350 bytes, all the messages 71 kB with their headers.
+	// A handshake has about 350 bytes, all messages with their headers 71 kB.
 	positions := []int64{0, 1, 2, 100, 1000, 35_000, 70_000, 70_340, 70_360, 70_380, 70_400, 70_420, 70_500, 70_700}
 	for at := int64(150); at < 800; at += 3 {
 		positions = append(positions, at)
@@ -35,20 +37,21 @@ func TestResume_CutAtAnyByteLosesNothing(t *testing.T) {
 			set(at)
 			s := w.newResumingClient(t, fmt.Sprintf("/devtools/page/%d", i), cutter.Addr().String())
 			s.address += "&client=" + strings.ReplaceAll(direction, " ", "-")
-			heard := s.exchange(messages, func() { cutter.set(-1, -1) })
-			if strings.Join(heard, ",") != strings.Join(messages, ",") {
-				t.Fatalf("cut after %d bytes %s: heard %d messages: %.80v", at, direction, len(heard), heard)
+			received := s.exchange(messages, func() { cutter.set(-1, -1) })
+			if strings.Join(received, ",") != strings.Join(messages, ",") {
+				t.Fatalf("cut after %d bytes %s: received %d messages: %.80v", at, direction, len(received), received)
 			}
 			_ = s.conn.Close(ws.NormalClosure, "")
 		}
 	}
 }
 
-// exchange says the messages, hears as many, and connects again wherever the
+// exchange sends the messages and receives as many. It reconnects when the connection
+// is cut, after calling reset.
 
-// connection is cut, the first time after mend.
+// connection is cut, the first time after reset.
 
-func (s *resumingClient) exchange(messages []string, mend func()) (heard []string) {
+func (s *resumingClient) exchange(messages []string, reset func()) (received []string) {
 	s.t.Helper()
 	err := s.connect()
 	for _, message := range messages {
@@ -57,29 +60,29 @@ func (s *resumingClient) exchange(messages []string, mend func()) (heard []strin
 			err = s.write(message)
 		}
 	}
-	for tries := 0; len(heard) < len(messages); {
+	for tries := 0; len(received) < len(messages); {
 		if err != nil {
 			if tries++; tries > 3 {
-				s.t.Fatalf("it is cut again and again: %v", err)
+				s.t.Fatalf("too many reconnects: %v", err)
 			}
-			mend()
+			reset()
 			if err = s.connect(); err != nil {
 				continue
 			}
 		}
 		var message string
 		if message, err = s.receive(); err == nil {
-			heard = append(heard, message)
+			received = append(received, message)
 		}
 	}
-	return heard
+	return received
 }
 
 func TestResume_StatusHasBothCounts(t *testing.T) {
 	w, _ := newFakeTestServer(t, "")
 	s := w.open(t, "/devtools/page/a")
 	if s.status != (resumeStatus{}) {
-		t.Errorf("greeted with %+v", s.status)
+		t.Errorf("got status %+v", s.status)
 	}
 	for i := range 3 {
 		s.send(fmt.Sprint(i))
@@ -91,18 +94,18 @@ func TestResume_StatusHasBothCounts(t *testing.T) {
 	s.received = 1
 	s.noError(s.connect())
 	if s.status != (resumeStatus{Received: 3, Sent: 3}) {
-		t.Errorf("greeted with %+v", s.status)
+		t.Errorf("got status %+v", s.status)
 	}
 	for i := 1; i < 3; i++ {
 		if got, err := s.receive(); err != nil || got != fmt.Sprint(i) {
-			t.Errorf("heard %q, %v, want %d", got, err, i)
+			t.Errorf("received %q, %v, want %d", got, err, i)
 		}
 	}
 }
 
 func TestResume_SecondSocketTakesOver(t *testing.T) {
 	w, _ := newFakeTestServer(t, "")
-	for name, freeze := range map[string]bool{"from one that lives": false, "from one that hangs": true} {
+	for name, freeze := range map[string]bool{"from an open socket": false, "from a stalled socket": true} {
 		t.Run(name, func(t *testing.T) {
 			cutter := newCuttingProxy(t, w.address)
 			if freeze {
@@ -112,14 +115,14 @@ func TestResume_SecondSocketTakesOver(t *testing.T) {
 			s.noError(s.connect())
 			s.send("first")
 			if got, err := s.receive(); err != nil || got != "first" {
-				t.Fatalf("heard %q, %v", got, err)
+				t.Fatalf("received %q, %v", got, err)
 			}
 			old := s.conn
-			s.send(strings.Repeat("x", 5000)) // breaks off when frozen
+			s.send(strings.Repeat("x", 5000)) // stays incomplete when frozen
 			cutter.set(-1, -1)
 			s.noError(s.connect())
 			if got, err := s.receive(); err != nil || len(got) != 5000 {
-				t.Errorf("heard %.20q, %v", got, err)
+				t.Errorf("received %.20q, %v", got, err)
 			}
 			if !freeze {
 				for err := error(nil); err == nil; {
@@ -129,7 +132,7 @@ func TestResume_SecondSocketTakesOver(t *testing.T) {
 				}
 			}
 			if w.browser(t).Activity.Clients() != 1 {
-				t.Errorf("%d clients are counted", w.browser(t).Activity.Clients())
+				t.Errorf("got %d counted clients", w.browser(t).Activity.Clients())
 			}
 			_ = s.conn.Close(ws.NormalClosure, "")
 		})
@@ -152,23 +155,23 @@ func TestResume_ClientNameSeparatesConnections(t *testing.T) {
 			message := fmt.Sprintf("%d of %d", round, i)
 			s.send(message)
 			if got, err := s.receive(); err != nil || got != message {
-				t.Errorf("heard %q, %v, want %q", got, err, message)
+				t.Errorf("received %q, %v, want %q", got, err, message)
 			}
 		}
 	}
 }
 
 func TestResume_ReconnectStopsTimeout(t *testing.T) {
-	const patience = 300 * time.Millisecond
-	w, _ := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: patience, Buffer: 1 << 20})
+	const timeout = 300 * time.Millisecond
+	w, _ := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: timeout, Buffer: 1 << 20})
 	s := w.open(t, "/devtools/page/a")
 	s.cut()
-	testenv.Eventually(t, "noticed", func() bool { return w.OpenTasks() == 0 })
+	testenv.Eventually(t, "the end of the socket is noticed", func() bool { return w.OpenTasks() == 0 })
 	s.noError(s.connect())
-	for i, began := 0, time.Now(); time.Since(began) < 3*patience; i++ {
+	for i, began := 0, time.Now(); time.Since(began) < 3*timeout; i++ {
 		s.send(fmt.Sprint(i))
 		if got, err := s.receive(); err != nil || got != fmt.Sprint(i) {
-			t.Fatalf("heard %q, %v after %s", got, err, time.Since(began))
+			t.Fatalf("received %q, %v after %s", got, err, time.Since(began))
 		}
 	}
 }
@@ -183,7 +186,7 @@ func TestResume_AbnormalCloseKeepsConnection(t *testing.T) {
 	_ = s.conn.Close(ws.InternalError, "keepalive ping timeout") // as some libraries do
 	s.noError(s.connect())
 	if s.status != (resumeStatus{1, 1}) {
-		t.Errorf("greeted with %+v", s.status)
+		t.Errorf("got status %+v", s.status)
 	}
 }
 
@@ -196,18 +199,18 @@ func TestResume_ZeroStartsNewConnection(t *testing.T) {
 	}
 	s.cut()
 	s.received = 0
-	s.noError(s.connect()) // whose answer got lost
+	s.noError(s.connect()) // the answer to this connection was lost
 	if got, err := s.receive(); err != nil || got != "one" || s.status != (resumeStatus{1, 1}) {
-		t.Errorf("heard %q, %v, greeted with %+v", got, err, s.status)
+		t.Errorf("received %q, %v, got status %+v", got, err, s.status)
 	}
 	s.cut()
-	s.noError(s.connect()) // and has it now
+	s.noError(s.connect()) // the new connection has received it
 	another := w.open(t, "/devtools/page/a")
 	if another.status != (resumeStatus{}) {
-		t.Errorf("greeted with %+v", another.status)
+		t.Errorf("got status %+v", another.status)
 	}
 	if _, err := s.receive(); ws.CloseStatus(err) != resume.TakenOver {
-		t.Errorf("the old one: %v", err)
+		t.Errorf("the old connection: %v", err)
 	}
 }
 
@@ -223,24 +226,24 @@ func TestResume_AcknowledgedMessagesAreDiscarded(t *testing.T) {
 	s.noError(s.write(` {"method": "Svc.ack", "params": {"seq": 2}}`))
 	s.noError(s.readStatus("Svc.acked"))
 	if s.status != (resumeStatus{3, 3}) {
-		t.Errorf("acknowledged with %+v", s.status)
+		t.Errorf("got acknowledgment %+v", s.status)
 	}
 	for _, call := range []string{`{"id":1,"method":"Svc.ack","params":{"seq":3}}`, `{"method":"Svc.ack","params":{"seq":"x"}}`, `{"method":"Svc.acks"}`} {
-		s.send(call) // is the browser's
+		s.send(call) // for the browser, which echoes it
 		if got, err := s.receive(); err != nil || got != call {
-			t.Errorf("heard %q, %v", got, err)
+			t.Errorf("received %q, %v", got, err)
 		}
 	}
 	s.cut()
 	s.received = 2
 	s.noError(s.connect())
 	if got, err := s.receive(); err != nil || got != "2" {
-		t.Errorf("heard %q, %v", got, err)
+		t.Errorf("received %q, %v", got, err)
 	}
 	s.cut()
 	s.received = 1
 	if got := s.closeStatus(); got != resume.OverBound {
-		t.Errorf("what is forgotten: %d", got)
+		t.Errorf("resuming from a discarded message: got close status %d", got)
 	}
 }
 
@@ -270,7 +273,7 @@ func TestResume_ManyClientsCutAtOnce(t *testing.T) {
 					}
 				}
 				if got, err := s.receive(); err != nil || got != fmt.Sprintf("%d of %d", n, i) {
-					t.Errorf("heard %q, %v, want %d of %d", got, err, n, i)
+					t.Errorf("received %q, %v, want %d of %d", got, err, n, i)
 					return
 				}
 			}

@@ -15,21 +15,22 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// resumingClient is a client that counts what it hears and says, and resumes with that.
+// resumingClient is a client that counts received and sent messages and resumes with
+// the counts.
 type resumingClient struct {
 	t        testing.TB
-	address  string // of the socket, with the token
+	address  string // URL of the socket, with the token
 	conn     *ws.Conn
-	status   resumeStatus // by the last socket
+	status   resumeStatus // of the last socket
 	received int64
-	sent     []string // all that was to be said so far
+	sent     []string // all messages sent so far
 }
 
-// resumeStatus is what Svc.resumed and Svc.acked tell.
+// resumeStatus is the content of Svc.resumed and Svc.acked.
 type resumeStatus struct{ Received, Sent int64 }
 
-// newResumingClient returns a client of a socket, by way of via (host:port) if that is
-// given, which has not connected yet.
+// newResumingClient returns a client of a socket that has not connected yet. It
+// connects through via (host:port) if that is set.
 func (w *testServer) newResumingClient(t testing.TB, rest, via string) *resumingClient {
 	t.Helper()
 	address := w.socket(rest) + "?ct=" + w.token(t, ticket.Control)
@@ -39,7 +40,7 @@ func (w *testServer) newResumingClient(t testing.TB, rest, via string) *resuming
 	return &resumingClient{t: t, address: address}
 }
 
-// open connects for good.
+// open returns a connected client.
 func (w *testServer) open(t testing.TB, rest string) *resumingClient {
 	t.Helper()
 	s := w.newResumingClient(t, rest, "")
@@ -54,7 +55,7 @@ func (s *resumingClient) noError(err error) {
 	}
 }
 
-// dial connects, which may be to be told to go away.
+// dial connects. The worker may still close the connection at once.
 func (s *resumingClient) dial() error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
@@ -67,8 +68,8 @@ func (s *resumingClient) dial() error {
 	return nil
 }
 
-// connect connects, for the first time or again, and says again what the browser
-// has not got.
+// connect connects or reconnects, and sends again the messages that the browser has
+// not received.
 func (s *resumingClient) connect() error {
 	if err := s.dial(); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (s *resumingClient) connect() error {
 		return err
 	}
 	if s.status.Received > int64(len(s.sent)) {
-		return fmt.Errorf("the browser got %d messages, and %d were said", s.status.Received, len(s.sent))
+		return fmt.Errorf("the browser received %d messages, but only %d were sent", s.status.Received, len(s.sent))
 	}
 	for _, message := range s.sent[s.status.Received:] {
 		if err := s.write(message); err != nil {
@@ -87,7 +88,7 @@ func (s *resumingClient) connect() error {
 	return nil
 }
 
-// readStatus reads a message of the worker's own.
+// readStatus reads a status message of the worker.
 func (s *resumingClient) readStatus(method string) error {
 	text, err := s.read()
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *resumingClient) readStatus(method string) error {
 		Params resumeStatus
 	}
 	if err := json.Unmarshal([]byte(text), &message); err != nil || message.Method != method {
-		return fmt.Errorf("heard %.100s, want %s: %w", text, method, err)
+		return fmt.Errorf("received %.100s, want %s: %w", text, method, err)
 	}
 	s.status = message.Params
 	return nil
@@ -117,13 +118,13 @@ func (s *resumingClient) write(message string) error {
 	return s.conn.Write(ctx, ws.Text, []byte(message))
 }
 
-// send says something, now or with the next socket.
+// send sends a message, now or over the next socket.
 func (s *resumingClient) send(message string) {
 	s.sent = append(s.sent, message)
 	_ = s.write(message)
 }
 
-// receive waits for the next message of the browser's.
+// receive waits for the next message of the browser.
 func (s *resumingClient) receive() (string, error) {
 	message, err := s.read()
 	if err == nil {
@@ -132,10 +133,11 @@ func (s *resumingClient) receive() (string, error) {
 	return message, err
 }
 
-// cut cuts the socket off without a word.
+// cut closes the socket without a close frame.
 func (s *resumingClient) cut() { s.conn.CloseNow() }
 
-// closeStatus is the status that the worker closes an attempt to connect with.
+// closeStatus connects and returns the status with which the worker closes the
+// connection.
 func (s *resumingClient) closeStatus() ws.Status {
 	s.t.Helper()
 	s.noError(s.dial())
@@ -143,14 +145,14 @@ func (s *resumingClient) closeStatus() ws.Status {
 	return ws.CloseStatus(err)
 }
 
-// cuttingProxy stand between a client and the worker, and cut its connections.
+// cuttingProxy is a proxy between a client and the worker that cuts connections.
 type cuttingProxy struct {
 	net.Listener
 	worker string
 
 	mu           sync.Mutex
-	toward, back int64 // after how many bytes the next connection is cut; -1 for never
-	hang         bool  // rather than be cut
+	toward, back int64 // number of bytes after which the next connection is cut; -1 for never
+	hang         bool  // stall instead of cutting
 	conns        []net.Conn
 }
 
@@ -183,14 +185,14 @@ func newCuttingProxy(t testing.TB, worker string) *cuttingProxy {
 	return s
 }
 
-// set says after how many bytes the next connection is cut, in each direction.
+// set sets the number of bytes, in each direction, after which the next connection is cut.
 func (s *cuttingProxy) set(toward, back int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.toward, s.back, s.hang = toward, back, false
 }
 
-// freeze lets the next connection hang after so many bytes in either direction.
+// freeze stalls the next connection after this many bytes in either direction.
 func (s *cuttingProxy) freeze(at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +219,7 @@ func (s *cuttingProxy) pass(client net.Conn) {
 		}
 		if !hang {
 			once.Do(func() {
-				_ = client.(*net.TCPConn).SetLinger(0) // the test's client takes an orderly end within a message for the message's
+				_ = client.(*net.TCPConn).SetLinger(0) // the test's client treats an orderly close within a message as its end
 				client.Close()
 				worker.Close()
 			})

@@ -11,23 +11,23 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-// maxMessage bounds what a page may answer, in bytes: a picture or a document
-// in base64.
+// maxMessage is the maximum size of a message, in bytes: a picture or document in
+// base64.
 const maxMessage = 88 << 20
 
-// pollInterval is how often the browser is asked whether it has got on.
+// pollInterval is the time between retries of a command.
 const pollInterval = 20 * time.Millisecond
 
 var errCrashed = errors.New("the page has crashed")
 
-// tab is a CDP connection to one page, for one call of a helper and not to be
-// shared: sessions on the worker's control pipe would be given the launch's
-// emulation settings.
+// tab is a CDP connection to one page, for one call and not to be shared. It does not
+// use the worker's control pipe, where sessions would get the launch's emulation
+// settings.
 type tab struct {
 	id      string
 	conn    *ws.Conn
 	lastID  int
-	onEvent func(method string, params json.RawMessage) // is told of events, when set
+	onEvent func(method string, params json.RawMessage) // called for each event; optional
 }
 
 func openTab(ctx context.Context, of access.Browser, id string) (*tab, error) {
@@ -49,10 +49,11 @@ type message struct {
 	Params json.RawMessage
 }
 
-// notAttached is what Chromium says between two documents of a page.
+// notAttached is Chromium's error between two documents of a page.
 const notAttached = "Not attached to an active page"
 
-// call sends a command and waits for its answer, which result, unless nil, takes.
+// call sends a command, waits for its answer and decodes it into result unless that
+// is nil.
 func (t *tab) call(ctx context.Context, method string, params, result any) error {
 	for {
 		answer, err := t.exchange(ctx, method, params)
@@ -76,7 +77,7 @@ func (t *tab) call(ctx context.Context, method string, params, result any) error
 	}
 }
 
-// post sends a command whose answer is not waited for.
+// post sends a command without waiting for the answer.
 func (t *tab) post(ctx context.Context, method string, params any) error {
 	t.lastID++
 	request, err := json.Marshal(struct {
@@ -104,7 +105,7 @@ func (t *tab) exchange(ctx context.Context, method string, params any) (message,
 	}
 }
 
-// waitPollInterval lets the browser get on with it.
+// waitPollInterval waits before a retry.
 func waitPollInterval(ctx context.Context) error {
 	select {
 	case <-time.After(pollInterval):
@@ -142,8 +143,8 @@ func (t *tab) next(ctx context.Context) (message, error) {
 	return m, nil
 }
 
-// contextCause prefers the end of ctx as the reason: the connection that it closed
-// fails in many ways.
+// contextCause returns the cause of ctx if ctx has ended: a connection closed by ctx
+// fails with various errors.
 func contextCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

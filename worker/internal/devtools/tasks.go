@@ -37,7 +37,7 @@ func (w *taskGroup) begin(launchID string) error {
 		return errClosing
 	}
 	if w.open[launchID] >= w.maxPerLaunch {
-		return fault.New(fault.Unavailable, fmt.Sprintf("This browser has %d connections open, as many as it may.", w.maxPerLaunch))
+		return fault.New(fault.Unavailable, fmt.Sprintf("This browser has reached its limit of %d connections. Close one before opening another.", w.maxPerLaunch))
 	}
 	w.open[launchID]++
 	w.running.Add(1)

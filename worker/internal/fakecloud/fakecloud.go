@@ -1,8 +1,7 @@
-// Package fakecloud is a cloud in memory that stands in for the real one before a
-// worker. It serves the real document through the same web server, guard and
-// generated interface as the cloud does, so that neither side of an exchange can
-// drift from the contract. It accounts for slots as the cloud does; what it
-// answers can be scripted.
+// Package fakecloud is an in-memory fake of the cloud for workers. It serves the
+// cloud's API document with the same web server, request validation and generated
+// interface as the cloud, so that neither side can diverge from the contract. It
+// accounts for slots as the cloud does, and its answers can be scripted.
 package fakecloud
 
 import (
@@ -26,10 +25,10 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 )
 
-// Key is the organization key that opens the cloud.
+// Key is the valid organization key.
 const Key = "svc_abcdefghijklmnopqrstuvwxyz234567"
 
-// Operation is one of those that a worker calls.
+// Operation is an operation that a worker may call.
 type Operation string
 
 // The operations. A call of any other is a violation.
@@ -44,21 +43,21 @@ const (
 	Reclaim   Operation = "ReclaimLicenseSessions"
 )
 
-// Call is a request that was understood and taken in.
+// Call is an accepted request.
 type Call struct {
 	Operation Operation
-	Key       string // it was made with
+	Key       string // the organization key of the request
 	ProfileID uuid.UUID
-	SessionID uuid.UUID // not of a heartbeat
+	SessionID uuid.UUID // empty for a heartbeat
 
-	// The body; one is set.
+	// Body; only one is set.
 	Authorize *cloudapi.AuthorizeRequest
 	Start     *cloudapi.StartSessionRequest
 	End       *cloudapi.EndSessionRequest
 	Heartbeat *cloudapi.HeartbeatRequest
 }
 
-// Entry is a call and when it was taken in.
+// Entry is a call with the time of its receipt.
 type Entry struct {
 	At time.Time
 	Call
@@ -66,7 +65,7 @@ type Entry struct {
 
 // Cloud is a running cloud. It is safe for concurrent use.
 type Cloud struct {
-	cloudapi.StrictServerInterface // nil: expected lets no call get there
+	cloudapi.StrictServerInterface // nil: checkOperation refuses all other operations
 
 	URL string
 
@@ -86,7 +85,7 @@ type Cloud struct {
 	revoked        map[string]bool
 	keys           []string
 	down           bool
-	contract       *string // what answers name instead of the document's version; empty for nothing
+	contract       *string // replaces the contract version in answers; empty for none
 	calls          []Entry
 	callCounts     map[Operation]int
 }
@@ -100,8 +99,8 @@ type slot struct {
 	stale       bool
 }
 
-// Open starts a cloud that grants without limit, on a free port of the
-// loopback. What no worker may do is told to violated. Close must follow.
+// Open starts a cloud without a slot limit on a free loopback port. It calls violated
+// for each violation of the contract by a worker. The caller must call Close.
 func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
 	c := &Cloud{
 		onViolation: violated, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
@@ -132,7 +131,7 @@ func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
 	return c, nil
 }
 
-// Close breaks what is open and ends the cloud.
+// Close closes all connections and stops the cloud.
 func (c *Cloud) Close() {
 	_ = c.server.Close()
 	c.serving.Wait()
@@ -147,16 +146,16 @@ func (c *Cloud) authenticate(r *http.Request) (context.Context, error) {
 	case key == "":
 		return nil, oapi.ErrNoCredential
 	case !slices.Contains(c.keys, key) || c.revoked[key]:
-		return nil, fault.New(fault.Unauthenticated, "The organization key is wrong.")
+		return nil, fault.New(fault.Unauthenticated, "The organization key is invalid.")
 	default:
 		return context.WithValue(r.Context(), keyContextKey{}, key), nil
 	}
 }
 
-// keyContextKey finds the key of a call in its context.
+// keyContextKey is the context key for the organization key of a call.
 type keyContextKey struct{}
 
-// record keeps a call. The caller holds the lock.
+// record records a call. The caller holds the lock.
 func (c *Cloud) record(ctx context.Context, call Call) {
 	call.Key, _ = ctx.Value(keyContextKey{}).(string)
 	c.calls = append(c.calls, Entry{At: time.Now(), Call: call})
@@ -164,12 +163,12 @@ func (c *Cloud) record(ctx context.Context, call Call) {
 
 func (c *Cloud) rejectDashboard(r *http.Request) (context.Context, error) {
 	if r.Header.Get("X-API-Key") != "" {
-		c.violation("a worker called %s %s, which is for people", r.Method, r.URL.Path)
+		c.violation("a worker called %s %s, which is for dashboards only", r.Method, r.URL.Path)
 	}
 	return nil, oapi.ErrNoCredential
 }
 
-// dropIfDown breaks the connection of every request while the cloud is down.
+// dropIfDown resets the connection of every request while the cloud is down.
 func (c *Cloud) dropIfDown(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(ctx echo.Context) error {
 		c.mu.Lock()
@@ -183,7 +182,7 @@ func (c *Cloud) dropIfDown(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// overrideContract names the contract that SetContractVersion says.
+// overrideContract sets the contract version of SetContractVersion.
 func (c *Cloud) overrideContract(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(ctx echo.Context) error {
 		c.mu.Lock()
@@ -198,14 +197,14 @@ func (c *Cloud) overrideContract(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// checkOperation refuses an operation that is not the worker's, and gives the scripted
-// answer where there is one.
+// checkOperation refuses operations that a worker must not call, and gives scripted
+// answers.
 func (c *Cloud) checkOperation(next cloudapi.StrictHandlerFunc, id string) cloudapi.StrictHandlerFunc {
 	return func(ctx echo.Context, request any) (any, error) {
 		operation := Operation(id)
 		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health, Config, Sessions, Reclaim}, operation) {
 			c.violation("a worker called %s", id)
-			return nil, fault.New(fault.Forbidden, "This is not for workers.")
+			return nil, fault.New(fault.Forbidden, "Workers must not call this operation.")
 		}
 		if answer := c.scripted(operation, request); answer != nil {
 			answer(ctx.Response(), ctx.Request())
@@ -231,7 +230,7 @@ func (c *Cloud) scripted(operation Operation, request any) Answer {
 	return c.always[operation]
 }
 
-// profileOf is the profile that a call names; uuid.Nil for none.
+// profileOf returns the profile of a call; uuid.Nil for none.
 func profileOf(request any) uuid.UUID {
 	switch r := request.(type) {
 	case cloudapi.AuthorizeLaunchRequestObject:

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// GetCloudHealth says that all is well.
+// GetCloudHealth answers that the cloud is healthy.
 func (c *Cloud) GetCloudHealth(context.Context, cloudapi.GetCloudHealthRequestObject) (cloudapi.GetCloudHealthResponseObject, error) {
 	return cloudapi.GetCloudHealth200JSONResponse{Success: true, Data: cloudapi.CloudHealth{
 		Status: cloudapi.Ok, Version: "1.0.0", ContractVersion: cloudapi.ContractVersion,
@@ -60,7 +60,7 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 	}}, nil
 }
 
-// profileFromSpec is the profile of a spec. What both have has the same name.
+// profileFromSpec returns the profile for a spec. Common fields have the same names in both.
 func profileFromSpec(spec *sharedapi.LaunchSpec) (cloudapi.ProfileConfig, error) {
 	config := profileConfig(uuid.Must(uuid.NewV7()), 0)
 	config.Name, config.Ephemeral = "For one launch", true
@@ -81,7 +81,7 @@ func (c *Cloud) currentLimit() *sharedapi.Limited {
 	return &limit
 }
 
-// StartProfileSession makes a reservation a running session.
+// StartProfileSession turns a reserved slot into a running session.
 func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfileSessionRequestObject) (cloudapi.StartProfileSessionResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,13 +108,13 @@ func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfile
 	}, nil
 }
 
-// EndProfileSession gives a slot back.
+// EndProfileSession releases a slot.
 func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSessionRequestObject) (cloudapi.EndProfileSessionResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record(ctx, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
 	if taken := c.slots[r.SessionId]; taken != nil && taken.profile != r.ProfileId {
-		c.violation("session %s of profile %s was ended as one of profile %s", r.SessionId, taken.profile, r.ProfileId)
+		c.violation("session %s of profile %s was ended with profile %s", r.SessionId, taken.profile, r.ProfileId)
 	}
 	delete(c.slots, r.SessionId)
 	now, reason := time.Now().UTC(), sharedapi.EndReasonOrNull(*r.Body.EndReason)
@@ -123,14 +123,14 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 	}}, nil
 }
 
-// endedBy reports whether a heartbeat of its machine that omits the slot says that
-// it is over: it comes from a later boot, or is later than the session's start.
+// endedBy reports whether a heartbeat that omits the slot ends it: the heartbeat is
+// from a later boot, or later than the session's start.
 func (s *slot) endedBy(beat *cloudapi.HeartbeatRequest) bool {
 	return s.boot != beat.BootId || s.running && s.seq <= beat.Seq
 }
 
-// HeartbeatLicenseSessions takes in what the machine runs, and releases what it
-// omits.
+// HeartbeatLicenseSessions accepts the sessions of a machine and releases the slots
+// of omitted sessions.
 func (c *Cloud) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

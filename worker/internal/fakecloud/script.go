@@ -15,38 +15,39 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Answer stands in for the cloud's own. One that writes nothing goes before it.
+// Answer replaces the cloud's answer. If it writes nothing, the cloud answers
+// afterwards.
 type Answer func(w http.ResponseWriter, r *http.Request)
 
-// Script gives the next calls of an operation these answers, in order.
+// Script sets the answers to the next calls of an operation, in order.
 func (c *Cloud) Script(operation Operation, answers ...Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.script[operation] = append(c.script[operation], answers...)
 }
 
-// Always gives every call of an operation this answer; nil is the cloud's own.
+// Always sets the answer to every call of an operation; nil removes it.
 func (c *Cloud) Always(operation Operation, answer Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.always[operation] = answer
 }
 
-// AnswerForProfile gives every call of an operation that names this profile this answer;
-// nil is the cloud's own. What Script says goes first.
+// AnswerForProfile sets the answer to every call of an operation with this profile;
+// nil removes it. Answers of Script take precedence.
 func (c *Cloud) AnswerForProfile(profile uuid.UUID, operation Operation, answer Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.profileAnswers[profileOperation{operation, profile}] = answer
 }
 
-// profileOperation is what a call is about.
+// profileOperation is an operation with a profile.
 type profileOperation struct {
 	operation Operation
 	profile   uuid.UUID
 }
 
-// Raw answers with exactly this.
+// Raw answers with this status, content type and body.
 func Raw(status int, contentType, body string) Answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -55,7 +56,7 @@ func Raw(status int, contentType, body string) Answer {
 	}
 }
 
-// JSON answers with exactly this body.
+// JSON answers with this status and JSON body.
 func JSON(status int, body string) Answer { return Raw(status, "application/json", body) }
 
 // Failure answers with the failure envelope of a kind.
@@ -65,16 +66,16 @@ func Failure(kind fault.Kind, message string, details ...fault.Detail) Answer {
 		"error":   map[string]any{"code": kind.Code(), "message": message, "details": append([]fault.Detail{}, details...)},
 	})
 	if err != nil {
-		panic(err) // a detail that is no JSON
+		panic(err) // a detail that cannot be encoded
 	}
 	return JSON(kind.Status(), string(body))
 }
 
-// Reset breaks the connection without a word.
+// Reset resets the connection without an answer.
 func Reset(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(err) // the cloud speaks HTTP/1.1
+		panic(err) // the cloud uses HTTP/1.1
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -82,35 +83,34 @@ func Reset(w http.ResponseWriter, _ *http.Request) {
 	_ = conn.Close()
 }
 
-// Down makes the cloud break every connection, or answer again.
+// Down makes the cloud reset every connection, or answer again.
 func (c *Cloud) Down(down bool) { c.set(func() { c.down = down }) }
 
-// SetContractVersion makes every answer name this version of the contract; empty for none.
+// SetContractVersion sets the contract version of every answer; empty for none.
 func (c *Cloud) SetContractVersion(contract string) { c.set(func() { c.contract = &contract }) }
 
-// Revoke makes the organization key worthless, or good again.
+// Revoke makes the organization key invalid, or valid again.
 func (c *Cloud) Revoke(revoked bool) { c.RevokeKey(Key, revoked) }
 
-// RevokeKey makes a key worthless, or good again.
+// RevokeKey makes a key invalid, or valid again.
 func (c *Cloud) RevokeKey(key string, revoked bool) { c.set(func() { c.revoked[key] = revoked }) }
 
-// AddKey makes a key open the cloud beside Key. Both share the slots, as two keys
-// of one organization do.
+// AddKey adds a valid key of the same organization: it shares the slots of Key.
 func (c *Cloud) AddKey(key string) { c.set(func() { c.keys = append(c.keys, key) }) }
 
-// Limit is how many slots there are.
+// Limit sets the number of slots.
 func (c *Cloud) Limit(limit int) { c.set(func() { c.limit = &limit }) }
 
-// HeartbeatEvery is the interval that the cloud asks for, in whole seconds.
+// HeartbeatEvery sets the heartbeat interval that the cloud requests, in whole seconds.
 func (c *Cloud) HeartbeatEvery(next time.Duration) { c.set(func() { c.next = next }) }
 
-// Forget makes the cloud lose a session: heartbeats call it unknown until its
-// start is reported again.
+// Forget removes a session: heartbeats report it as unknown until its start is
+// reported again.
 func (c *Cloud) Forget(session uuid.UUID) {
 	c.set(func() { delete(c.slots, session); c.unknown = append(c.unknown, session) })
 }
 
-// Profile adds a profile and returns its id. The function changes it first.
+// Profile adds a profile, changed by the function, and returns its id.
 func (c *Cloud) Profile(version int, change ...func(*cloudapi.ProfileConfig)) uuid.UUID {
 	config := profileConfig(uuid.Must(uuid.NewV7()), version)
 	config.Name = "Checkout"
@@ -135,8 +135,8 @@ func (c *Cloud) set(change func()) {
 	change()
 }
 
-// Calls lists what was taken in of these operations, in order; of all without
-// any.
+// Calls returns the accepted calls of these operations, or of all operations if none
+// is given, in order.
 func (c *Cloud) Calls(operations ...Operation) []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,22 +149,22 @@ func (c *Cloud) Calls(operations ...Operation) []Call {
 	return found
 }
 
-// Log lists everything that was taken in, in order.
+// Log returns all accepted calls, in order.
 func (c *Cloud) Log() []Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
 }
 
-// CallCount counts the authenticated calls of an operation, however they were
-// answered.
+// CallCount returns the number of authenticated calls of an operation, whatever their
+// answer.
 func (c *Cloud) CallCount(operation Operation) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.callCounts[operation]
 }
 
-// Slots counts the slots that are reserved, and those of running sessions.
+// Slots returns the numbers of reserved slots and of slots of running sessions.
 func (c *Cloud) Slots() (reserved, running int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// AddStaleSession adds a session of a machine that is running and stale, and returns its id.
-// It is charged for until it is reclaimed.
+// AddStaleSession adds a running stale session of a machine and returns its id. It
+// holds a slot until it is reclaimed.
 func (c *Cloud) AddStaleSession(machine string) uuid.UUID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,7 +20,7 @@ func (c *Cloud) AddStaleSession(machine string) uuid.UUID {
 	return id
 }
 
-// GetProfileConfig is the launch configuration of a profile.
+// GetProfileConfig answers with the launch configuration of a profile.
 func (c *Cloud) GetProfileConfig(_ context.Context, r cloudapi.GetProfileConfigRequestObject) (cloudapi.GetProfileConfigResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +31,7 @@ func (c *Cloud) GetProfileConfig(_ context.Context, r cloudapi.GetProfileConfigR
 	return cloudapi.GetProfileConfig200JSONResponse{Success: true, Data: found}, nil
 }
 
-// ListLicenseSessions tells what is charged.
+// ListLicenseSessions lists the sessions that hold a slot.
 func (c *Cloud) ListLicenseSessions(context.Context, cloudapi.ListLicenseSessionsRequestObject) (cloudapi.ListLicenseSessionsResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Cloud) ListLicenseSessions(context.Context, cloudapi.ListLicenseSession
 	return cloudapi.ListLicenseSessions200JSONResponse{Success: true, Data: charged}, nil
 }
 
-// ReclaimLicenseSessions ends what is stale.
+// ReclaimLicenseSessions ends the stale sessions.
 func (c *Cloud) ReclaimLicenseSessions(context.Context, cloudapi.ReclaimLicenseSessionsRequestObject) (cloudapi.ReclaimLicenseSessionsResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

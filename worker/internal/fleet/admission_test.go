@@ -24,7 +24,7 @@ func TestAdmission_NamesEveryReachedLimit(t *testing.T) {
 		reason, message    string
 		details            []fault.Detail
 	}{
-		"room, and a burst":  {limits, calm, 3, 0, "", "", nil},
+		"below all limits":   {limits, calm, 3, 0, "", "", nil},
 		"nothing is limited": {Admission{}, strained, 1000, 1000, "", "", nil},
 		"all run":            {limits, calm, 4, 0, "max_sessions", "This worker runs as many browsers as it may (MAX_SESSIONS 4).", []fault.Detail{full}},
 		"some start":         {limits, calm, 1, 3, "max_sessions", "This worker runs as many browsers as it may (MAX_SESSIONS 4).", []fault.Detail{full}},

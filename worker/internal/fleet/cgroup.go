@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// unified asks groups for version 2, which has one tree for all controllers.
+// unified selects version 2 of control groups, which has one tree for all controllers.
 const unified = ""
 
-// cgroupDirs lists the directories, below root, of the control groups that this
-// process is in, its own first, then what is around them. They are those of
-// version 2 and, unless asked for these alone, of the controller's own tree in
-// version 1.
+// cgroupDirs lists the directories, below root, of the control groups of this
+// process, its own first, then the parents. These are the groups of version 2 and,
+// except for unified, the groups of the controller's tree in version 1.
 func cgroupDirs(root fs.FS, controller string) []string {
 	memberships, _ := fs.ReadFile(root, "proc/self/cgroup")
 	mounts, _ := fs.ReadFile(root, "proc/self/mountinfo")
@@ -33,8 +32,8 @@ func cgroupDirs(root fs.FS, controller string) []string {
 	return dirs
 }
 
-// readMount reads a line of mountinfo (proc(5)): the part of a tree of control
-// groups that is mounted, and where.
+// readMount reads a line of mountinfo (proc(5)): the mounted part of a tree of
+// control groups, and the mount point.
 func readMount(line string, v2 bool, controller string) (top, point string, ok bool) {
 	const root, mountPoint = 3, 4
 	before, after, _ := strings.Cut(line, " - ")
@@ -51,7 +50,7 @@ func readMount(line string, v2 bool, controller string) (top, point string, ok b
 }
 
 // parentDirs lists the directories from a group's up to the mount point. A group
-// outside of what is mounted, as another name space sees it, is the top.
+// outside the mounted part, as seen from another namespace, counts as the top.
 func parentDirs(group, top, point string) []string {
 	inside, ok := strings.CutPrefix(group, strings.TrimSuffix(top, "/"))
 	if !ok || strings.HasPrefix(inside, "/..") || (inside != "" && inside[0] != '/') {

@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// cpuReading of processor time so far: what was used, of what there was. Only
-// readings of one source can be compared.
+// cpuReading is the processor time that was used and that was available so far. Only
+// readings of the same source can be compared.
 type cpuReading struct {
 	source     string
 	used, were float64
 }
 
-// since is the share of the time between two readings that was used, in
-// percent.
+// since returns the share of the time between two readings that was used, in percent.
 func (r cpuReading) since(before cpuReading) (percent float64, ok bool) {
 	if r.source != before.source || r.were <= before.were {
 		return 0, false
@@ -26,16 +25,16 @@ func (r cpuReading) since(before cpuReading) (percent float64, ok bool) {
 	return share(r.used-before.used, r.were-before.were), true
 }
 
-// quota is what a control group may use.
+// quota is the processor quota of a control group.
 type quota struct {
 	cpus float64
-	used string  // file that tells the time used
-	fact string  // its name in that file; empty when the file is a number alone
-	unit float64 // of it, in seconds
+	used string  // file with the used time
+	fact string  // field of that file; empty if the file is a single number
+	unit float64 // unit of the value, in seconds
 }
 
-// readCPU reads the time used in the control group with the tightest quota;
-// without one, on the processors that this process may run on.
+// readCPU reads the used time of the control group with the tightest quota or,
+// without a quota, of the processors that this process may use.
 func readCPU(root fs.FS, now time.Time) (cpuReading, error) {
 	cpus := allowedCPUs(root)
 	if q, ok := tightestQuota(root); ok && (len(cpus) == 0 || q.cpus < float64(len(cpus))) {
@@ -59,15 +58,15 @@ func readCPU(root fs.FS, now time.Time) (cpuReading, error) {
 		r.were += were
 	}
 	if r.were == 0 {
-		return cpuReading{}, errors.New("proc/stat tells of no processor")
+		return cpuReading{}, errors.New("proc/stat lists no processor")
 	}
 	return r, nil
 }
 
-// readTimes sums up a processor's line of proc/stat (proc(5)). Time that a
-// hypervisor gave to others could not be used: it counts as used.
+// readTimes sums up a processor's line of proc/stat (proc(5)). Time that a hypervisor
+// gave to other guests counts as used, because it was not available.
 func readTimes(times string) (used, were float64) {
-	const idle, wait, guest = 3, 4, 8 // columns; guest time is in the first ones already
+	const idle, wait, guest = 3, 4, 8 // columns; guest time is included in the first ones
 	for i, word := range strings.Fields(times) {
 		if i >= guest {
 			break
@@ -80,8 +79,7 @@ func readTimes(times string) (used, were float64) {
 	return used, were
 }
 
-// allowedCPUs lists the processors that this process may run on; none when that
-// is not told.
+// allowedCPUs lists the processors that this process may use; empty if unknown.
 func allowedCPUs(root fs.FS) []int {
 	status, err := readFields(root, "proc/self/status")
 	if err != nil {
@@ -102,7 +100,7 @@ func allowedCPUs(root fs.FS) []int {
 	return cpus
 }
 
-// usableCPUs is how many processors this process may use, in parts of one too.
+// usableCPUs returns how many processors this process may use, possibly a fraction.
 func usableCPUs(root fs.FS) float64 {
 	cpus := float64(len(allowedCPUs(root)))
 	if q, ok := tightestQuota(root); ok && (cpus == 0 || q.cpus < cpus) {
@@ -118,7 +116,7 @@ func tightestQuota(root fs.FS) (tightest quota, found bool) {
 		if !ok {
 			continue
 		}
-		if q.used == "" { // version 1 accounts in a tree of its own, of the same shape
+		if q.used == "" { // version 1 accounts in a separate tree of the same structure
 			if len(accounts) != len(dirs) {
 				continue
 			}
@@ -153,7 +151,7 @@ func (q quota) read(root fs.FS) (float64, error) {
 	if q.fact == "" {
 		n, ok := readNumber(root, q.used)
 		if !ok {
-			return 0, fmt.Errorf("%s tells no time", q.used)
+			return 0, fmt.Errorf("%s contains no time", q.used)
 		}
 		return float64(n) * q.unit, nil
 	}

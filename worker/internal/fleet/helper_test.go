@@ -13,17 +13,17 @@ const (
 	mountsV1 = "23 1 0:1 / / rw - ext4 /dev/vda rw\n" +
 		"32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n" +
 		"35 31 0:32 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"
-	// As hybrid systems have it, with each controller in a tree of its own.
+	// A hybrid system: each controller has a separate tree.
 	mountsHybrid = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" +
 		"33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n" +
 		"35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n" +
 		"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
-	// A container of version 1: its own group is what is mounted.
+	// A container with version 1: its own group is mounted.
 	mountsContainer = "32 31 0:29 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n" +
 		"35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
 )
 
-// machine is a root with what every Linux has, and these files.
+// machine returns a root with the files of every Linux system and these files.
 func machine(files map[string]string) fstest.MapFS {
 	all := map[string]string{
 		"proc/meminfo":              meminfo,

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Facts of the machine, as far as this process may use it. They hold for a
-// boot, but for limits that an operator changes.
+// Facts are facts about the machine, as far as this process may use it. They are
+// constant for a boot, except for limits that an operator changes.
 type Facts struct {
 	Hostname    string
 	OS          string // as Go names it: linux
@@ -18,8 +18,8 @@ type Facts struct {
 	Kernel      string // release
 }
 
-// Host returns the facts of this machine. It fails when the kernel's files
-// can't be read.
+// Host returns the facts of this machine. It returns an error if the kernel's files
+// cannot be read.
 func Host() (Facts, error) { return readFacts(os.DirFS("/")) }
 
 func readFacts(root fs.FS) (Facts, error) {

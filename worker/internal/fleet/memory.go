@@ -6,12 +6,12 @@ import (
 	"io/fs"
 )
 
-// memory in bytes: what is in use, of what may be.
+// memory is used memory and its limit, in bytes.
 type memory struct{ used, limit uint64 }
 
 func (m memory) percent() float64 { return share(float64(m.used), float64(m.limit)) }
 
-// share is part of whole in percent, from 0 to 100.
+// share returns part of whole in percent, from 0 to 100.
 func share(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0
@@ -19,8 +19,9 @@ func share(part, whole float64) float64 {
 	return min(max(100*part/whole, 0), 100)
 }
 
-// readMemory finds the fullest of the control groups that have a limit; when
-// none has, the machine. Files that the kernel can drop at once are not in use.
+// readMemory returns the memory of the fullest control group that has a limit or,
+// without a limit, of the machine. File caches that the kernel can drop at once do
+// not count as used.
 func readMemory(root fs.FS) (memory, error) {
 	info, err := readFields(root, "proc/meminfo")
 	if err != nil {
@@ -28,7 +29,7 @@ func readMemory(root fs.FS) (memory, error) {
 	}
 	total, available := number(info["MemTotal"])<<10, number(info["MemAvailable"])<<10
 	if total == 0 {
-		return memory{}, errors.New("proc/meminfo tells no MemTotal")
+		return memory{}, errors.New("proc/meminfo contains no MemTotal")
 	}
 	found := memory{used: total - min(available, total), limit: total}
 	limited := false
@@ -57,7 +58,7 @@ func readGroupMemory(root fs.FS, dir string) (m memory, limited bool, err error)
 		}
 		used, ok := readNumber(root, dir+files.usage)
 		if !ok {
-			return memory{}, false, fmt.Errorf("%s has a limit, and tells no usage", dir)
+			return memory{}, false, fmt.Errorf("%s has a memory limit but no usage", dir)
 		}
 		stat, err := readFields(root, dir+"/memory.stat")
 		if err != nil {

@@ -33,8 +33,8 @@ func readOOMKills(root fs.FS) (uint64, error) {
 	return number(facts["oom_kill"]), err
 }
 
-func readOOMKillCount(root fs.FS, file string) (n uint64, told bool) {
+func readOOMKillCount(root fs.FS, file string) (n uint64, known bool) {
 	facts, err := readFields(root, file)
-	fact, told := facts["oom_kill"]
-	return number(fact), told && err == nil
+	fact, known := facts["oom_kill"]
+	return number(fact), known && err == nil
 }

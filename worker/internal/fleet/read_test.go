@@ -48,21 +48,21 @@ func TestReadMemory_UsesFullestLimit(t *testing.T) {
 		files map[string]string
 		want  memory
 	}{
-		"no control groups":           {nil, whole},
-		"v2":                          {v2("/", inDir("sys/fs/cgroup", memoryV2("1000", "700", "200"))), memory{500, 1000}},
-		"v2 max":                      {v2("/a", inDir("sys/fs/cgroup/a", memoryV2("max", "700", "200"))), whole},
-		"v2 root has no files":        {v2("/"), whole},
-		"v2 more than there is":       {v2("/", inDir("sys/fs/cgroup", memoryV2("99999999999999", "700", "200"))), whole},
-		"v2 nested, outer is fuller":  {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "900", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("800", "100", "0"))), memory{900, 1000}},
-		"v2 nested, inner is fuller":  {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("400", "390", "0"))), memory{390, 400}},
-		"v2 nested, inner is max":     {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("max", "390", "0"))), memory{500, 1000}},
-		"v2 outside of what is shown": {v2("/../x", inDir("sys/fs/cgroup", memoryV2("1000", "100", "0"))), memory{100, 1000}},
-		"v2 more to drop than used":   {v2("/", inDir("sys/fs/cgroup", memoryV2("1000", "100", "200"))), memory{0, 1000}},
-		"v1":                          {v1(mountsV1, "/a", inDir("sys/fs/cgroup/memory/a", memoryV1("1000", "200"))), memory{500, 1000}},
-		"v1 no limit":                 {v1(mountsV1, "/a", inDir("sys/fs/cgroup/memory/a", memoryV1(none, "200"))), whole},
-		"v1 container":                {v1(mountsContainer, "/docker/abc", inDir("sys/fs/cgroup/memory", memoryV1("1000", "200"))), memory{500, 1000}},
-		"v1 container, nested":        {v1(mountsContainer, "/docker/abc/d", inDir("sys/fs/cgroup/memory/d", memoryV1("1000", "200"))), memory{500, 1000}},
-		"v1 like-named neighbour":     {v1(mountsContainer, "/docker/abcd", mergeFiles(inDir("sys/fs/cgroup/memory", memoryV1("1000", "200")), inDir("sys/fs/cgroup/memory/d", memoryV1("701", "0")))), memory{500, 1000}},
+		"no control groups":            {nil, whole},
+		"v2":                           {v2("/", inDir("sys/fs/cgroup", memoryV2("1000", "700", "200"))), memory{500, 1000}},
+		"v2 max":                       {v2("/a", inDir("sys/fs/cgroup/a", memoryV2("max", "700", "200"))), whole},
+		"v2 root has no files":         {v2("/"), whole},
+		"v2 more than the machine has": {v2("/", inDir("sys/fs/cgroup", memoryV2("99999999999999", "700", "200"))), whole},
+		"v2 nested, outer is fuller":   {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "900", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("800", "100", "0"))), memory{900, 1000}},
+		"v2 nested, inner is fuller":   {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("400", "390", "0"))), memory{390, 400}},
+		"v2 nested, inner is max":      {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("max", "390", "0"))), memory{500, 1000}},
+		"v2 outside the mounted part":  {v2("/../x", inDir("sys/fs/cgroup", memoryV2("1000", "100", "0"))), memory{100, 1000}},
+		"v2 more droppable than used":  {v2("/", inDir("sys/fs/cgroup", memoryV2("1000", "100", "200"))), memory{0, 1000}},
+		"v1":                           {v1(mountsV1, "/a", inDir("sys/fs/cgroup/memory/a", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 no limit":                  {v1(mountsV1, "/a", inDir("sys/fs/cgroup/memory/a", memoryV1(none, "200"))), whole},
+		"v1 container":                 {v1(mountsContainer, "/docker/abc", inDir("sys/fs/cgroup/memory", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 container, nested":         {v1(mountsContainer, "/docker/abc/d", inDir("sys/fs/cgroup/memory/d", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 like-named neighbour":      {v1(mountsContainer, "/docker/abcd", mergeFiles(inDir("sys/fs/cgroup/memory", memoryV1("1000", "200")), inDir("sys/fs/cgroup/memory/d", memoryV1("701", "0")))), memory{500, 1000}},
 		"hybrid": {v1(mountsHybrid, "/x", mergeFiles(inDir("sys/fs/cgroup/memory", memoryV1(none, "1")), inDir("sys/fs/cgroup/memory/x", memoryV1("1000", "200")))),
 			memory{500, 1000}},
 	} {
@@ -88,21 +88,21 @@ func TestReadCPU_RelativeToUsableCPUs(t *testing.T) {
 	groupsV1 := map[string]string{"proc/self/cgroup": "3:cpu,cpuacct:/a\n", "proc/self/mountinfo": mountsV1}
 	hybrid := map[string]string{"proc/self/cgroup": "2:cpuacct:/a\n1:cpu:/a\n0::/\n", "proc/self/mountinfo": mountsHybrid}
 	for name, c := range map[string]struct {
-		files, later map[string]string // later is two seconds on
+		files, later map[string]string // later: two seconds later
 		cpus         float64
 		want         float64
 	}{
 		"all": {nil, map[string]string{"proc/stat": "cpu0 150 0 50 400 0 0 0 0 50 0\ncpu1 250 0 50 350 0 0 0 0 0 0\n"}, 2, 100 * 100.0 / 250},
 		"some of all": {map[string]string{"proc/self/status": "Cpus_allowed_list:\t1,3-4\n"},
 			map[string]string{"proc/stat": "cpu0 900 0 50 400 0 0 0 0 0 0\ncpu1 210 0 50 340 0 0 0 0 0 0\n"}, 3, 10},
-		"waiting is not use, theft is": {nil, map[string]string{"proc/stat": "cpu0 100 0 50 350 60 0 0 40 0 0\ncpu1 200 0 50 250 0 0 0 0 0 0\n"}, 2, 40},
+		"waiting is not counted as used, stolen time is": {nil, map[string]string{"proc/stat": "cpu0 100 0 50 350 60 0 0 40 0 0\ncpu1 200 0 50 250 0 0 0 0 0 0\n"}, 2, 40},
 		"v2": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "150000 100000\n", "sys/fs/cgroup/a/cpu.stat": "usage_usec 5000000\nuser_usec 1\n"}),
 			map[string]string{"sys/fs/cgroup/a/cpu.stat": "usage_usec 6500000\nuser_usec 1\n"}, 1.5, 50},
 		"v2 nested": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "150000 100000\n", "sys/fs/cgroup/a/b/cpu.max": "50000 100000\n", "sys/fs/cgroup/a/b/cpu.stat": "usage_usec 1\n"}),
 			map[string]string{"sys/fs/cgroup/a/b/cpu.stat": "usage_usec 250001\n"}, 0.5, 25},
 		"v2 max": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "max 100000\n"}),
 			map[string]string{"proc/stat": "cpu0 200 0 50 350 0 0 0 0 0 0\ncpu1 200 0 50 350 0 0 0 0 0 0\n"}, 2, 50},
-		"v2 more than there is": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "900000 100000\n"}),
+		"v2 more than the machine has": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "900000 100000\n"}),
 			map[string]string{"proc/stat": "cpu0 200 0 50 350 0 0 0 0 0 0\ncpu1 200 0 50 350 0 0 0 0 0 0\n"}, 2, 50},
 		"v1": {mergeFiles(groupsV1, map[string]string{"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage": "1000000000\n"}),
 			map[string]string{"sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage": "2500000000\n"}, 1, 75},
@@ -131,10 +131,10 @@ func TestReadCPU_RelativeToUsableCPUs(t *testing.T) {
 	}
 	other := cpuReading{source: "a", used: 1, were: 1}
 	if _, ok := (cpuReading{source: "b", used: 2, were: 2}).since(other); ok {
-		t.Error("readings of two sources are compared")
+		t.Error("readings of different sources were compared")
 	}
 	if _, err := readCPU(fstest.MapFS{}, time.Now()); err == nil {
-		t.Error("no file, and no error")
+		t.Error("got no error without the file")
 	}
 }
 
@@ -149,7 +149,7 @@ func TestReadPressure_OwnCgroupOrMachine(t *testing.T) {
 		want  *float64
 	}{
 		"own": {mergeFiles(own, whole), new(3.5)}, "machine": {whole, new(0.21)}, "neither": {nil, nil},
-		"not understood": {map[string]string{"proc/pressure/cpu": "some\n"}, nil},
+		"unknown format": {map[string]string{"proc/pressure/cpu": "some\n"}, nil},
 	} {
 		if diff := cmp.Diff(c.want, readPressure(machine(c.files), "cpu")); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -165,14 +165,14 @@ func TestReadOOMKills_UsesMostSpecificCounter(t *testing.T) {
 		want  uint64
 	}{
 		"machine": {nil, 7}, "v2": {mergeFiles(v2, map[string]string{"sys/fs/cgroup/a/b/memory.events": "low 0\noom 5\noom_kill 3\n"}), 3},
-		"v2, not told of the own group": {v2, 7}, "v1": {v1, 2},
+		"v2, without a count of the own group": {v2, 7}, "v1": {v1, 2},
 	} {
 		if got, err := readOOMKills(machine(c.files)); err != nil || got != c.want {
 			t.Errorf("%s: %d, %v; want %d", name, got, err, c.want)
 		}
 	}
 	if _, err := readOOMKills(fstest.MapFS{}); err == nil {
-		t.Error("no file, and no error")
+		t.Error("got no error without the file")
 	}
 }
 

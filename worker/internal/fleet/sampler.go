@@ -44,8 +44,8 @@ type Sampler struct {
 	root    fs.FS
 	options Options
 	last    atomic.Pointer[Sample]
-	before  cpuReading // of the processors; the goroutine's own
-	failing bool       // the goroutine's own
+	before  cpuReading // of the processors; used by the goroutine only
+	failing bool       // used by the goroutine only
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// stat is proc/stat after that many ticks of use and of idleness.
+// stat is proc/stat after this many used and idle ticks.
 func stat(used, idle string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte("cpu0 " + used + " 0 0 " + idle + " 0 0 0 0 0 0\n")}
 }
 
-// mutableFS is a machine whose files a test replaces while it is sampled.
+// mutableFS is a file system whose files a test can replace during sampling.
 type mutableFS struct {
 	mu    sync.Mutex
 	files fstest.MapFS
@@ -30,7 +30,7 @@ func (c *mutableFS) Open(name string) (fs.File, error) {
 	return c.files.Open(name)
 }
 
-// set replaces a file; nil takes it away.
+// set replaces a file; nil removes it.
 func (c *mutableFS) set(name string, file *fstest.MapFile) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,31 +59,31 @@ func TestSampler_UpdatesUntilClose(t *testing.T) {
 		}
 		root.set("proc/stat", stat("100", "100"))
 		if got := tick(); got.CPUPercent != 100 || got.CPUAverage < 5 || got.CPUAverage > 15 || !got.At.Equal(time.Now()) {
-			t.Errorf("after a second of work: %+v", got)
+			t.Errorf("after a second of full use: %+v", got)
 		}
 		root.set("proc/stat", stat("125", "175"))
 		if got := tick(); got.CPUPercent != 25 || got.CPUAverage < 8 || got.CPUAverage > 15 {
-			t.Errorf("after a second of a quarter: %+v", got)
+			t.Errorf("after a second of 25%% use: %+v", got)
 		}
 		kept := s.Last()
 		root.set("proc/meminfo", nil)
 		for range 3 {
 			if got := tick(); got != kept {
-				t.Errorf("a sample that failed replaced the last: %+v", got)
+				t.Errorf("a failed sample replaced the last one: %+v", got)
 			}
 		}
 		root.set("proc/meminfo", &fstest.MapFile{Data: []byte(strings.Replace(meminfo, "6000000", "2000000", 1))})
 		if got := tick(); got.MemoryPercent != 75 {
-			t.Errorf("afterwards: %+v", got)
+			t.Errorf("after the failure: %+v", got)
 		}
 		if n := strings.Count(log.String(), "level=WARN"); n != 2 {
-			t.Errorf("%d warnings, want one of failing and one of its end:\n%s", n, &log)
+			t.Errorf("got %d warnings, want one for the failure and one for its end:\n%s", n, &log)
 		}
 		s.Close()
 		kept = s.Last()
 		root.set("proc/meminfo", &fstest.MapFile{Data: []byte(meminfo)})
 		if got := tick(); got != kept {
-			t.Error("it goes on after Close")
+			t.Error("sampling continued after Close")
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestSampler_KeepsLastSampleOnError(t *testing.T) {
 	}{{machine(nil), "/no/such/directory"}, {fstest.MapFS{}, "/"}} {
 		if s, err := start(c.root, Options{Disk: c.disk}); err == nil {
 			s.Close()
-			t.Errorf("%q is sampled", c.disk)
+			t.Errorf("got no error for the directory %q", c.disk)
 		}
 	}
 }
@@ -107,9 +107,9 @@ func TestSampler_RealMachine(t *testing.T) {
 	}
 	defer s.Close()
 	deadline := time.Now().Add(10 * time.Second)
-	for busy := 0; s.Last().CPUPercent == 0; busy++ { // which is work
+	for busy := 0; s.Last().CPUPercent == 0; busy++ { // busy loop
 		if time.Now().After(deadline) {
-			t.Fatalf("no use of processors is seen: %+v", s.Last())
+			t.Fatalf("the sampler reports no CPU usage: %+v", s.Last())
 		}
 	}
 	facts, err := Host()

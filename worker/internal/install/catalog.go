@@ -127,7 +127,7 @@ func (c *Catalog) Open(ctx context.Context, r Release, from int64) (content io.R
 // checkResponse returns where the content of a response begins, or why the
 // response is unusable.
 func (r Release) checkResponse(answer *http.Response, from int64) (begin int64, err error) {
-	var size int64 // of the archive; -1 if unknown
+	var size int64 // size of the archive; -1 if unknown
 	switch answer.StatusCode {
 	case http.StatusOK:
 		size = answer.ContentLength

@@ -16,7 +16,7 @@ func checkDirs(kinds map[string]fs.FileMode, limits Limits) error {
 		for dir := path.Dir(name); dir != "." && !made[dir]; dir = path.Dir(dir) {
 			kind, known := kinds[dir]
 			if known && kind != fs.ModeDir {
-				return unsafeError("%q lies below %q, which is no directory", name, dir)
+				return unsafeError("entry %q is below %q, which is not a directory", name, dir)
 			}
 			if known {
 				break
@@ -24,7 +24,7 @@ func checkDirs(kinds map[string]fs.FileMode, limits Limits) error {
 			made[dir] = true
 		}
 		if len(kinds)+len(made) > limits.Entries {
-			return unsafeError("it has more than %d entries, with the directories that they lie in", limits.Entries)
+			return unsafeError("it has more than %d entries, including directories without an entry", limits.Entries)
 		}
 	}
 	return nil

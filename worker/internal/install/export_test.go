@@ -2,7 +2,7 @@ package install
 
 import "context"
 
-// Unpack unpacks an archive without asking the catalog for it.
+// Unpack unpacks an archive without downloading it.
 func (i *Installer) Unpack(ctx context.Context, archive, dir string) (executable string, err error) {
 	return i.unpack(ctx, archive, dir)
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/install"
 )
 
-// archiveFromLines is an archive of what the lines say: a kind (f file, x program,
-// d directory, l link, p pipe), a name, and after a tab what is in it or where
-// it leads.
+// archiveFromLines builds an archive from lines: a kind (f file, x program, d
+// directory, l link, p pipe), a name and, after a tab, the content or link target.
 func archiveFromLines(lines string) []byte {
 	modes := map[byte]fs.FileMode{'f': 0o644, 'x': 0o755, 'd': fs.ModeDir | 0o755, 'l': fs.ModeSymlink | 0o777, 'p': fs.ModeNamedPipe | 0o666}
 	var out bytes.Buffer
@@ -33,16 +32,16 @@ func archiveFromLines(lines string) []byte {
 		if err != nil {
 			continue
 		}
-		_, _ = file.Write([]byte(content)) // a directory takes nothing
+		_, _ = file.Write([]byte(content)) // a directory has no content
 	}
 	_ = w.Close()
 	return out.Bytes()
 }
 
-// FuzzUnpack unpacks any bytes, and any archive that lines describe: nothing is
-// written elsewhere, or more than the limits, or anything but directories, files
-// and links that stay inside; what is unpacked is what the archive says, and one
-// without any trick is not refused.
+// FuzzUnpack unpacks arbitrary bytes and archives built from lines. It checks that
+// nothing is written outside the directory or above the limits, that only
+// directories, files and links inside the directory are created, that the contents
+// match the archive, and that harmless archives are not refused.
 func FuzzUnpack(f *testing.F) {
 	for _, lines := range []string{
 		"xb/chrome\t#!\nfb/a\ttext\nlb/l\ta\ndb/d/", "xchrome\t#!", "xb/chrome\nf../evil\tx", "xb/chrome\nlb/out\t../../etc", "xb/chrome\nlb/d\t/tmp\nfb/d/evil\tx", "xb/chrome\nlb/d\t.\nlb/d2\td/..\n",
@@ -65,25 +64,25 @@ func FuzzUnpack(f *testing.F) {
 		i := &install.Installer{Dir: above, Limits: limits, Free: func(string) (int64, error) { return 1 << 40, nil }}
 		executable, err := i.Unpack(t.Context(), archive, dir)
 		if around, _ := os.ReadDir(above); len(around) > 2 {
-			t.Fatalf("outside there is %v", around)
+			t.Fatalf("unexpected files outside the directory: %v", around)
 		}
 		files, size := inventory(t, dir, err == nil)
 		if size > limits.Bytes || len(files) > 3*limits.Entries || size/limits.Ratio > int64(len(raw)) {
-			t.Fatalf("%d bytes of %d entries came of %d bytes", size, len(files), len(raw))
+			t.Fatalf("unpacked %d bytes in %d entries from %d bytes", size, len(files), len(raw))
 		}
 		if err == nil {
 			assertUnpacked(t, raw, dir, executable, files)
 		} else if lines && isHarmless(raw) {
-			t.Fatalf("refused: %v", err)
+			t.Fatalf("a harmless archive was refused: %v", err)
 		}
 		if err != nil && !errors.Is(err, install.ErrUnsafe) && lines && isHarmless(raw) {
-			t.Errorf("a failure of ours: %v", err)
+			t.Errorf("unexpected error: %v", err)
 		}
 	})
 }
 
-// inventory lists the files below a directory, with what is in them. Where links
-// lead counts in one that is whole: another is removed.
+// inventory returns the files below a directory with their contents. With whole set,
+// it also checks the targets of links; incomplete unpacks are removed anyway.
 func inventory(t *testing.T, dir string, whole bool) (files map[string]string, size int64) {
 	t.Helper()
 	files = map[string]string{}
@@ -108,18 +107,18 @@ func inventory(t *testing.T, dir string, whole bool) (files map[string]string, s
 		case fs.ModeDir:
 		case fs.ModeSymlink:
 			if _, err := inside.Stat(name); err != nil && whole {
-				t.Fatalf("%q leads out, or nowhere: %v", name, err)
+				t.Fatalf("the link %q does not resolve inside the directory: %v", name, err)
 			}
 			files[name] = "link"
 		case 0:
 			if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky|0o022) != 0 {
-				t.Fatalf("%q is %v", name, info.Mode())
+				t.Fatalf("%q has mode %v", name, info.Mode())
 			}
 			content, err := os.ReadFile(path)
 			files[name], size = "file "+string(content), size+info.Size()
 			return err
 		default:
-			t.Fatalf("%q is %v", name, info.Mode())
+			t.Fatalf("%q has mode %v", name, info.Mode())
 		}
 		return nil
 	})
@@ -129,7 +128,7 @@ func inventory(t *testing.T, dir string, whole bool) (files map[string]string, s
 	return files, size
 }
 
-// assertUnpacked compares what is there with what the archive says.
+// assertUnpacked compares the unpacked files with the archive.
 func assertUnpacked(t *testing.T, raw []byte, dir, executable string, files map[string]string) {
 	t.Helper()
 	info, err := os.Lstat(executable)
@@ -139,7 +138,7 @@ func assertUnpacked(t *testing.T, raw []byte, dir, executable string, files map[
 	}
 	archive, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
-		t.Fatalf("unpacked what is no archive: %v", err)
+		t.Fatalf("unpacked an invalid archive: %v", err)
 	}
 	root := ""
 	for _, f := range archive.File {
@@ -149,7 +148,7 @@ func assertUnpacked(t *testing.T, raw []byte, dir, executable string, files map[
 	}
 	for _, f := range archive.File {
 		if !fs.ValidPath(strings.TrimSuffix(f.Name, "/")) || strings.ContainsAny(f.Name, "\\\x00") {
-			t.Fatalf("unpacked an archive with %q in it", f.Name)
+			t.Fatalf("unpacked an archive that contains %q", f.Name)
 		}
 		below, ok := strings.CutPrefix(f.Name, root)
 		if !ok || !f.Mode().IsRegular() {
@@ -157,11 +156,11 @@ func assertUnpacked(t *testing.T, raw []byte, dir, executable string, files map[
 		}
 		content, err := f.Open()
 		if err != nil {
-			t.Fatalf("unpacked what does not open: %v", err)
+			t.Fatalf("unpacked an unreadable entry: %v", err)
 		}
 		want, err := io.ReadAll(content)
 		if err != nil || files[below] != "file "+string(want) {
-			t.Fatalf("%q has become %q: %v", want, files[below], err)
+			t.Fatalf("%q was unpacked as %q: %v", want, files[below], err)
 		}
 		delete(files, below)
 	}
@@ -172,8 +171,8 @@ func assertUnpacked(t *testing.T, raw []byte, dir, executable string, files map[
 	}
 }
 
-// isHarmless reports whether an archive has nothing but a browser and files with
-// ordinary names beside it.
+// isHarmless reports whether an archive contains only a browser and files with
+// ordinary names next to it.
 func isHarmless(raw []byte) bool {
 	archive, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil || len(archive.File) == 0 || len(archive.File) > 24 {

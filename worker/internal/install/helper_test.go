@@ -19,7 +19,7 @@ import (
 
 const version = "153.0.7727.15"
 
-// entry is one of an archive.
+// entry is an entry of an archive.
 type entry struct {
 	name    string
 	content string
@@ -59,7 +59,7 @@ func archive(t testing.TB, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-// randomContent is content that can't be compressed.
+// randomContent returns incompressible content.
 func randomContent(n int) string {
 	source := rand.NewChaCha8([32]byte{1})
 	out := make([]byte, n)
@@ -67,7 +67,7 @@ func randomContent(n int) string {
 	return string(out)
 }
 
-// canary believes every build, and keeps what it was asked to try.
+// canary accepts every build and records the builds that it was asked to test.
 type canary struct {
 	version string
 	err     error
@@ -86,7 +86,7 @@ func (c *canary) Try(_ context.Context, executable, _ string) (string, error) {
 	return c.version, c.err
 }
 
-// fixture is an installer and its cloud.
+// fixture is an installer and its catalog.
 type fixture struct {
 	*install.Installer
 	cloud  *cloudtest.Catalog
@@ -113,7 +113,7 @@ func (r *fixture) publish(archive []byte) {
 	r.cloud.Publish(version, system, arch, archive)
 }
 
-// install installs the version, which must work.
+// install installs the version and fails the test on an error.
 func (r *fixture) install(t *testing.T) {
 	t.Helper()
 	got, fresh, err := r.Install(t.Context(), version)
@@ -122,8 +122,8 @@ func (r *fixture) install(t *testing.T) {
 	}
 }
 
-// assertNotInstalled fails when anything of an install is left but what may be taken
-// up again.
+// assertNotInstalled fails if an install left anything except a partial download that
+// can be resumed.
 func (r *fixture) assertNotInstalled(t *testing.T) {
 	t.Helper()
 	if installed, err := r.Installed(); err != nil || len(installed) > 0 {
@@ -135,7 +135,7 @@ func (r *fixture) assertNotInstalled(t *testing.T) {
 			filepath.Ext(name) == ".part" {
 			return err
 		}
-		t.Errorf("left: %s", name)
+		t.Errorf("leftover: %s", name)
 		return err
 	})
 	if err != nil {

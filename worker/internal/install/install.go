@@ -35,27 +35,27 @@ type Release struct {
 
 // Source provides builds.
 type Source interface {
-	// Releases lists the builds for a system and processor, the highest version
-	// first; of one major version unless that is 0.
+	// Releases lists the builds for a system and processor, highest version first, of
+	// one major version unless that is 0.
 	Releases(ctx context.Context, system, arch string, major int) ([]Release, error)
-	// Open returns the archive from that byte on. The content may begin earlier
-	// than asked, at 0; the result says where. ErrChanged means that the archive
-	// is no longer that of the release, ErrOutOfRange that it has no such byte. An
-	// error that is Permanent won't go away by asking again.
+	// Open returns the archive from byte from on. begin is where the content begins:
+	// at from or, if the source does not support ranges, at 0. Errors: ErrChanged if
+	// the archive differs from the release, ErrOutOfRange if it has no such byte,
+	// ErrPermanent if a retry cannot succeed.
 	Open(ctx context.Context, r Release, from int64) (content io.ReadCloser, begin int64, err error)
 }
 
 // Canary tests a build before it is listed.
 type Canary interface {
-	// Try launches the executable without a window, waits for its first answer
-	// and ends it. It returns the version that it reports.
+	// Try launches the executable headless, waits for its first answer, ends it, and
+	// returns the version that it reports.
 	Try(ctx context.Context, executable, scratch string) (version string, err error)
 }
 
 // Errors of a Source.
 var (
-	ErrChanged    = errors.New("the archive was replaced by another one: try again")
-	ErrOutOfRange = errors.New("the archive is shorter than the catalog says or than the partial download")
+	ErrChanged    = errors.New("the archive was replaced by another one: retry the install")
+	ErrOutOfRange = errors.New("the archive is shorter than its catalog entry or than the partial download")
 	ErrPermanent  = errors.New("permanent error")
 )
 
@@ -68,18 +68,18 @@ type Installer struct {
 	Dir    string
 	Source Source
 	Canary Canary
-	Limits Limits                           // of what is unpacked; zero ones are DefaultLimits'
-	Free   func(dir string) (int64, error)  // bytes of disk space; the file system's when nil
-	Pause  time.Duration                    // before a download is taken up again, growing; half a second when 0
+	Limits Limits                           // of the unpacked contents; DefaultLimits for zero fields
+	Free   func(dir string) (int64, error)  // returns the free disk space in bytes; by default that of the file system
+	Pause  time.Duration                    // before the first retry of a download, then longer; half a second by default
 	Notify func(format string, args ...any) // called for each step; may be nil
-	// Meter shows the progress of a download.
-	Meter func(label string, done, total int64) Meter // shows a download; may be nil
+
+	Meter func(label string, done, total int64) Meter // shows the progress of a download; may be nil
 }
 
-// Meter shows how far a download has come.
+// Meter shows the progress of a download.
 type Meter interface {
 	io.Writer           // counts bytes
-	Restart(done int64) // goes back to so many
+	Restart(done int64) // resets the count
 	End()
 }
 
@@ -162,12 +162,12 @@ func (i *Installer) install(ctx context.Context, r Release) error {
 	i.notify("Testing")
 	scratch := i.workPath("canary")
 	defer os.RemoveAll(scratch)
-	said, err := i.Canary.Try(ctx, executable, scratch)
+	reported, err := i.Canary.Try(ctx, executable, scratch)
 	if err != nil {
 		return fmt.Errorf("the build does not run here: %w", err)
 	}
-	if said != r.Version {
-		return fmt.Errorf("the build reports version %s", said)
+	if reported != r.Version {
+		return fmt.Errorf("the build reports version %s", reported)
 	}
 	if err := syncTo(i.Dir, making, i.versionDir(r.Version)); err != nil {
 		return err
@@ -224,7 +224,7 @@ func (i *Installer) notify(format string, args ...any) {
 	}
 }
 
-// lockPoll is how often a held lock is tried again.
+// lockPoll is the time between attempts to take a held lock.
 const lockPoll = 100 * time.Millisecond
 
 // lock waits until no other install or removal is in progress in Dir.

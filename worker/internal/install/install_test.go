@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/install"
 )
 
-// largeArchive is an archive of about a megabyte.
+// largeArchive returns an archive of about a megabyte.
 func largeArchive(t *testing.T) []byte {
 	return archive(t, program("chrome"), file("data", randomContent(1<<20)))
 }
@@ -41,7 +41,7 @@ func TestInstall_ResumesCutDownload(t *testing.T) {
 	downloads := r.cloud.Downloads()
 	for i, want := range []string{"", "bytes=1000-", "bytes=201000-", "bytes=201001-", "bytes=201001-", "bytes=201001-", "bytes=501001-"} {
 		if got := downloads[i].Get("Range"); got != want {
-			t.Errorf("request %d asked for %q, want %q", i, got, want)
+			t.Errorf("request %d has Range %q, want %q", i, got, want)
 		}
 		if want != "" && downloads[i].Get("If-Range") != `"`+sumOf(content)+`"` {
 			t.Errorf("request %d has If-Range %q", i, downloads[i].Get("If-Range"))
@@ -67,15 +67,15 @@ func TestInstall_ResumesAfterCancel(t *testing.T) {
 	r.install(t)
 	downloads := r.cloud.Downloads()
 	if got := downloads[len(downloads)-1].Get("Range"); got != "bytes=500000-" {
-		t.Errorf("the next asked for %q", got)
+		t.Errorf("the next request has Range %q", got)
 	}
 }
 
 func TestInstall_ReusesCompleteDownload(t *testing.T) {
 	r := newFixture(t)
 	r.publish(largeArchive(t))
-	r.canary.err = errors.New("no luck")
-	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "does not run here: no luck") {
+	r.canary.err = errors.New("on purpose")
+	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "does not run here: on purpose") {
 		t.Fatalf("error %v", err)
 	}
 	r.assertNotInstalled(t)
@@ -116,27 +116,27 @@ func TestInstall_RestartsForReplacedArchive(t *testing.T) {
 func TestInstall_RefusesCatalogMismatch(t *testing.T) {
 	content := archive(t, program("chrome"), file("data", randomContent(1000)))
 	for name, test := range map[string]struct {
-		change func(*cloudapi.ChromiumRelease)
-		stand  func(http.Handler) http.Handler
-		said   string
+		change    func(*cloudapi.ChromiumRelease)
+		intercept func(http.Handler) http.Handler
+		want      string
 	}{
 		"a wrong checksum": {change: func(r *cloudapi.ChromiumRelease) { r.Sha256 = strings.Repeat("0", 64) },
-			stand: noChecksum, said: "its SHA-256 is"},
+			intercept: noChecksum, want: "its SHA-256 is"},
 		"another checksum than the cloud's": {change: func(r *cloudapi.ChromiumRelease) { r.Sha256 = strings.Repeat("0", 64) },
-			said: "replaced by another"},
-		"a size that is too large": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes += 10 }, said: "the archive has"},
-		"a size that is too small": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes -= 10 }, said: "the archive has"},
-		"more than announced": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes -= 10 }, stand: chunked,
-			said: "it is longer than"},
-		"less than announced, for good": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes += 10 }, stand: chunked,
-			said: "the archive is shorter"},
-		"a version that is no version": {change: func(r *cloudapi.ChromiumRelease) { r.Version = "153.0.0.0.1" }, said: "has no browser"},
-		"a refused key": {stand: cloudtest.AnswerWith(cloudtest.Failure(fault.Unauthenticated, "The key is wrong.")),
-			said: "the cloud refuses SVC_KEY: The key is wrong."},
-		"a redirect": {stand: cloudtest.AnswerWith(func(w http.ResponseWriter, req *http.Request) {
+			want: "replaced by another"},
+		"a size that is too large": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes += 10 }, want: "the archive has"},
+		"a size that is too small": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes -= 10 }, want: "the archive has"},
+		"more than announced": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes -= 10 }, intercept: chunked,
+			want: "it is longer than"},
+		"less than announced, at every attempt": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes += 10 }, intercept: chunked,
+			want: "the archive is shorter"},
+		"an invalid version": {change: func(r *cloudapi.ChromiumRelease) { r.Version = "153.0.0.0.1" }, want: "has no browser"},
+		"a refused key": {intercept: cloudtest.AnswerWith(cloudtest.Failure(fault.Unauthenticated, "The key is invalid.")),
+			want: "the cloud refuses SVC_KEY: The key is invalid."},
+		"a redirect": {intercept: cloudtest.AnswerWith(func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "http://127.0.0.1:1/", http.StatusFound)
-		}), said: "the cloud answered 302"},
-		"gone": {stand: cloudtest.AnswerWith(cloudtest.Failure(fault.NotFound, "gone")), said: "no longer in the catalog"},
+		}), want: "the cloud answered 302"},
+		"gone": {intercept: cloudtest.AnswerWith(cloudtest.Failure(fault.NotFound, "gone")), want: "no longer in the catalog"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)
@@ -147,20 +147,20 @@ func TestInstall_RefusesCatalogMismatch(t *testing.T) {
 				}
 			})
 			for range 10 {
-				if test.stand != nil {
-					r.cloud.Intercept(test.stand)
+				if test.intercept != nil {
+					r.cloud.Intercept(test.intercept)
 				}
 			}
 			_, _, err := r.Install(t.Context(), version)
-			if err == nil || !strings.Contains(err.Error(), test.said) {
-				t.Errorf("error %v, want one about %q", err, test.said)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one about %q", err, test.want)
 			}
 			r.assertNotInstalled(t)
 		})
 	}
 }
 
-// noChecksum serves an archive without a word on what it is.
+// noChecksum serves an archive without its checksum headers.
 func noChecksum(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(checksumStripper{w}, r) })
 }
@@ -173,7 +173,7 @@ func (m checksumStripper) WriteHeader(status int) {
 	m.ResponseWriter.WriteHeader(status)
 }
 
-// chunked serves an archive without a word on how long it is.
+// chunked serves an archive without its length.
 func chunked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(lengthStripper{w}, r)
@@ -206,7 +206,7 @@ func TestInstall_ResolvesMajorToNewestBuild(t *testing.T) {
 	}
 	r.canary.version = "152.0.1.1"
 	if _, _, err := r.Install(t.Context(), "152.0.1.1"); err != nil {
-		t.Errorf("an older one by its full version, from a later page: %v", err)
+		t.Errorf("an older version from a later page: %v", err)
 	}
 	for _, bad := range []string{"", "x", "0", "153.0", "../153.0.1.1", "154"} {
 		if _, _, err := r.Install(t.Context(), bad); err == nil {
@@ -254,14 +254,14 @@ func TestInstall_SerializesInstalls(t *testing.T) {
 		go func() {
 			_, fresh, err := twin.Install(t.Context(), version)
 			if fresh {
-				err = errors.New("it was installed twice")
+				err = errors.New("the version was installed twice")
 			}
 			second <- err
 		}()
 		select {
 		case <-waiting:
 		case <-time.After(5 * time.Second):
-			t.Error("the second does not wait")
+			t.Error("the second install does not wait")
 		}
 	}
 	r.install(t)
@@ -288,7 +288,7 @@ func TestInstall_RemovesCrashLeftovers(t *testing.T) {
 	r.install(t)
 	for _, path := range []string{stale, old} {
 		if _, err := os.Stat(path); err == nil {
-			t.Errorf("%s is left", path)
+			t.Errorf("leaked %s", path)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func writeLink(ctx context.Context, root *os.Root, f *zip.File, name string) err
 	defer content.Close()
 	target, err := io.ReadAll(io.LimitReader(content, maxTarget+1))
 	if err != nil || len(target) > maxTarget || !filepath.IsLocal(path.Join(path.Dir(name), string(target))) || path.IsAbs(string(target)) {
-		return unsafeError("the link %q leads out of it", f.Name)
+		return unsafeError("link %q points outside the browser's directory", f.Name)
 	}
 	if err := makeDirs(ctx, root, path.Dir(name)); err != nil {
 		return err

@@ -27,7 +27,7 @@ func TestRemove_RefusesRunningBuild(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if !errors.Is(err, install.ErrInUse) {
-		t.Fatalf("while it runs: %v", err)
+		t.Fatalf("while a browser runs: %v", err)
 	}
 	if installed, _ := r.Installed(); len(installed) != 1 {
 		t.Errorf("installed %v", installed)
@@ -39,7 +39,7 @@ func TestRemove_RefusesRunningBuild(t *testing.T) {
 		t.Errorf("installed %v", installed)
 	}
 	if _, err := r.Remove(t.Context(), version); err == nil || !strings.Contains(err.Error(), "is not installed") {
-		t.Errorf("again: %v", err)
+		t.Errorf("second removal: %v", err)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestRemove_NeedsFullVersionWhenAmbiguous(t *testing.T) {
 		}
 	}
 	if _, err := r.Remove(t.Context(), "153"); err == nil || !strings.Contains(err.Error(), "153.0.1.1, 153.0.1.2") {
-		t.Errorf("by the major: %v", err)
+		t.Errorf("by major version: %v", err)
 	}
 	if removed, err := r.Remove(t.Context(), "153.0.1.2"); err != nil || removed != "153.0.1.2" {
 		t.Errorf("removed %q (%v)", removed, err)

@@ -17,27 +17,27 @@ import (
 // Limits limit the unpacked contents of an archive.
 type Limits struct {
 	Bytes   int64 // of all files together
-	Entries int   // with the directories that they lie in
-	Ratio   int64 // of those bytes to the archive's own
+	Entries int   // including directories without an entry
+	Ratio   int64 // of the unpacked bytes to the size of the archive
 }
 
 // DefaultLimits are several times what a browser needs.
 var DefaultLimits = Limits{Bytes: 4 << 30, Entries: 20_000, Ratio: 100}
 
 // ErrUnsafe means that an archive is refused because of its contents.
-var ErrUnsafe = errors.New("the archive is refused")
+var ErrUnsafe = errors.New("the archive is unsafe or invalid and was not installed")
 
 var (
 	executables = []string{"chrome", "chromium", "headless_shell", "chrome-headless-shell", "chromium-browser"}
-	// helpers are programs that a browser starts; an archive made on another
-	// system lacks the mode bits.
+	// helpers are programs that a browser starts. They are made executable, because
+	// archives made on other systems lack the mode bits.
 	helpers = []string{"chrome_crashpad_handler", "chrome-sandbox"}
 )
 
 // maxDepth is how many directories deep the browser's program may be.
 const maxDepth = 2
 
-// Bounds of every entry's path.
+// Limits of the path of an entry.
 const (
 	maxName    = 4096 // bytes
 	maxNesting = 32   // directories
@@ -94,7 +94,7 @@ func (i *Installer) limits() Limits {
 // is checked again when it is written.
 type contents struct {
 	dirs, files, links []*zip.File
-	root               string // the directory of the program in the archive, "." or with a slash at its end
+	root               string // the directory of the program in the archive, empty or with a trailing slash
 	executable         string // below root
 	bytes              int64
 }
@@ -105,14 +105,14 @@ func unsafeError(format string, args ...any) error {
 
 func inspectEntries(entries []*zip.File, size int64, limits Limits) (*contents, error) {
 	if len(entries) > limits.Entries {
-		return nil, unsafeError("it has %d entries, more than %d", len(entries), limits.Entries)
+		return nil, unsafeError("it has %d entries; the limit is %d", len(entries), limits.Entries)
 	}
 	c := &contents{}
 	kinds := make(map[string]fs.FileMode, len(entries))
 	for _, f := range entries {
 		name := entryName(f)
 		if _, twice := kinds[name]; twice {
-			return nil, unsafeError("%q is in it twice", f.Name)
+			return nil, unsafeError("duplicate entry %q", f.Name)
 		}
 		kinds[name] = f.Mode().Type()
 		if err := c.add(f, limits); err != nil {
@@ -120,7 +120,7 @@ func inspectEntries(entries []*zip.File, size int64, limits Limits) (*contents, 
 		}
 	}
 	if c.bytes/limits.Ratio > size {
-		return nil, unsafeError("its %d bytes would become %d", size, c.bytes)
+		return nil, unsafeError("it would unpack from %d to %d bytes; the limit is a factor of %d", size, c.bytes, limits.Ratio)
 	}
 	if err := checkDirs(kinds, limits); err != nil {
 		return nil, err
@@ -134,13 +134,13 @@ func entryName(f *zip.File) string { return strings.TrimSuffix(f.Name, "/") }
 func (c *contents) add(f *zip.File, limits Limits) error {
 	name := entryName(f)
 	if strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(name) || !fs.ValidPath(name) {
-		return unsafeError("%q is not a path inside of it", f.Name)
+		return unsafeError("entry %q has a path outside the archive", f.Name)
 	}
 	if len(name) > maxName || strings.Count(name, "/") > maxNesting {
-		return unsafeError("%.100q... is too long a path", f.Name)
+		return unsafeError("the path of entry %.100q... is too long", f.Name)
 	}
 	if isHardLink(f) {
-		return unsafeError("%q is a hard link", f.Name)
+		return unsafeError("entry %q is a hard link", f.Name)
 	}
 	switch f.Mode().Type() {
 	case fs.ModeDir:
@@ -150,19 +150,19 @@ func (c *contents) add(f *zip.File, limits Limits) error {
 	case 0:
 		c.files = append(c.files, f)
 		if f.UncompressedSize64 > uint64(limits.Bytes) {
-			return unsafeError("%q has %d bytes", f.Name, f.UncompressedSize64)
+			return unsafeError("entry %q has %d bytes; the limit is %d", f.Name, f.UncompressedSize64, limits.Bytes)
 		}
 		if c.bytes += int64(f.UncompressedSize64); c.bytes > limits.Bytes {
-			return unsafeError("it has more than %d bytes", limits.Bytes)
+			return unsafeError("it unpacks to more than %d bytes", limits.Bytes)
 		}
 	default:
-		return unsafeError("%q is no file, directory or link", f.Name)
+		return unsafeError("entry %q is not a file, directory or link", f.Name)
 	}
 	return nil
 }
 
-// isHardLink looks for the one field that can make an entry a hard link: the
-// PKWARE Unix field, with more in it than its twelve fixed bytes.
+// isHardLink reports whether an entry is a hard link: only the PKWARE Unix field can
+// make it one, with data after its twelve fixed bytes.
 func isHardLink(f *zip.File) bool {
 	const pkwareUnix, fixed = 0x000d, 12
 	for extra := f.Extra; len(extra) >= 4; {
@@ -184,12 +184,12 @@ func (c *contents) findExecutable() error {
 	}
 	switch len(found) {
 	case 0:
-		return unsafeError("there is no browser in it: no file called %s, at most two directories deep", strings.Join(executables, ", "))
+		return unsafeError("it contains no browser: it must have one of the files %s, at most two directories deep", strings.Join(executables, ", "))
 	case 1:
 		c.root, c.executable = path.Split(found[0])
 		return nil
 	}
-	return unsafeError("there is more than one browser in it: %s", strings.Join(found, ", "))
+	return unsafeError("it contains more than one browser: %s", strings.Join(found, ", "))
 }
 
 // below returns the entry's name relative to the root; false if it is elsewhere.
@@ -227,7 +227,7 @@ func (c *contents) write(ctx context.Context, root *os.Root) error {
 	for _, f := range c.links {
 		if name, ok := c.below(f); ok {
 			if _, err := root.Stat(name); err != nil {
-				return unsafeError("the link %q leads nowhere inside of it", f.Name)
+				return unsafeError("link %q does not resolve inside the browser's directory", f.Name)
 			}
 		}
 	}
@@ -251,11 +251,11 @@ func (c *contents) writeFile(ctx context.Context, root *os.Root, f *zip.File, na
 	if err != nil {
 		return err
 	}
-	// One byte more than announced proves a mismatch.
+	// Reading one byte more than announced detects a wrong size.
 	written, err := io.Copy(file, &contextReader{ctx, io.LimitReader(content, int64(f.UncompressedSize64)+1)})
 	err = errors.Join(err, file.Chmod(mode), file.Close())
 	if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrChecksum) || uint64(written) > f.UncompressedSize64 {
-		return unsafeError("its content is not what the archive says")
+		return unsafeError("its content does not match the archive's headers")
 	}
 	return err
 }

@@ -24,43 +24,43 @@ func TestUnpack_RefusesHostileArchives(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		entries []entry
-		raw     []byte // instead
+		raw     []byte // used instead of entries
 		limits  install.Limits
 		reason  string
 	}{
-		"no archive":                       {raw: []byte("no zip at all"), reason: "not a valid zip"},
-		"escape by dots":                   {entries: []entry{browser, file("../evil", "x")}, reason: "not a path inside"},
-		"escape by dots further in":        {entries: []entry{browser, file("b/../../evil", "x")}, reason: "not a path inside"},
-		"escape by backslash":              {entries: []entry{browser, file(`b\..\..\evil`, "x")}, reason: "not a path inside"},
-		"absolute path":                    {entries: []entry{browser, file("/tmp/evil", "x")}, reason: "not a path inside"},
-		"NUL in a name":                    {entries: []entry{browser, file("b/a\x00b", "x")}, reason: "not a path inside"},
-		"symlink out":                      {entries: []entry{browser, symlink("b/out", "../../../etc/passwd")}, reason: "leads out"},
-		"absolute symlink":                 {entries: []entry{browser, symlink("b/out", "/etc/passwd")}, reason: "leads out"},
-		"symlink out of the browser":       {entries: []entry{browser, file("secret", "x"), symlink("b/out", "../secret")}, reason: "leads out"},
-		"symlink out through another":      {entries: []entry{browser, file("b/a/c/x", ""), symlink("b/a/c/top", "../.."), symlink("b/out", "a/c/top/..")}, reason: "leads nowhere inside"},
-		"dangling symlink":                 {entries: []entry{browser, symlink("b/out", "nothing")}, reason: "leads nowhere inside"},
-		"long symlink":                     {entries: []entry{browser, symlink("b/out", strings.Repeat("a/", 2000))}, reason: "leads out"},
-		"symlink, then write through it":   {entries: []entry{browser, symlink("b/dir", "/tmp"), file("b/dir/evil", "x")}, reason: "is no directory"},
-		"write, then a symlink above it":   {entries: []entry{browser, file("b/dir/evil", "x"), symlink("b/dir", ".")}, reason: "is no directory"},
-		"file as a directory":              {entries: []entry{browser, file("b/chrome/evil", "x")}, reason: "is no directory"},
-		"symlink for the browser":          {entries: []entry{symlink("b/chrome", "/bin/sh")}, reason: "there is no browser"},
+		"no archive":                       {raw: []byte("not a zip archive"), reason: "not a valid zip"},
+		"escape by dots":                   {entries: []entry{browser, file("../evil", "x")}, reason: "a path outside"},
+		"escape by dots further in":        {entries: []entry{browser, file("b/../../evil", "x")}, reason: "a path outside"},
+		"escape by backslash":              {entries: []entry{browser, file(`b\..\..\evil`, "x")}, reason: "a path outside"},
+		"absolute path":                    {entries: []entry{browser, file("/tmp/evil", "x")}, reason: "a path outside"},
+		"NUL in a name":                    {entries: []entry{browser, file("b/a\x00b", "x")}, reason: "a path outside"},
+		"symlink out":                      {entries: []entry{browser, symlink("b/out", "../../../etc/passwd")}, reason: "points outside"},
+		"absolute symlink":                 {entries: []entry{browser, symlink("b/out", "/etc/passwd")}, reason: "points outside"},
+		"symlink out of the browser":       {entries: []entry{browser, file("secret", "x"), symlink("b/out", "../secret")}, reason: "points outside"},
+		"symlink out through another":      {entries: []entry{browser, file("b/a/c/x", ""), symlink("b/a/c/top", "../.."), symlink("b/out", "a/c/top/..")}, reason: "does not resolve inside"},
+		"dangling symlink":                 {entries: []entry{browser, symlink("b/out", "nothing")}, reason: "does not resolve inside"},
+		"long symlink":                     {entries: []entry{browser, symlink("b/out", strings.Repeat("a/", 2000))}, reason: "points outside"},
+		"symlink, then write through it":   {entries: []entry{browser, symlink("b/dir", "/tmp"), file("b/dir/evil", "x")}, reason: "is not a directory"},
+		"write, then a symlink above it":   {entries: []entry{browser, file("b/dir/evil", "x"), symlink("b/dir", ".")}, reason: "is not a directory"},
+		"file as a directory":              {entries: []entry{browser, file("b/chrome/evil", "x")}, reason: "is not a directory"},
+		"symlink for the browser":          {entries: []entry{symlink("b/chrome", "/bin/sh")}, reason: "contains no browser"},
 		"hard link":                        {entries: []entry{browser, {name: "b/hard", mode: 0o644, extra: hardLink}}, reason: "hard link"},
-		"device":                           {entries: []entry{browser, {name: "b/dev", mode: fs.ModeDevice | 0o666}}, reason: "no file, directory or link"},
-		"character device":                 {entries: []entry{browser, {name: "b/dev", mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}}, reason: "no file, directory or link"},
-		"named pipe":                       {entries: []entry{browser, {name: "b/pipe", mode: fs.ModeNamedPipe | 0o666}}, reason: "no file, directory or link"},
-		"socket":                           {entries: []entry{browser, {name: "b/sock", mode: fs.ModeSocket | 0o666}}, reason: "no file, directory or link"},
-		"the same name twice":              {entries: []entry{browser, file("b/a", "1"), file("b/a", "2")}, reason: "twice"},
-		"a directory called like a file":   {entries: []entry{browser, file("b/a", "1"), {name: "b/a/", mode: fs.ModeDir | 0o755}}, reason: "twice"},
-		"bomb by ratio":                    {entries: []entry{browser, file("b/zeros", strings.Repeat("\x00", 10<<20))}, reason: "would become"},
+		"device":                           {entries: []entry{browser, {name: "b/dev", mode: fs.ModeDevice | 0o666}}, reason: "not a file, directory or link"},
+		"character device":                 {entries: []entry{browser, {name: "b/dev", mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}}, reason: "not a file, directory or link"},
+		"named pipe":                       {entries: []entry{browser, {name: "b/pipe", mode: fs.ModeNamedPipe | 0o666}}, reason: "not a file, directory or link"},
+		"socket":                           {entries: []entry{browser, {name: "b/sock", mode: fs.ModeSocket | 0o666}}, reason: "not a file, directory or link"},
+		"the same name twice":              {entries: []entry{browser, file("b/a", "1"), file("b/a", "2")}, reason: "duplicate entry"},
+		"a directory called like a file":   {entries: []entry{browser, file("b/a", "1"), {name: "b/a/", mode: fs.ModeDir | 0o755}}, reason: "duplicate entry"},
+		"bomb by ratio":                    {entries: []entry{browser, file("b/zeros", strings.Repeat("\x00", 10<<20))}, reason: "would unpack"},
 		"bomb by size":                     {entries: []entry{browser, file("b/a", randomContent(1<<20)), file("b/c", randomContent(1<<20))}, limits: install.Limits{Bytes: 3 << 19}, reason: "more than 1572864 bytes"},
-		"bomb by count":                    {entries: many, limits: install.Limits{Entries: 100}, reason: "more than 100"},
-		"bomb by depth":                    {entries: []entry{browser, file("b/"+strings.Repeat("d/", 100)+"x", "")}, reason: "too long a path"},
-		"bomb by long names":               {entries: []entry{browser, file("b/"+strings.Repeat("d", 5000), "")}, reason: "too long a path"},
-		"bomb by directories":              {entries: nestedEntries(browser, 10), limits: install.Limits{Entries: 100}, reason: "more than 100 entries, with the directories"},
-		"a size that is not the content's": {raw: archiveWithWrongSize(t, browser, "b/lie", randomContent(4096), 100), reason: "not what the archive says"},
-		"bomb by one content for many":     {raw: archiveWithSharedContent(t, browser, 300), reason: "would become"},
-		"no browser":                       {entries: []entry{file("readme", "x")}, reason: "there is no browser"},
-		"a browser too deep":               {entries: []entry{program("a/b/c/chrome")}, reason: "there is no browser"},
+		"bomb by count":                    {entries: many, limits: install.Limits{Entries: 100}, reason: "the limit is 100"},
+		"bomb by depth":                    {entries: []entry{browser, file("b/"+strings.Repeat("d/", 100)+"x", "")}, reason: "is too long"},
+		"bomb by long names":               {entries: []entry{browser, file("b/"+strings.Repeat("d", 5000), "")}, reason: "is too long"},
+		"bomb by directories":              {entries: nestedEntries(browser, 10), limits: install.Limits{Entries: 100}, reason: "more than 100 entries, including directories"},
+		"a size that is not the content's": {raw: archiveWithWrongSize(t, browser, "b/wrong-size", randomContent(4096), 100), reason: "does not match the archive's headers"},
+		"bomb by one content for many":     {raw: archiveWithSharedContent(t, browser, 300), reason: "would unpack"},
+		"no browser":                       {entries: []entry{file("readme", "x")}, reason: "contains no browser"},
+		"a browser too deep":               {entries: []entry{program("a/b/c/chrome")}, reason: "contains no browser"},
 		"two browsers":                     {entries: []entry{browser, program("c/chrome")}, reason: "more than one browser"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestUnpack_RefusesHostileArchives(t *testing.T) {
 				t.Errorf("error %v, want one about %q", err, test.reason)
 			}
 			if len(r.canary.tried) > 0 {
-				t.Error("it was tried")
+				t.Error("the build was tested")
 			}
 			r.assertNotInstalled(t)
 			if _, err := os.Lstat("/tmp/evil"); err == nil {
@@ -85,7 +85,7 @@ func TestUnpack_RefusesHostileArchives(t *testing.T) {
 	}
 }
 
-// nestedEntries are few entries that lie in many directories, none of which is one.
+// nestedEntries returns few entries in many directories that have no entries.
 func nestedEntries(first entry, files int) []entry {
 	entries := []entry{first}
 	for i := range files {
@@ -94,14 +94,14 @@ func nestedEntries(first entry, files int) []entry {
 	return entries
 }
 
-// archiveWithWrongSize is an archive whose directory and header both announce size bytes for a
-// stored entry that has more.
+// archiveWithWrongSize returns an archive whose directory and header both state a
+// smaller size for an entry than it has.
 func archiveWithWrongSize(t *testing.T, first entry, name, content string, size uint64) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	first.write(t, w)
-	// Deflated by hand, so that the announced size is not checked here.
+	// Compressed separately, because zip.Writer would write the real size.
 	var packed bytes.Buffer
 	inner := zip.NewWriter(&packed)
 	file(name, content).write(t, inner)
@@ -135,7 +135,8 @@ func archiveWithWrongSize(t *testing.T, first entry, name, content string, size 
 	return out.Bytes()
 }
 
-// archiveWithSharedContent is an archive whose directory lists one content under many names.
+// archiveWithSharedContent returns an archive whose directory lists the same content
+// under many names.
 func archiveWithSharedContent(t *testing.T, first entry, times int) []byte {
 	t.Helper()
 	raw := archive(t, first, file("b/0000", randomContent(64<<10)))
@@ -167,7 +168,7 @@ func TestUnpack_SetsLayoutAndModes(t *testing.T) {
 	r.publish(archive(t,
 		entry{name: "top/", mode: fs.ModeDir | 0o700},
 		file("top/LICENSE", "outside of the browser"),
-		entry{name: "top/linux/chrome", content: "ELF", mode: 0o644}, // as if made where modes are unknown
+		entry{name: "top/linux/chrome", content: "ELF", mode: 0o644}, // without mode bits, as from a system that has none
 		entry{name: "top/linux/chrome-sandbox", content: "helper", mode: fs.ModeSetuid | 0o755},
 		file("top/linux/locales/de.pak", "de"),
 		symlink("top/linux/libfoo.so", "lib/libfoo.so.1"),
@@ -176,10 +177,10 @@ func TestUnpack_SetsLayoutAndModes(t *testing.T) {
 	))
 	r.canary.during = func(executable string) {
 		if installed, _ := r.Installed(); len(installed) > 0 {
-			t.Errorf("listed before it was tried: %v", installed)
+			t.Errorf("listed before it was tested: %v", installed)
 		}
 		if !strings.HasPrefix(executable, filepath.Join(r.Dir, ".install")+"/") || filepath.Base(executable) != "chrome" {
-			t.Errorf("tried %s", executable)
+			t.Errorf("tested %s", executable)
 		}
 	}
 	r.install(t)
@@ -197,9 +198,9 @@ func TestUnpack_SetsLayoutAndModes(t *testing.T) {
 		t.Errorf("through a link: %q", got)
 	}
 	if _, err := os.Lstat(filepath.Join(place, "LICENSE")); err == nil {
-		t.Error("what lies outside of the browser was unpacked")
+		t.Error("a file outside the browser's directory was unpacked")
 	}
 	if left := r.partialFiles(t); len(left) > 0 {
-		t.Errorf("downloads are left: %v", left)
+		t.Errorf("leaked downloads: %v", left)
 	}
 }

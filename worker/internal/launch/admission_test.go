@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// admitAtMost admits so many, running and launching together.
+// admitAtMost admits launches up to a number of running and launching browsers.
 type admitAtMost int
 
 func (n admitAtMost) Admit(running, launching int) error {
@@ -25,10 +25,10 @@ func (n admitAtMost) Admit(running, launching int) error {
 func TestLaunch_EnforcesAdmissionUnderParallelLaunches(t *testing.T) {
 	const limit, tries = 5, 64
 	r := newFixture(t, func(o *launch.Options) { o.Admission, o.Launcher = admitAtMost(limit), &recordingLauncher{} })
-	var inside sync.WaitGroup
-	inside.Add(limit)
-	goOn := make(chan struct{})
-	r.cloud.entered = func(context.Context) { inside.Done(); <-goOn } // a sixth panics
+	var entered sync.WaitGroup
+	entered.Add(limit)
+	proceed := make(chan struct{})
+	r.cloud.entered = func(context.Context) { entered.Done(); <-proceed } // an additional call panics
 	var launches sync.WaitGroup
 	errs := make(chan error, tries)
 	for range tries {
@@ -37,17 +37,17 @@ func TestLaunch_EnforcesAdmissionUnderParallelLaunches(t *testing.T) {
 			errs <- err
 		})
 	}
-	inside.Wait()
-	for range tries - limit { // the others are refused while these are under way
+	entered.Wait()
+	for range tries - limit { // the others are refused during these launches
 		assertKind(t, <-errs, fault.Unavailable)
 	}
 	if running, launching := r.Counts(); running != 0 || launching != limit {
-		t.Errorf("%d run and %d are launched", running, launching)
+		t.Errorf("got %d running, %d launching", running, launching)
 	}
-	close(goOn)
+	close(proceed)
 	launches.Wait()
 	if running, launching := r.Counts(); running != 0 || launching != 0 || len(r.cloud.asked) != limit {
-		t.Errorf("%d run, %d are launched, the cloud was asked %d times", running, launching, len(r.cloud.asked))
+		t.Errorf("got %d running, %d launching, %d authorize requests", running, launching, len(r.cloud.asked))
 	}
 }
 
@@ -55,7 +55,7 @@ func TestLaunch_RunningBrowserCountsUntilItEnds(t *testing.T) {
 	r := newFixture(t, func(o *launch.Options) { o.Admission = admitAtMost(1) })
 	s := r.launch(t, byProfile())
 	if running, launching := r.Counts(); running != 1 || launching != 0 {
-		t.Errorf("%d run and %d are launched", running, launching)
+		t.Errorf("got %d running, %d launching", running, launching)
 	}
 	_, err := r.Launch(t.Context(), byProfile())
 	assertKind(t, err, fault.Unavailable)
@@ -80,7 +80,7 @@ func TestDrain_RefusesLaunchesAndKeepsSessions(t *testing.T) {
 	r.Resume()
 	r.launch(t, byProfile())
 	if r.Draining() {
-		t.Error("it still drains")
+		t.Error("the service still drains after Resume")
 	}
 }
 
@@ -95,7 +95,7 @@ func TestRetire_IsNotUndoneByResume(t *testing.T) {
 		t.Errorf("refused with %q, draining %v", got.Message, r.Draining())
 	}
 	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
-		t.Errorf("what runs: %v", err)
+		t.Errorf("the running browser: %v", err)
 	}
 }
 
@@ -124,8 +124,7 @@ func TestIdleTimeout_EndsUnusedBrowser(t *testing.T) {
 	r.assertSession(t, used.ID, session.Killed, session.Idle, nil)
 }
 
-// launchHook is a launcher that does something more before it hands a browser
-// over.
+// launchHook is a launcher that calls a function before it returns a browser.
 type launchHook struct {
 	launch.Launcher
 	do func()
@@ -137,7 +136,7 @@ func (w launchHook) Launch(ctx context.Context, spec browser.Spec) (*browser.Bro
 	return b, err
 }
 
-// admissionFunc is asked while the service's books are locked.
+// admissionFunc is an Admission. It is called with the service's lock held.
 type admissionFunc func() error
 
 func (a admissionFunc) Admit(int, int) error { return a() }
@@ -166,6 +165,6 @@ func TestLaunch_SessionIsListedOnlyWhenItCanBeEnded(t *testing.T) {
 	r.launch(t, byProfile())
 	another.Wait()
 	if seen {
-		t.Error("it was listed while nobody could end it")
+		t.Error("the session was listed before it could be ended")
 	}
 }

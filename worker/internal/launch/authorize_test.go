@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Unacknowledged lists the ends of a key that no authorize carried.
+// Unacknowledged returns the ends of a key that no authorize request has carried.
 func (c *fakeCloud) Unacknowledged(key session.OrganizationKey) (found []launch.Ended) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,8 +46,8 @@ func (c *fakeCloud) Profile(_ context.Context, _ session.OrganizationKey, id uui
 
 func (*fakeCloud) Deliver(context.Context, session.OrganizationKey) bool { return false }
 
-// withCountingAdmission makes the rig's cloud count slots up to a limit: it hears of ends by
-// nothing but what authorizes carry.
+// withCountingAdmission makes the fixture's cloud count slots up to a limit. It
+// learns of ends only from authorize requests.
 func (r *fixture) withCountingAdmission() {
 	const limit = 1
 	held := map[uuid.UUID]bool{}
@@ -63,7 +63,7 @@ func (r *fixture) withCountingAdmission() {
 	}
 }
 
-func TestLaunch_CarriesTheEndsOfItsKey(t *testing.T) {
+func TestLaunch_CarriesEndsOfItsKey(t *testing.T) {
 	r := newFixture(t)
 	r.withCountingAdmission()
 	a, b := byProfile(), byProfile()
@@ -83,7 +83,7 @@ func TestLaunch_CarriesTheEndsOfItsKey(t *testing.T) {
 	}
 }
 
-func TestLaunch_CarriesNothingWhereNothingEnded(t *testing.T) {
+func TestLaunch_CarriesNoEndsWithoutEndedSessions(t *testing.T) {
 	r := newFixture(t)
 	r.launch(t, byProfile())
 	r.launch(t, byProfile())
@@ -94,7 +94,7 @@ func TestLaunch_CarriesNothingWhereNothingEnded(t *testing.T) {
 	}
 }
 
-func TestLaunch_CarriesTheEndAgainAfterAnAuthorizeThatFailed(t *testing.T) {
+func TestLaunch_CarriesEndAgainAfterFailedAuthorize(t *testing.T) {
 	r := newFixture(t)
 	r.withCountingAdmission()
 	s := r.launch(t, byProfile())
@@ -110,8 +110,9 @@ func TestLaunch_CarriesTheEndAgainAfterAnAuthorizeThatFailed(t *testing.T) {
 	r.launch(t, byProfile())
 }
 
-// A client that has sent a close frame launches while its browser is still being ended.
-func TestLaunch_WaitsForTheSessionThatIsEnding(t *testing.T) {
+// A client that has sent a close frame launches while its previous browser is still
+// ending.
+func TestLaunch_WaitsForEndingSession(t *testing.T) {
 	for name, knownFull := range map[string]bool{"known to be full": true, "found to be full": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)
@@ -127,16 +128,16 @@ func TestLaunch_WaitsForTheSessionThatIsEnding(t *testing.T) {
 			r.launch(t, byProfile())
 			want := 2 // the first launch, and the second
 			if !knownFull {
-				want++ // which was refused once
+				want++ // the second was refused once
 			}
 			if len(r.cloud.asked) != want {
-				t.Errorf("the cloud was asked %d times, want %d", len(r.cloud.asked), want)
+				t.Errorf("got %d authorize requests, want %d", len(r.cloud.asked), want)
 			}
 		})
 	}
 }
 
-func TestLaunch_IsRefusedAtOnceWhereNothingIsEnding(t *testing.T) {
+func TestLaunch_RefusedAtOnceWithoutEndingSession(t *testing.T) {
 	r := newFixture(t)
 	r.withCountingAdmission()
 	r.launch(t, byProfile())
@@ -145,12 +146,12 @@ func TestLaunch_IsRefusedAtOnceWhereNothingIsEnding(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took > time.Second || len(r.cloud.asked) != 2 {
-		t.Errorf("after %v and %d questions", took, len(r.cloud.asked))
+		t.Errorf("refused after %v and %d authorize requests", took, len(r.cloud.asked))
 	}
 }
 
-// A browser that was taken for one that ends goes on: the wait is bounded.
-func TestLaunch_IsRefusedWhenTheSessionDoesNotEnd(t *testing.T) {
+// The wait for a session that was expected to end, but continues, is bounded.
+func TestLaunch_RefusedWhenSessionDoesNotEnd(t *testing.T) {
 	r := newFixture(t)
 	r.withCountingAdmission()
 	s := r.launch(t, byProfile())
@@ -160,21 +161,21 @@ func TestLaunch_IsRefusedWhenTheSessionDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("after %v", took)
+		t.Errorf("refused after %v", took)
 	}
 }
 
-func TestLaunch_ReadsTheConfigurationThatAGrantLeavesOut(t *testing.T) {
+func TestLaunch_ReadsConfigurationMissingFromGrant(t *testing.T) {
 	r := newFixture(t)
 	r.cloud.withoutConfig = true
 	request := byProfile()
 	s := r.launch(t, request)
 	if s.ProfileID != *request.ProfileID || s.ProfileName != "Checkout" || len(r.cloud.configs) != 1 || r.cloud.configs[0] != *request.ProfileID {
-		t.Errorf("launched %+v, asked for %v", s, r.cloud.configs)
+		t.Errorf("launched %+v, requested configurations %v", s, r.cloud.configs)
 	}
 }
 
-func TestLaunch_GivesItsSlotBackWithoutAConfiguration(t *testing.T) {
+func TestLaunch_ReleasesSlotWithoutConfiguration(t *testing.T) {
 	for _, key := range []session.OrganizationKey{{}, session.NewOrganizationKey("a")} {
 		r := newFixture(t)
 		r.cloud.withoutConfig, r.cloud.noConfig = true, fault.New(fault.NotFound, "no such profile")

@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// testBundles are those of a machine with bundles for Windows, and one for version 1 of BeOS.
+// testBundles has a bundle for Windows and a bundle for Haiku.
 type testBundles struct{}
 
 var (
@@ -75,7 +75,7 @@ func TestSpec_RefusesUnmatchedCriteriaBeforeAuthorize(t *testing.T) {
 		t.Errorf("details (-want +got):\n%s", diff)
 	}
 	if len(r.cloud.asked) > 0 {
-		t.Error("the cloud was asked")
+		t.Error("the cloud got a request")
 	}
 	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{OS: "windows"}}})
 	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{}})
@@ -83,13 +83,13 @@ func TestSpec_RefusesUnmatchedCriteriaBeforeAuthorize(t *testing.T) {
 
 func TestSpec_FilenameSelectsBundle(t *testing.T) {
 	r := newFixture(t, withBundles)
-	r.cloud.profile.Criteria = launch.Criteria{} // the cloud keeps no filename
+	r.cloud.profile.Criteria = launch.Criteria{} // the cloud does not store the filename
 	got := r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{Filename: "windows.json"}}})
 	if got.Bundle != windows.Bundle {
 		t.Errorf("the session has the bundle %+v", got.Bundle)
 	}
 	if listed, _ := r.Sessions.Get(got.ID); listed.Bundle != windows.Bundle {
-		t.Errorf("it is listed with the bundle %+v", listed.Bundle)
+		t.Errorf("the listed session has the bundle %+v", listed.Bundle)
 	}
 	r.cloud.profile.Criteria = launch.Criteria{OS: "windows"}
 	if got := r.launch(t, byProfile()); got.Bundle != windows.Bundle {
@@ -97,11 +97,11 @@ func TestSpec_FilenameSelectsBundle(t *testing.T) {
 	}
 	r.cloud.profile.Criteria = launch.Criteria{OS: "beos"}
 	if got := r.launch(t, byProfile()); got.Bundle != (session.Bundle{}) {
-		t.Errorf("a session of no bundle has %+v", got.Bundle)
+		t.Errorf("a session without a bundle has %+v", got.Bundle)
 	}
 }
 
-func TestASpecsFilename_IsRefusedWhereItMakesNoSense(t *testing.T) {
+func TestSpec_RefusesInvalidFilename(t *testing.T) {
 	r := newFixture(t, withBundles)
 	for name, tc := range map[string]struct {
 		criteria launch.Criteria
@@ -126,13 +126,13 @@ func TestASpecsFilename_IsRefusedWhereItMakesNoSense(t *testing.T) {
 		t.Errorf("for a version that is not installed: %+v", details)
 	}
 	if len(r.cloud.asked) > 0 {
-		t.Error("the cloud was asked")
+		t.Error("the cloud got a request")
 	}
 }
 
-// TestASpecWithoutAVersion_GetsOneThatItsBundleIsFor: what GET /profiles lists can
-// be launched as it is listed.
-func TestASpecWithoutAVersion_GetsOneThatItsBundleIsFor(t *testing.T) {
+// TestSpec_WithoutVersionGetsVersionOfItsBundle checks that every bundle of GET
+// /profiles can be launched.
+func TestSpec_WithoutVersionGetsVersionOfItsBundle(t *testing.T) {
 	r := newFixture(t, withBundles, func(o *launch.Options) {
 		newest := o.Builds.(fakeBuilds)[0]
 		older := newest
@@ -143,7 +143,7 @@ func TestASpecWithoutAVersion_GetsOneThatItsBundleIsFor(t *testing.T) {
 		r.cloud.profile.BrowserVersion = 1
 		got := r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: criteria}})
 		if asked := r.cloud.asked[len(r.cloud.asked)-1]; asked.BrowserVersion != 1 || got.Bundle != haiku.Bundle || got.BrowserVersion != 1 {
-			t.Errorf("%+v: asked for version %d, launched %d with %+v", criteria, asked.BrowserVersion, got.BrowserVersion, got.Bundle)
+			t.Errorf("%+v: authorized version %d, launched %d with %+v", criteria, asked.BrowserVersion, got.BrowserVersion, got.Bundle)
 		}
 	}
 }

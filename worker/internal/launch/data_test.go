@@ -21,7 +21,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// dataStore is the data of profiles as the worker keeps it.
+// dataStore adapts a profiledata.Store, as the worker does.
 type dataStore struct{ store *profiledata.Store }
 
 func newDataStore(t *testing.T, dir string, log *slog.Logger) dataStore {
@@ -93,7 +93,7 @@ func TestPersist_KeepsDataOnlyWhenEnabled(t *testing.T) {
 			if _, err := r.Kill(t.Context(), first.ID); err != nil {
 				t.Fatal(err)
 			}
-			second := r.launch(t, request) // at once: whoever hears of an end finds the data free
+			second := r.launch(t, request) // at once: the data is released before the end is reported
 			if got := cookieOf(t, r.browser(t, second)); got != tc.want {
 				t.Errorf("the cookie is %q, want %q", got, tc.want)
 			}
@@ -127,7 +127,7 @@ func TestLaunch_ProfileWithoutPersistRunsConcurrently(t *testing.T) {
 	r.launch(t, request)
 	r.launch(t, request)
 	if live, _ := r.Sessions.Live(); len(live) != 2 {
-		t.Errorf("%d run", len(live))
+		t.Errorf("%d sessions run", len(live))
 	}
 }
 
@@ -152,7 +152,7 @@ func TestPersist_CrashKeepsLastSavedData(t *testing.T) {
 	}
 }
 
-// failingDataStore is data whose saving fails.
+// failingDataStore fails to save data.
 type failingDataStore struct {
 	dataStore
 	err error
@@ -170,7 +170,7 @@ type failingData struct {
 
 func (f failingData) Save(context.Context, *os.Root) error { return f.err }
 
-func TestKill_TellsWhetherDataWereSaved(t *testing.T) {
+func TestKill_ReportsWhetherDataWasSaved(t *testing.T) {
 	type saved = session.SaveResult
 	for name, tc := range map[string]struct {
 		persist  bool
@@ -196,7 +196,7 @@ func TestKill_TellsWhetherDataWereSaved(t *testing.T) {
 			r.cloud.profile.Persist = tc.persist
 			s := r.launch(t, byProfile())
 			if running, _ := r.Sessions.Get(s.ID); running.SaveResult != nil {
-				t.Errorf("while it runs: %+v", running.SaveResult)
+				t.Errorf("while the browser runs: %+v", running.SaveResult)
 			}
 			ended, err := r.Kill(t.Context(), s.ID)
 			if err != nil {
@@ -209,7 +209,7 @@ func TestKill_TellsWhetherDataWereSaved(t *testing.T) {
 	}
 }
 
-func TestEnd_OfACrashSavesNoData(t *testing.T) {
+func TestCrash_SavesNoData(t *testing.T) {
 	r := newFixture(t)
 	r.cloud.profile.Persist = true
 	s := r.launch(t, byProfile())

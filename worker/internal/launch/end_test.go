@@ -37,11 +37,11 @@ func TestKill_IsIdempotent(t *testing.T) {
 	r.assertNoResourcesLeak(t)
 	r.assertSession(t, s.ID, session.Killed, session.ByRequest, nil)
 	if _, ok := r.Browser(s.LaunchID); ok {
-		t.Error("the browser is still known")
+		t.Error("the browser is still registered")
 	}
 	again, err := r.Kill(t.Context(), s.ID)
 	if err != nil || again.EndReason != session.ByRequest {
-		t.Errorf("killed again: %+v, %v", again, err)
+		t.Errorf("second kill: %+v, %v", again, err)
 	}
 	ends := r.cloud.ends()
 	if len(ends) != 1 || ends[0].SessionID != s.ID || ends[0].ProfileID != s.ProfileID || ends[0].Status != session.Killed || ends[0].Reason != session.ByRequest {
@@ -78,7 +78,7 @@ func TestSession_ReportsCrashWithinASecond(t *testing.T) {
 	}
 	end := r.awaitEnd(t, 5*time.Second)
 	if took := crashed.Exit().At.Sub(began); took > time.Second {
-		t.Errorf("noticed after %v", took)
+		t.Errorf("the crash was reported after %v", took)
 	}
 	if end.SessionID != s.ID || end.Status != session.Exited || end.Reason != session.Crash {
 		t.Errorf("reported %+v", end)
@@ -87,7 +87,7 @@ func TestSession_ReportsCrashWithinASecond(t *testing.T) {
 	r.assertNoResourcesLeak(t)
 }
 
-func TestEnd_OfABrowserThatDoesNotAnswer(t *testing.T) {
+func TestSession_KilledWhenBrowserDoesNotAnswer(t *testing.T) {
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(testenv.PublicTempDir(t), "launches"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), UnresponsiveTimeout: time.Second,
 	})
@@ -107,7 +107,7 @@ func TestEnd_OfABrowserThatDoesNotAnswer(t *testing.T) {
 	r.assertSession(t, s.ID, session.Killed, session.Unresponsive, nil)
 }
 
-func TestEnd_OfADisplayIsACrash(t *testing.T) {
+func TestSession_LostDisplayIsCrash(t *testing.T) {
 	r := newFixture(t)
 	request := byProfile()
 	request.Headless = false
@@ -119,7 +119,7 @@ func TestEnd_OfADisplayIsACrash(t *testing.T) {
 		}
 	}
 	if server == 0 {
-		t.Fatal("there is no X server")
+		t.Fatal("found no X server")
 	}
 	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestMaxDuration_KillsBrowser(t *testing.T) {
 	s := r.launch(t, request)
 	end := r.awaitEnd(t, 10*time.Second)
 	if lasted := end.At.Sub(s.StartedAt); lasted < request.MaxDuration || lasted > 5*time.Second {
-		t.Errorf("it lasted %v", lasted)
+		t.Errorf("the session lasted %v", lasted)
 	}
 	r.assertSession(t, s.ID, session.Killed, session.MaxDuration, nil)
 }
@@ -146,7 +146,7 @@ func TestMaxDuration_KillsBrowser(t *testing.T) {
 func TestKillUnlicensed_EndsSession(t *testing.T) {
 	r := newFixture(t)
 	s, other := r.launch(t, byProfile()), r.launch(t, byProfile())
-	r.KillUnlicensed(uuid.New()) // not here: nothing happens
+	r.KillUnlicensed(uuid.New()) // an unknown session is ignored
 	r.KillUnlicensed(s.ID)
 	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != s.ID || end.Reason != session.License {
 		t.Errorf("reported %+v", end)
@@ -165,6 +165,6 @@ func TestLaunch_CanceledByClientEndsBrowser(t *testing.T) {
 	assertKind(t, err, fault.Unavailable)
 	ends := r.cloud.ends()
 	if len(ends) != 1 || ends[0].Status != session.Killed || ends[0].Reason != session.ClientClose {
-		t.Errorf("ends %+v, want one, killed because the client left", ends)
+		t.Errorf("ends %+v, want one, killed because the client disconnected", ends)
 	}
 }

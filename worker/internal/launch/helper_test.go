@@ -23,14 +23,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// fakeCloud grants, or refuses, and keeps what it was asked and told.
+// fakeCloud grants or refuses launches and records its calls.
 type fakeCloud struct {
 	mu            sync.Mutex
-	profile       launch.Profile // granted
+	profile       launch.Profile // the profile of grants
 	refusal       error
 	onStart       error
-	starting      func()                    // while a start is reported
-	entered       func(ctx context.Context) // before an authorization is answered
+	starting      func()                    // called while a start is reported
+	entered       func(ctx context.Context) // called before an authorization is answered
 	asked         []launch.Authorization
 	started       []session.Session
 	ended         []launch.Ended
@@ -96,28 +96,28 @@ type fakeBuilds []browser.Build
 
 func (b fakeBuilds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 
-// recordingLauncher is a Launcher that starts nothing and keeps what it was asked.
+// recordingLauncher is a Launcher that starts no browser and records the spec.
 type recordingLauncher struct{ spec browser.Spec }
 
 func (r *recordingLauncher) Launch(_ context.Context, spec browser.Spec) (*browser.Browser, error) {
 	r.spec = spec
-	return nil, fmt.Errorf("nothing is started here")
+	return nil, fmt.Errorf("this launcher starts no browsers")
 }
 
-func (*recordingLauncher) CanMoveTimezone() bool { return false }
+func (*recordingLauncher) CanChangeTimezone() bool { return false }
 
-// fixture is a Service with real browsers, and a cloud.
+// fixture is a Service with real browsers and a fake cloud.
 type fixture struct {
 	*launch.Service
 	cloud        *fakeCloud
 	build        browser.Build
 	dir          string
-	opened       int                             // of ways
-	upstreams    []string                        // the proxies that ways led to
-	restrictedTo []int                           // that ways were kept for
-	closed       int                             // of ways that were closed
-	upstreamErr  error                           // of leading to a proxy
-	checkProxy   func(ctx context.Context) error // of a proxy; nil: it is fine
+	opened       int                             // number of opened egresses
+	upstreams    []string                        // the upstream proxies that were set
+	restrictedTo []int                           // the users that egresses were restricted to
+	closed       int                             // number of closed egresses
+	upstreamErr  error                           // returned by SetUpstream
+	checkProxy   func(ctx context.Context) error // checks a proxy; nil: every proxy works
 }
 
 func newFixture(t *testing.T, change ...func(*launch.Options)) *fixture {
@@ -166,12 +166,12 @@ func (r *fixture) launch(t *testing.T, request launch.Request) session.Session {
 	return s
 }
 
-// browser is that of a session that runs.
+// browser returns the browser of a running session.
 func (r *fixture) browser(t *testing.T, s session.Session) *browser.Browser {
 	t.Helper()
 	b, ok := r.Browser(s.LaunchID)
 	if !ok {
-		t.Fatal("the browser is not known")
+		t.Fatal("the session has no running browser")
 	}
 	return b
 }
@@ -192,14 +192,14 @@ func (r *fixture) awaitEnd(t *testing.T, limit time.Duration) launch.Ended {
 func (r *fixture) assertNoResourcesLeak(t *testing.T) {
 	t.Helper()
 	if left := r.processes(); len(left) > 0 {
-		t.Errorf("processes left: %v", left)
+		t.Errorf("leaked processes: %v", left)
 	}
 	if left := r.directories(t); len(left) > 0 {
-		t.Errorf("directories left: %v", left)
+		t.Errorf("leaked directories: %v", left)
 	}
 }
 
-// processes lists those that carry the launches' directory.
+// processes returns the processes with the launches' directory on their command line.
 func (r *fixture) processes() (found []string) {
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range commands {
@@ -210,7 +210,7 @@ func (r *fixture) processes() (found []string) {
 	return found
 }
 
-// browsers lists the main processes among them: Chromium's others come and go.
+// browsers returns the main processes of browsers.
 func (r *fixture) browsers() (found []string) {
 	for _, file := range r.processes() {
 		if command, _ := os.ReadFile(file); bytes.Contains(command, []byte("--remote-debugging-pipe")) && !bytes.Contains(command, []byte("--type=")) {
@@ -234,7 +234,7 @@ func (r *fixture) directories(t *testing.T) (found []string) {
 	return found
 }
 
-// assertSession checks how a session is listed as ended.
+// assertSession checks the listed end of a session.
 func (r *fixture) assertSession(t *testing.T, id uuid.UUID, status session.Status, reason session.EndReason, code *int) {
 	t.Helper()
 	got, ok := r.Sessions.Get(id)
@@ -252,7 +252,7 @@ func (r *fixture) assertSession(t *testing.T, id uuid.UUID, status session.Statu
 func assertKind(t *testing.T, err error, kind fault.Kind) *fault.Error {
 	t.Helper()
 	if !fault.Is(err, kind) {
-		t.Fatalf("error %v, want one that is answered with %d", err, kind.Status())
+		t.Fatalf("got error %v, want one with status %d", err, kind.Status())
 	}
 	return fault.From(err)
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// keyCheckingCloud knows one organization key, and takes its time to refuse others.
+// keyCheckingCloud accepts one organization key and refuses others after a delay.
 type keyCheckingCloud struct {
 	*fakeCloud
 	key     session.OrganizationKey
 	refused atomic.Int64
-	most    atomic.Int64 // at once
+	most    atomic.Int64 // maximum number of concurrent requests
 	now     atomic.Int64
 }
 
@@ -56,8 +56,8 @@ func withOrganizationKey(key, client string) launch.Request {
 	return request
 }
 
-// launchConcurrently launches with made-up keys, each worker again and again, until the
-// returned function is called.
+// launchConcurrently launches repeatedly with made-up keys from several goroutines
+// until the returned function is called.
 func launchConcurrently(t *testing.T, r *fixture, workers int, client string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,14 +72,14 @@ func launchConcurrently(t *testing.T, r *fixture, workers int, client string) (s
 	return func() { cancel(); flooding.Wait() }
 }
 
-func TestLaunch_UndecidedKeysTakeNoRoom(t *testing.T) {
+func TestLaunch_UnverifiedKeysUseNoCapacity(t *testing.T) {
 	r, cloud := newKeyCheckingFixture(t, func(o *launch.Options) { o.Admission = admitAtMost(2) })
 	stop := launchConcurrently(t, r, 12, "192.0.2.1")
 	defer stop()
 	for i := range testenv.Depth(6, 20) {
 		request := byProfile()
 		if i%2 == 0 {
-			request = withOrganizationKey("svc_good", "192.0.2.1") // from where the flood comes
+			request = withOrganizationKey("svc_good", "192.0.2.1") // the client that sends the made-up keys
 		}
 		s, err := r.Launch(t.Context(), request)
 		if err != nil {
@@ -91,11 +91,11 @@ func TestLaunch_UndecidedKeysTakeNoRoom(t *testing.T) {
 	}
 	stop()
 	if cloud.refused.Load() < 12 || cloud.most.Load() > 4 {
-		t.Errorf("%d made-up keys were asked for, %d at once", cloud.refused.Load(), cloud.most.Load())
+		t.Errorf("got %d requests with made-up keys, %d at once", cloud.refused.Load(), cloud.most.Load())
 	}
 }
 
-func TestLaunch_RefusedKeysSlowTheirClientDown(t *testing.T) {
+func TestLaunch_RefusedKeysDelayTheirClient(t *testing.T) {
 	r, cloud := newKeyCheckingFixture(t, func(*launch.Options) {})
 	attempt := func(client string) time.Duration {
 		begin := time.Now()
@@ -106,18 +106,18 @@ func TestLaunch_RefusedKeysSlowTheirClientDown(t *testing.T) {
 	for range 5 {
 		attempt("2001:db8::1")
 	}
-	if took := attempt("2001:db8::ffff"); took < time.Second { // of the same network
+	if took := attempt("2001:db8::ffff"); took < time.Second { // same network
 		t.Errorf("the sixth refusal took %v", took)
 	}
 	if took := attempt("192.0.2.7"); took > time.Second {
 		t.Errorf("another client's first refusal took %v", took)
 	}
 	if cloud.refused.Load() != 7 {
-		t.Errorf("%d were asked for", cloud.refused.Load())
+		t.Errorf("got %d requests", cloud.refused.Load())
 	}
 }
 
-func TestLaunch_TooManyUndecidedAreRefusedAtOnce(t *testing.T) {
+func TestLaunch_TooManyUnverifiedKeysAreRefusedAtOnce(t *testing.T) {
 	r := newFixture(t)
 	asked := make(chan struct{}, 1000)
 	goOn := make(chan struct{})
@@ -141,11 +141,11 @@ func TestLaunch_TooManyUndecidedAreRefusedAtOnce(t *testing.T) {
 	const each, waiting = 4, 64
 	for range tries - each - waiting {
 		if refused := assertKind(t, <-errs, fault.Unavailable); refused.RetryAfter <= 0 {
-			t.Error("nothing says when to try again")
+			t.Error("the error has no RetryAfter")
 		}
 	}
 	if running, launching := r.Counts(); running+launching > 0 || len(asked) > each {
-		t.Errorf("%d run or are launched; of %d the cloud is asked", running+launching, len(asked))
+		t.Errorf("got %d running or launching; the cloud got %d requests", running+launching, len(asked))
 	}
 	cancel()
 	for range each + waiting {
@@ -154,7 +154,7 @@ func TestLaunch_TooManyUndecidedAreRefusedAtOnce(t *testing.T) {
 	close(goOn)
 }
 
-// TestLaunch_AllowedKeysAreCountedExactly has many callers with a good key at once.
+// TestLaunch_AllowedKeysAreCountedExactly launches concurrently with an accepted key.
 func TestLaunch_AllowedKeysAreCountedExactly(t *testing.T) {
 	const limit, tries = 3, 40
 	r := newFixture(t, func(o *launch.Options) { o.Admission = admitAtMost(limit) })
@@ -174,9 +174,9 @@ func TestLaunch_AllowedKeysAreCountedExactly(t *testing.T) {
 	}
 	launches.Wait()
 	if running, launching := r.Counts(); running != limit || launching != 0 || started.Load() != limit || refused.Load() != tries-limit {
-		t.Errorf("%d run and %d are launched; %d were started, %d refused", running, launching, started.Load(), refused.Load())
+		t.Errorf("got %d running and %d launching; %d were started, %d refused", running, launching, started.Load(), refused.Load())
 	}
 	if given := len(r.cloud.ends()); given != len(r.cloud.asked)-limit {
-		t.Errorf("%d slots were granted, %d given back", len(r.cloud.asked), given)
+		t.Errorf("%d slots were granted, %d released", len(r.cloud.asked), given)
 	}
 }

@@ -157,7 +157,7 @@ type Builds interface {
 // Launcher starts browsers.
 type Launcher interface {
 	Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error)
-	CanMoveTimezone() bool // whether the time zone of a running browser can be changed
+	CanChangeTimezone() bool // whether the time zone of a running browser can be changed
 }
 
 // Admission decides whether this machine has capacity for one more launch. Its error

@@ -26,9 +26,9 @@ func TestLaunch_AuthorizesStartsAndReports(t *testing.T) {
 	request.Override.Metadata = map[string]string{"env": "live"}
 	s := r.launch(t, request)
 	if asked := r.cloud.asked; len(asked) != 1 || asked[0].SessionID != s.ID || *asked[0].ProfileID != *request.ProfileID || asked[0].Spec != nil {
-		t.Errorf("asked %+v", asked)
+		t.Errorf("authorize request %+v", asked)
 	}
-	reported := s // the cloud is told before its session says so
+	reported := s // the report is sent before the session has this step
 	reported.Timeline = s.Timeline[:len(s.Timeline)-1]
 	if diff := cmp.Diff([]session.Session{reported}, r.cloud.started); diff != "" {
 		t.Errorf("reported (-answered +reported):\n%s", diff)
@@ -55,7 +55,7 @@ func TestSpec_ChecksVersionBeforeAuthorize(t *testing.T) {
 		t.Errorf("details (-want +got):\n%s", diff)
 	}
 	if len(r.cloud.asked) > 0 || len(r.cloud.ends()) > 0 {
-		t.Errorf("the cloud was asked %v and told %v", r.cloud.asked, r.cloud.ends())
+		t.Errorf("got authorize requests %v and ends %v", r.cloud.asked, r.cloud.ends())
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSpec_DefaultsToNewestVersion(t *testing.T) {
 	body := struct{ locale string }{"de-DE"}
 	s := r.launch(t, launch.Request{Spec: &launch.Spec{Body: body}, Headless: true})
 	if asked := r.cloud.asked[0]; asked.BrowserVersion != r.build.Major || asked.Spec != body || asked.ProfileID != nil {
-		t.Errorf("asked %+v", asked)
+		t.Errorf("authorize request %+v", asked)
 	}
 	if s.BrowserVersion != r.build.Major {
 		t.Errorf("version %d", s.BrowserVersion)
@@ -89,7 +89,7 @@ func TestLaunch_UninstalledVersionReleasesSlot(t *testing.T) {
 	assertKind(t, err, fault.NotInstalled)
 	end := r.awaitEnd(t, time.Second)
 	if end.SessionID != r.cloud.asked[0].SessionID || end.ProfileID != *request.ProfileID {
-		t.Errorf("ended %+v, asked %+v", end, r.cloud.asked[0])
+		t.Errorf("ended %+v, authorize request %+v", end, r.cloud.asked[0])
 	}
 }
 
@@ -112,7 +112,7 @@ func TestLaunch_ReportsEachInvalidField(t *testing.T) {
 	request, zone := byProfile(), "Mars/Olympus"
 	request.Override.Args = []string{"--remote-debugging-port=1", "--lang=de", "--no-sandbox"}
 	request.Override.TimezoneID = &zone
-	request.Override.StartURLs = []string{"about:blank", "https://\x1a.example"} // that the document's pattern lets pass
+	request.Override.StartURLs = []string{"about:blank", "https://\x1a.example"} // accepted by the pattern of the API document
 	_, err := r.Launch(t.Context(), request)
 	var fields []string
 	for _, d := range assertKind(t, err, fault.Validation).Details {
@@ -122,7 +122,7 @@ func TestLaunch_ReportsEachInvalidField(t *testing.T) {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	if len(r.cloud.asked) > 0 {
-		t.Error("the cloud was asked")
+		t.Error("the cloud got a request")
 	}
 }
 
@@ -131,9 +131,9 @@ func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
 	running := r.launch(t, byProfile())
 	browsers, directories := len(r.browsers()), len(r.directories(t))
 	for _, tc := range []struct {
-		kind fault.Kind
-		key  string // a caller's
-		told bool   // the cloud may hold a slot
+		kind     fault.Kind
+		key      string // the caller's key
+		reported bool   // the end is reported, because the cloud may hold a slot
 	}{
 		{fault.PaymentRequired, "", false}, {fault.Unavailable, "", true}, {fault.OwnKeyRefused, "", false}, {fault.NotFound, "", false},
 		{fault.Conflict, "", false}, {fault.Unavailable, "made up", false},
@@ -143,11 +143,11 @@ func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
 		request.OrganizationKey = session.NewOrganizationKey(tc.key)
 		_, err := r.Launch(t.Context(), request)
 		assertKind(t, err, tc.kind)
-		told := len(r.cloud.endedNow) == 1
-		if told != tc.told {
-			t.Errorf("%d, key %q: an end was reported: %v, want %v", tc.kind.Status(), tc.key, told, tc.told)
+		reported := len(r.cloud.endedNow) == 1
+		if reported != tc.reported {
+			t.Errorf("%d, key %q: end reported: %v, want %v", tc.kind.Status(), tc.key, reported, tc.reported)
 		}
-		if told {
+		if reported {
 			if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[len(r.cloud.asked)-1].SessionID {
 				t.Errorf("ended %+v", end)
 			}
@@ -160,10 +160,10 @@ func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
 		t.Errorf("%d browsers run, want %d", got, browsers)
 	}
 	if live, _ := r.Sessions.Live(); len(live) != 1 || live[0].ID != running.ID {
-		t.Errorf("live %v, want the one that ran already", live)
+		t.Errorf("live %v, want the session that was already running", live)
 	}
 	if err := r.browser(t, running).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
-		t.Errorf("the browser that ran already does not answer: %v", err)
+		t.Errorf("the browser that was already running does not answer: %v", err)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestLaunch_FailureReleasesSlotAndResources(t *testing.T) {
 	}{
 		{"it exits", "exit 3", false, fault.Internal},
 		{"it hangs", "exec sleep 60", false, fault.Timeout},
-		{"its caller goes", "exec sleep 60", true, fault.Unavailable},
+		{"its caller disconnects", "exec sleep 60", true, fault.Unavailable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newFixture(t, func(o *launch.Options) { o.Builds = fakeBuilds{program(t, tc.script)} })
@@ -204,7 +204,7 @@ func TestLaunch_FailureReleasesSlotAndResources(t *testing.T) {
 			}
 			r.assertNoResourcesLeak(t)
 			if claim, err := r.Data.Acquire(t.Context(), *request.ProfileID); err != nil {
-				t.Errorf("its data is still claimed: %v", err)
+				t.Errorf("its data is still in use: %v", err)
 			} else {
 				claim.Release()
 			}
@@ -244,7 +244,7 @@ func TestShutdown_EndsBrowsersAndWaitsForLaunches(t *testing.T) {
 	assertKind(t, err, fault.Unavailable)
 	select {
 	case <-done:
-		t.Error("Shutdown did not wait for the launch under way")
+		t.Error("Shutdown did not wait for the launch in progress")
 	default:
 	}
 	close(goOn)
@@ -272,7 +272,7 @@ func TestShutdown_StopsWaitingWhenContextEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := r.Shutdown(ctx); err == nil {
-		t.Error("Shutdown says that all is over")
+		t.Error("Shutdown returned no error before everything had ended")
 	}
 	close(goOn)
 	<-finished

@@ -18,7 +18,7 @@ func TestSession_ReportsOutOfMemory(t *testing.T) {
 		want   session.EndReason
 	}{
 		{"killed while the counter rose", syscall.SIGKILL, 1, session.OutOfMemory},
-		{"killed by whomever", syscall.SIGKILL, 0, session.Crash},
+		{"killed without a kernel count", syscall.SIGKILL, 0, session.Crash},
 		{"another signal", syscall.SIGABRT, 1, session.Crash},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

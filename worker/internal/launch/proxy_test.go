@@ -17,8 +17,8 @@ import (
 func TestProxy_ReportsFailureOfCheck(t *testing.T) {
 	own, profiles := byProfile(), byProfile()
 	own.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
-	brought := own
-	brought.OrganizationKey = session.NewOrganizationKey("a caller's")
+	withKey := own
+	withKey.OrganizationKey = session.NewOrganizationKey("a caller's")
 	spec := launch.Request{Spec: &launch.Spec{}, Headless: true}
 	for _, tc := range []struct {
 		name    string
@@ -26,12 +26,12 @@ func TestProxy_ReportsFailureOfCheck(t *testing.T) {
 		err     error
 		field   string
 		message string
-		asked   int // and given back
+		asked   int // authorize requests, each followed by an end
 	}{
 		{"credentials", own, launch.ErrProxyCredentials, "proxyOverride.server", "refuses the credentials", 0},
 		{"reach", own, launch.ErrProxyUnreachable, "proxyOverride.server", "cannot be reached", 0},
 		{"something else", own, errors.New("no"), "proxyOverride.server", "cannot be used", 0},
-		{"of a caller with a key", brought, launch.ErrProxyCredentials, "proxyOverride.server", "refuses the credentials", 1},
+		{"of a caller with a key", withKey, launch.ErrProxyCredentials, "proxyOverride.server", "refuses the credentials", 1},
 		{"the profile's", profiles, launch.ErrProxyCredentials, "profile.proxy.server", "refuses the credentials", 1},
 		{"the spec's", spec, launch.ErrProxyUnreachable, "spec.proxy.server", "cannot be reached", 1},
 	} {
@@ -45,10 +45,10 @@ func TestProxy_ReportsFailureOfCheck(t *testing.T) {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
 			if len(r.cloud.asked) != tc.asked || len(r.cloud.ends()) != tc.asked || r.opened != r.closed {
-				t.Errorf("the cloud was asked %d times and told of %d ends; %d ways, %d of them closed", len(r.cloud.asked), len(r.cloud.ends()), r.opened, r.closed)
+				t.Errorf("got %d authorize requests and %d ends; %d egresses opened, %d closed", len(r.cloud.asked), len(r.cloud.ends()), r.opened, r.closed)
 			}
 			if tc.asked > 0 && !r.cloud.ends()[0].OrganizationKey.Equal(tc.request.OrganizationKey) {
-				t.Error("the slot was given back with another key")
+				t.Error("the slot was released with another key")
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestProxy_UnusableUpstreamReleasesResources(t *testing.T) {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
 			if r.opened != 1 || r.closed != 1 || len(r.cloud.ends()) != 1 {
-				t.Errorf("%d ways, %d of them closed; %d slots given back", r.opened, r.closed, len(r.cloud.ends()))
+				t.Errorf("got %d egresses opened, %d closed; %d slots released", r.opened, r.closed, len(r.cloud.ends()))
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestProxy_IsCheckedOnce(t *testing.T) {
 	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
 	r.launch(t, request)
 	if asked != 1 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("got %d checks", asked)
 	}
 }
 
@@ -95,12 +95,12 @@ func TestTraffic_IsKeptAfterEnd(t *testing.T) {
 	request := byProfile()
 	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
 	s, direct := r.launch(t, request), r.launch(t, byProfile())
-	for _, when := range []string{"while it runs", "after its end"} {
+	for _, when := range []string{"while the browser runs", "after its end"} {
 		if received, sent, ok := r.Traffic(s.ID); !ok || received != 11 || sent != 7 {
 			t.Errorf("%s: %d, %d, %v", when, received, sent, ok)
 		}
 		if _, _, ok := r.Traffic(direct.ID); ok {
-			t.Errorf("%s: traffic without a proxy", when)
+			t.Errorf("%s: got traffic without a proxy", when)
 		}
 		for _, id := range []session.Session{s, direct} {
 			if _, err := r.Kill(t.Context(), id.ID); err != nil {
@@ -120,6 +120,6 @@ func TestProxy_CheckIsCanceledWithClient(t *testing.T) {
 	_, err := r.Launch(ctx, request)
 	assertKind(t, err, fault.Unavailable)
 	if time.Since(began) > 5*time.Second || len(r.cloud.asked) > 0 {
-		t.Errorf("took %v, the cloud was asked %d times", time.Since(began), len(r.cloud.asked))
+		t.Errorf("took %v, the cloud was got %d checks", time.Since(began), len(r.cloud.asked))
 	}
 }

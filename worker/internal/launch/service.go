@@ -113,7 +113,7 @@ func (s *Service) reportStart(ctx context.Context, run *running) (session.Sessio
 		<-run.done
 		return session.Session{}, err
 	}
-	if ctx.Err() != nil { // no client is left
+	if ctx.Err() != nil { // the client has disconnected
 		run.requestEnd(session.ClientClose)
 		<-run.done
 		return session.Session{}, launchCanceled(ctx.Err())

@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/launch"
 )
 
-// TestSettings_LaunchOverridesProfile: proxyOverride, then browser, then
-// the profile (DESIGN 7).
+// TestSettings_LaunchOverridesProfile checks the precedence: proxyOverride, then
+// browser, then the profile (DESIGN 7).
 func TestSettings_LaunchOverridesProfile(t *testing.T) {
 	profile := launch.Settings{
 		UserAgent: new("profile"), Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"), ColorScheme: new("dark"),
@@ -35,8 +35,8 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 		proxies []string
 		want    func(*browser.Spec)
 	}{
-		{"nothing of its own", launch.Request{}, []string{"http://profile:1 a"}, func(*browser.Spec) {}},
-		{"all of its own", launch.Request{Headless: true, Timeout: time.Second, Override: launch.Settings{
+		{"no override", launch.Request{}, []string{"http://profile:1 a"}, func(*browser.Spec) {}},
+		{"everything overridden", launch.Request{Headless: true, Timeout: time.Second, Override: launch.Settings{
 			UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"), ColorScheme: new("light"),
 			Viewport: &browser.Size{Width: 5, Height: 6}, Screen: &browser.Size{Width: 7, Height: 8}, DeviceScaleFactor: new(1.0),
 			Geolocation: &browser.Geolocation{Latitude: 2}, Permissions: []string{}, Args: []string{}, StartURLs: []string{"http://own/"},
@@ -67,7 +67,7 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.proxies, r.upstreams); diff != "" || r.opened != 1 || r.closed != 1 {
-				t.Errorf("%d ways, %d of them closed; to proxies (-want +got):\n%s", r.opened, r.closed, diff)
+				t.Errorf("got %d egresses opened, %d closed; upstream proxies (-want +got):\n%s", r.opened, r.closed, diff)
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestProxy_ForwarderHidesCredentials(t *testing.T) {
 		t.Errorf("the browser's proxy is %q", launcher.spec.ProxyServer)
 	}
 	if len(r.upstreams) != 1 || r.upstreams[0] != "http://proxy.example:3128 localhost" || r.closed != 1 {
-		t.Errorf("led to %v, closed %d times after the launch failed", r.upstreams, r.closed)
+		t.Errorf("got upstream proxies %v, closed %d times after the failed launch", r.upstreams, r.closed)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestEgress_IsRestrictedToBrowserAndClosedWithIt(t *testing.T) {
 			}
 			running, _ := r.Browser(s.LaunchID)
 			if len(r.restrictedTo) != 1 || r.restrictedTo[0] != running.UID() {
-				t.Errorf("it is kept for the users %v, want the browser's own, %d", r.restrictedTo, running.UID())
+				t.Errorf("restricted to users %v, want the browser's user %d", r.restrictedTo, running.UID())
 			}
 			if _, err := r.Kill(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
@@ -126,12 +126,12 @@ func TestProxy_RefusesUnusableProxy(t *testing.T) {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	if len(r.cloud.asked) > 0 {
-		t.Error("the cloud was asked before")
+		t.Error("the cloud got a request before the check")
 	}
 	r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "socks5://proxy.example:1080", Password: "secret"}
 	_, err = r.Launch(t.Context(), byProfile())
 	assertKind(t, err, fault.Validation)
 	if len(r.cloud.ends()) != 1 {
-		t.Error("the slot of a profile with such a proxy was not given back")
+		t.Error("the slot of a profile with an invalid proxy was not released")
 	}
 }

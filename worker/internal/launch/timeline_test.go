@@ -45,7 +45,7 @@ func TestTimeline_IsInSessionLogAndTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last := ended.Timeline[len(ended.Timeline)-1]; last.Name != session.Ended || !last.At.Equal(ended.EndedAt) || len(ended.Timeline) != len(want)+1 {
-		t.Errorf("ended with %v", ended.Timeline)
+		t.Errorf("the ended session has the timeline %v", ended.Timeline)
 	}
 	if logged := log.String(); !strings.Contains(logged, `msg="session started"`) || !strings.Contains(logged, "after.authorized=") || !strings.Contains(logged, "after.reported=") {
 		t.Errorf("logged\n%s", logged)
@@ -55,14 +55,14 @@ func TestTimeline_IsInSessionLogAndTrace(t *testing.T) {
 	for _, span := range spans.Ended() {
 		traced = append(traced, session.StepName(span.Name()))
 		if span.SpanContext().TraceID() != root.SpanContext().TraceID() || span != root && span.Parent().SpanID() != root.SpanContext().SpanID() {
-			t.Errorf("%s is not of the launch", span.Name())
+			t.Errorf("%s is not in the trace of the launch", span.Name())
 		}
 	}
 	if diff := cmp.Diff(append(want[1:], "launch", "session"), traced); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
 	}
 	if !root.StartTime().Equal(s.Timeline[0].At) || !root.EndTime().Equal(s.Timeline[5].At) {
-		t.Errorf("the launch is traced from %v to %v, its timeline is %v", root.StartTime(), root.EndTime(), s.Timeline)
+		t.Errorf("the trace of the launch is from %v to %v, its timeline is %v", root.StartTime(), root.EndTime(), s.Timeline)
 	}
 }
 

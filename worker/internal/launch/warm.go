@@ -124,7 +124,7 @@ func (s WarmStarter) Start(ctx context.Context, kind WarmKind) (_ *WarmBrowser, 
 // browser started for this launch.
 func (s *Service) coldReasons(profile Profile, spec browser.Spec) []string {
 	reasons := spec.StartupSettings()
-	if spec.TimezoneID != "" && !s.Launcher.CanMoveTimezone() {
+	if spec.TimezoneID != "" && !s.Launcher.CanChangeTimezone() {
 		reasons = append(reasons, "timezoneId")
 	}
 	if profile.Persist {

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// recordingEgress is a way that leads nowhere and remembers what was asked of it.
+// recordingEgress is an egress without a proxy that records its calls.
 type recordingEgress struct {
 	mu     sync.Mutex
 	to     []string
@@ -40,7 +40,7 @@ func (w *recordingEgress) locked(what func()) {
 	what()
 }
 
-// recordingEgressProvider opens them, for many at once.
+// recordingEgressProvider opens recordingEgresses. It is safe for concurrent use.
 type recordingEgressProvider struct {
 	mu  sync.Mutex
 	all []*recordingEgress
@@ -55,8 +55,8 @@ func (t *recordingEgressProvider) Open(context.Context) (launch.Egress, error) {
 	return t.all[len(t.all)-1], nil
 }
 
-// summary lists the proxies that ways lead to, and says whether every way is
-// kept for some user, and how many are open.
+// summary returns the upstream proxies of the open egresses, whether every egress is
+// restricted to a user, and how many are open.
 func (t *recordingEgressProvider) summary() (to []string, kept bool, open int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,12 +73,12 @@ func (t *recordingEgressProvider) summary() (to []string, kept bool, open int) {
 	return to, kept, open
 }
 
-// warmFixture is a rig with a pool that runs.
+// warmFixture is a fixture with a running warm pool.
 type warmFixture struct {
 	*fixture
 	pool   *launch.WarmPool
 	egress *recordingEgressProvider
-	clock  *clock.Fake // of the pool: it stands still but for pass
+	clock  *clock.Fake // clock of the pool; tests advance it
 }
 
 func newWarmFixture(t *testing.T, size int) *warmFixture {
@@ -107,15 +107,15 @@ func newWarmFixture(t *testing.T, size int) *warmFixture {
 	return w
 }
 
-// awaitReady waits until that many browsers are ready, and their number is right.
+// awaitReady waits until exactly this many warm browsers are ready.
 func (w *warmFixture) awaitReady(t *testing.T, ready int) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for w.ready() != ready {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d are ready, want %d: %+v", w.ready(), ready, w.pool.Stats())
+			t.Fatalf("got %d ready browsers, want %d: %+v", w.ready(), ready, w.pool.Stats())
 		}
-		w.clock.Advance(time.Second) // beyond any pause soon
+		w.clock.Advance(time.Second) // eventually passes every pause of the pool
 		time.Sleep(10 * time.Millisecond)
 	}
 }

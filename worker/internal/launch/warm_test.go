@@ -22,7 +22,7 @@ func TestWarm_LaunchClaimsWarmBrowser(t *testing.T) {
 	w := newWarmFixture(t, 1)
 	w.awaitReady(t, 1)
 	if running, launching := w.Counts(); running+launching != 0 || len(w.browsers()) != 1 {
-		t.Errorf("%d run and %d launch; there are %d browsers", running, launching, len(w.browsers()))
+		t.Errorf("got %d running, %d launching; %d browser processes", running, launching, len(w.browsers()))
 	}
 	w.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://proxy.example:3128"}
 	began := time.Now()
@@ -35,22 +35,22 @@ func TestWarm_LaunchClaimsWarmBrowser(t *testing.T) {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	if s.StartedAt.Before(began.UTC().Truncate(time.Microsecond)) {
-		t.Errorf("it started at %v, before it was asked for at %v", s.StartedAt, began)
+		t.Errorf("the session started at %v, before the request at %v", s.StartedAt, began)
 	}
 	if got := w.browser(t, s); got.LaunchID != s.LaunchID.String() || got.DebugPort != s.DebugPort {
 		t.Errorf("the session %+v has the browser %s", s, got.LaunchID)
 	}
 	w.assertAnswers(t, s)
-	w.awaitReady(t, 1) // another is ready
+	w.awaitReady(t, 1) // the pool has started another browser
 	if to, kept, open := w.egress.summary(); len(to) != 1 || to[0] != "http://proxy.example:3128" || !kept || open != 2 {
-		t.Errorf("the ways lead to %v, kept for their users: %t, %d open", to, kept, open)
+		t.Errorf("got upstream proxies %v, restricted: %t, %d open egresses", to, kept, open)
 	}
 	if _, err := w.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitEnd(t, 10*time.Second)
 	if _, _, open := w.egress.summary(); open != 1 {
-		t.Errorf("%d ways are open after the end, want the spare's", open)
+		t.Errorf("got %d open egresses after the end, want only the warm browser's", open)
 	}
 	if diff := cmp.Diff(launch.Starts{Warm: 1, Cold: map[string]int64{}}, w.Starts()); diff != "" {
 		t.Errorf("starts (-want +got):\n%s", diff)
@@ -69,7 +69,7 @@ func TestWarm_BrowsersAreNotReportedToCloud(t *testing.T) {
 	w.cloud.mu.Lock()
 	defer w.cloud.mu.Unlock()
 	if asked, started, ended := len(w.cloud.asked), len(w.cloud.started), len(w.cloud.ended); asked != 2 || started != 2 || ended != 0 {
-		t.Errorf("the cloud was asked %d times, and heard of %d starts and %d ends; want 2, 2, 0", asked, started, ended)
+		t.Errorf("got %d authorize requests, %d starts and %d ends; want 2, 2, 0", asked, started, ended)
 	}
 }
 
@@ -136,18 +136,19 @@ func TestWarm_ConcurrentLaunchesGetDistinctBrowsers(t *testing.T) {
 	}
 	all.Wait()
 	if len(ids) != 6 || ready != 3 {
-		t.Errorf("%d browsers for 6 launches, %d of them were ready, want 3", len(ids), ready)
+		t.Errorf("got %d browsers for 6 launches, %d of them warm, want 3 warm", len(ids), ready)
 	}
 }
 
-// TestWarm_KilledBrowserIsNotClaimed kills them at any moment before a launch.
+// TestWarm_KilledBrowserIsNotClaimed kills warm browsers at different moments before
+// a launch.
 func TestWarm_KilledBrowserIsNotClaimed(t *testing.T) {
 	w := newWarmFixture(t, 1)
 	for i := range claimRounds(testenv.Depth(3, 10)) {
 		w.awaitReady(t, 1)
 		killed := w.browsers()
 		if len(killed) != 1 {
-			t.Fatalf("there are %d browsers, want 1", len(killed))
+			t.Fatalf("got %d browsers, want 1", len(killed))
 		}
 		var pid int
 		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(killed[0])), "%d", &pid); err != nil {
@@ -156,10 +157,10 @@ func TestWarm_KilledBrowserIsNotClaimed(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(i%10) * time.Millisecond) // the moments differ
+		time.Sleep(time.Duration(i%10) * time.Millisecond) // a different moment in each round
 		s := w.launch(t, byProfile())
 		if s.Start.Warm {
-			t.Errorf("round %d: a browser that was killed was handed out", i)
+			t.Errorf("round %d: a launch got a killed browser", i)
 		}
 		w.assertAnswers(t, s)
 		if _, err := w.Kill(t.Context(), s.ID); err != nil {
@@ -168,7 +169,8 @@ func TestWarm_KilledBrowserIsNotClaimed(t *testing.T) {
 	}
 }
 
-// claimRounds is how often something is tried: WARM_ROUNDS times when that is set.
+// claimRounds returns the number of rounds: WARM_ROUNDS if it is set, otherwise
+// usual.
 func claimRounds(usual int) int {
 	var n int
 	if _, err := fmt.Sscan(os.Getenv("WARM_ROUNDS"), &n); err != nil {
@@ -195,7 +197,7 @@ func TestWarm_HangingBrowserIsReplacedByColdStart(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second)
 	for syscall.Kill(pid, 0) == nil {
 		if time.Now().After(deadline) {
-			t.Fatal("the one that hangs was left")
+			t.Fatal("the hanging browser was not stopped")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -209,7 +211,7 @@ func TestWarm_DrainStopsBrowsersAndResumeRestartsThem(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second)
 	for len(w.processes()) > 0 {
 		if time.Now().After(deadline) {
-			t.Fatalf("processes left: %v", w.processes())
+			t.Fatalf("leaked processes: %v", w.processes())
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -238,10 +240,10 @@ func TestWarmBrowser_StaleWhenBuildIsReplaced(t *testing.T) {
 		}
 	}()
 	if spare.Stale() {
-		t.Error("it is stale at once")
+		t.Error("the browser is stale before its build was replaced")
 	}
 	if memory := spare.Memory(); memory < 50<<20 || memory > 1<<30 {
-		t.Errorf("it takes %d bytes", memory)
+		t.Errorf("got memory %d", memory)
 	}
 	other, err := os.Executable()
 	if err != nil {
@@ -254,7 +256,7 @@ func TestWarmBrowser_StaleWhenBuildIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !spare.Stale() {
-		t.Error("it is not stale after its build was replaced")
+		t.Error("the browser is not stale after its build was replaced")
 	}
 }
 

@@ -12,15 +12,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// readMessages parses what a client gets, and fails where a frame stands in
-// another message's way.
+// readMessages parses the frames that a client receives. It fails if a message begins
+// within another one.
 func readMessages(t *testing.T, p []byte) (messages []string) {
 	t.Helper()
 	var open *strings.Builder
 	for len(p) > 0 {
 		h, size, err := wsframe.ReadHeader(p)
 		if err != nil || size == 0 || int64(len(p)) < int64(size)+h.Payload {
-			t.Fatalf("a broken stream: %v", err)
+			t.Fatalf("invalid frames: %v", err)
 		}
 		payload := p[size : int64(size)+h.Payload]
 		p = p[int64(size)+h.Payload:]
@@ -46,7 +46,7 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 	var stream []byte
 	for i := range 40 {
 		message := bytes.Repeat([]byte{byte('a' + i%26)}, 1+rand.IntN(300))
-		if i%3 == 0 { // in parts, with a ping between
+		if i%3 == 0 { // fragmented, with pings between the frames
 			stream = append(stream, wsframe.FromServer(wsframe.Text, message[:len(message)/2])...)
 			stream[len(stream)-len(message)/2-headerLength(len(message)/2)] &^= 0x80
 			stream = append(stream, wsframe.FromServer(wsframe.Ping, []byte("!"))...)
@@ -61,7 +61,7 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 	for _, chunk := range []int{1, 2, 5, 64, 1000, 1 << 20} {
 		to := &written{}
 		out := &browserStream{conn: to}
-		said := 0
+		sent := 0
 		for rest := stream; len(rest) > 0; {
 			n := min(chunk, len(rest))
 			if err := out.forward(rest[:n]); err != nil {
@@ -69,10 +69,10 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 			}
 			rest = rest[n:]
 			if rand.IntN(4) == 0 {
-				if err := out.send(fmt.Appendf(nil, "answer %d", said)); err != nil {
+				if err := out.send(fmt.Appendf(nil, "answer %d", sent)); err != nil {
 					t.Fatal(err)
 				}
-				said++
+				sent++
 			}
 		}
 		answers, others := 0, []string{}
@@ -83,8 +83,8 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 				others = append(others, message)
 			}
 		}
-		if answers != said || strings.Join(others, ",") != strings.Join(own, ",") {
-			t.Errorf("reads of %d: %d of %d answers came, and %d messages of %d", chunk, answers, said, len(others), len(own))
+		if answers != sent || strings.Join(others, ",") != strings.Join(own, ",") {
+			t.Errorf("reads of %d: got %d of %d answers and %d of %d messages", chunk, answers, sent, len(others), len(own))
 		}
 	}
 }

@@ -29,18 +29,19 @@ func TestClassify_FindsRecipient(t *testing.T) {
 		`hello`:     forBrowser,
 	} {
 		if got := classify([]byte(message)); got != want {
-			t.Errorf("%s: judged %d, want %d", message, got, want)
+			t.Errorf("%s: got recipient %d, want %d", message, got, want)
 		}
-		for n := range len(message) { // however it breaks off, nothing wrong is said
+		for n := range len(message) { // every truncation has the same recipient or none yet
 			if got := classify([]byte(message[:n])); got != undecided && got != want {
-				t.Errorf("%s: judged %d, want %d or unsure", message[:n], got, want)
+				t.Errorf("%s: got recipient %d, want %d or undecided", message[:n], got, want)
 			}
 		}
 	}
 }
 
-// TestClientStream_SplitsMessagesHoweverFragmented: whatever the frames and the reads, the
-// browser gets its own bytes unchanged and in order, the worker its messages.
+// TestClientStream_SplitsMessagesHoweverFragmented checks for all frame and read
+// sizes that the browser gets its bytes unchanged and in order, and the worker its
+// messages.
 func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 	long := `{"id":3,"method":"Runtime.evaluate","params":{"expression":"` + strings.Repeat("x", 9000) + `"}}`
 	late := `{"id":4,"params":"` + strings.Repeat("y", maxPrefix) + `","method":"Svc.late"}`
@@ -73,7 +74,7 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 					}
 					rest = rest[n:]
 				}
-				// A ping may overtake the beginning of a message that is held back.
+				// A ping may be forwarded before a buffered beginning of a message.
 				if !pings && !bytes.Equal(to.Bytes(), want) || pings && to.Len() != len(want) || calls != 3 {
 					t.Errorf("frames of %d, reads of %d, pings %v: %d calls, %d bytes to the browser, want 3 and %d", size, chunk, pings, calls, to.Len(), len(want))
 				}
@@ -95,7 +96,7 @@ func TestClientStream_BoundsBuffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(in.buffered) > maxBuffered+bufferSize || len(in.unmasked) > maxWorkerMessage+1 {
-			t.Fatalf("%d and %d bytes are held", len(in.buffered), len(in.unmasked))
+			t.Fatalf("%d and %d bytes are buffered", len(in.buffered), len(in.unmasked))
 		}
 	}
 	feed(masked(false, wsframe.Text, nil))
@@ -108,24 +109,24 @@ func TestClientStream_BoundsBuffer(t *testing.T) {
 
 func TestClientStream_RefusesProtocolErrors(t *testing.T) {
 	for name, p := range map[string][]byte{
-		"not masked":             wsframe.FromServer(wsframe.Text, []byte("x")),
-		"a reserved bit":         {0xC1, 0x80, 0, 0, 0, 0},
-		"an unknown opcode":      {0x83, 0x80, 0, 0, 0, 0},
-		"a long ping":            {0x89, 0x80 | 126, 0, 126, 0, 0, 0, 0},
-		"a ping in parts":        {0x09, 0x80, 0, 0, 0, 0},
-		"a negative length":      {0x81, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		"a continuation of none": masked(true, wsframe.Continuation, []byte("x")),
-		"a message within one":   append(masked(false, wsframe.Text, []byte("{")), masked(true, wsframe.Text, []byte("{"))...),
+		"not masked":               wsframe.FromServer(wsframe.Text, []byte("x")),
+		"a reserved bit":           {0xC1, 0x80, 0, 0, 0, 0},
+		"an unknown opcode":        {0x83, 0x80, 0, 0, 0, 0},
+		"a long ping":              {0x89, 0x80 | 126, 0, 126, 0, 0, 0, 0},
+		"a ping in parts":          {0x09, 0x80, 0, 0, 0, 0},
+		"a negative length":        {0x81, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		"a continuation of none":   masked(true, wsframe.Continuation, []byte("x")),
+		"a message within another": append(masked(false, wsframe.Text, []byte("{")), masked(true, wsframe.Text, []byte("{"))...),
 	} {
 		in := &clientStream{browser: &written{}, onClose: func() {}, answer: func([]byte) error { return nil }}
-		if err := in.process(p); err != wsframe.ErrProtocol { //nolint:errorlint // it is not wrapped
+		if err := in.process(p); err != wsframe.ErrProtocol { //nolint:errorlint // the error is not wrapped
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// FuzzFrames: whatever a client sends, in whatever pieces, nothing breaks, little
-// is held back, and how it is cut makes no difference.
+// FuzzFrames checks that arbitrary bytes of a client, in reads of any size, cause no
+// panic, that little is buffered, and that the read size does not change the result.
 func FuzzFrames(f *testing.F) {
 	f.Add(inParts(svcCall, 3, true), uint16(5))
 	f.Add(masked(true, wsframe.Text, []byte(`{"id":1,"method":"Browser.close"}`)), uint16(1))
@@ -139,11 +140,11 @@ func FuzzFrames(f *testing.F) {
 			for rest := stream; len(rest) > 0; {
 				n := min(chunk, len(rest))
 				if in.process(rest[:n]) != nil {
-					return "", calls, true // what went before may differ: it goes out by the read
+					return "", calls, true // after an error the forwarded bytes may differ, because they are forwarded per read
 				}
 				rest = rest[n:]
 				if len(in.buffered) > maxBuffered+len(stream) || len(in.unmasked) > maxWorkerMessage+1 || len(in.head) > wsframe.MaxHeader {
-					t.Fatalf("%d, %d and %d bytes are held", len(in.buffered), len(in.unmasked), len(in.head))
+					t.Fatalf("%d, %d and %d bytes are buffered", len(in.buffered), len(in.unmasked), len(in.head))
 				}
 			}
 			return browser.String(), calls, false
@@ -151,10 +152,10 @@ func FuzzFrames(f *testing.F) {
 		to, calls, failed := run(len(stream) + 1)
 		again, callsAgain, failedAgain := run(int(cut) + 1)
 		if failed != failedAgain || strings.Join(calls, "\x00") != strings.Join(callsAgain, "\x00") {
-			t.Fatalf("in one: %v %q; cut: %v %q", failed, calls, failedAgain, callsAgain)
+			t.Fatalf("in one read: %v %q; in several: %v %q", failed, calls, failedAgain, callsAgain)
 		}
 		if len(to) < len(again)-maxBuffered || len(again) < len(to)-maxBuffered {
-			t.Fatalf("in one: %d bytes; cut: %d", len(to), len(again))
+			t.Fatalf("in one read: %d bytes; in several: %d", len(to), len(again))
 		}
 	})
 }

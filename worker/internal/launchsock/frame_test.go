@@ -8,7 +8,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// written is a connection that keeps what is written to it.
+// written is a connection that records the bytes written to it.
 type written struct {
 	net.Conn
 	bytes.Buffer
@@ -37,8 +37,8 @@ func masked(final bool, opcode byte, payload []byte) []byte {
 	return wsframe.Header{Key: key}.Unmask(out, payload, 0)
 }
 
-// inParts returns a message as frames of so many bytes of payload, with a ping
-// after each when told to.
+// inParts returns a message in frames of size bytes of payload, optionally with a
+// ping after each.
 func inParts(message string, size int, pings bool) []byte {
 	var out []byte
 	opcode := byte(wsframe.Text)

@@ -15,9 +15,9 @@ import (
 
 const fuzzedKey = "svc_abcdefghijklmnopqrstuvwxyz234567"
 
-// FuzzEnv reads ?env= as JSON and as base64url of it: both mean the same, a
-// decoder of whole objects agrees, the organization key is taken out and never
-// told, and all else stays.
+// FuzzEnv parses ?env= as JSON and as base64url of it. It checks that both have the
+// same result, that the result agrees with a JSON decoder, and that the organization
+// key is removed, appears in no error, and everything else is unchanged.
 func FuzzEnv(f *testing.F) {
 	for _, env := range []string{
 		`{"SVC_KEY":"` + fuzzedKey + `","profileId":"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}`, `{"profileId":1,"SVC_KEY":"` + fuzzedKey + `"}`,
@@ -46,7 +46,7 @@ func FuzzEnv(f *testing.F) {
 		var want map[string]any
 		if json.Unmarshal([]byte(text), &want) != nil || want == nil {
 			if err == nil {
-				t.Errorf("%q was understood as %q", env, a.body)
+				t.Errorf("%q was parsed as %q", env, a.body)
 			}
 			return
 		}
@@ -61,7 +61,7 @@ func FuzzEnv(f *testing.F) {
 		delete(want, "SVC_KEY")
 		var got map[string]any
 		if bad := json.Unmarshal(a.body, &got); bad != nil || !reflect.DeepEqual(got, want) || header == "" && a.key.Reveal() != key {
-			t.Errorf("%q has become %q (%v) and the key %q", env, a.body, bad, a.key.Reveal())
+			t.Errorf("%q was parsed as %q (%v) and the key %q", env, a.body, bad, a.key.Reveal())
 		}
 	})
 }
@@ -74,13 +74,13 @@ func asks(env, header string) *http.Request {
 	return r
 }
 
-// assertHoldsNoSecret fails when an error repeats what may be a key.
+// assertHoldsNoSecret fails if an error repeats text that may be a key.
 func assertHoldsNoSecret(t *testing.T, err error, env string) {
 	t.Helper()
-	told, _ := json.Marshal(fault.From(err))
+	text, _ := json.Marshal(fault.From(err))
 	for word := range strings.FieldsFuncSeq(env, func(r rune) bool { return strings.ContainsRune(` "{}[]:,`, r) }) {
-		if len(word) > len("is given more than once") && bytes.Contains(told, []byte(word)) || strings.Contains(string(told), fuzzedKey) {
-			t.Errorf("%s repeats %q", told, word)
+		if len(word) > len("is given more than once") && bytes.Contains(text, []byte(word)) || strings.Contains(string(text), fuzzedKey) {
+			t.Errorf("%s repeats %q", text, word)
 		}
 	}
 	if f := fault.From(err); f.Kind != fault.Validation && f.Kind != fault.Unauthenticated {
@@ -88,9 +88,9 @@ func assertHoldsNoSecret(t *testing.T, err error, env string) {
 	}
 }
 
-// FuzzJudge: of a whole message the worker answers what a decoder finds to be
-// its method, and what the beginning of a message has settled its rest doesn't
-// change.
+// FuzzJudge checks that the worker answers the messages whose first method, found by
+// a JSON decoder, is for the worker, and that a decision on the beginning of a
+// message does not change with its rest.
 func FuzzJudge(f *testing.F) {
 	for _, message := range []string{
 		svcCall, `{"method":"Svc.x","id":1}`, `{"params":{"method":"Svc.x"},"method":"Page.x"}`, `{"id":1,"m\u0065thod":"\u0053vc.a"}`, `{"method":["Svc.a"]}`,
@@ -107,19 +107,19 @@ func FuzzJudge(f *testing.F) {
 		for n := range len(message) + 1 {
 			v := classify(message[:n])
 			if v != undecided && settled != undecided && v != settled {
-				t.Fatalf("%q is %d, and was %d", message[:n], v, settled)
+				t.Fatalf("%q has recipient %d, its prefix had %d", message[:n], v, settled)
 			}
 			if v != undecided {
 				settled = v
 			}
 		}
 		if json.Valid(message) && (settled == forWorker) != isForWorker(message) {
-			t.Errorf("%q is %d", message, settled)
+			t.Errorf("%q has recipient %d", message, settled)
 		}
 	})
 }
 
-// isForWorker reports whether the first method of a JSON object is the worker's.
+// isForWorker reports whether the first method of a JSON object is for the worker.
 func isForWorker(message []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(message))
 	if open, _ := decoder.Token(); open != json.Delim('{') {

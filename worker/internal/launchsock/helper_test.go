@@ -33,10 +33,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// callersKey is not the worker's own.
+// callersKey is a caller's key, not the worker's.
 const callersKey = "svc_callerscallerscallerscallerscalle"
 
-// fixture is everything that /launch works with, real but for the cloud.
+// fixture serves /launch with real parts and a fake cloud.
 type fixture struct {
 	*launchsock.Service
 	launches *launch.Service
@@ -50,7 +50,7 @@ type fixture struct {
 	log      *testenv.Log
 }
 
-// directEgress is the way out of browsers that need no proxy.
+// directEgress is the egress of browsers without a proxy.
 type directEgress struct{}
 
 func (directEgress) Open(context.Context) (launch.Egress, error) { return directEgress{}, nil }
@@ -62,7 +62,7 @@ func (directEgress) Restrict(int)                                {}
 func (directEgress) Counts() (in, out int64)                     { return 0, 0 }
 func (directEgress) Close()                                      {}
 
-// newFixture has the callers' key alone: none of its own.
+// newFixture returns a fixture whose worker has no organization key.
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	w := &fixture{cloud: cloudtest.New(t), sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{}), log: &testenv.Log{}}
@@ -153,7 +153,7 @@ func parse(body []byte) (launch.Request, error) {
 
 func key(value string) http.Header { return http.Header{"X-Api-Key": {value}} }
 
-// envOf is a launch with its key, for ?env=.
+// envOf returns a launch with its key, for ?env=.
 func (w *fixture) envOf(settings string) string {
 	return `{"SVC_KEY":"` + callersKey + `","profileId":"` + w.profile.String() + `","browser":{` + settings + `}}`
 }
@@ -172,7 +172,7 @@ func (w *fixture) dial(t testing.TB, query url.Values, header http.Header) *ws.C
 	return conn
 }
 
-// open launches with an env of these browser settings.
+// open launches with these browser settings in ?env=.
 func (w *fixture) open(t testing.TB, settings string) *ws.Conn {
 	t.Helper()
 	return w.dial(t, url.Values{"env": {base64.RawURLEncoding.EncodeToString([]byte(w.envOf(settings)))}}, nil)
@@ -196,7 +196,7 @@ func send(t testing.TB, conn *ws.Conn, message string) {
 	}
 }
 
-// next is the next answer, past the events.
+// next returns the next answer and skips events.
 func next(t testing.TB, conn *ws.Conn) answer {
 	t.Helper()
 	for {
@@ -232,7 +232,7 @@ func closeStatus(t testing.TB, conn *ws.Conn) (ws.Status, string) {
 	}
 }
 
-// onlySession is the one session there is.
+// onlySession returns the only running session.
 func (w *fixture) onlySession(t testing.TB) session.Session {
 	t.Helper()
 	live, _ := w.sessions.Live()
@@ -249,12 +249,12 @@ func (w *fixture) awaitEnd(t testing.TB, id uuid.UUID, status session.Status, re
 		return got.Status != session.Running
 	})
 	if got, _ := w.sessions.Get(id); got.Status != status || got.EndReason != reason {
-		t.Errorf("it ended %s/%s, want %s/%s", got.Status, got.EndReason, status, reason)
+		t.Errorf("the session ended as %s/%s, want %s/%s", got.Status, got.EndReason, status, reason)
 	}
 	w.cloud.Await(t, 0, 0)
 }
 
-// raw is a client that writes its frames itself.
+// raw opens a WebSocket and returns its raw connection.
 func (w *fixture) raw(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", w.address)
@@ -274,7 +274,7 @@ func assertNoSecrets(t testing.TB, w *fixture) {
 	t.Helper()
 	for _, secret := range []string{callersKey, callersKey[4:20], base64.RawURLEncoding.EncodeToString([]byte(callersKey))[4:20], "eyJhbGciOi"} {
 		if strings.Contains(w.log.String(), secret) {
-			t.Errorf("the log tells a secret:\n%s", w.log)
+			t.Errorf("the log contains a secret:\n%s", w.log)
 		}
 	}
 }

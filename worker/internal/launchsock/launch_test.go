@@ -32,13 +32,13 @@ func TestLaunch_AcceptsKeyFromEachSource(t *testing.T) {
 		query  url.Values
 		header http.Header
 	}{
-		"X-API-Key":              {byID, key(callersKey)},
-		"Bearer":                 {byID, http.Header{"Authorization": {"bearer " + callersKey}}},
-		"env as JSON":            {url.Values{"env": {w.envOf("")}}, nil},
-		"env as base64url":       {url.Values{"env": {encoded}}, nil},
-		"env without padding":    {url.Values{"env": {strings.TrimRight(encoded, "=")}}, nil},
-		"a header goes over env": {url.Values{"env": {strings.Replace(w.envOf(""), callersKey, "svc_wrong", 1)}}, key(callersKey)},
-		"its own origin":         {byID, http.Header{"X-Api-Key": {callersKey}, "Origin": {"http://" + w.address}}},
+		"X-API-Key":                        {byID, key(callersKey)},
+		"Bearer":                           {byID, http.Header{"Authorization": {"bearer " + callersKey}}},
+		"env as JSON":                      {url.Values{"env": {w.envOf("")}}, nil},
+		"env as base64url":                 {url.Values{"env": {encoded}}, nil},
+		"env without padding":              {url.Values{"env": {strings.TrimRight(encoded, "=")}}, nil},
+		"a header has precedence over env": {url.Values{"env": {strings.Replace(w.envOf(""), callersKey, "svc_wrong", 1)}}, key(callersKey)},
+		"its own origin":                   {byID, http.Header{"X-Api-Key": {callersKey}, "Origin": {"http://" + w.address}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := w.dial(t, tc.query, tc.header)
@@ -64,7 +64,7 @@ func TestLaunch_AcceptsKeyFromEachSource(t *testing.T) {
 	}
 	err := filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if text, _ := os.ReadFile(path); strings.Contains(string(text), callersKey) {
-			t.Errorf("%s holds the key", path)
+			t.Errorf("%s contains the key", path)
 		}
 		return err
 	})
@@ -90,16 +90,16 @@ func TestLaunch_RefusesBeforeUpgrade(t *testing.T) {
 		{"a wrong key in env", env(strings.Replace(w.envOf(""), callersKey, "svc_wrong", 1)), nil, nil, 401, "AUTHENTICATION_ERROR"},
 		{"the key as a query", profile + "&SVC_KEY=" + callersKey, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"a foreign page", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"http://evil.example"}}, nil, 403, "AUTHORIZATION_ERROR"},
-		{"a page of nowhere", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"null"}}, nil, 403, "AUTHORIZATION_ERROR"},
+		{"a page with an opaque origin", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"null"}}, nil, 403, "AUTHORIZATION_ERROR"},
 		{"no profile", "", key(callersKey), nil, 400, "VALIDATION_ERROR"},
-		{"headless of what", profile + "&headless=maybe", key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"an invalid headless", profile + "&headless=maybe", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"two profiles", profile + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env and profile", env(w.envOf("")) + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
-		{"env of nothing", env("%%%"), key(callersKey), nil, 400, "VALIDATION_ERROR"},
-		{"env that breaks off", env(`{"SVC_KEY":"` + callersKey + `","pro`), nil, nil, 400, "VALIDATION_ERROR"},
+		{"env that is not base64url", env("%%%"), key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"env that is truncated", env(`{"SVC_KEY":"` + callersKey + `","pro`), nil, nil, 400, "VALIDATION_ERROR"},
 		{"env with two keys", env(`{"SVC_KEY":"a","SVC_KEY":"b"}`), nil, nil, 400, "VALIDATION_ERROR"},
-		{"env with a key that is none", env(`{"SVC_KEY":7}`), nil, nil, 400, "VALIDATION_ERROR"},
-		{"a query that is none", "env=%zz" + callersKey, key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"env with a key that is not a string", env(`{"SVC_KEY":7}`), nil, nil, 400, "VALIDATION_ERROR"},
+		{"an invalid query", "env=%zz" + callersKey, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"another profile", "profileId=" + uuid.NewString(), key(callersKey), nil, 404, "RESOURCE_NOT_FOUND"},
 		{"no slot", profile, key(callersKey), cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"reason":"concurrency_limit","current":3,"limit":3}}`), 402, "AUTHORIZATION_ERROR"},
 		{"no cloud", profile, key(callersKey), cloudtest.Reset, 503, "EXTERNAL_SERVICE_ERROR"},
@@ -127,8 +127,8 @@ func TestLaunch_RefusesBeforeUpgrade(t *testing.T) {
 			if got.Error.Code == "VALIDATION_ERROR" && len(got.Error.Details) == 0 {
 				t.Errorf("no details: %s", refused.Body)
 			}
-			malformed := strings.HasPrefix(tc.name, "env of") || strings.HasPrefix(tc.name, "env that") || strings.HasPrefix(tc.name, "env with") ||
-				tc.name == "a query that is none"
+			malformed := strings.HasPrefix(tc.name, "env that") || strings.HasPrefix(tc.name, "env with") ||
+				tc.name == "an invalid query"
 			if malformed && (len(got.Error.Details) != 1 || got.Error.Details[0].Field != "env") {
 				t.Errorf("details = %v, want one about env", got.Error.Details)
 			}
@@ -143,18 +143,18 @@ func TestLaunch_RefusesBeforeUpgrade(t *testing.T) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != 400 {
-		t.Errorf("without an upgrade: %d", answer.StatusCode)
+		t.Errorf("without an upgrade: got %d", answer.StatusCode)
 	}
 	if live, _ := w.sessions.Live(); len(live) > 0 {
-		t.Errorf("%d browsers run", len(live))
+		t.Errorf("got %d running browsers", len(live))
 	}
 	w.cloud.Await(t, 0, 0)
 	assertNoSecrets(t, w)
 }
 
-// TestEveryAnswer_CarriesTheLaunchsOneToken is specification 5.5.1: a page that was
-// opened with it gets another one, and nothing else does.
-func TestEveryAnswer_CarriesTheLaunchsOneToken(t *testing.T) {
+// TestLaunch_AnswersCarryOneToken is specification 5.5.1: only the URLs of pages get
+// a new token after a page was opened.
+func TestLaunch_AnswersCarryOneToken(t *testing.T) {
 	w := newFixture(t)
 	conn := w.open(t, "")
 	launchID := w.onlySession(t).LaunchID.String()
@@ -165,23 +165,23 @@ func TestEveryAnswer_CarriesTheLaunchsOneToken(t *testing.T) {
 	token, urls := ask()
 	again, urlsAgain := ask()
 	if diff := cmp.Diff(urls, urlsAgain); diff != "" || again != token {
-		t.Errorf("others the second time (-first +second):\n%s", diff)
+		t.Errorf("the second answer differs (-first +second):\n%s", diff)
 	}
 	claims, err := w.tickets.Verify(token, launchID, ticket.Control)
 	if err != nil || !w.tickets.Spend(launchID, claims) {
-		t.Fatalf("it has opened a page already, or %v", err)
+		t.Fatalf("the token has already opened a page, or error %v", err)
 	}
 	after, urls := ask()
 	if after != token {
-		t.Error("a token that has opened a page is replaced where it opens none")
+		t.Error("a spent token was replaced in URLs that open no page")
 	}
 	for name, address := range urls {
 		if carries := strings.HasSuffix(address.(string), "?ct="+token); carries != (name == "webSocketDebuggerUrl") {
-			t.Errorf("%s carries the token that has opened a page: %v", name, carries)
+			t.Errorf("%s contains the spent token: %v", name, carries)
 		}
 	}
 	conn.CloseNow()
-	testenv.Eventually(t, "the launch's tokens are forgotten", func() bool { return w.tickets.IsSpent(launchID, ticket.Claims{}) })
+	testenv.Eventually(t, "the launch's tokens are removed", func() bool { return w.tickets.IsSpent(launchID, ticket.Claims{}) })
 }
 
 func TestLaunch_AnswersSvcMethods(t *testing.T) {
@@ -201,7 +201,7 @@ func TestLaunch_AnswersSvcMethods(t *testing.T) {
 		}
 	}
 	if claims, err := w.tickets.Verify(info.Result["controlToken"].(string), s.LaunchID.String(), ticket.Control); err != nil || claims.Expires.After(s.StartedAt.Add(12*time.Hour)) {
-		t.Errorf("controlToken: until %s, %v", claims.Expires, err)
+		t.Errorf("controlToken: expires at %s, %v", claims.Expires, err)
 	}
 	if at, err := time.Parse(time.RFC3339, info.Result["expiresAt"].(string)); err != nil || time.Until(at) < 11*time.Hour || time.Until(at) > 12*time.Hour {
 		t.Errorf("expiresAt is %v", info.Result["expiresAt"])
@@ -250,7 +250,7 @@ func TestLaunch_RevokedKeyIsRefusedAndEndsNoSession(t *testing.T) {
 	w.cloud.RevokeKey(callersKey, true)
 	_, err := ws.Dial(t.Context(), w.url(url.Values{"env": {w.envOf("")}}), nil, ws.Options{})
 	if refused, ok := errors.AsType[*ws.RefusedError](err); !ok || refused.Status != fault.Unauthenticated.Status() {
-		t.Errorf("launched with a revoked key: %v", err)
+		t.Errorf("a launch with a revoked key: %v", err)
 	}
 	if got := call(t, conn, `{"id":1,"method":"Browser.getVersion"}`); got.Error != nil {
 		t.Errorf("got %+v", got)

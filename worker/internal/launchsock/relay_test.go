@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// evaluate asks a page for a text of so many characters.
+// evaluate returns a call that evaluates to a text of n characters.
 func evaluate(id, n int) string {
 	return fmt.Sprintf(`{"id":%d,"method":"Runtime.evaluate","sessionId":%%q,"params":{"expression":"'x'.repeat(%d)"}}`, id, n)
 }
@@ -81,7 +81,7 @@ func TestRelay_InterleavesAnswersAndEventsUnderLoad(t *testing.T) {
 	for range calls {
 		got := next(t, conn)
 		if seen[got.ID] || got.Error != nil {
-			t.Fatalf("got %d twice, or an error: %+v", got.ID, got.Error)
+			t.Fatalf("got answer %d twice, or an error: %+v", got.ID, got.Error)
 		}
 		seen[got.ID] = true
 		if got.ID < 1000+calls && (got.SessionID != "S" || got.Result["viewUrl"] == nil) {
@@ -110,7 +110,7 @@ func TestRelay_AcceptsFragmentationAtEveryByte(t *testing.T) {
 			if i == len(message)-1 {
 				opcode |= 0x80
 			}
-			if _, err := conn.Write([]byte{opcode, 0x81, 1, 2, 3, 4, message[i] ^ 1, 0x89, 0x80, 0, 0, 0, 0}); err != nil { // and a ping
+			if _, err := conn.Write([]byte{opcode, 0x81, 1, 2, 3, 4, message[i] ^ 1, 0x89, 0x80, 0, 0, 0, 0}); err != nil { // followed by a ping
 				t.Fatal(err)
 			}
 		}
@@ -131,7 +131,7 @@ func TestRelay_AcceptsFragmentationAtEveryByte(t *testing.T) {
 		opcode, payload = readFrame(t, r)
 	}
 	if opcode != 8 || binary.BigEndian.Uint16(payload) != 1002 {
-		t.Errorf("after a broken frame: %d %q", opcode, payload)
+		t.Errorf("after an invalid frame: %d %q", opcode, payload)
 	}
 }
 
@@ -157,8 +157,8 @@ func readFrame(t *testing.T, r *bufio.Reader) (opcode byte, payload []byte) {
 func TestRelay_ClientDisconnectEndsBrowser(t *testing.T) {
 	w := newFixture(t)
 	for name, leave := range map[string]func(*ws.Conn){
-		"it says goodbye": func(c *ws.Conn) { _ = c.Close(ws.NormalClosure, "") },
-		"it breaks off":   func(c *ws.Conn) { _ = c.CloseNow() },
+		"it sends a close frame":  func(c *ws.Conn) { _ = c.Close(ws.NormalClosure, "") },
+		"it drops the connection": func(c *ws.Conn) { _ = c.CloseNow() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := w.open(t, "")
@@ -179,7 +179,7 @@ func TestRelay_KeepAliveBrowserRunsUntilIdle(t *testing.T) {
 	s := w.onlySession(t)
 	_ = conn.Close(ws.NormalClosure, "")
 	running, ok := w.launches.Running(s.LaunchID)
-	testenv.Eventually(t, "the connection is gone", func() bool { return running.Activity.Clients() == 0 })
+	testenv.Eventually(t, "the connection has ended", func() bool { return running.Activity.Clients() == 0 })
 	if !ok || running.Browser.CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil) != nil {
 		t.Fatal("the browser ended with its socket")
 	}
@@ -203,7 +203,7 @@ func TestRelay_ClientMessageIsActivity(t *testing.T) {
 	}
 	w.awaitEnd(t, s.ID, session.Killed, session.Idle)
 	if got, _ := w.sessions.Get(s.ID); got.EndedAt.Sub(got.StartedAt) < 3*time.Second {
-		t.Errorf("it lasted %v", got.EndedAt.Sub(got.StartedAt))
+		t.Errorf("the session lasted %v", got.EndedAt.Sub(got.StartedAt))
 	}
 }
 
@@ -263,7 +263,7 @@ func TestRelay_DisconnectsSlowReader(t *testing.T) {
 	conn := w.open(t, "")
 	page := attach(t, conn)
 	s := w.onlySession(t)
-	for i := range 4 { // more than the buffers between take
+	for i := range 4 { // more than the buffers in between hold
 		send(t, conn, fmt.Sprintf(evaluate(i, 16<<20), page))
 	}
 	began := time.Now()
@@ -275,7 +275,7 @@ func TestRelay_DisconnectsSlowReader(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(20 * time.Second):
-		t.Fatal("its connection does not end")
+		t.Fatal("the connection of the slow reader did not end")
 	}
 	t.Logf("ended after %v", time.Since(began).Round(time.Millisecond))
 }

@@ -102,7 +102,7 @@ func (s *Service) serve(c echo.Context) error {
 		return fault.New(fault.Unavailable, "This worker is shutting down.")
 	}
 	defer s.running.Done()
-	ctx, cancel := context.WithCancel(r.Context()) // ends when the client leaves
+	ctx, cancel := context.WithCancel(r.Context()) // ends when the client disconnects
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	launched, err := s.Launches.Launch(ctx, request)

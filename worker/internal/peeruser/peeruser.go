@@ -22,10 +22,10 @@ const Unknown = -1
 // or on another machine, it returns Unknown and an error.
 func Of(c net.Conn) (uid int, err error) {
 	const local, remote, state, user = 1, 2, 3, 7 // columns
-	const established = "01"                      // any later state may belong to no process, and then shows user 0
+	const established = "01"                      // later states may belong to no process and then show user 0
 	peer, own := addrPort(c.RemoteAddr()), addrPort(c.LocalAddr())
 	if !peer.Addr().Is4() || !own.Addr().Is4() {
-		return Unknown, fmt.Errorf("%v is no IPv4 peer", c.RemoteAddr())
+		return Unknown, fmt.Errorf("%v is not an IPv4 address", c.RemoteAddr())
 	}
 	table, err := os.Open("/proc/net/tcp")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors is the time that this process has had of them. On a machine that
-// others use it says more than the clock.
+// processors returns the CPU time that this process has used. On a busy machine it is
+// more meaningful than elapsed time.
 func processors() time.Duration {
 	var used unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &used)
@@ -22,7 +22,7 @@ func reportProcessors(b *testing.B, since time.Duration) {
 	b.ReportMetric(float64((processors()-since).Milliseconds())/float64(b.N), "cpu-ms/op")
 }
 
-// typicalTree makes a directory like that of a profile in use: 30 MB in 300 files,
+// typicalTree creates a directory like that of a used profile: 30 MB in 300 files,
 // about half of it compressible.
 func typicalTree(b *testing.B) *os.Root {
 	b.Helper()

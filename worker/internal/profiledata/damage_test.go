@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-// large is a tree whose snapshot has many blocks.
+// large returns a tree whose snapshot has many blocks.
 func large(seed int64) tree {
 	data, random := sampleTree(int(seed)), rand.New(rand.NewSource(seed))
 	for i := range 4 {
@@ -23,9 +23,9 @@ func large(seed int64) tree {
 	return data
 }
 
-// TestRestore_DamagedSnapshotNeverReplacesGoodOne cuts and flips the current version
-// in every part of it: what is restored is the version before, or what was
-// saved where the damage changes nothing of the content.
+// TestRestore_DamagedSnapshotNeverReplacesGoodOne truncates and flips every part of
+// the current version. It checks that the previous version is restored, or the saved
+// content if the damage does not change it.
 func TestRestore_DamagedSnapshotNeverReplacesGoodOne(t *testing.T) {
 	good, current := large(1), large(2)
 	r := newFixture(t, func(o *profiledata.Options) { o.Versions = 2 })
@@ -43,8 +43,8 @@ func TestRestore_DamagedSnapshotNeverReplacesGoodOne(t *testing.T) {
 	packed := len(whole) - trailer
 	damages := map[string][]byte{
 		"empty": {}, "zeros": make([]byte, len(whole)), "longer": append(bytes.Clone(whole), 0), "twice": bytes.Repeat(whole, 2),
-		"the body of another": append(bytes.Clone(first[:len(first)-trailer]), whole[packed:]...),
-		"a hole":              append(append(bytes.Clone(whole[:packed/2]), make([]byte, 4096)...), whole[packed/2+4096:]...),
+		"the body of another snapshot": append(bytes.Clone(first[:len(first)-trailer]), whole[packed:]...),
+		"a hole":                       append(append(bytes.Clone(whole[:packed/2]), make([]byte, 4096)...), whole[packed/2+4096:]...),
 	}
 	for _, at := range []int{1, 3, 4, 5, 17, 512, packed / 3, packed / 2, packed - 5, packed - 1, packed, packed + 1, packed + 8, len(whole) - 40, len(whole) - 1} {
 		damages[fmt.Sprintf("cut at %d", at)] = whole[:at]
@@ -67,22 +67,22 @@ func TestRestore_DamagedSnapshotNeverReplacesGoodOne(t *testing.T) {
 	for what, content := range damages {
 		quarantined(t, r, map[int][]byte{1: first, 2: content})
 		got := r.restored(t)
-		if left := r.numbers(t); len(left) == 2 { // not noticed: then it must be what was saved
+		if left := r.numbers(t); len(left) == 2 { // not detected, so the restored content must equal the saved content
 			assertTree(t, got, current)
 		} else {
 			assertTree(t, got, good)
 			if kept, err := os.ReadFile(r.path(2) + ".bad"); err != nil || !bytes.Equal(kept, content) {
-				t.Errorf("%s: it was not quarantined: %v", what, err)
+				t.Errorf("%s: the snapshot was not quarantined: %v", what, err)
 			}
 		}
 		if t.Failed() {
-			t.Fatalf("with a snapshot that is damaged: %s", what)
+			t.Fatalf("failed with a damaged snapshot: %s", what)
 		}
 	}
-	t.Logf("%d damages", len(damages))
+	t.Logf("%d kinds of damage", len(damages))
 }
 
-// quarantined makes the profile's directory hold these versions and nothing else.
+// quarantined sets the contents of the profile's directory to these versions.
 func quarantined(t *testing.T, r *fixture, versions map[int][]byte) {
 	t.Helper()
 	old, _ := filepath.Glob(filepath.Join(r.dir, "*.zst*"))
@@ -105,10 +105,10 @@ func TestRestore_LogsDamagedSnapshotAndUsesPreviousVersion(t *testing.T) {
 	damage(t, r.path(2), 20)
 	r.save(t, sampleTree(3))
 	if !strings.Contains(r.log.String(), "PROFILE DATA SNAPSHOT IS DAMAGED") || !strings.Contains(r.log.String(), r.path(2)+".bad") {
-		t.Errorf("the log says\n%s", r.log)
+		t.Errorf("got log\n%s", r.log)
 	}
 	if got := fmt.Sprint(r.numbers(t)); got != "[3 1]" {
-		t.Errorf("there are %s", got)
+		t.Errorf("got versions %s", got)
 	}
 	assertTree(t, r.restored(t), sampleTree(3))
 }
@@ -123,11 +123,11 @@ func TestRestore_StartsEmptyAndLogsWhenNoSnapshotIsUsable(t *testing.T) {
 	}
 	assertTree(t, r.restored(t), tree{})
 	if !strings.Contains(r.log.String(), "NO USABLE PROFILE DATA SNAPSHOT IS LEFT") {
-		t.Errorf("the log says\n%s", r.log)
+		t.Errorf("got log\n%s", r.log)
 	}
 	r.save(t, sampleTree(4))
 	if got := fmt.Sprint(r.numbers(t)); got != "[4]" {
-		t.Errorf("there are %s", got)
+		t.Errorf("got versions %s", got)
 	}
 }
 
@@ -157,6 +157,6 @@ func TestPrune_DamagedVersionsDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(r.numbers(t)); got != "[4 1]" {
-		t.Errorf("there are %s", got)
+		t.Errorf("got versions %s", got)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 const smallDiskVariable = "PROFILEDATA_TEST_SMALL_DISK"
 
-// TestSave_FullDiskKeepsLastVersion runs itself again in a mount namespace,
-// with a disk of one megabyte.
+// TestSave_FullDiskKeepsLastVersion runs itself in a mount namespace with a disk of
+// one megabyte.
 func TestSave_FullDiskKeepsLastVersion(t *testing.T) {
 	if dir := os.Getenv(smallDiskVariable); dir != "" {
 		onSmallDisk(t, dir)
@@ -53,17 +53,18 @@ func onSmallDisk(t *testing.T, dir string) {
 	c := r.claim(t)
 	restore(t, c)
 	if err := c.Save(t.Context(), tooMuch.write(t)); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("saved on a full disk: %v", err)
+		t.Errorf("save on a full disk: got error %v", err)
 	}
 	c.Release()
 	if left, _ := filepath.Glob(filepath.Join(r.dir, "*.tmp")); len(left) > 0 {
-		t.Errorf("left %v", left)
+		t.Errorf("leaked %v", left)
 	}
 	assertTree(t, r.restored(t), sampleTree(1))
 	r.save(t, sampleTree(3))
 	assertTree(t, r.restored(t), sampleTree(3))
 
-	// A full disk where a browser is to start is no fault of the snapshot's.
+	// A full disk at the target of a restore does not mean that the snapshot is
+	// damaged.
 	half := sampleTree(4)
 	half["Default/History"] = file(string(make([]byte, 2<<20)))
 	r.save(t, half)
@@ -74,10 +75,10 @@ func onSmallDisk(t *testing.T, dir string) {
 	}
 	defer into.Close()
 	if err := c.Restore(t.Context(), into); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("restored on a full disk: %v", err)
+		t.Errorf("restore on a full disk: got error %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
-		t.Errorf("left %v", left)
+		t.Errorf("leaked %v", left)
 	}
 	c.Release()
 	assertTree(t, r.restored(t), half)

@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// Seal makes a snapshot of any bytes that are to be its tar, with figures that
-// are to be believed.
-func Seal(path string, tar []byte, content, entries int64) error {
+// WriteSnapshot writes a snapshot with these bytes as its tar and these counts in its
+// trailer.
+func WriteSnapshot(path string, tar []byte, content, entries int64) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -23,9 +23,9 @@ func Seal(path string, tar []byte, content, entries int64) error {
 	return w.finish(&trailer{Content: content, Entries: entries})
 }
 
-// SealPacked makes a snapshot of any bytes that are to be its compressed tar of
-// so many bytes.
-func SealPacked(path string, packed []byte, unpacked int64) error {
+// WritePackedSnapshot writes a snapshot with these bytes as its compressed tar and
+// this uncompressed size in its trailer.
+func WritePackedSnapshot(path string, packed []byte, unpacked int64) error {
 	t := trailer{Packed: int64(len(packed)), Unpacked: unpacked, Content: unpacked / 2, Entries: 1000, Digest: sha256.Sum256(packed)}
 	return os.WriteFile(path, append(packed, t.encode()...), 0o600)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-// packed is a tar of these entries, each with its name as its content.
+// packed returns a tar of these entries. The content of each file is its name.
 func packed(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -48,9 +48,9 @@ func aLink(name, target string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}
 }
 
-// seal makes a tar the profile's only version, with the figures that its
+// writeSnapshot makes a tar the profile's only version, with the figures that its
 // headers have.
-func (r *fixture) seal(t testing.TB, raw []byte) {
+func (r *fixture) writeSnapshot(t testing.TB, raw []byte) {
 	t.Helper()
 	var content, entries int64
 	for reader := tar.NewReader(bytes.NewReader(raw)); ; entries++ {
@@ -63,16 +63,16 @@ func (r *fixture) seal(t testing.TB, raw []byte) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := profiledata.Seal(r.path(1), raw, content, entries); err != nil {
+	if err := profiledata.WriteSnapshot(r.path(1), raw, content, entries); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// evil are entries of which none may be written anywhere.
+// evil contains entries that must not be written.
 var evil = []tar.Header{
 	aFile("../out"), aFile("/out"), aFile("a/../../out"), aFile("a//x"), aFile("./x"), aFile("."), aDir(".."), aDir("a/../b"),
 	aLink("l1", "/etc"), aLink("l2", ".."), aLink("l3", "a/../.."), aLink("a/l4", "../.."), aLink("a/l5", "../a/../../x"), aLink("l6", ""),
-	aLink("a/l7", "link/../.."), aLink("a/b/l8", "up/../.."), // up leads to a place that is less deep
+	aLink("a/l7", "link/../.."), aLink("a/b/l8", "up/../.."), // up points to a directory that is less deep
 	aFile("nowhere/x"), aDir("nowhere/d/e"),
 	{Typeflag: tar.TypeLink, Name: "hard", Linkname: "a/x"}, {Typeflag: tar.TypeFifo, Name: "fifo"},
 	{Typeflag: tar.TypeChar, Name: "device", Devmajor: 1, Devminor: 3},
@@ -82,7 +82,7 @@ var evil = []tar.Header{
 func TestRestore_SkipsUnsafeEntries(t *testing.T) {
 	r := newFixture(t)
 	good := []tar.Header{aDir("a/"), aFile("a/x"), aLink("a/link", "x"), aLink("a/dangling", "../later"), aDir("a/b"), aLink("a/b/up", "../../later"), {Typeflag: tar.TypeReg, Name: "suid", Mode: 0o4755}}
-	r.seal(t, packed(t, append(good, evil...)...))
+	r.writeSnapshot(t, packed(t, append(good, evil...)...))
 	above := t.TempDir()
 	if err := os.Mkdir(filepath.Join(above, "data"), 0o700); err != nil {
 		t.Fatal(err)
@@ -100,17 +100,17 @@ func TestRestore_SkipsUnsafeEntries(t *testing.T) {
 	for name, n := range read(t, root) {
 		names = append(names, name)
 		if n.Mode&^(fs.ModePerm|fs.ModeDir|fs.ModeSymlink) != 0 {
-			t.Errorf("%s has the mode %v", name, n.Mode)
+			t.Errorf("%s has mode %v", name, n.Mode)
 		}
 	}
 	if len(names) != len(good) {
 		t.Errorf("restored %q", names)
 	}
 	if around, _ := os.ReadDir(above); len(around) != 1 {
-		t.Errorf("outside there is %v", around)
+		t.Errorf("unexpected files outside the directory: %v", around)
 	}
 	if !strings.Contains(r.log.String(), "some entries of the profile data were not restored") || !strings.Contains(r.log.String(), "and more") {
-		t.Errorf("the log says\n%s", r.log)
+		t.Errorf("got log\n%s", r.log)
 	}
 }
 
@@ -121,19 +121,20 @@ func TestRestore_RefusesSnapshotLargerThanStated(t *testing.T) {
 		if err := os.MkdirAll(r.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := profiledata.Seal(r.path(1), whole, figures[0], figures[1]); err != nil {
+		if err := profiledata.WriteSnapshot(r.path(1), whole, figures[0], figures[1]); err != nil {
 			t.Fatal(err)
 		}
 		assertTree(t, r.restored(t), tree{})
 		if !strings.Contains(r.log.String(), "DAMAGED") {
-			t.Errorf("%s: the log says\n%s", name, r.log)
+			t.Errorf("%s: got log\n%s", name, r.log)
 		}
 	}
 }
 
-// FuzzRestore restores any bytes, as the tar in a snapshot and as what such a
-// tar was compressed to: nothing is ever written outside, more than the limit, or anything but directories,
-// files and links that stay inside; and a snapshot that fails leaves nothing.
+// FuzzRestore restores arbitrary bytes as the tar of a snapshot and as its compressed
+// form. It checks that nothing is written outside the directory or above the limit,
+// that only directories, files and links inside the directory are created, and that a
+// failed restore leaves nothing.
 func FuzzRestore(f *testing.F) {
 	f.Add(false, packed(f, aDir("a/"), aFile("a/x"), aLink("a/l", "x")))
 	for i := range evil {
@@ -143,9 +144,9 @@ func FuzzRestore(f *testing.F) {
 	const limit = 1 << 20
 	f.Fuzz(func(t *testing.T, compressed bool, raw []byte) {
 		r := newFixture(t, func(o *profiledata.Options) { o.MaxBytes = limit })
-		r.seal(t, raw)
+		r.writeSnapshot(t, raw)
 		if compressed {
-			if err := profiledata.SealPacked(r.path(1), raw, limit); err != nil {
+			if err := profiledata.WritePackedSnapshot(r.path(1), raw, limit); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -162,22 +163,22 @@ func FuzzRestore(f *testing.F) {
 		err = c.Restore(t.Context(), root)
 		found := read(t, root)
 		if around, _ := os.ReadDir(above); len(around) != 1 {
-			t.Fatalf("outside there is %v", around)
+			t.Fatalf("unexpected files outside the directory: %v", around)
 		}
 		if err != nil && len(found) > 0 {
-			t.Fatalf("a restore that failed left %v", found)
+			t.Fatalf("a failed restore left %v", found)
 		}
 		size := 0
 		for name, n := range found {
 			size += len(n.Text)
 			if kind := n.Mode.Type(); kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink || n.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
-				t.Fatalf("%q is %v", name, n.Mode)
+				t.Fatalf("%q has mode %v", name, n.Mode)
 			}
 			if n.Mode.Type() != fs.ModeSymlink {
 				continue
 			}
 			if _, err := root.Stat(name); err != nil && strings.Contains(err.Error(), "escapes") {
-				t.Fatalf("%q leads out to %q", name, n.Target)
+				t.Fatalf("link %q points outside to %q", name, n.Target)
 			}
 		}
 		if size > limit {
@@ -186,26 +187,26 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// trailerBytes is how long the end of a snapshot is that says what is in it.
+// trailerBytes is the size of the trailer of a snapshot.
 const trailerBytes = 120
 
-// FuzzDamaged puts any bytes in the place of the current version: what is
-// restored is what was saved, or else the version before, and then the bytes are
-// set aside as they were. The version before stays as it is.
+// FuzzDamaged replaces the current version with arbitrary bytes. It checks that the
+// saved content is restored, or the previous version; in that case the bytes are
+// quarantined unchanged. The previous version must not change.
 func FuzzDamaged(f *testing.F) {
 	writer := newFixture(f)
 	if err := os.MkdirAll(writer.dir, 0o700); err != nil {
 		f.Fatal(err)
 	}
-	sealed := func(name string) []byte {
-		writer.seal(f, packed(f, aDir("a/"), aFile("a/"+name)))
+	snapshotOf := func(name string) []byte {
+		writer.writeSnapshot(f, packed(f, aDir("a/"), aFile("a/"+name)))
 		raw, err := os.ReadFile(writer.path(1))
 		if err != nil {
 			f.Fatal(err)
 		}
 		return raw
 	}
-	good, current := sealed("currant"), sealed("current")
+	good, current := snapshotOf("currant"), snapshotOf("current")
 	f.Add(current)
 	f.Add(good)
 	f.Add([]byte{})
@@ -231,16 +232,16 @@ func FuzzDamaged(f *testing.F) {
 	})
 }
 
-// assertRestored restores where the version before is good and the current one is
-// of these bytes.
+// assertRestored checks a restore with a good previous version and these bytes as the
+// current version.
 func assertRestored(t *testing.T, r *fixture, good, content []byte) {
 	t.Helper()
 	got := r.restored(t)
 	before, err := os.ReadFile(r.path(1))
 	if err != nil || !bytes.Equal(before, good) {
-		t.Fatalf("the version before has changed: %v", err)
+		t.Fatalf("the previous version has changed: %v", err)
 	}
-	if len(r.numbers(t)) == 2 { // then it is a snapshot, and whole
+	if len(r.numbers(t)) == 2 { // then the bytes must be a complete snapshot
 		end := content[len(content)-trailerBytes:]
 		if sum := sha256.Sum256(end[:trailerBytes-sha256.Size]); !bytes.HasSuffix(end, sum[:]) {
 			t.Errorf("%x was restored", content)
@@ -251,9 +252,9 @@ func assertRestored(t *testing.T, r *fixture, good, content []byte) {
 		return
 	}
 	if len(got) != 2 || got["a/currant"].Text != "a/currant" {
-		t.Errorf("instead of the version before there is %v", got)
+		t.Errorf("got %v, want the previous version", got)
 	}
 	if kept, err := os.ReadFile(r.path(2) + ".bad"); err != nil || !bytes.Equal(kept, content) {
-		t.Errorf("it was not quarantined: %v", err)
+		t.Errorf("the version was not quarantined: %v", err)
 	}
 }

@@ -22,7 +22,7 @@ func TestAcquire_ConflictsWhileInUse(t *testing.T) {
 	}
 	for _, store := range []*profiledata.Store{r.Store, other} {
 		if _, err := store.Acquire(profileID); !fault.Is(err, fault.Conflict) {
-			t.Errorf("second claim: %v", err)
+			t.Errorf("second Acquire: %v", err)
 		}
 		if err := store.Remove(profileID); !errors.Is(err, profiledata.ErrInUse) {
 			t.Errorf("remove: %v", err)
@@ -40,10 +40,10 @@ func TestAcquire_ConflictsWhileInUse(t *testing.T) {
 	c.Release()
 	c.Release()
 	if err := c.Save(t.Context(), sampleTree(1).write(t)); err == nil {
-		t.Error("saved without a claim")
+		t.Error("saved after Release")
 	}
 	if err := c.Restore(t.Context(), emptyRoot(t)); err == nil {
-		t.Error("restored without a claim")
+		t.Error("restored after Release")
 	}
 	again, err := other.Acquire(profileID)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestHandle_EndedContextChangesNothing(t *testing.T) {
 	r := newFixture(t)
 	r.save(t, sampleTree(1))
 	r.save(t, sampleTree(2))
-	// However far it came: the context ends at its nth look.
+	// The context ends at its nth check, for every n.
 	for _, what := range []string{"restore", "save"} {
 		for n, over := 1, false; !over; n++ {
 			c := r.claim(t)
@@ -72,12 +72,12 @@ func TestHandle_EndedContextChangesNothing(t *testing.T) {
 			c.Release()
 			if over = ctx.left > 0; over {
 				if err != nil || n < 4 {
-					t.Errorf("%s: after %d looks: %v", what, n, err)
+					t.Errorf("%s: after %d checks: %v", what, n, err)
 				}
 				break
 			}
 			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("%s: at look %d: %v", what, n, err)
+				t.Fatalf("%s: at check %d: %v", what, n, err)
 			}
 			if what == "restore" {
 				assertTree(t, read(t, root), tree{})
@@ -88,7 +88,7 @@ func TestHandle_EndedContextChangesNothing(t *testing.T) {
 	assertTree(t, r.restored(t), sampleTree(3))
 }
 
-// contextEndingAfter is a context that ends when it is looked at for the nth time.
+// contextEndingAfter is a context that ends at its nth check.
 type contextEndingAfter struct {
 	context.Context
 	left int
@@ -114,11 +114,11 @@ func TestRelease_WaitsForOperationInProgress(t *testing.T) {
 	released := make(chan struct{})
 	go func() { c.Release(); close(released) }()
 	if _, err := r.Acquire(profileID); !fault.Is(err, fault.Conflict) {
-		t.Errorf("claimed while it is saved: %v", err)
+		t.Errorf("acquired during a save: %v", err)
 	}
 	select {
 	case <-released:
-		t.Error("released while it is saved")
+		t.Error("released during a save")
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(leave)
@@ -129,7 +129,7 @@ func TestRelease_WaitsForOperationInProgress(t *testing.T) {
 	assertTree(t, r.restored(t), sampleTree(1))
 }
 
-// TestSave_TimeoutBeginsAfterQueueing has two launches take longer before it.
+// TestSave_TimeoutBeginsAfterQueueing queues a save behind two slow ones.
 func TestSave_TimeoutBeginsAfterQueueing(t *testing.T) {
 	const bound = 500 * time.Millisecond
 	r := newFixture(t, func(o *profiledata.Options) { o.SaveTime = bound })
@@ -166,7 +166,7 @@ func TestSave_TimeoutBeginsAfterQueueing(t *testing.T) {
 	before.Wait()
 }
 
-// blockingContext is a context that stops who looks at it first.
+// blockingContext is a context whose first check blocks.
 type blockingContext struct {
 	context.Context
 	entered, leave chan struct{}

@@ -23,7 +23,7 @@ var profileID = uuid.MustParse("01890000-0000-7000-8000-000000000001")
 type fixture struct {
 	*profiledata.Store
 	opts profiledata.Options
-	dir  string // of the one profile
+	dir  string // directory of the profile
 	log  *testenv.Log
 }
 
@@ -55,7 +55,7 @@ func (r *fixture) claim(t testing.TB) *profiledata.Handle {
 	return c
 }
 
-// restored is what a launch would find.
+// restored returns the data that a launch would find.
 func (r *fixture) restored(t *testing.T) tree {
 	t.Helper()
 	c := r.claim(t)
@@ -72,7 +72,7 @@ func restore(t *testing.T, c *profiledata.Handle) tree {
 	return read(t, root)
 }
 
-// save is a launch that leaves these data.
+// save saves this data, as a launch does.
 func (r *fixture) save(t *testing.T, data tree) {
 	t.Helper()
 	c := r.claim(t)
@@ -83,7 +83,7 @@ func (r *fixture) save(t *testing.T, data tree) {
 	}
 }
 
-// numbers of the versions that there are, the current one first.
+// numbers returns the numbers of the versions, the current one first.
 func (r *fixture) numbers(t *testing.T) (all []int) {
 	t.Helper()
 	found, err := r.Versions(profileID)
@@ -108,7 +108,7 @@ type node struct {
 	At     time.Time
 }
 
-// tree is a data directory by names.
+// tree contains the entries of a data directory by name.
 type tree map[string]node
 
 var longAgo = time.Date(2020, 2, 3, 4, 5, 6, 789_000_000, time.UTC)
@@ -119,7 +119,7 @@ func dir() node { return node{Mode: fs.ModeDir | 0o700, At: longAgo} }
 
 func link(target string) node { return node{Mode: fs.ModeSymlink, Target: target} }
 
-// sampleTree has one of everything, and number in it.
+// sampleTree returns a tree with all kinds of entries, and number in its content.
 func sampleTree(number int) tree {
 	text := fmt.Sprintf("number %d", number)
 	return tree{
@@ -129,7 +129,7 @@ func sampleTree(number int) tree {
 	}
 }
 
-// write makes a directory with the tree in it.
+// write creates a directory with the tree.
 func (tr tree) write(t *testing.T) *os.Root {
 	t.Helper()
 	root := emptyRoot(t)

@@ -16,22 +16,22 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-// assertNumber checks that the data are exactly those with one of the numbers
-// and returns which.
+// assertNumber checks that the data is exactly that of one of the numbers and returns
+// the number.
 func assertNumber(t *testing.T, r *fixture, numbers ...int) int {
 	t.Helper()
 	got := r.restored(t)
 	n, _ := strconv.Atoi(got["number"].Text)
 	if !slices.Contains(numbers, n) {
-		t.Fatalf("the data are number %q, want one of %v\n%s", got["number"].Text, numbers, r.log)
+		t.Fatalf("got data of number %q, want one of %v\n%s", got["number"].Text, numbers, r.log)
 	}
 	for name, text := range numbered(n) {
 		if got[name].Text != text {
-			t.Fatalf("%s is not as it was saved", name)
+			t.Fatalf("%s differs from the saved file", name)
 		}
 	}
 	if len(got) != 20+3 {
-		t.Fatalf("there are %d entries", len(got))
+		t.Fatalf("got %d entries", len(got))
 	}
 	if strings.Contains(r.log.String(), "DAMAGED") {
 		t.Fatalf("a snapshot is damaged:\n%s", r.log)
@@ -39,21 +39,20 @@ func assertNumber(t *testing.T, r *fixture, numbers ...int) int {
 	return n
 }
 
-// TestSave_KillWhileWritingKeepsLastVersion kills a process at 50
-// points from before the first file is read until after the old versions are
-// removed.
+// TestSave_KillWhileWritingKeepsLastVersion kills a process at 50 points of a save,
+// from before the first read until after old versions are removed.
 func TestSave_KillWhileWritingKeepsLastVersion(t *testing.T) {
 	const points = 50
 	r := newFixture(t)
-	var looks int
+	var checks int
 	first := start(t, r, "save-once", 1, 0)
-	if _, err := fmt.Sscanf(first.await(t, "saved"), "saved 1 %d", &looks); err != nil || looks < points {
-		t.Fatalf("a save looks %d times at its context, %v", looks, err)
+	if _, err := fmt.Sscanf(first.await(t, "saved"), "saved 1 %d", &checks); err != nil || checks < points {
+		t.Fatalf("a save checks its context %d times, %v", checks, err)
 	}
 	first.kill()
 	sizes := map[int64]bool{}
 	for n := range points - 1 {
-		at := 1 + n*(looks-1)/(points-2)
+		at := 1 + n*(checks-1)/(points-2)
 		p := start(t, r, "save-once", 2+n, at)
 		p.await(t, "stopped")
 		if info, err := os.Stat(filepath.Join(r.dir, "saving.tmp")); err == nil {
@@ -63,17 +62,17 @@ func TestSave_KillWhileWritingKeepsLastVersion(t *testing.T) {
 		assertNumber(t, r, 1)
 	}
 	if len(sizes) < 3 {
-		t.Errorf("the snapshot in the making had only the sizes %v", sizes)
+		t.Errorf("the incomplete snapshots had only the sizes %v", sizes)
 	}
 	p := start(t, r, "save-once", 100, -1)
 	p.await(t, "stopped")
 	p.kill()
 	assertNumber(t, r, 100)
-	t.Logf("%d points of %d looks; sizes in the making: %d", points, looks, len(sizes))
+	t.Logf("%d points of %d checks; sizes of incomplete snapshots: %d", points, checks, len(sizes))
 }
 
-// TestSave_KillAtAnyTimeKeepsLastVersion kills a process that saves all the
-// time, after times that nobody chose.
+// TestSave_KillAtAnyTimeKeepsLastVersion kills a process that saves continuously, at
+// arbitrary times.
 func TestSave_KillAtAnyTimeKeepsLastVersion(t *testing.T) {
 	r := newFixture(t)
 	last := 0
@@ -82,8 +81,8 @@ func TestSave_KillAtAnyTimeKeepsLastVersion(t *testing.T) {
 		p.await(t, "saving")
 		timer := time.AfterFunc(time.Duration(rand.Intn(150))*time.Millisecond, func() { _ = p.Process.Kill() })
 		saving := last + 1
-		for p.said.Scan() {
-			if word, i, _ := strings.Cut(p.said.Text(), " "); word == "saving" {
+		for p.output.Scan() {
+			if word, i, _ := strings.Cut(p.output.Text(), " "); word == "saving" {
 				saving, _ = strconv.Atoi(i)
 			} else if i, _, _ = strings.Cut(i, " "); word == "saved" {
 				last, _ = strconv.Atoi(i)
@@ -91,7 +90,7 @@ func TestSave_KillAtAnyTimeKeepsLastVersion(t *testing.T) {
 		}
 		timer.Stop()
 		p.kill()
-		if last+saving == 1 { // not even the first
+		if last+saving == 1 { // not even the first version is complete
 			continue
 		}
 		last = assertNumber(t, r, last, saving)
@@ -104,14 +103,14 @@ func TestAcquire_KilledHolderReleasesProfile(t *testing.T) {
 	p := start(t, r, "hold")
 	p.await(t, "stopped")
 	if _, err := r.Acquire(profileID); !fault.Is(err, fault.Conflict) {
-		t.Errorf("claimed what another process holds: %v", err)
+		t.Errorf("acquired a profile that another process holds: %v", err)
 	}
 	p.kill()
 	r.claim(t)
 }
 
-// contendForProfile claims, and removes, the profile again and again, and looks whether it
-// is alone.
+// contendForProfile acquires and removes the profile repeatedly and checks that it
+// has exclusive access.
 func contendForProfile(store *profiledata.Store, marker string, times int) error {
 	claimed := 0
 	for i := 0; claimed < times; i++ {
@@ -129,7 +128,7 @@ func contendForProfile(store *profiledata.Store, marker string, times int) error
 		}
 		file, err := os.OpenFile(marker, os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return fmt.Errorf("two hold the profile: %w", err)
+			return fmt.Errorf("two processes hold the profile: %w", err)
 		}
 		if err := errors.Join(file.Close(), os.Remove(marker)); err != nil {
 			return err

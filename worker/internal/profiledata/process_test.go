@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runHelper is another process that works on a store. Its words: the store's
-// directory, what to do, and numbers.
+// runHelper runs as a separate process on a store. Its arguments are the store's
+// directory, a command and numbers.
 func runHelper(args []string) error {
 	number := func(i int) int { n, _ := strconv.Atoi(args[i]); return n }
 	stop := &pausingContext{}
@@ -43,7 +43,7 @@ func runHelper(args []string) error {
 		return err
 	}
 	switch args[1] {
-	case "save-once": // number of the data, look at which it stops
+	case "save-once": // number of the data, check at which it stops
 		stop.Context, stop.at = context.Background(), number(3)
 		return saveOne(store, stop, number(2))
 	case "save-on": // number of the first data
@@ -97,7 +97,7 @@ func saveOne(store *profiledata.Store, ctx *pausingContext, i int) error {
 	return nil
 }
 
-// numbered are files whose every byte depends on a number.
+// numbered returns files whose every byte depends on a number.
 func numbered(i int) map[string]string {
 	random, all := rand.New(rand.NewSource(int64(i))), map[string]string{"number": strconv.Itoa(i)}
 	for f := range 20 {
@@ -108,8 +108,8 @@ func numbered(i int) map[string]string {
 	return all
 }
 
-// pausingContext is a context, and a log, that stop their process when they are looked
-// at for the nth time.
+// pausingContext is a context and a log handler that stop their process at the nth
+// check.
 type pausingContext struct {
 	context.Context
 	looks, at int
@@ -133,8 +133,8 @@ func (s *pausingContext) Enabled(context.Context, slog.Level) bool { return true
 func (s *pausingContext) WithAttrs([]slog.Attr) slog.Handler       { return s }
 func (s *pausingContext) WithGroup(string) slog.Handler            { return s }
 
-// Handle stops behind the last look, when a version is in its place and those
-// that it pushes out are still there.
+// Handle stops after the last check, when the new version is in place and the old
+// versions are not yet removed.
 func (s *pausingContext) Handle(_ context.Context, r slog.Record) error {
 	if s.at < 0 && r.Message == "profile data saved" {
 		s.halt()
@@ -142,10 +142,10 @@ func (s *pausingContext) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// helperProcess is a helper that runs.
+// helperProcess is a running helper.
 type helperProcess struct {
 	*exec.Cmd
-	said *bufio.Scanner
+	output *bufio.Scanner
 }
 
 func start(t *testing.T, r *fixture, words ...any) *helperProcess {
@@ -167,30 +167,30 @@ func start(t *testing.T, r *fixture, words ...any) *helperProcess {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.said = bufio.NewScanner(out)
+	p.output = bufio.NewScanner(out)
 	t.Cleanup(p.kill)
 	return p
 }
 
-// kill ends it without asking; it may be called again.
+// kill kills the process; it may be called again.
 func (p *helperProcess) kill() {
 	if p.ProcessState == nil {
 		_ = p.Process.Kill()
-		for p.said.Scan() {
+		for p.output.Scan() {
 		}
 		_ = p.Wait()
 	}
 }
 
-// await reads what it says until it says that.
+// await reads the output until it contains word.
 func (p *helperProcess) await(t *testing.T, word string) string {
 	t.Helper()
-	var said string
-	for p.said.Scan() {
-		if said = p.said.Text(); strings.HasPrefix(said, word) {
-			return said
+	var output string
+	for p.output.Scan() {
+		if output = p.output.Text(); strings.HasPrefix(output, word) {
+			return output
 		}
 	}
-	t.Fatalf("the helper ended without saying %q; its last word was %q", word, said)
+	t.Fatalf("the helper ended without the output %q; its last output was %q", word, output)
 	return ""
 }

@@ -55,7 +55,7 @@ var (
 func (t *trailer) encode() []byte {
 	t.Magic, t.Length, t.Kind = skippable, uint32(trailerSize-8), trailerKind
 	var b bytes.Buffer
-	_ = binary.Write(&b, binary.LittleEndian, t) // a buffer takes everything
+	_ = binary.Write(&b, binary.LittleEndian, t) // writing to a buffer never fails
 	raw := b.Bytes()
 	t.SelfDigest = sha256.Sum256(raw[:len(raw)-sha256.Size])
 	copy(raw[len(raw)-sha256.Size:], t.SelfDigest[:])
@@ -176,8 +176,8 @@ func (r *snapshotReader) close() {
 	r.file.Close()
 }
 
-// Read implements io.Reader for the tar. Its errors but io.EOF and those of the
-// context are errDamaged; so is a tar that is longer than announced.
+// Read implements io.Reader for the tar. It returns io.EOF, context errors, or
+// errDamaged, also for a tar that is longer than stated.
 func (r *snapshotReader) Read(p []byte) (int, error) {
 	n, err := r.decoder.Read(p)
 	r.read += int64(n)

@@ -23,7 +23,7 @@ func TestRestore_RestoresModesAndTimes(t *testing.T) {
 	assertTree(t, r.restored(t), sampleTree(2))
 	left, err := filepath.Glob(filepath.Join(r.dir, "*"))
 	if err != nil || len(left) != 3 { // the lock and the versions
-		t.Errorf("the directory has %v", left)
+		t.Errorf("the directory contains %v", left)
 	}
 	info, err := os.Stat(r.path(1))
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -46,7 +46,7 @@ func TestSave_UnchangedDataCreatesNoVersion(t *testing.T) {
 	r.save(t, sampleTree(1))
 	r.save(t, sampleTree(1))
 	if got := r.numbers(t); !slices.Equal(got, []int{1}) {
-		t.Errorf("there are %v", got)
+		t.Errorf("got versions %v", got)
 	}
 	c := r.claim(t)
 	root := emptyRoot(t)
@@ -54,7 +54,7 @@ func TestSave_UnchangedDataCreatesNoVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.numbers(t); !slices.Equal(got, []int{1}) {
-		t.Errorf("restored and saved, there are %v", got)
+		t.Errorf("restored and saved, got versions %v", got)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestRestore_SnapshotAboveNewLimitIsKept(t *testing.T) {
 	}
 	assertTree(t, read(t, root), tree{})
 	if err := c.Save(t.Context(), tree{}.write(t)); err == nil {
-		t.Error("a launch without the profile's data replaced them")
+		t.Error("a launch without the profile's data replaced the data")
 	}
 	c.Release()
 	assertTree(t, r.restored(t), sampleTree(2))
@@ -139,7 +139,7 @@ func TestSave_ExcludesCaches(t *testing.T) {
 func TestSave_SkipsSpecialFilesAndEscapingLinks(t *testing.T) {
 	r := newFixture(t)
 	data := sampleTree(1)
-	data["Default/Ünï/up"] = link("../../elsewhere") // which is less deep
+	data["Default/Ünï/up"] = link("../../elsewhere") // points to a directory that is less deep
 	root := data.write(t)
 	for name, target := range map[string]string{
 		"absolute": "/etc/passwd", "above": "../x", "Default/above": "../../x", "Default/winding": "Ünï/up/../..",
@@ -166,13 +166,13 @@ func TestSave_SkipsSpecialFilesAndEscapingLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Release()
-	if os.Geteuid() != 0 { // then it is the user's own file
+	if os.Geteuid() != 0 { // the file then belongs to the current user
 		data["linked"] = r.restored(t)["linked"]
 	}
 	assertTree(t, r.restored(t), data)
 	for _, name := range []string{"absolute", "above", "Default/above", "Default/winding", "fifo", "Default/fifo"} {
 		if !strings.Contains(r.log.String(), `\"`+name+`\": `) {
-			t.Errorf("the log doesn't say that %s was left out:\n%s", name, r.log)
+			t.Errorf("the log does not report that %s was skipped:\n%s", name, r.log)
 		}
 	}
 }

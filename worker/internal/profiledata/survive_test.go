@@ -18,8 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// shop is a site that keeps everything that a site can keep. What its page is
-// told to do comes back as text.
+// shop is a page that uses every kind of storage. Its functions return text.
 const shop = `<!doctype html><title>shop</title><script>
 const opened = () => new Promise((ok, no) => {
   const open = indexedDB.open('kept', 1)
@@ -79,8 +78,8 @@ func startShop(t *testing.T) string {
 	return server.URL
 }
 
-// visit launches a browser of the profile, has the shop's page do something,
-// and ends the browser as the worker does.
+// visit launches a browser of the profile, runs a script in the shop's page, and ends
+// the browser as the worker does.
 func visit(t *testing.T, r *fixture, launcher *browser.Launcher, build browser.Build, address, script string) string {
 	t.Helper()
 	c := r.claim(t)
@@ -98,7 +97,7 @@ func visit(t *testing.T, r *fixture, launcher *browser.Launcher, build browser.B
 	return result
 }
 
-// evaluate runs a script in the page as soon as it is there.
+// evaluate runs a script in the page once the page is loaded.
 func evaluate(t *testing.T, b *browser.Browser, script string) (text string) {
 	t.Helper()
 	type values map[string]any
@@ -145,7 +144,7 @@ func TestChromium_DataSurvivesSaveAndRestore(t *testing.T) {
 	t.Cleanup(func() { _ = launcher.Close() })
 	address, r := startShop(t), newFixture(t)
 	granted := fmt.Sprintf(`{"profile":{"content_settings":{"exceptions":{"notifications":{"%s,*":{"setting":1}}}}}}`, address)
-	r.save(t, tree{"Default": dir(), "Default/Preferences": file(granted)}) // as if a person had clicked "Allow"
+	r.save(t, tree{"Default": dir(), "Default/Preferences": file(granted)}) // as if a user had clicked "Allow"
 
 	if got := visit(t, r, launcher, found[0], address, "write('kept')"); got != "written" {
 		t.Fatal(got)
@@ -160,7 +159,7 @@ func TestChromium_DataSurvivesSaveAndRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the page finds (-want +got):\n%s", diff)
+			t.Errorf("the page reports (-want +got):\n%s", diff)
 		}
 	}
 	data := r.restored(t)
@@ -180,6 +179,6 @@ func TestChromium_DataSurvivesSaveAndRestore(t *testing.T) {
 	}
 	t.Logf("%d entries, %d bytes, %d packed", newest[0].Entries, newest[0].Content, newest[0].Size)
 	if newest[0].Content > 4<<20 {
-		t.Error("that much should not be worth keeping")
+		t.Error("the snapshot is larger than expected")
 	}
 }

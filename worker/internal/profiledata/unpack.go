@@ -39,7 +39,7 @@ type writeError struct{ error }
 func (e writeError) Unwrap() error { return e.error }
 
 // unpack writes a snapshot into an empty directory. errDamaged means that the
-// snapshot is unusable; other errors say nothing about it. After an error the
+// snapshot is unusable; other errors do not imply that. After an error the
 // written entries are removed.
 func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer, skipped, error) {
 	from, err := openSnapshot(ctx, path)
@@ -209,7 +209,7 @@ func (w writeErrorFile) Write(p []byte) (int, error) {
 // skipped lists omitted entries and the reasons.
 type skipped []string
 
-// maxNamed is how many of them are listed by name.
+// maxNamed is how many skipped entries are listed by name.
 const maxNamed = 10
 
 func (s *skipped) add(name, why string) {

@@ -29,11 +29,11 @@ func TestRollback_MakesVersionCurrentAndKeepsNewer(t *testing.T) {
 	}
 	assertTree(t, r.restored(t), sampleTree(1))
 	if got := r.numbers(t); !slices.Equal(got, []int{5, 4, 3}) {
-		t.Errorf("there are %v", got)
+		t.Errorf("got versions %v", got)
 	}
 	r.save(t, sampleTree(6))
 	if got := r.numbers(t); !slices.Equal(got, []int{6, 5, 4}) {
-		t.Errorf("there are %v", got)
+		t.Errorf("got versions %v", got)
 	}
 	for to, want := range map[int]string{6: "is the current one", 9: "there is no version 9"} {
 		if _, _, err := r.Rollback(t.Context(), profileID, to); err == nil || !strings.Contains(err.Error(), want) {
@@ -60,15 +60,15 @@ func TestRemove_RemovesOneProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found, err := r.Profiles(); err != nil || len(found) != 1 || found[0].ID != other {
-		t.Errorf("there are %v, %v", found, err)
+		t.Errorf("got %v, %v", found, err)
 	}
 	for what, err := range map[string]error{"remove": r.Remove(profileID), "versions": second(r.Versions(profileID)), "rollback": third(r.Rollback(t.Context(), profileID, 0))} {
 		if !errors.Is(err, profiledata.ErrNotFound) {
-			t.Errorf("%s of what is gone: %v", what, err)
+			t.Errorf("%s of a removed profile: %v", what, err)
 		}
 	}
 	if _, err := os.Stat(r.dir); err == nil {
-		t.Error("a look made the directory again")
+		t.Error("a read created the directory again")
 	}
 	assertTree(t, r.restored(t), tree{})
 }
@@ -90,13 +90,13 @@ func TestProfiles_ListsVersions(t *testing.T) {
 		t.Errorf("found %+v", found)
 	}
 	if before.Content != 27 || before.Entries != 8 || time.Since(before.SavedAt) > time.Minute || before.Size < 100 || len(before.Checksum) != 64 {
-		t.Errorf("version 1 is %+v", before)
+		t.Errorf("got version 1 %+v", before)
 	}
 	if err := r.Verify(t.Context(), before); err != nil {
 		t.Error(err)
 	}
 	if err := r.Verify(t.Context(), newest); err == nil {
-		t.Error("a damaged version is fine")
+		t.Error("Verify returned no error for a damaged version")
 	}
 }
 
@@ -110,6 +110,6 @@ func TestOpen_RemovesLeftoversOfRemovedProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Dir(left)); err == nil {
-		t.Error("it is still there")
+		t.Error("the leftover directory still exists")
 	}
 }

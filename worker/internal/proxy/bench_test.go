@@ -20,8 +20,8 @@ import (
 )
 
 // BenchmarkPagesAgainstNoForwarder loads a page of 30 resources, and 200 MB,
-// by turns with a Forwarder and without one, and reports the medians and what
-// the Forwarder's is to the other. Meaningful with -benchtime=20x.
+// alternately with and without a Forwarder, and reports the medians and their ratio.
+// Use -benchtime=20x.
 func BenchmarkPagesAgainstNoForwarder(b *testing.B) {
 	for name, start := range map[string]func(http.Handler) *httptest.Server{"http": httptest.NewServer, "https": httptest.NewTLSServer} {
 		origin := start(http.HandlerFunc(serveLoad))
@@ -64,7 +64,7 @@ func BenchmarkPagesAgainstNoForwarder(b *testing.B) {
 	}
 }
 
-// serveLoad serves a page of 30 resources, and something big.
+// serveLoad serves a page of 30 resources and a large file.
 func serveLoad(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.URL.Path {
@@ -107,7 +107,7 @@ func attach(t testing.TB, in *browser.Browser, address string) string {
 	return attached.SessionID
 }
 
-// navigate returns Chromium's own name of what went wrong.
+// navigate navigates and returns Chromium's error name; empty on success.
 func navigate(t testing.TB, in *browser.Browser, page, address string) (failed string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
@@ -122,7 +122,7 @@ func navigate(t testing.TB, in *browser.Browser, page, address string) (failed s
 	return answer.ErrorText
 }
 
-// evaluate returns what an expression, or its promise, comes to, as text.
+// evaluate returns the value of an expression or its promise as text.
 func evaluate(t testing.TB, in *browser.Browser, page, expression string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
@@ -141,7 +141,7 @@ func evaluate(t testing.TB, in *browser.Browser, page, expression string) string
 	return fmt.Sprint(answer.Result.Value)
 }
 
-// BenchmarkIdleForwarder reports what each of 100 that wait costs.
+// BenchmarkIdleForwarder reports the cost of one idle Forwarder, measured with 100.
 func BenchmarkIdleForwarder(b *testing.B) {
 	const count = 100
 	for b.Loop() {
@@ -163,7 +163,7 @@ func BenchmarkIdleForwarder(b *testing.B) {
 	}
 }
 
-// pss is this process's share of memory, in bytes.
+// pss returns the proportional set size of this process, in bytes.
 func pss(t testing.TB) int64 {
 	t.Helper()
 	runtime.GC()

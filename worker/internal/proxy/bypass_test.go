@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// TestBypass_MatchesLikeChromium is what Chromium's documentation of its proxy settings
-// says of such lists.
+// TestBypass_MatchesLikeChromium checks the rules of Chromium's documentation of
+// proxy settings.
 func TestBypass_MatchesLikeChromium(t *testing.T) {
 	for _, tc := range []struct{ list, straight, through string }{
 		{"", "localhost:80 x.localhost:80 LOCALHOST.:80 127.0.0.1:80 127.9.9.9:443 [::1]:80 169.254.1.1:80 [fe80::1]:80 [::ffff:127.0.0.1]:80",
 			"site.test:80 local:80 10.0.0.1:80 localhost.test:80 mylocalhost:80"},
 		{"<-loopback>", "", "localhost:80 x.localhost:80 127.0.0.1:80 [::1]:80 169.254.1.1:80 [fe80::1]:80 site.test:80"},
 		{"<-loopback>,127.0.0.1", "127.0.0.1:80", "localhost:80 127.0.0.2:80"},
-		{"localhost,<-loopback>", "", "localhost:80 127.0.0.1:80"}, // the last rule that has something to say
+		{"localhost,<-loopback>", "", "localhost:80 127.0.0.1:80"}, // the last matching rule decides
 		{"<local>", "intranet:80 localhost:80", "site.test:80 10.0.0.1:80 [2001:db8::1]:80"},
 		{"site.test", "site.test:80 SITE.test:443 site.test.:80", "a.site.test:80 mysite.test:80 site.test.evil:80"},
 		{" *site.test ; other.test ", "site.test:80 a.site.test:80 mysite.test:80 other.test:80", "site.tests:80"},
@@ -32,7 +32,7 @@ func TestBypass_MatchesLikeChromium(t *testing.T) {
 		{"http://site.test", "site.test:80", "tls:site.test:443"},
 		{"https://site.test:444", "tls:site.test:444", "site.test:444 tls:site.test:443"},
 		{"wss://site.test", "tls:site.test:443", "site.test:80"},
-		{"site.test:x,,http://,/,a/b,10.0.0.0/99,:", "", "site.test:80 a:80 10.0.0.1:80"}, // nothing that makes sense
+		{"site.test:x,,http://,/,a/b,10.0.0.0/99,:", "", "site.test:80 a:80 10.0.0.1:80"}, // only invalid rules
 	} {
 		rules := parseBypass(tc.list)
 		for want, targets := range map[bool]string{true: tc.straight, false: tc.through} {
@@ -43,7 +43,7 @@ func TestBypass_MatchesLikeChromium(t *testing.T) {
 					t.Fatal(err)
 				}
 				if rules.matches(!tls, host, port) != want {
-					t.Errorf("%q: %s straight out: %v", tc.list, target, !want)
+					t.Errorf("%q: %s bypasses the proxy: %v", tc.list, target, !want)
 				}
 			}
 		}

@@ -14,14 +14,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// assertCheck fails unless the outcome is exactly one of no error,
-// ErrCredentials and ErrUnreachable, with no secret in its text.
+// assertCheck checks that the result is exactly want (nil, ErrCredentials or
+// ErrUnreachable) and that the error contains no secret.
 func assertCheck(t *testing.T, to proxy.Upstream, want error) {
 	t.Helper()
 	begin := time.Now()
 	err := proxy.Check(t.Context(), to, newPolicy(t, ""))
 	if took := time.Since(begin); took > 6*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("the check took %v", took)
 	}
 	for _, kind := range []error{proxy.ErrCredentials, proxy.ErrUnreachable} {
 		if errors.Is(err, kind) != errors.Is(want, kind) {
@@ -45,7 +45,7 @@ func TestCheck_RealProxies(t *testing.T) {
 		}{
 			"right":          {real.Username, real.Password, nil},
 			"wrong password": {real.Username, "no-such-password", proxy.ErrCredentials},
-			"wrong user":     {"nobody-knows", real.Password, proxy.ErrCredentials},
+			"wrong user":     {"no-such-user", real.Password, proxy.ErrCredentials},
 			"missing":        {"", "", proxy.ErrCredentials},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
@@ -59,12 +59,12 @@ func TestCheck_RequestsOnlyNonexistentHost(t *testing.T) {
 	origin := listenLoopback(t)
 	visited := make(chan struct{}, 10)
 	go serve(origin, func(c net.Conn) error {
-		_, err := io.Copy(io.Discard, c) // until it is closed
+		_, err := io.Copy(io.Discard, c) // until the proxy closes it
 		visited <- struct{}{}
 		return err
 	})
 	for _, kind := range kinds {
-		o := newFakeInternet(t, kind, "127.0.0.1:1") // answers 503, or has said enough by then
+		o := newFakeInternet(t, kind, "127.0.0.1:1") // answers 503
 		assertCheck(t, o.Upstream, nil)
 		wrong := o.Upstream
 		wrong.Password = "no-such-password"
@@ -73,12 +73,12 @@ func TestCheck_RequestsOnlyNonexistentHost(t *testing.T) {
 		missing.Username, missing.Password = "", ""
 		assertCheck(t, missing, proxy.ErrCredentials)
 		if _, targets, _ := o.requests(); kind == "socks5" && len(targets) != 2 || kind != "socks5" && targets[0] != "preflight.invalid:443" {
-			t.Errorf("%s was asked for %q", kind, targets)
+			t.Errorf("%s got requests for %q", kind, targets)
 		}
-		// A tunnel that is opened is closed again.
+		// An opened tunnel is closed again.
 		assertCheck(t, newFakeInternet(t, "http", origin.Addr().String()).Upstream, nil)
 	}
-	eventually(t, 5*time.Second, "each is closed", func() bool { return len(visited) == len(kinds) })
+	eventually(t, 5*time.Second, "all connections are closed", func() bool { return len(visited) == len(kinds) })
 }
 
 func TestCheck_UnreachableProxy(t *testing.T) {
@@ -95,7 +95,7 @@ func TestCheck_UnreachableProxy(t *testing.T) {
 		"https silent":      "https://" + silent.Addr().String(),
 		"socks5 silent":     "socks5://" + silent.Addr().String(),
 		"unknown name":      "http://proxy.invalid:3128",
-		"no TLS there":      "https://" + hostOf(t, plain.Server),
+		"not TLS":           "https://" + hostOf(t, plain.Server),
 		"HTTP, no SOCKS":    "socks5://" + hostOf(t, plain.Server),
 		"unknown authority": newFakeInternet(t, "https", "127.0.0.1:1").Server,
 	} {
@@ -147,13 +147,13 @@ func TestCheck_DoesNotContactDeniedUpstream(t *testing.T) {
 	} {
 		other, _ := startForwarder(t, by)
 		if err := other.SetUpstream(&proxy.Upstream{Server: server}); !errors.Is(err, proxy.ErrDenied) {
-			t.Errorf("use %s: %v", server, err)
+			t.Errorf("SetUpstream %s: %v", server, err)
 		}
 		if err := proxy.Check(t.Context(), proxy.Upstream{Server: server}, by); !errors.Is(err, proxy.ErrDenied) {
-			t.Errorf("check %s: %v", server, err)
+			t.Errorf("Check %s: %v", server, err)
 		}
 	}
-	to := proxy.Upstream{Server: "http://here.test:" + port} // a name that leads there
+	to := proxy.Upstream{Server: "http://here.test:" + port} // a name that resolves to the denied address
 	lie := resolver(t, map[string]string{"here.test.": "127.0.0.1"})
 	f, _ = startWithResolver(t, behind, lie)
 	if err := f.SetUpstream(&to); err != nil {

@@ -18,7 +18,7 @@ import (
 
 const bigSize = 50 << 20
 
-// serveAll is an origin with all that pages do to one.
+// serveAll serves an origin for all kinds of requests of pages.
 func serveAll(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/socket":
@@ -39,7 +39,7 @@ func serveAll(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "data: %d\n\n", i)
 			http.NewResponseController(w).Flush()
 		}
-		<-r.Context().Done() // the page has to see them before the end
+		<-r.Context().Done() // the page must receive them before the end of the response
 	case "/big":
 		w.Header().Set("Content-Length", strconv.Itoa(bigSize))
 		io.CopyN(w, patternReader{}, bigSize)
@@ -52,7 +52,7 @@ func serveAll(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// patternReader is the letter a, over and over.
+// patternReader reads an endless sequence of the letter a.
 type patternReader struct{}
 
 func (patternReader) Read(p []byte) (int, error) {
@@ -62,7 +62,7 @@ func (patternReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// everything is what a page does with its origin, and comes to.
+// everything makes all kinds of requests to the page's origin and returns their results.
 const everything = `(async () => {
 	const hex = async (of) => Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", of)), b => b.toString(16).padStart(2, "0")).join("");
 	const big = new Uint8Array(await (await fetch("/big")).arrayBuffer());

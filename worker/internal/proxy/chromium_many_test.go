@@ -12,10 +12,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// TestChromium_ConnectionLimitIsUnchanged: of its own accord it opens
-// half of them, and the rest of a page's requests wait.
+// TestChromium_ConnectionLimitIsUnchanged checks that pages can open as many
+// connections through the proxy as without one. By default, Chromium opens only half
+// as many.
 func TestChromium_ConnectionLimitIsUnchanged(t *testing.T) {
-	const many = 255 // the most WebSockets that a page may have
+	const many = 255 // the maximum number of WebSockets of a page
 	lasting := make(chan struct{}, many)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -19,11 +19,11 @@ import (
 const page = `<title>waiting</title><script>
 	const socket = new WebSocket("ws://" + location.host + "/socket");
 	socket.onopen = () => socket.send("hello");
-	socket.onmessage = (m) => document.title = "socket says " + m.data;
+	socket.onmessage = (m) => document.title = "socket received  " + m.data;
 	socket.onerror = () => document.title = "socket failed";
 </script>`
 
-// site is a page that opens a WebSocket.
+// site serves a page that opens a WebSocket.
 func site(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,20 +104,20 @@ func TestChromium_LoadsPagesThroughForwarder(t *testing.T) {
 			f, _ := startWithUpstream(t, o.Upstream)
 			b := launch(t, "forwarded-"+kind, f.Address())
 			for _, address := range []string{"http://site.test/", origin.URL + "/", "http://localhost:81/"} {
-				visit(t, b, address, "socket says hello back")
+				visit(t, b, address, "socket received  hello back")
 			}
 			logins, targets, _ := o.requests()
 			if slices.Sort(logins); len(slices.Compact(logins)) != 1 || logins[0] != username+":"+password {
-				t.Errorf("the upstream saw %q", logins)
+				t.Errorf("the upstream got credentials %q", logins)
 			}
 			for _, want := range []string{"site.test:80", hostOf(t, origin.URL), "localhost:81"} {
 				if !slices.ContainsFunc(targets, func(s string) bool { return strings.HasPrefix(s, want) }) {
-					t.Errorf("%s was not asked of the upstream: %q", want, targets)
+					t.Errorf("the upstream got no request for %s: %q", want, targets)
 				}
 			}
 			command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", b.PID()))
 			if err != nil || !strings.Contains(string(command), f.Address()) {
-				t.Fatalf("the command line is not the browser's: %v", err)
+				t.Fatalf("failed to read the browser's command line: %v", err)
 			}
 			assertNoSecret(t, string(command), o.Upstream)
 		})

@@ -17,13 +17,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// byteCounter stands before a proxy and counts what TCP carries.
+// byteCounter is a relay in front of a proxy that counts the TCP bytes.
 type byteCounter struct {
 	received, sent atomic.Int64
 	open           atomic.Int64
 }
 
-// before returns the proxy as it is reached through the meter.
+// before returns the upstream to use in order to reach the proxy through the relay.
 func (m *byteCounter) before(t *testing.T, to proxy.Upstream) proxy.Upstream {
 	t.Helper()
 	l := listenLoopback(t)
@@ -65,8 +65,8 @@ func (c counted) Write(p []byte) (int, error) {
 
 func (c counted) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
 
-// assertEqual fails unless the counts of both become the same, but for what
-// nobody reads any more.
+// assertEqual waits until both counts are equal, except for bytes that are no longer
+// read.
 func (m *byteCounter) assertEqual(t *testing.T, f *proxy.Forwarder, when string, unread ...int64) {
 	t.Helper()
 	var in, out int64
@@ -76,12 +76,12 @@ func (m *byteCounter) assertEqual(t *testing.T, f *proxy.Forwarder, when string,
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: counted in %d, out %d; the proxy sent %d, received %d", when, in, out, m.sent.Load(), m.received.Load())
+			t.Fatalf("%s: counted in %d, out %d; want what the proxy sent (%d) and received (%d)", when, in, out, m.sent.Load(), m.received.Load())
 		}
 	}
 }
 
-const goodbye = 24 // bytes, of TLS: the answer to our own
+const closeNotify = 24 // bytes of the TLS alert that answers our own
 
 func TestForwarder_CountsMatchBytesOnWire(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(echo))
@@ -111,7 +111,7 @@ func TestForwarder_CountsMatchBytesOnWire(t *testing.T) {
 					wire.assertEqual(t, f, "while tunnels are open")
 					_, after := f.Counts()
 					if grown := after - before; grown < int64(size) || kind != "https" && grown != int64(size) {
-						t.Errorf("%d bytes counted as %d", size, grown)
+						t.Errorf("%d bytes were counted as %d", size, grown)
 					}
 				}
 			}
@@ -119,7 +119,7 @@ func TestForwarder_CountsMatchBytesOnWire(t *testing.T) {
 				c.Close()
 			}
 			eventually(t, 5*time.Second, "the tunnels end", func() bool { return wire.open.Load() == 0 })
-			wire.assertEqual(t, f, "when tunnels are closed", goodbye, 2*goodbye, 3*goodbye)
+			wire.assertEqual(t, f, "when tunnels are closed", closeNotify, 2*closeNotify, 3*closeNotify)
 		})
 		t.Run(kind+" plain", func(t *testing.T) {
 			var wire byteCounter
@@ -133,7 +133,7 @@ func TestForwarder_CountsMatchBytesOnWire(t *testing.T) {
 				t.Errorf("counted in %d, out %d", in, out)
 			}
 			f.Close()
-			wire.assertEqual(t, f, "closed", goodbye, 2*goodbye, 3*goodbye)
+			wire.assertEqual(t, f, "closed", closeNotify, 2*closeNotify, 3*closeNotify)
 		})
 	}
 }

@@ -29,7 +29,7 @@ func TestDefaultDenylist_MatchesEverySpelling(t *testing.T) {
 		"１６９.254.169.254", "169%2e254.169.254", "169.254.169.254%00", "a b", "foo%2525",
 	} {
 		if !p.Denies(host) {
-			t.Errorf("%s passes", host)
+			t.Errorf("%s is allowed, want denied", host)
 		}
 	}
 	for _, host := range []string{
@@ -38,7 +38,7 @@ func TestDefaultDenylist_MatchesEverySpelling(t *testing.T) {
 		"1.2.3.4.5", "4294967296", "256.1.1.1", "0x", "09", "", "xn--bcher-kva.test", "a_b.test",
 	} {
 		if p.Denies(host) {
-			t.Errorf("%s is denied", host)
+			t.Errorf("%s is denied, want allowed", host)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestDenylist_EmptyDeniesNothing(t *testing.T) {
 	for _, list := range []string{"", " ", ","} {
 		p := parseDenylist(t, list)
 		if p.Denies("169.254.169.254") || p.Denies("a%b") {
-			t.Errorf("%q denies something", list)
+			t.Errorf("%q denies a host, want none denied", list)
 		}
 	}
 }
@@ -55,11 +55,11 @@ func TestDenylist_EmptyDeniesNothing(t *testing.T) {
 func TestParseDenylist_RefusesInvalidEntries(t *testing.T) {
 	for _, list := range []string{"10.0.0.0/33", "http://x", "a b", "*.test", "x:80", "fe80::1%eth0", "10.1", "0x7f.1", "ü.test", "a..b", "10.0.0.0/8;x"} {
 		if _, err := proxy.ParseDenylist(list); err == nil {
-			t.Errorf("%q is taken", list)
+			t.Errorf("%q was accepted", list)
 		}
 	}
 	if !parseDenylist(t, " ::ffff:10.0.0.0/104 , FD00::/8, Example.TEST. ").Denies("10.9.8.7") {
-		t.Error("a mapped network is not one of IPv4")
+		t.Error("a network of IPv4-mapped addresses does not match IPv4")
 	}
 }
 
@@ -85,13 +85,13 @@ func TestForwarder_AppliesDenylist(t *testing.T) {
 				}
 			}
 			if f.Denied() != 7 || strings.Count(log.String(), "level=WARN") != 1 {
-				t.Errorf("%d counted, want 7, and one warning:\n%s", f.Denied(), log)
+				t.Errorf("got %d denied requests, want 7, and one warning:\n%s", f.Denied(), log)
 			}
 			if logins, _, _ := o.requests(); len(logins) != 0 {
-				t.Errorf("the upstream was asked: %q", logins)
+				t.Errorf("the upstream got requests: %q", logins)
 			}
 			if answer, _ := do(t, clientOf(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusOK || f.Denied() != 7 {
-				t.Errorf("another host: %s, %d counted", answer.Status, f.Denied())
+				t.Errorf("another host: got %s, %d denied requests", answer.Status, f.Denied())
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func (s direct) dial(ctx context.Context, address string) (duplex, error) {
 // denies implements outbound. Destinations are checked when they are dialed.
 func (direct) denies(context.Context, string, uint16) bool { return false }
 
-// transport implements outlet.
+// transport implements outbound.
 func (s direct) transport() *http.Transport {
 	t := newTransport()
 	t.DialContext = func(ctx context.Context, _, target string) (net.Conn, error) {
@@ -56,5 +56,5 @@ func (s direct) transport() *http.Transport {
 	return t
 }
 
-// authorization implements outlet.
+// authorization implements outbound.
 func (direct) authorization() string { return "" }

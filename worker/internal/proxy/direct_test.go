@@ -33,7 +33,7 @@ func TestDirect_SendsRequestUnchanged(t *testing.T) {
 		}
 	}
 	if in, out := f.Counts(); in != 0 || out != 0 {
-		t.Errorf("counted %d and %d bytes of no proxy", in, out)
+		t.Errorf("counted %d and %d bytes without a proxy", in, out)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestDirect_ReusesOriginConnection(t *testing.T) {
 		do(t, clientOf(t, f), "POST", origin.URL, "x")
 	}
 	if opened.Load() != 1 {
-		t.Errorf("%d connections", opened.Load())
+		t.Errorf("got %d connections, want one", opened.Load())
 	}
 }
 
@@ -121,8 +121,8 @@ func TestDirect_StreamsAnswersAndTheirEnd(t *testing.T) {
 	}
 }
 
-// TestDirect_FailureAbortsConnection: without a Forwarder, a browser would not
-// get one either.
+// TestDirect_FailureAbortsConnection: a failed request gets no answer, as without a
+// Forwarder.
 func TestDirect_FailureAbortsConnection(t *testing.T) {
 	gone := listenLoopback(t)
 	gone.Close()
@@ -130,7 +130,7 @@ func TestDirect_FailureAbortsConnection(t *testing.T) {
 	go serve(silent, func(c net.Conn) error { _, err := http.ReadRequest(bufio.NewReader(c)); return err })
 	mute := listenLoopback(t)
 	go serve(mute, func(c net.Conn) error {
-		_, err := io.WriteString(c, "HTTP/1.1 407 Who are you?\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
+		_, err := io.WriteString(c, "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
 		return err
 	})
 	f, log := startWithResolver(t, newPolicy(t, ""), resolver(t, nil))
@@ -146,7 +146,7 @@ func TestDirect_FailureAbortsConnection(t *testing.T) {
 		}
 	}
 	if strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("it is warned of a destination:\n%s", log)
+		t.Errorf("got a warning for a failed destination:\n%s", log)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestDirect_LocalhostIsNotLookedUp(t *testing.T) {
 		origin.Start()
 		defer origin.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
-		// A name server that lies is not asked.
+		// The resolver's wrong answers must not be used.
 		f, _ := startWithResolver(t, newPolicy(t, ""), resolver(t, map[string]string{"localhost.": "192.0.2.1", "x.localhost.": "192.0.2.1"}))
 		for _, host := range []string{"localhost", "LOCALHOST.", "x.localhost", "x.localhost."} {
 			if answer, _ := do(t, clientOf(t, f), "GET", "http://"+host+":"+port+"/", ""); answer.StatusCode != http.StatusOK {
@@ -175,7 +175,7 @@ func TestDirect_TunnelPassesHalfClose(t *testing.T) {
 	l := listenLoopback(t)
 	go serve(l, func(c net.Conn) error {
 		question, err := io.ReadAll(c)
-		for range 3 { // more than once after the end
+		for range 3 { // several writes after the end of the client's data
 			time.Sleep(20 * time.Millisecond)
 			fmt.Fprintf(c, "%d bytes, %v. ", len(question), err)
 		}
@@ -184,7 +184,7 @@ func TestDirect_TunnelPassesHalfClose(t *testing.T) {
 	f, _ := startForwarder(t, newPolicy(t, ""))
 	c := dial(t, f)
 	target := l.Addr().String()
-	_, reader := ask(t, c, "CONNECT", target+" HTTP/1.1\nHost: "+target+"\n\nearly and") // with the request
+	_, reader := ask(t, c, "CONNECT", target+" HTTP/1.1\nHost: "+target+"\n\nearly and") // sent together with the request
 	io.WriteString(c, " late")
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -196,8 +196,8 @@ func TestDirect_TunnelPassesHalfClose(t *testing.T) {
 
 func TestDirect_TunnelEndsWithEitherSide(t *testing.T) {
 	for name, end := range map[string]func(client, server net.Conn){
-		"the client goes":   func(client, _ net.Conn) { client.Close() },
-		"the server goes":   func(_, server net.Conn) { server.Close() },
+		"the client closes": func(client, _ net.Conn) { client.Close() },
+		"the server closes": func(_, server net.Conn) { server.Close() },
 		"the client resets": func(client, _ net.Conn) { client.(*net.TCPConn).SetLinger(0); client.Close() },
 		"the server resets": func(_, server net.Conn) { server.(*net.TCPConn).SetLinger(0); server.Close() },
 	} {
@@ -213,11 +213,11 @@ func TestDirect_TunnelEndsWithEitherSide(t *testing.T) {
 			for _, c := range []net.Conn{client, server} {
 				c.SetReadDeadline(time.Now().Add(5 * time.Second))
 				if _, err := c.Read(make([]byte, 1)); err == nil || isTimeout(err) {
-					t.Errorf("one side is open still: %v", err)
+					t.Errorf("one side is still open: %v", err)
 				}
 				c.Close()
 			}
-			eventually(t, 5*time.Second, "the tunnel is gone", func() bool { return !strings.Contains(string(stacks()), "proxy.splice(") })
+			eventually(t, 5*time.Second, "the tunnel has ended", func() bool { return !strings.Contains(string(stacks()), "proxy.splice(") })
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// requested is a site at some addresses, all at one port, that counts its visits.
+// requested serves a site at several addresses on one port and records its visits.
 func requested(t *testing.T, addresses ...string) (port string, visits chan string) {
 	t.Helper()
 	visits = make(chan string, 1000)
@@ -33,8 +33,8 @@ func requested(t *testing.T, addresses ...string) (port string, visits chan stri
 	return port, visits
 }
 
-// assertDenied asks for a host in both ways; neither may be answered but by the
-// page that says no.
+// assertDenied requests a host with CONNECT and GET. Both must get the page of the
+// egress policy.
 func assertDenied(t *testing.T, f *proxy.Forwarder, target string) {
 	t.Helper()
 	for method, line := range map[string]string{"CONNECT": target, "GET": "http://" + target + "/"} {
@@ -42,7 +42,7 @@ func assertDenied(t *testing.T, f *proxy.Forwarder, target string) {
 		answer, _ := ask(t, dial(t, f), method, line+" HTTP/1.1\nHost: "+target)
 		text, _ := io.ReadAll(answer.Body)
 		if answer.StatusCode != http.StatusForbidden || f.Denied() != before+1 {
-			t.Errorf("%s %s: %s, %d counted", method, line, answer.Status, f.Denied()-before)
+			t.Errorf("%s %s: got %s, %d denied requests", method, line, answer.Status, f.Denied()-before)
 		}
 		if want := target + " is denied by the egress policy of this worker (DENIED_HOSTS, ALLOWED_HOSTS).\n"; string(text) != want {
 			t.Errorf("%s %s: %q, want %q", method, line, text, want)
@@ -69,7 +69,7 @@ func TestEgressPolicy_DeniesNameResolvingToDeniedAddress(t *testing.T) {
 		assertDenied(t, f, name+":"+port)
 	}
 	if len(visits) > 0 || strings.Count(log.String(), "level=WARN") != 1 {
-		t.Errorf("%d visits; log:\n%s", len(visits), log)
+		t.Errorf("got %d visits; log:\n%s", len(visits), log)
 	}
 	assertReached(t, f, "fine.test:"+port)
 	assertReached(t, f, "both.test:"+port)
@@ -81,17 +81,17 @@ func TestDenyPort_DeniesUntilReleased(t *testing.T) {
 	around := newPolicy(t, "")
 	names := resolver(t, map[string]string{"rebound.test.": "127.0.0.1", "zero.test.": "0.0.0.0", "nat64.test.": "64:ff9b::7f00:1"})
 	f, _ := startWithResolver(t, around, names)
-	reveal, again := denyPort(t, around, number), denyPort(t, around, number)
+	allow, again := denyPort(t, around, number), denyPort(t, around, number)
 	spellings := []string{"127.0.0.1", "127.1", "2130706433", "0x7f.1", "localhost", "x.localhost", "LOCALHOST.", "0.0.0.0", "0", "[::]", "[::1]", "127.6.6.6",
 		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::1]", "rebound.test", "zero.test", "nat64.test"}
 	for _, host := range spellings {
 		assertDenied(t, f, host+":"+port)
 	}
-	reveal()
+	allow()
 	assertDenied(t, f, "127.0.0.1:"+port)
 	again()
 	if len(visits) > 0 {
-		t.Errorf("%d visits", len(visits))
+		t.Errorf("got %d visits", len(visits))
 	}
 	for _, host := range []string{"127.0.0.1", "localhost", "rebound.test"} {
 		assertReached(t, f, host+":"+port)
@@ -107,7 +107,7 @@ func TestEgressPolicy_DeniesForwarderPorts(t *testing.T) {
 	}
 	other.Close()
 	if answer, _ := ask(t, dial(t, f), "CONNECT", hostOf(t, other.Address())+" HTTP/1.1\nHost: x"); answer.StatusCode != http.StatusBadGateway {
-		t.Errorf("of one that is closed: %s", answer.Status)
+		t.Errorf("the port of a closed Forwarder: got %s", answer.Status)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestEgressPolicy_DeniesEndpointByNameAndAddress(t *testing.T) {
 				assertDenied(t, f, host+":"+port)
 			}
 			if len(visits) > 0 {
-				t.Errorf("%d visits", len(visits))
+				t.Errorf("got %d visits", len(visits))
 			}
 			assertReached(t, f, "127.0.0.1:"+free)
 		})
@@ -154,18 +154,18 @@ func TestEgressPolicy_DeniesEndpointBeforeUpstream(t *testing.T) {
 func TestNewEgressPolicy_RefusesInvalidEndpoint(t *testing.T) {
 	for _, place := range []string{"", "host", "host:", ":80", "host:0", "host:x", "host:65536"} {
 		if _, err := proxy.NewEgressPolicy(proxy.Rules{DeniedEndpoints: []string{place}}); err == nil {
-			t.Errorf("%q is taken", place)
+			t.Errorf("%q was accepted", place)
 		}
 	}
 }
 
-func denyPort(t *testing.T, around *proxy.EgressPolicy, port int) (reveal func()) {
+func denyPort(t *testing.T, around *proxy.EgressPolicy, port int) (allow func()) {
 	t.Helper()
-	reveal, err := around.DenyPort(port)
+	allow, err := around.DenyPort(port)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reveal
+	return allow
 }
 
 func listenPort(t *testing.T, port string) int {
@@ -188,7 +188,7 @@ func TestReservePort_DeniesBeforeListening(t *testing.T) {
 	assertDenied(t, f, target)
 	l, err := net.Listen("tcp", target)
 	if err != nil {
-		t.Fatalf("who is told of it cannot take it: %v", err)
+		t.Fatalf("failed to listen on the reserved port: %v", err)
 	}
 	defer l.Close()
 	assertDenied(t, f, target)
@@ -205,7 +205,7 @@ func TestReservePort_IsNotAssignedByKernel(t *testing.T) {
 		}
 		defer release()
 		if l := listenLoopback(t); seen[number] || seen[l.Addr().(*net.TCPAddr).Port] || l.Addr().(*net.TCPAddr).Port == number {
-			t.Fatal("a port twice")
+			t.Fatal("got the same port twice")
 		}
 		seen[number] = true
 	}

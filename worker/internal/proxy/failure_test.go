@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-func TestRefusedCredentialsAre502AndNoPasswordPrompt(t *testing.T) {
+func TestForwarder_RefusedCredentialsAre502WithoutChallenge(t *testing.T) {
 	for _, kind := range kinds {
 		for name, change := range map[string]func(*proxy.Upstream){
 			"wrong password": func(u *proxy.Upstream) { u.Password = "no-such-password" },
@@ -34,14 +34,14 @@ func TestRefusedCredentialsAre502AndNoPasswordPrompt(t *testing.T) {
 					}
 				}
 				if n := strings.Count(log.String(), "level=WARN"); n != 1 {
-					t.Errorf("%d warnings, want one:\n%s", n, log)
+					t.Errorf("got %d warnings, want one:\n%s", n, log)
 				}
 			})
 		}
 	}
 }
 
-func TestAnUpstreamThatIsDownIs502(t *testing.T) {
+func TestForwarder_UnreachableUpstreamIs502(t *testing.T) {
 	gone := listenLoopback(t)
 	gone.Close()
 	for _, kind := range kinds {
@@ -54,7 +54,7 @@ func TestAnUpstreamThatIsDownIs502(t *testing.T) {
 	}
 }
 
-func TestADestinationThatTheUpstreamCannotReachIs502(t *testing.T) {
+func TestForwarder_DestinationUnreachableByUpstreamIs502(t *testing.T) {
 	gone := listenLoopback(t)
 	gone.Close()
 	for kind, reason := range map[string]string{"http": "503 Service Unavailable", "socks5": "SOCKS error 5, connection refused"} {
@@ -85,7 +85,7 @@ func TestForwarder_ReportsRefusedCredentials(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNoneAre502(t *testing.T) {
+func TestForwarder_InvalidAnswersAre502(t *testing.T) {
 	for _, noise := range []string{"", "SSH-2.0-x\r\n", "\x05\xff", "\x05\x01", "\x04\x00", "\x05\x00\x05\x00\x00\x09\x00", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"} {
 		for _, kind := range kinds {
 			l := listenLoopback(t)
@@ -113,6 +113,6 @@ func TestForwarder_SendsNoCredentialsToUnverifiedProxy(t *testing.T) {
 		t.Errorf("%s, want 502", answer.Status)
 	}
 	if logins, _, _ := o.requests(); len(logins) != 0 {
-		t.Errorf("the upstream saw %q", logins)
+		t.Errorf("the upstream got credentials %q", logins)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// echo answers with what it was asked.
+// echo answers with the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %s %s proxy=%q body=%s", r.Method, r.Host, r.URL, r.Header.Get("Proxy-Authorization"), body)
@@ -64,10 +64,10 @@ func TestForwarder_CredentialsReachOnlyUpstream(t *testing.T) {
 				}
 				logins, targets, _ := o.requests()
 				if !slices.Contains(logins, username+":"+password) || len(slices.Compact(logins)) != 1 {
-					t.Errorf("the upstream saw %q", logins)
+					t.Errorf("the upstream got credentials %q", logins)
 				}
 				if want := hostOf(t, c.address); !strings.HasPrefix(targets[0], strings.TrimSuffix(want, ":80")) {
-					t.Errorf("the upstream was asked for %q, want %s unresolved", targets, want)
+					t.Errorf("the upstream got requests for %q, want %s unresolved", targets, want)
 				}
 			})
 		}
@@ -95,7 +95,7 @@ func TestForwarder_PassesOnlyEndToEndHeaders(t *testing.T) {
 		}
 	}
 	if headers[0].Get("X-End") != "1" || headers[0].Get("X-Forwarded-For") != "192.0.2.1" || got.Get("X-End") != "1" {
-		t.Errorf("an end-to-end header is lost: %v, then %v", headers[0], got)
+		t.Errorf("an end-to-end header was removed: %v, then %v", headers[0], got)
 	}
 	if targets[0] != "site.test" {
 		t.Errorf("target %q is the Host header's, not the request line's", targets[0])
@@ -169,7 +169,7 @@ func TestForwarder_RefusesNonProxyRequest(t *testing.T) {
 		}
 	}
 	if _, targets, _ := o.requests(); len(targets) > 0 {
-		t.Errorf("the upstream was asked for %q", targets)
+		t.Errorf("the upstream got requests for %q", targets)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestSetUpstream_ErrorHoldsNoCredentials(t *testing.T) {
 	} {
 		for name, err := range map[string]error{"use": f.SetUpstream(&u), "check": proxy.Check(t.Context(), u, newPolicy(t, ""))} {
 			if err == nil {
-				t.Errorf("%s: %+v is taken", name, u)
+				t.Errorf("%s: %+v was accepted", name, u)
 			} else if strings.Contains(err.Error(), "sesame") {
 				t.Errorf("%s: the error repeats a secret: %v", name, err)
 			}
@@ -199,10 +199,10 @@ func TestRestrict_ServesOneUserOnly(t *testing.T) {
 	open, _ := connect(t, f, "site.test:80")
 	f.Restrict(me)
 	if answer, _ := do(t, clientOf(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusOK {
-		t.Errorf("the right user is answered %s", answer.Status)
+		t.Errorf("the allowed user got %s", answer.Status)
 	}
 	if answer, _ := ask(t, open, "GET", "/ HTTP/1.1\nHost: site.test"); answer.StatusCode != http.StatusOK {
-		t.Errorf("the right user's tunnel answers %s", answer.Status)
+		t.Errorf("the allowed user's tunnel got %s", answer.Status)
 	}
 	f.Restrict(me + 1)
 	open.SetReadDeadline(time.Now().Add(5 * time.Second))
@@ -211,37 +211,37 @@ func TestRestrict_ServesOneUserOnly(t *testing.T) {
 	}
 	if answer, err := clientOf(t, f).Get("http://site.test/"); err == nil {
 		answer.Body.Close()
-		t.Errorf("another user is answered %s", answer.Status)
+		t.Errorf("another user got %s", answer.Status)
 	}
 	if !strings.Contains(log.String(), fmt.Sprintf("uid=%d", me)) {
 		t.Errorf("the refusal is not logged:\n%s", log)
 	}
 }
 
-// The port that a Forwarder has moved away from is anybody's, and so is not denied.
+// After MoveTo, another process may listen on the old port, so it must not be denied.
 func TestMoveTo_ReleasesOldPort(t *testing.T) {
 	f, _ := startForwarder(t, newPolicy(t, ""))
 	client := clientOf(t, f)
 	if answer, text := do(t, client, "GET", f.Address(), ""); answer.StatusCode != http.StatusForbidden {
-		t.Errorf("its own port is answered %s: %s", answer.Status, text)
+		t.Errorf("the Forwarder's own port: got %s: %s", answer.Status, text)
 	}
 	inside, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.MoveTo(inside)
-	heir, err := net.Listen("tcp", strings.TrimPrefix(f.Address(), "http://"))
+	successor, err := net.Listen("tcp", strings.TrimPrefix(f.Address(), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := &httptest.Server{Listener: heir, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
+	site := &httptest.Server{Listener: successor, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
 	site.Start()
 	defer site.Close()
 	client = &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: inside.Addr().String()}),
 	}}
 	if answer, text := do(t, client, "GET", site.URL, ""); answer.StatusCode != http.StatusOK {
-		t.Errorf("who has the port now is answered %s: %s", answer.Status, text)
+		t.Errorf("the new owner of the port: got %s: %s", answer.Status, text)
 	}
 }
 
@@ -259,6 +259,6 @@ func TestForwarder_AddressIsLoopbackWithoutCredentials(t *testing.T) {
 	start := time.Now()
 	f.Close()
 	if _, err := http.Get(f.Address()); err == nil || time.Since(start) > time.Second {
-		t.Errorf("still there after Close, %v", time.Since(start))
+		t.Errorf("still listening after Close, %v", time.Since(start))
 	}
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/browser-svc/svc/shared/proxyaddr"
 )
 
-// documented is a server as the documents let it pass.
+// documented matches the servers that the API documents allow.
 var documented = regexp.MustCompile(`^(https?|socks5)://[^\s/@?#]+$`)
 
-// FuzzUpstream: whatever passes the documents and the cloud can be used, and no
-// refusal repeats the credentials.
+// FuzzUpstream checks that every upstream that the API documents and the cloud accept
+// is accepted, and that no error contains the credentials.
 func FuzzUpstream(f *testing.F) {
 	for _, server := range []string{
 		"http://proxy.example:3128", "https://p", "socks5://[::1]:1080", "http://p:00080", "http://p:99999", "http://[fe80::1%25eth0]:1", "socks5:opaque", "ftp://p:21",
@@ -39,29 +39,29 @@ func FuzzUpstream(f *testing.F) {
 		if err != nil {
 			for _, secret := range []string{username, password} {
 				if len(secret) > 7 && strings.Contains(err.Error(), secret) && !strings.HasPrefix(server, secret) && strings.Contains(server+"@", secret) {
-					t.Errorf("the refusal repeats %q: %v", secret, err)
+					t.Errorf("the error contains %q: %v", secret, err)
 				}
 			}
 		}
 		passes := len(server) <= 512 && documented.MatchString(server) && len(proxyaddr.Check(server, username, password)) == 0
 		if passes && err != nil {
-			t.Errorf("%q with %q and %q passes the cloud, but: %v", server, username, password, err)
+			t.Errorf("the cloud accepts %q with %q and %q, but got: %v", server, username, password, err)
 		}
 		if err != nil {
 			return
 		}
 		if _, _, err := splitTarget(u.url.Host); err != nil || u.url.User != nil || u.url.RawQuery != "" || !slices.Contains([]string{"http", "https", "socks5"}, u.url.Scheme) {
-			t.Errorf("%q leads to %q: %v", server, u.url, err)
+			t.Errorf("%q was parsed as %q: %v", server, u.url, err)
 		}
 		if decoded, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(u.basic, "Basic ")); u.basic != "" && (err != nil || string(decoded) != username+":"+password) {
-			t.Errorf("the credentials are %q: %v", decoded, err)
+			t.Errorf("got credentials %q: %v", decoded, err)
 		}
 	})
 }
 
-// FuzzBypass: a pattern fits what a regular expression made of it does, letters'
-// cases are one, a host on the list goes straight, and nothing on this machine
-// does after <-loopback>.
+// FuzzBypass checks that a pattern matches like the equivalent regular expression,
+// that case is ignored, that a listed host bypasses the proxy, and that local
+// addresses do not after <-loopback>.
 func FuzzBypass(f *testing.F) {
 	for _, list := range []string{"", "*.site.test,10.0.0.0/8", "<local>;[::1]:99", "x.*.y.test:99", "https://*a*b*", "site.test,<-loopback>", "::ffff:10.0.0.0/104", "<local", "*:0", "[", "1.2.3.4/33"} {
 		f.Add(list, "a.site.test", uint16(443), false)
@@ -73,29 +73,29 @@ func FuzzBypass(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list, host string, port uint16, plain bool) {
 		covered := parseBypass(list).matches(plain, host, port)
 		if again := parseBypass(strings.ToUpper(list)).matches(plain, strings.ToUpper(host), port); again != covered && isASCII(list+host) {
-			t.Errorf("%q with %q: %v, in capitals %v", list, host, covered, again)
+			t.Errorf("%q with %q: %v, in upper case %v", list, host, covered, again)
 		}
 		for _, near := range []string{"localhost", "a.localhost", "127.0.0.1", "[::1]", "169.254.1.1"} {
 			if parseBypass(list+",<-loopback>").matches(plain, near, port) {
-				t.Errorf("%q and then <-loopback> covers %q", list, near)
+				t.Errorf("%q followed by <-loopback> matches %q", list, near)
 			}
 		}
 		if regexp.MustCompile(`^[a-z0-9]+(\.[a-z0-9]+)*$`).MatchString(host) && !parseBypass(list+","+host).matches(plain, host, port) {
-			t.Errorf("%q and then %q does not cover it", list, host)
+			t.Errorf("%q followed by %q does not match it", list, host)
 		}
 		parts := strings.Split(list, "*")
 		for i := range parts {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
 		if pattern, err := regexp.Compile(`(?s)^` + strings.Join(parts, ".*") + `$`); err == nil && isASCII(list+host) && pattern.MatchString(host) != matchesPattern(list, host) {
-			t.Errorf("%q fits %q: %v", host, list, matchesPattern(list, host))
+			t.Errorf("%q matches %q: %v", host, list, matchesPattern(list, host))
 		}
 	})
 }
 
 func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }
 
-// recordingTransport is a transport that keeps what would be sent.
+// recordingTransport is a transport that records requests instead of sending them.
 type recordingTransport struct {
 	ofProxy bool
 	sent    bytes.Buffer
@@ -112,10 +112,9 @@ func (s *recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) 
 	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
 }
 
-// FuzzRequest sends any request for an http URL on, straight and through a
-// proxy: one request comes out, for the same target of the same host, without
-// what was between the browser and the forwarder; the proxy's credentials are
-// the forwarder's, and go nowhere else.
+// FuzzRequest forwards arbitrary requests for http URLs, directly and through a
+// proxy. It checks that one request is sent, for the same target and host, without
+// hop-by-hop headers, and that the proxy's credentials are sent only to the proxy.
 func FuzzRequest(f *testing.F) {
 	for _, request := range []string{
 		"GET http://site.test/a|b?c={d}&e=%zz HTTP/1.1\r\nHost: other.test\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eDp5\r\n\r\n",
@@ -137,7 +136,7 @@ func FuzzRequest(f *testing.F) {
 		for ofProxy, handler := range plain {
 			r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 			if err != nil || r.Method == http.MethodConnect || r.URL.Scheme != "http" || r.URL.Host == "" {
-				return // the forwarder's to refuse
+				return // the Forwarder refuses these requests
 			}
 			out := &recordingTransport{ofProxy: ofProxy}
 			handler := *handler
@@ -156,30 +155,30 @@ func assertSame(t *testing.T, in *http.Request, sent []byte, ofProxy bool, basic
 	reader := bufio.NewReader(bytes.NewReader(sent))
 	out, err := http.ReadRequest(reader)
 	if err != nil {
-		t.Fatalf("%q is sent: %v", sent, err)
+		t.Fatalf("an invalid request was sent: %q: %v", sent, err)
 	}
 	_, err = io.Copy(io.Discard, out.Body)
 	if rest, _ := io.ReadAll(reader); len(rest) > 0 || err != nil || out.Method != in.Method {
-		t.Fatalf("%q is sent, with %q behind it: %v", sent, rest, err)
+		t.Fatalf("sent %q followed by %q: %v", sent, rest, err)
 	}
 	for _, name := range []string{"Proxy-Connection", "Te", "Keep-Alive"} {
 		if v := out.Header.Get(name); v != "" && v != "trailers" {
-			t.Errorf("%s: %s is sent", name, v)
+			t.Errorf("the header %s: %s was sent", name, v)
 		}
 	}
 	if auth := out.Header["Proxy-Authorization"]; ofProxy && (len(auth) != 1 || auth[0] != basic) || !ofProxy && len(auth) > 0 {
-		t.Errorf("the credentials sent are %q", auth)
+		t.Errorf("sent credentials %q", auth)
 	}
 	if ofProxy && (out.URL.Scheme != "http" || out.URL.Host != in.URL.Host) || !ofProxy && out.URL.Host != "" {
-		t.Errorf("%q has become %q", in.RequestURI, out.RequestURI)
+		t.Errorf("%q was changed to %q", in.RequestURI, out.RequestURI)
 	}
 	if hostOf(out.Host) != hostOf(in.Host) {
-		t.Errorf("for %q, not %q", out.Host, in.Host)
+		t.Errorf("got host %q, want %q", out.Host, in.Host)
 	}
 	_, target, _ := strings.Cut(in.RequestURI, "://")
 	at := strings.IndexAny(target, "/?")
 	if at < 0 || target[at] != '/' || strings.HasPrefix(target[at:], "//") && !ofProxy {
-		return // an empty path becomes /, and of // Go escapes a part
+		return // Go changes an empty path to / and escapes a part of //
 	}
 	got := out.RequestURI
 	if ofProxy {
@@ -188,11 +187,11 @@ func assertSame(t *testing.T, in *http.Request, sent []byte, ofProxy bool, basic
 	}
 	want, _, _ := strings.Cut(target[at:], "#")
 	if got, _, _ = strings.Cut(got, "#"); strings.TrimSuffix(got, "?") != strings.TrimSuffix(want, "?") {
-		t.Errorf("asked for %q, not %q", got, want)
+		t.Errorf("asked got host %q, want %q", got, want)
 	}
 }
 
-// hostOf is a host without the zone that only this machine knows.
+// hostOf returns a host without its IPv6 zone, which is valid only on this machine.
 func hostOf(host string) string {
 	if before, after, found := strings.Cut(host, "%"); found && strings.HasPrefix(host, "[") {
 		return before + after[max(0, strings.IndexByte(after, ']')):]
@@ -200,9 +199,9 @@ func hostOf(host string) string {
 	return host
 }
 
-// scriptedConn is a connection to a proxy that has said everything already.
+// scriptedConn is a connection to a proxy with a prepared answer.
 type scriptedConn struct {
-	duplex // nil: what isn't below is not called
+	duplex // nil: other methods are not called
 	rest   []byte
 	size   int
 	heard  bytes.Buffer
@@ -217,13 +216,13 @@ func (p *scriptedConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func (p *scriptedConn) Write(b []byte) (int, error) { return p.heard.Write(b) }
+func (p *scriptedConn) Write(b []byte) (int, error) { return p.written.Write(b) }
 
 func (p *scriptedConn) SetDeadline(time.Time) error { return nil }
 
-// FuzzTunnelAnswer: however a proxy answers, a tunnel begins behind its answer
-// and loses no byte; an error tells nothing of the credentials, nor of what the
-// proxy said.
+// FuzzTunnelAnswer checks for arbitrary answers of a proxy that a tunnel begins
+// directly after the answer and loses no byte, and that errors contain neither the
+// credentials nor the answer.
 func FuzzTunnelAnswer(f *testing.F) {
 	f.Add(true, "site.test:443", []byte("\x05\x00\x05\x00\x00\x01\x01\x02\x03\x04\x00\x50rest"), byte(0))
 	f.Add(true, "10.0.0.1:1", []byte("\x05\x02\x01\x00\x05\x00\x00\x03\x04name\x00\x50rest"), byte(255))
@@ -251,7 +250,7 @@ func FuzzTunnelAnswer(f *testing.F) {
 		}
 		if err != nil {
 			if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), u.basic) {
-				t.Errorf("the error tells the credentials: %v", err)
+				t.Errorf("the error contains the credentials: %v", err)
 			}
 			return
 		}
@@ -261,7 +260,7 @@ func FuzzTunnelAnswer(f *testing.F) {
 			want, ok = behindHead(answer)
 		}
 		if err != nil || !ok || !bytes.Equal(rest, want) {
-			t.Errorf("behind %q (%d) there is %q, want %q: %v", answer, port, rest, want, err)
+			t.Errorf("after %q (%d) got %q, want %q: %v", answer, port, rest, want, err)
 		}
 		if socks {
 			return
@@ -269,12 +268,12 @@ func FuzzTunnelAnswer(f *testing.F) {
 		reader := bufio.NewReader(&peer.heard)
 		asked, err := http.ReadRequest(reader)
 		if err != nil || reader.Buffered() > 0 || asked.Host != target || asked.Header.Get("Proxy-Authorization") != u.basic {
-			t.Errorf("asked for %v: %v", asked, err)
+			t.Errorf("requested %v: %v", asked, err)
 		}
 	})
 }
 
-// behindSOCKS is what follows the messages of a SOCKS proxy that agreed.
+// behindSOCKS returns the bytes after the messages of a SOCKS proxy that accepted the request.
 func behindSOCKS(answer []byte) []byte {
 	if answer[1] == methodPassword {
 		answer = answer[2:]
@@ -284,7 +283,7 @@ func behindSOCKS(answer []byte) []byte {
 	return answer[4+length+2:]
 }
 
-// behindHead is what follows the first head that is final.
+// behindHead returns the bytes after the first final response header.
 func behindHead(answer []byte) ([]byte, bool) {
 	r := bufio.NewReaderSize(bytes.NewReader(answer), len(answer)+16)
 	for {

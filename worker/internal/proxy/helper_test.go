@@ -17,10 +17,10 @@ import (
 )
 
 // startForwarder runs a Forwarder for the test.
-func startForwarder(t *testing.T, wall *proxy.EgressPolicy) (*proxy.Forwarder, *testenv.Log) {
+func startForwarder(t *testing.T, policy *proxy.EgressPolicy) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
 	log := &testenv.Log{}
-	f, err := proxy.Start(wall, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	f, err := proxy.Start(policy, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,8 +28,8 @@ func startForwarder(t *testing.T, wall *proxy.EgressPolicy) (*proxy.Forwarder, *
 	return f, log
 }
 
-// newPolicy denies the listed hosts and the places, and nothing else of this machine:
-// the tests' servers are here.
+// newPolicy returns a policy that denies the listed hosts and endpoints and allows
+// this machine, where the tests' servers run.
 func newPolicy(t *testing.T, list string, places ...string) *proxy.EgressPolicy {
 	t.Helper()
 	w, err := proxy.NewEgressPolicy(proxy.Rules{Denylist: parseDenylist(t, list), DeniedEndpoints: places, AllowLocal: true})
@@ -39,16 +39,16 @@ func newPolicy(t *testing.T, list string, places ...string) *proxy.EgressPolicy 
 	return w
 }
 
-// startWithUpstream runs a Forwarder that leads to an upstream, this machine included; at
-// the test's end no log line may hold a part of the credentials.
+// startWithUpstream starts a Forwarder with an upstream, also for this machine. At
+// the end of the test no log line may contain a part of the credentials.
 func startWithUpstream(t *testing.T, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
 	return startWithPolicy(t, newPolicy(t, ""), to)
 }
 
-func startWithPolicy(t *testing.T, wall *proxy.EgressPolicy, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
+func startWithPolicy(t *testing.T, policy *proxy.EgressPolicy, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
-	f, log := startForwarder(t, wall)
+	f, log := startForwarder(t, policy)
 	to.Bypass = "<-loopback>"
 	if err := f.SetUpstream(&to); err != nil {
 		t.Fatal(err)
@@ -66,12 +66,12 @@ func assertNoSecret(t *testing.T, text string, of proxy.Upstream) {
 		base64.StdEncoding.EncodeToString([]byte(of.Username + ":" + of.Password))}
 	for _, secret := range secrets {
 		if secret != "" && strings.Contains(text, secret) {
-			t.Errorf("%q is in %q", secret, text)
+			t.Errorf("the secret %q is in %q", secret, text)
 		}
 	}
 }
 
-// clientOf is a client that knows the Forwarder only.
+// clientOf returns a client that uses the Forwarder.
 func clientOf(t *testing.T, f *proxy.Forwarder) *http.Client {
 	t.Helper()
 	address, err := url.Parse(f.Address())
@@ -112,7 +112,8 @@ func dial(t *testing.T, f *proxy.Forwarder) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// ask sends a request head and reads the answer's; the reader has what follows.
+// ask sends a request header and reads the header of the answer. The reader returns
+// the bytes after it.
 func ask(t *testing.T, c net.Conn, method, head string) (*http.Response, *bufio.Reader) {
 	t.Helper()
 	if _, err := io.WriteString(c, strings.ReplaceAll(method+" "+head, "\n", "\r\n")+"\r\n\r\n"); err != nil {

@@ -12,7 +12,7 @@ func TestIdleTimer_FiresAfterTimeout(t *testing.T) {
 		begin := time.Now()
 		w := newIdleTimer(time.Hour, func() { barked <- time.Since(begin) })
 		defer w.stop()
-		for range 3 { // each touch is an hour more
+		for range 3 { // each reset adds an hour
 			time.Sleep(50 * time.Minute)
 			w.reset()
 		}
@@ -20,14 +20,14 @@ func TestIdleTimer_FiresAfterTimeout(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.reset()
 		if got, want := <-barked, 153*time.Minute; got != want {
-			t.Errorf("barked after %v, want %v", got, want)
+			t.Errorf("the timer fired after %v, want %v", got, want)
 		}
 	})
 }
 
 func TestIdleTimer_StoppedTimerDoesNotFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newIdleTimer(time.Minute, func() { t.Error("barked") })
+		w := newIdleTimer(time.Minute, func() { t.Error("the timer fired") })
 		w.stop()
 		time.Sleep(time.Hour)
 	})

@@ -15,9 +15,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-func startWithLimits(t *testing.T, clients, outward int) *proxy.Forwarder {
+func startWithLimits(t *testing.T, clients, outbound int) *proxy.Forwarder {
 	t.Helper()
-	f, err := proxy.StartWithLimits(newPolicy(t, ""), clients, outward, slog.New(slog.DiscardHandler))
+	f, err := proxy.StartWithLimits(newPolicy(t, ""), clients, outbound, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +45,11 @@ func TestForwarder_FullForwarderQueuesClients(t *testing.T) {
 	}
 	open[0].Close()
 	late.SetReadDeadline(time.Now().Add(10 * time.Second))
-	said := make([]byte, len("HTTP/1.1 200"))
-	if _, err := io.ReadFull(late, said); err != nil || string(said) != "HTTP/1.1 200" {
-		t.Errorf("once one has ended: %q, %v", said, err)
+	text := make([]byte, len("HTTP/1.1 200"))
+	if _, err := io.ReadFull(late, text); err != nil || string(text) != "HTTP/1.1 200" {
+		t.Errorf("after one has ended: %q, %v", text, err)
 	}
-	dial(t, f) // and one more, for which there is no place when all is closed
+	dial(t, f) // one client above the limit during Close
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -58,7 +58,7 @@ func TestForwarder_FullForwarderQueuesClients(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(5 * time.Second):
-		t.Error("Close waits for a place")
+		t.Error("Close waited for a free slot")
 	}
 }
 
@@ -69,10 +69,10 @@ func TestForwarder_BoundsAbandonedDials(t *testing.T) {
 		fmt.Fprintf(c, "GET http://%[1]s/ HTTP/1.1\r\nHost: %[1]s\r\n\r\n", away)
 		eventually(t, 5*time.Second, "the dial", func() bool { return bytes.Contains(stacks(), []byte("proxy.(*connSet).dial(")) })
 		time.Sleep(10 * time.Millisecond)
-		c.Close() // the transport goes on
+		c.Close() // the transport continues the dial
 	}
 	if n := bytes.Count(stacks(), []byte("net.(*sysDialer).dialSingle(")); n > 4 {
-		t.Errorf("%d dials at once, want no more than four", n)
+		t.Errorf("got %d concurrent dials, want at most four", n)
 	}
 }
 
@@ -95,5 +95,5 @@ func TestForwarder_BoundsIdleConnections(t *testing.T) {
 	for i := range 200 {
 		do(t, client, "GET", fmt.Sprintf("http://%d.localhost:%s/", i, port), "")
 	}
-	eventually(t, 5*time.Second, "few are left", func() bool { return kept.Load() <= 128 })
+	eventually(t, 5*time.Second, "few idle connections are left", func() bool { return kept.Load() <= 128 })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// newDefaultPolicy denies what a worker denies by default, but for what is allowed.
+// newDefaultPolicy returns the default policy of a worker with an allowlist.
 func newDefaultPolicy(t *testing.T, allowed string, places ...string) *proxy.EgressPolicy {
 	t.Helper()
 	list, err := proxy.ParseAllowlist(allowed)
@@ -23,8 +23,8 @@ func newDefaultPolicy(t *testing.T, allowed string, places ...string) *proxy.Egr
 	return w
 }
 
-// interfaceAddress is an IPv4 address of this machine; of the loopback where it
-// has no other.
+// interfaceAddress returns an IPv4 address of this machine, preferably not of the
+// loopback.
 func interfaceAddress(t *testing.T) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -54,7 +54,7 @@ func TestForwarder_DeniesOwnAddressesByDefault(t *testing.T) {
 		assertDenied(t, f, host+":"+port)
 	}
 	if len(visits) > 0 {
-		t.Errorf("%d visits", len(visits))
+		t.Errorf("got %d visits", len(visits))
 	}
 }
 
@@ -85,7 +85,7 @@ func TestForwarder_AllowsListedAddresses(t *testing.T) {
 	assertReached(t, f, "127.0.0.1:"+other)
 }
 
-// The two Walls are those of two workers, which know of one another only what is
+// The two policies are those of two workers, which know only what the other has
 // announced.
 func TestForwarder_AllowlistNeverAllowsWorkerPorts(t *testing.T) {
 	port, visits := requested(t, "127.0.0.1")
@@ -111,7 +111,7 @@ func TestForwarder_AllowlistNeverAllowsWorkerPorts(t *testing.T) {
 	deniedAll(f)
 	withdraw()
 	if len(visits) > 0 {
-		t.Errorf("%d visits", len(visits))
+		t.Errorf("got %d visits", len(visits))
 	}
 	assertReached(t, f, "127.0.0.1:"+port)
 	assertDenied(t, f, "169.254.169.254:80")
@@ -155,9 +155,9 @@ func TestForwarder_ResolvesNamesBeforeProxyOnThisMachine(t *testing.T) {
 				assertDenied(t, f, host+":"+port)
 			}
 			if logins, _, _ := o.requests(); len(logins)+len(visits) > 0 {
-				t.Errorf("the proxy was asked: %q, %d visits", logins, len(visits))
+				t.Errorf("the proxy was asked: %q, got %d visits", logins, len(visits))
 			}
-			assertReached(t, f, "unknown.test:80") // which the proxy knows
+			assertReached(t, f, "unknown.test:80") // only the proxy can resolve it
 		})
 	}
 }
@@ -165,7 +165,7 @@ func TestForwarder_ResolvesNamesBeforeProxyOnThisMachine(t *testing.T) {
 func TestParseAllowlist_RefusesInvalidEntries(t *testing.T) {
 	for _, list := range []string{"127.0.0.1:0", "127.0.0.1:x", "127.0.0.1:65536", "http://localhost", "*.test", "127.1", "0x7f.1:80", "a b", "::1:80:x", "[::1", "[127.0.0.1]x:1", "fe80::1%eth0", "10.0.0.0/33"} {
 		if _, err := proxy.ParseAllowlist(list); err == nil {
-			t.Errorf("%q is taken", list)
+			t.Errorf("%q was accepted", list)
 		}
 	}
 	for _, list := range []string{"", " , ", "::1", "[::1]", "[::1]:80", "[fd00::/8]:80", "10.0.0.0/8", "10.0.0.0/8:80", "localhost", "Local.Test.:80", "::ffff:127.0.0.1"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// resolver knows these names (each with a dot at its end) and the addresses,
-// separated by commas, that they lead to.
+// resolver returns a resolver for these names (with a trailing dot) and their
+// comma-separated addresses.
 func resolver(t *testing.T, names map[string]string) *net.Resolver {
 	t.Helper()
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -29,11 +29,11 @@ func resolver(t *testing.T, names map[string]string) *net.Resolver {
 	}}
 }
 
-// startWithResolver is open with a resolver.
-func startWithResolver(t *testing.T, wall *proxy.EgressPolicy, by *net.Resolver) (*proxy.Forwarder, *testenv.Log) {
+// startWithResolver starts a Forwarder with a resolver.
+func startWithResolver(t *testing.T, policy *proxy.EgressPolicy, by *net.Resolver) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
 	log := &testenv.Log{}
-	f, err := proxy.StartWithResolver(wall, by, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	f, err := proxy.StartWithResolver(policy, by, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		t.Fatal(err)
 	}

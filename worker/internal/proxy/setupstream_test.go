@@ -31,7 +31,7 @@ func TestSetUpstream_AppliesToNewRequestsOnly(t *testing.T) {
 			first, second := newFakeInternet(t, kind, at), newFakeInternet(t, kind, at)
 			first.Bypass, second.Bypass = "<-loopback>", "<-loopback>,bypassed.test"
 			f, _ := startWithResolver(t, newPolicy(t, ""), resolver(t, map[string]string{"bypassed.test.": "127.0.0.1"}))
-			client := clientOf(t, f) // keeps its connection through all of it
+			client := clientOf(t, f) // uses one connection throughout
 			tunnels, bodies := map[string]io.ReadWriter{}, map[string]io.Reader{}
 			begin := func(name string) {
 				c, reader := connect(t, f, at)
@@ -59,7 +59,7 @@ func TestSetUpstream_AppliesToNewRequestsOnly(t *testing.T) {
 			use(&first.Upstream)
 			begin("first")
 			if asked(first) < 2 || asked(second) != 0 {
-				t.Errorf("with the first: asked %d and %d times", asked(first), asked(second))
+				t.Errorf("with the first upstream: got %d and %d requests", asked(first), asked(second))
 			}
 			before := asked(first)
 			use(&second.Upstream)
@@ -67,12 +67,12 @@ func TestSetUpstream_AppliesToNewRequestsOnly(t *testing.T) {
 			counted := asked(second)
 			do(t, client, "GET", "http://bypassed.test:"+origin.URL[strings.LastIndex(origin.URL, ":")+1:], "")
 			if asked(first) != before || asked(second) != counted || counted < 2 {
-				t.Errorf("with the second: asked %d more and %d times, for a bypass %d more", asked(first)-before, counted, asked(second)-counted)
+				t.Errorf("with the second upstream: got %d more and %d requests, %d more for a bypassed host", asked(first)-before, counted, asked(second)-counted)
 			}
 			use(nil)
-			begin("straight again")
+			begin("direct again")
 			if asked(first) != before || asked(second) != counted {
-				t.Error("straight out, a proxy is asked")
+				t.Error("a direct request went to a proxy")
 			}
 			for name, tunnel := range tunnels {
 				io.WriteString(tunnel, "GET /"+strings.ReplaceAll(name, " ", "-")+" HTTP/1.0\r\n\r\n")
@@ -98,7 +98,7 @@ func TestSetUpstream_CredentialsStayWithTheirUpstream(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			mine, other := newFakeInternet(t, kind, hostOf(t, origin.URL)), newFakeInternet(t, kind, hostOf(t, origin.URL))
 			other.Username, other.Password = "", ""
-			f, log := startWithResolver(t, newPolicy(t, ""), resolver(t, nil)) // the upstreams alone know the site
+			f, log := startWithResolver(t, newPolicy(t, ""), resolver(t, nil)) // only the upstreams can resolve the site
 			var asking sync.WaitGroup
 			done := make(chan struct{})
 			for range 4 {
@@ -129,10 +129,10 @@ func TestSetUpstream_CredentialsStayWithTheirUpstream(t *testing.T) {
 			logins, _, _ := mine.requests()
 			others, _, _ := other.requests()
 			if !slices.Contains(logins, username+":"+password) {
-				t.Errorf("mine saw %q", logins)
+				t.Errorf("the first upstream got credentials %q", logins)
 			}
 			if len(others) == 0 || strings.Contains(strings.Join(others, " "), username) || strings.Contains(strings.Join(others, " "), password) {
-				t.Errorf("the other saw %q", others)
+				t.Errorf("the other upstream got credentials %q", others)
 			}
 			assertNoSecret(t, log.String(), mine.Upstream)
 		})
@@ -144,9 +144,9 @@ func TestSetUpstream_InvalidUpstreamChangesNothing(t *testing.T) {
 	defer origin.Close()
 	f, _ := startWithUpstream(t, newFakeInternet(t, "http", hostOf(t, origin.URL)).Upstream)
 	if err := f.SetUpstream(&proxy.Upstream{Server: "ftp://x:1"}); err == nil {
-		t.Fatal("it is taken")
+		t.Fatal("an invalid upstream was accepted")
 	}
 	if answer, _ := do(t, clientOf(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusOK {
-		t.Errorf("afterwards: %s", answer.Status)
+		t.Errorf("after the error: got %s", answer.Status)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pair is a registered connection, and its peer.
+// pair returns a registered connection and its peer.
 func pair(t *testing.T, of *connSet) (*conn, *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,10 +58,10 @@ func TestSplice_HalfClosedTunnelEndsWhenIdle(t *testing.T) {
 			}
 			talking.SetReadDeadline(time.Now().Add(10 * time.Second))
 			if _, err := talking.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Fatalf("the other side sees %v", err)
+				t.Fatalf("the other side got %v", err)
 			}
 			done.SetReadDeadline(time.Now().Add(10 * time.Second))
-			for range 5 { // longer than the limit, all in all
+			for range 5 { // in total longer than the limit
 				if _, err := talking.Write([]byte("x")); err != nil {
 					t.Fatal(err)
 				}
@@ -70,14 +70,14 @@ func TestSplice_HalfClosedTunnelEndsWhenIdle(t *testing.T) {
 				}
 				select {
 				case <-ended:
-					t.Fatal("ended while one side talks")
+					t.Fatal("the tunnel ended while one side was sending")
 				case <-time.After(limit / 3):
 				}
 			}
 			select {
 			case <-ended:
 			case <-time.After(20 * limit):
-				t.Error("silence has no end")
+				t.Error("the idle tunnel did not end")
 			}
 		})
 	}

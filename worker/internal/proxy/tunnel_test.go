@@ -46,7 +46,7 @@ func TestTunnel_CarriesDataBothWaysConcurrently(t *testing.T) {
 				t.Fatal(err)
 			}
 			if sha256.Sum256(there) != <-received || !bytes.Equal(got, back) {
-				t.Error("what arrived is not what was sent")
+				t.Error("the received data differs from the sent data")
 			}
 			in, out := f.Counts()
 			t.Logf("%v; counted in %d, out %d", time.Since(begin), in, out)
@@ -93,7 +93,7 @@ func TestTunnel_KeepsDataSentWithCONNECT(t *testing.T) {
 	_, reader := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443\n\nearly")
 	early := make([]byte, 5)
 	if _, err := io.ReadFull(reader, early); err != nil || string(early) != "early" {
-		t.Errorf("came back %q, %v", early, err)
+		t.Errorf("got %q back, %v", early, err)
 	}
 }
 
@@ -123,8 +123,8 @@ func TestForwarder_PassesUpgrade(t *testing.T) {
 			continue
 		}
 		io.WriteString(c, "word")
-		if said, err := io.ReadAll(reader); err != nil || string(said) != "WORD" {
-			t.Errorf("%s: %q, %v", kind, said, err)
+		if text, err := io.ReadAll(reader); err != nil || string(text) != "WORD" {
+			t.Errorf("%s: %q, %v", kind, text, err)
 		}
 	}
 }
@@ -139,8 +139,8 @@ func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 	}))
 	defer origin.Close()
 	defer close(wait)
-	silent := listenLoopback(t) // accepts into the kernel's queue and says nothing
-	t.Run("straight", func(t *testing.T) {
+	silent := listenLoopback(t) // accepts connections in the kernel's queue and never answers
+	t.Run("direct", func(t *testing.T) {
 		f, _ := startWithResolver(t, newPolicy(t, ""), resolver(t, map[string]string{"site.test.": "127.0.0.1"}))
 		clients := []*net.TCPConn{dial(t, f)}
 		for _, request := range []string{
@@ -154,7 +154,7 @@ func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 			io.WriteString(c, request)
 			clients = append(clients, c)
 		}
-		eventually(t, 5*time.Second, "all at work", func() bool {
+		eventually(t, 5*time.Second, "all requests in progress", func() bool {
 			return bytes.Count(stacks(), []byte("proxy.splice(")) == 2 && bytes.Count(stacks(), []byte("proxy.(*Forwarder).forwardPlain(")) == 2
 		})
 		begin := time.Now()
@@ -175,7 +175,7 @@ func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 			o := newFakeInternet(t, kind, hostOf(t, origin.URL))
 			for _, to := range []proxy.Upstream{o.Upstream, {Server: kind + "://" + silent.Addr().String(), Username: username, Password: password}} {
 				f, _ := startWithUpstream(t, to)
-				clients := []*net.TCPConn{dial(t, f)} // one that never asks
+				clients := []*net.TCPConn{dial(t, f)} // a client that sends no request
 				for _, request := range []string{
 					"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test:80\r\n\r\n",
 					"GET http://site.test/slow HTTP/1.1\r\nHost: site.test\r\n\r\n",
@@ -186,12 +186,13 @@ func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 					io.WriteString(c, request)
 					clients = append(clients, c)
 				}
-				eventually(t, 5*time.Second, "all at work", func() bool {
+				eventually(t, 5*time.Second, "all requests in progress", func() bool {
 					return bytes.Count(stacks(), []byte("proxy.(*Forwarder).ServeHTTP(")) >= 3
 				})
 				if to.Server == o.Server {
-					// The last two may share a connection, and so a login.
-					eventually(t, 5*time.Second, "the upstream asked", func() bool { logins, _, _ := o.requests(); return len(logins) >= 3 })
+					// The last two requests may share a connection and its
+					// authentication.
+					eventually(t, 5*time.Second, "the upstream has the requests", func() bool { logins, _, _ := o.requests(); return len(logins) >= 3 })
 				}
 				begin := time.Now()
 				f.Close()
@@ -199,7 +200,7 @@ func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 					t.Errorf("Close took %v", took)
 				}
 				for _, c := range clients {
-					io.Copy(io.Discard, c) // ends, or the deadline of dial is up
+					io.Copy(io.Discard, c) // ends with the connection or at the deadline of dial
 				}
 				if time.Since(begin) > 5*time.Second {
 					t.Error("a client's connection is still open")
@@ -225,8 +226,8 @@ func TestForwarder_CloseEndsDialInProgress(t *testing.T) {
 	eventually(t, 5*time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
 }
 
-// silentListener is an address at which connections are neither accepted nor refused:
-// its queue of length zero is full.
+// silentListener returns an address at which connections are neither accepted nor
+// refused: its queue of length zero is full.
 func silentListener(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -249,12 +250,12 @@ func silentListener(t *testing.T) string {
 		}
 		t.Cleanup(func() { c.Close() })
 	}
-	t.Fatal("the queue does not fill")
+	t.Fatal("the queue did not fill up")
 	return ""
 }
 
-// holdsForwarder reports whether a goroutine runs the package's code: its own
-// ones, and those of net/http that use its connections.
+// holdsForwarder reports whether a goroutine runs code of the package, including
+// those of net/http that use its connections.
 func holdsForwarder() bool { return bytes.Contains(stacks(), []byte("internal/proxy.")) }
 
 func stacks() []byte {

@@ -161,7 +161,7 @@ func (u *upstream) transport() *http.Transport {
 	return t
 }
 
-// authorization implements outlet.
+// authorization implements outbound.
 func (u *upstream) authorization() string { return u.basic }
 
 // open dials the proxy and performs the handshake, both bounded by ctx.

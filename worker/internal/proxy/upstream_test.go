@@ -22,11 +22,11 @@ const (
 	password = "pass word:ÿ-91c4"
 )
 
-// fakeInternet is a proxy as customers have them: it wants a name and a password,
-// and resolves names itself (every name is the origin's).
+// fakeInternet is a proxy that requires a user name and password and resolves every
+// name to the origin.
 type fakeInternet struct {
 	proxy.Upstream
-	origin string // host:port that everything leads to
+	origin string // host:port of every destination
 
 	mu      sync.Mutex
 	logins  []string // user:password of each attempt
@@ -36,7 +36,7 @@ type fakeInternet struct {
 
 var kinds = []string{"http", "https", "socks5"}
 
-// newFakeInternet starts one whose right credentials are the Upstream's.
+// newFakeInternet starts a proxy that accepts the credentials of its Upstream.
 func newFakeInternet(t *testing.T, kind, origin string) *fakeInternet {
 	t.Helper()
 	o := &fakeInternet{origin: origin, Upstream: proxy.Upstream{Username: username, Password: password}}
@@ -69,7 +69,7 @@ func listenLoopback(t *testing.T) net.Listener {
 	return l
 }
 
-// serve handles each connection in a goroutine of its own and closes it.
+// serve handles each connection in a goroutine and closes it.
 func serve(l net.Listener, handle func(net.Conn) error) {
 	for {
 		c, err := l.Accept()
@@ -83,7 +83,7 @@ func serve(l net.Listener, handle func(net.Conn) error) {
 	}
 }
 
-func (o *fakeInternet) record(login, target string, header http.Header) (welcome bool) {
+func (o *fakeInternet) record(login, target string, header http.Header) (ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.logins = append(o.logins, login)
@@ -110,7 +110,7 @@ func (o *fakeInternet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !o.record(string(login), r.Host, header) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="outside"`)
-		http.Error(w, "who are you?", http.StatusProxyAuthRequired)
+		http.Error(w, "proxy authentication required", http.StatusProxyAuthRequired)
 		return
 	}
 	if r.Method != http.MethodConnect {
@@ -127,7 +127,7 @@ func (o *fakeInternet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	server, err := net.Dial("tcp", o.origin)
 	if err != nil {
-		http.Error(w, "no way", http.StatusServiceUnavailable)
+		http.Error(w, "unreachable", http.StatusServiceUnavailable)
 		return
 	}
 	client, buffered, err := http.NewResponseController(w).Hijack()
@@ -192,13 +192,13 @@ func (o *fakeInternet) serveSOCKS(c net.Conn) error {
 		c.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0})
 		return err
 	}
-	// Bound to a name: the longest form of the answer.
+	// An answer with a bound name, its longest form.
 	c.Write(append([]byte{5, 0, 0, 3, 4}, "here\x00\x50"...))
 	join(c, r, server)
 	return nil
 }
 
-// join copies both ways, each to its end.
+// join copies in both directions until both have ended.
 func join(client net.Conn, fromClient io.Reader, server net.Conn) {
 	defer server.Close()
 	var up sync.WaitGroup

@@ -26,7 +26,7 @@ func assertUnacknowledged(t *testing.T, r *fixture, key session.OrganizationKey,
 		same = got[i] == want[i].ID
 	}
 	if !same {
-		t.Errorf("unacknowledged are %v, want %v", got, want)
+		t.Errorf("got unacknowledged ends of %v, want %v", got, want)
 	}
 }
 
@@ -42,7 +42,7 @@ func TestUnacknowledged_ListsEndsOfKeyOnly(t *testing.T) {
 		assertUnacknowledged(t, r, keyA, a)
 		assertUnacknowledged(t, r, keyB)
 		if end := r.Unacknowledged(keyA)[0]; end.ProfileID != a.ProfileID || end.Status != session.Exited || end.Reason != session.Crash || end.At.IsZero() {
-			t.Errorf("the end is %+v", end)
+			t.Errorf("got end %+v", end)
 		}
 	})
 }
@@ -53,16 +53,16 @@ func TestUnacknowledged_CarriedEndsStayInJournal(t *testing.T) {
 		s := r.startSession(t)
 		r.endSession(s)
 		assertUnacknowledged(t, r, ownKey, s)
-		assertUnacknowledged(t, r, ownKey, s) // an authorize that failed took nothing away
+		assertUnacknowledged(t, r, ownKey, s) // a failed authorize request changes nothing
 		r.Carried(r.Unacknowledged(ownKey))
 		assertUnacknowledged(t, r, ownKey)
 		if left := journalFiles(t, r.dir); len(left) != 1 {
-			t.Errorf("the journal holds %v", left)
+			t.Errorf("the journal contains %v", left)
 		}
 		r.Flush(t.Context())
-		assertDelivered(t, r.cloud.accepted(), startCall(s), endCall(s)) // by itself, once
+		assertDelivered(t, r.cloud.accepted(), startCall(s), endCall(s)) // each report once
 		if left := journalFiles(t, r.dir); len(left) != 0 {
-			t.Errorf("the journal holds %v", left)
+			t.Errorf("the journal contains %v", left)
 		}
 	})
 }
@@ -76,14 +76,14 @@ func TestUnacknowledged_SkipsEndsWithPendingStart(t *testing.T) {
 		assertUnacknowledged(t, r, ownKey)
 		r.cloud.set(func() { r.cloud.down = false })
 		if r.Deliver(t.Context(), keyA) {
-			t.Error("something of another key was delivered")
+			t.Error("Deliver delivered a report of another key")
 		}
 		if !r.Deliver(t.Context(), ownKey) {
-			t.Error("nothing was delivered")
+			t.Error("Deliver delivered no report")
 		}
 		assertDelivered(t, r.cloud.accepted(), startCall(s), endCall(s))
 		if r.Deliver(t.Context(), ownKey) {
-			t.Error("delivered twice")
+			t.Error("Deliver delivered a report twice")
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestUnacknowledged_IsBounded(t *testing.T) {
 		first := r.Unacknowledged(ownKey)
 		r.Carried(first)
 		if rest := r.Unacknowledged(ownKey); len(first) != 100 || len(rest) != 50 {
-			t.Errorf("%d, then %d", len(first), len(rest))
+			t.Errorf("got %d ends, then %d", len(first), len(rest))
 		}
 	})
 }

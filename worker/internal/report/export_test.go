@@ -2,5 +2,5 @@ package report
 
 import "os"
 
-// OnSync replaces what brings the journal to the disk.
+// OnSync replaces the function that syncs the journal to disk.
 func (r *Reporter) OnSync(sync func(*os.File) error) { r.journal.sync = sync }

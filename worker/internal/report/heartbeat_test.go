@@ -21,7 +21,7 @@ func TestHeartbeat_FirstIsSentAtOnce(t *testing.T) {
 		defer r.stop()
 		beats := r.cloud.heartbeats()
 		if len(beats) != 1 || len(beats[0].listed) != 0 {
-			t.Errorf("heartbeats %+v, want one that lists nothing: it releases what an earlier boot held", beats)
+			t.Errorf("heartbeats %+v, want one without sessions, which releases the slots of an earlier boot", beats)
 		}
 	})
 }
@@ -44,10 +44,10 @@ func TestHeartbeat_UsesIntervalFromCloud(t *testing.T) {
 				least, most = min(least, pause), max(most, pause)
 			}
 			if least < tc.want*9/10 || most > tc.want*11/10 {
-				t.Errorf("told %d s: pauses from %v to %v, want a tenth around %v", tc.seconds, least, most, tc.want)
+				t.Errorf("interval %d s: pauses from %v to %v, want within a tenth of %v", tc.seconds, least, most, tc.want)
 			}
 			if most-least < tc.want/20 {
-				t.Errorf("told %d s: pauses from %v to %v are not spread", tc.seconds, least, most)
+				t.Errorf("interval %d s: pauses from %v to %v have no jitter", tc.seconds, least, most)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestHeartbeat_ListsSessionsWithGreaterSeq(t *testing.T) {
 			t.Errorf("the second lists %v", beats[1].listed)
 		}
 		if beats[0].seq <= second.Seq || beats[1].seq <= beats[0].seq {
-			t.Errorf("numbers: sessions to %d, heartbeats %d and %d; want them to grow", second.Seq, beats[0].seq, beats[1].seq)
+			t.Errorf("sequence numbers: session %d, heartbeats %d and %d; want them to increase", second.Seq, beats[0].seq, beats[1].seq)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestHeartbeat_RetriesSoonAfterFailure(t *testing.T) {
 			r.cloud.set(func() { r.cloud.calls = nil })
 			time.Sleep(5 * time.Minute)
 			if n := len(r.cloud.heartbeats()); n < 30 || n > 100 {
-				t.Errorf("%d heartbeats in five minutes after an hour's outage, want one every 6 seconds or so", n)
+				t.Errorf("%d heartbeats in five minutes after an hour's outage, want about one every 6 seconds", n)
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestHeartbeat_UnknownSessionWithoutSlotKeepsRunning(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		r.stop()
 		if len(r.refused) > 0 {
-			t.Error("a session that ran already was ended (specification 3.2: never)")
+			t.Error("a running session was ended, which specification 3.2 forbids")
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestHeartbeat_LogsAnswer(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		answer report.Heartbeat
-		says   string
+		logged string
 	}{
 		{"not applied", report.Heartbeat{Applied: false, NextSeconds: 30}, "is WORKER_ID used by two workers"},
 		{"released", report.Heartbeat{Applied: true, Released: []uuid.UUID{uuid.New()}, NextSeconds: 30}, "released sessions"},
@@ -145,8 +145,8 @@ func TestHeartbeat_LogsAnswer(t *testing.T) {
 				r.cloud.heartbeatAnswer = tc.answer
 				r.run(t)
 				r.stop()
-				if !strings.Contains(r.log.String(), tc.says) {
-					t.Errorf("the log does not say %q:\n%s", tc.says, r.log)
+				if !strings.Contains(r.log.String(), tc.logged) {
+					t.Errorf("the log does not contain %q:\n%s", tc.logged, r.log)
 				}
 			})
 		})

@@ -20,7 +20,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// call is what the cloud was told, or what was tried.
+// call is a call to the cloud.
 type call struct {
 	what    string // start, end, heartbeat
 	session uuid.UUID
@@ -38,16 +38,16 @@ type fakeCloud struct {
 	calls           []call
 	down            bool
 	hangs           bool
-	slow            time.Duration       // of an end
-	fails           map[uuid.UUID]error // by session, of its start and its end
+	slow            time.Duration       // delay of ReportEnd
+	fails           map[uuid.UUID]error // errors by session, for its start and its end
 	heartbeatErr    error
 	heartbeatAnswer report.Heartbeat
 	self            report.Identity
-	keys            map[string]error                                // of calls with a caller's key
-	heartbeatDelay  func(key session.OrganizationKey) time.Duration // of its heartbeats
-	last            int64                                           // the greatest number of a heartbeat
+	keys            map[string]error                                // errors of calls with a caller's key
+	heartbeatDelay  func(key session.OrganizationKey) time.Duration // delay of a key's heartbeats
+	last            int64                                           // the highest sequence number of a heartbeat
 
-	foreign map[string][]uuid.UUID // what heartbeats with a caller's key are told is unknown
+	foreign map[string][]uuid.UUID // sessions that heartbeats with a caller's key report as unknown
 }
 
 var ownKey = session.NewOrganizationKey("the worker's own")
@@ -92,7 +92,7 @@ func (c *fakeCloud) Heartbeat(_ context.Context, key session.OrganizationKey, se
 	}
 	c.calls = append(c.calls, call{what: "heartbeat", err: err, at: time.Now(), seq: seq, listed: listed, key: key})
 	beat := c.heartbeatAnswer
-	beat.Applied = beat.Applied && seq >= c.last // as if all keys were of one organization
+	beat.Applied = beat.Applied && seq >= c.last // as if all keys belonged to one organization
 	c.last = max(c.last, seq)
 	beat.Unknown = append(slices.Clone(beat.Unknown), c.foreign[key.Reveal()]...)
 	return beat, err
@@ -115,7 +115,8 @@ func (c *fakeCloud) set(change func()) {
 	change()
 }
 
-// attempted lists the reports of starts and ends; told those that were taken.
+// attempted returns all reports of starts and ends; accepted returns those that
+// succeeded.
 func (c *fakeCloud) attempted() []call {
 	return c.filter(func(k call) bool { return k.what == "start" || k.what == "end" })
 }
@@ -138,9 +139,9 @@ func (c *fakeCloud) filter(match func(call) bool) []call {
 	return found
 }
 
-// fixture is a Reporter and what it works with. It lives in a synctest bubble, where
-// time passes as soon as nobody has anything to do, and where a goroutine that
-// is left behind fails the test.
+// fixture is a Reporter with its dependencies. It must be used in a synctest bubble,
+// which advances the time when all goroutines are blocked and fails the test if a
+// goroutine is left.
 type fixture struct {
 	*report.Reporter
 	cloud    *fakeCloud
@@ -165,7 +166,7 @@ func newFixture(t *testing.T, dir string) *fixture {
 	return r
 }
 
-// run starts Run, for stop to end.
+// run starts Run; stop ends it.
 func (r *fixture) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -181,12 +182,12 @@ func (r *fixture) run(t *testing.T) {
 	synctest.Wait()
 }
 
-// addSession lists a session that runs.
+// addSession adds a running session.
 func (r *fixture) addSession() session.Session {
 	return r.sessions.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), ProfileID: uuid.New(), StartedAt: time.Now()})
 }
 
-// startSession lists a session and reports it.
+// startSession adds a session and reports its start.
 func (r *fixture) startSession(t *testing.T) session.Session {
 	t.Helper()
 	s := r.addSession()
@@ -203,7 +204,7 @@ func (r *fixture) endSession(s session.Session) {
 	})
 }
 
-// assertDelivered compares what the cloud took, in order.
+// assertDelivered compares the accepted reports, in order.
 func assertDelivered(t *testing.T, got []call, want ...call) {
 	t.Helper()
 	same := len(got) == len(want)
@@ -211,7 +212,7 @@ func assertDelivered(t *testing.T, got []call, want ...call) {
 		same = got[i].what == want[i].what && got[i].session == want[i].session
 	}
 	if !same {
-		t.Errorf("the cloud was told\n%v\nwant\n%v", describe(got), describe(want))
+		t.Errorf("got reports\n%v\nwant\n%v", describe(got), describe(want))
 	}
 }
 

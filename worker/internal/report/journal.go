@@ -57,7 +57,7 @@ var errFull = errors.New("too many pending reports of callers' keys")
 // file each.
 type journal struct {
 	dir  string
-	wake chan struct{}        // something was put
+	wake chan struct{}        // signals that an entry was added
 	sync func(*os.File) error // syncs a file or directory
 
 	disk          sync.Mutex // serializes writes; locked before mu, which is never held during disk writes

@@ -22,7 +22,7 @@ var (
 	keyB = session.NewOrganizationKey("b")
 )
 
-// startSessionWithKey lists a session charged to a caller's key and reports it.
+// startSessionWithKey adds a session charged to a caller's key and reports its start.
 func (r *fixture) startSessionWithKey(t *testing.T, key session.OrganizationKey) session.Session {
 	t.Helper()
 	s := r.sessions.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), ProfileID: uuid.New(), StartedAt: time.Now(), OrganizationKey: key})
@@ -32,7 +32,7 @@ func (r *fixture) startSessionWithKey(t *testing.T, key session.OrganizationKey)
 	return s
 }
 
-// heartbeatsByKey lists the keys of the heartbeats, and forgets them.
+// heartbeatsByKey returns and clears the keys and sessions of the heartbeats.
 func (r *fixture) heartbeatsByKey() (keys []string, listed [][]uuid.UUID) {
 	for _, b := range r.cloud.heartbeats() {
 		keys, listed = append(keys, b.key.Reveal()), append(listed, b.listed)
@@ -46,12 +46,12 @@ func TestHeartbeat_OnePerKeyListsAllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, t.TempDir())
 		own, a, again, b := r.startSession(t), r.startSessionWithKey(t, keyA), r.startSessionWithKey(t, keyA), r.startSessionWithKey(t, keyB)
-		r.startSessionWithKey(t, ownKey) // a caller that brings the worker's own
+		r.startSessionWithKey(t, ownKey) // a caller that uses the worker's own key
 		r.run(t)
 		defer r.stop()
 		keys, listed := r.heartbeatsByKey()
 		if !slices.Equal(keys, []string{"", "a", "b"}) {
-			t.Errorf("heartbeats with the keys %q", keys)
+			t.Errorf("got heartbeats with keys %q", keys)
 		}
 		for _, ids := range listed {
 			if len(ids) != 5 || !slices.Contains(ids, own.ID) || !slices.Contains(ids, a.ID) || !slices.Contains(ids, again.ID) || !slices.Contains(ids, b.ID) {
@@ -61,7 +61,7 @@ func TestHeartbeat_OnePerKeyListsAllSessions(t *testing.T) {
 		r.endSession(b)
 		time.Sleep(40 * time.Second)
 		if keys, _ := r.heartbeatsByKey(); !slices.Equal(keys, []string{"", "a"}) {
-			t.Errorf("after the last session of a key heartbeats go out with %q", keys)
+			t.Errorf("after the last session of a key got heartbeats with %q", keys)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestHeartbeat_SentForKeyWithPendingReports(t *testing.T) {
 		r.run(t)
 		defer r.stop()
 		if keys, _ := r.heartbeatsByKey(); !slices.Equal(keys, []string{"", "a"}) {
-			t.Errorf("heartbeats with %q", keys)
+			t.Errorf("got heartbeats with %q", keys)
 		}
 	})
 }
@@ -91,17 +91,17 @@ func TestReports_WithoutOwnKeyUseCallerKeys(t *testing.T) {
 		r.run(t)
 		defer r.stop()
 		if keys, _ := r.heartbeatsByKey(); len(keys) > 0 {
-			t.Errorf("heartbeats with %q while there is no key", keys)
+			t.Errorf("got heartbeats with %q without a key", keys)
 		}
 		s := r.startSessionWithKey(t, keyA)
 		time.Sleep(40 * time.Second)
 		if keys, _ := r.heartbeatsByKey(); !slices.Equal(slices.Compact(keys), []string{"a"}) {
-			t.Errorf("heartbeats with %q", keys)
+			t.Errorf("got heartbeats with %q", keys)
 		}
 		r.endSession(s)
 		synctest.Wait()
 		if told := r.cloud.accepted(); len(told) != 1 || told[0].key.Reveal() != "a" {
-			t.Errorf("told %+v", told)
+			t.Errorf("got reports %+v", told)
 		}
 	})
 }
@@ -110,7 +110,7 @@ func TestHeartbeat_UnknownSessionReportedToOwnOrganizationOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, t.TempDir())
 		a, b, known := r.startSessionWithKey(t, keyA), r.startSessionWithKey(t, keyB), r.startSessionWithKey(t, keyB)
-		r.cloud.set(func() { // no organization knows another's
+		r.cloud.set(func() { // no organization knows the sessions of another
 			r.cloud.calls = nil
 			r.cloud.foreign = map[string][]uuid.UUID{"a": {a.ID, b.ID, known.ID}, "b": {a.ID, b.ID}}
 		})
@@ -118,11 +118,11 @@ func TestHeartbeat_UnknownSessionReportedToOwnOrganizationOnly(t *testing.T) {
 		defer r.stop()
 		for _, k := range r.cloud.accepted() {
 			if want := map[uuid.UUID]string{a.ID: "a", b.ID: "b"}[k.session]; k.key.Reveal() != want {
-				t.Errorf("%s is told with key %q, want %q", k.session, k.key.Reveal(), want)
+				t.Errorf("session %s was reported with key %q, want %q", k.session, k.key.Reveal(), want)
 			}
 		}
 		if n := len(r.cloud.accepted()); n != 2 {
-			t.Errorf("told %d times", n)
+			t.Errorf("got %d reports", n)
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestJournal_CallerKeyReportsStayInMemory(t *testing.T) {
 		defer r.stop()
 		time.Sleep(time.Minute)
 		if n := len(r.cloud.accepted()); n != 3 {
-			t.Errorf("told %v", describe(r.cloud.accepted()))
+			t.Errorf("got reports %v", describe(r.cloud.accepted()))
 		}
 	})
 }
@@ -151,13 +151,13 @@ func TestJournal_LogsDroppedReportWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, t.TempDir())
 		for range 10_001 {
-			if said := r.log.String(); said != "" {
-				t.Fatalf("too early: %s", said)
+			if logged := r.log.String(); logged != "" {
+				t.Fatalf("logged too early: %s", logged)
 			}
 			r.Ended(launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), OrganizationKey: keyA})
 		}
-		if said := r.log.String(); !strings.Contains(said, "dropped") || strings.Contains(said, "kept") {
-			t.Errorf("the log says %s", said)
+		if logged := r.log.String(); !strings.Contains(logged, "dropped") || strings.Contains(logged, "kept") {
+			t.Errorf("got log %s", logged)
 		}
 	})
 }
@@ -174,23 +174,23 @@ func TestReports_RevokedCallerKeyBlocksNothing(t *testing.T) {
 		r.stop()
 		assertDelivered(t, r.cloud.accepted(), startCall(good))
 		if len(r.refused) > 0 {
-			t.Errorf("%s was ended (specification 3.2: never)", revoked.ID)
+			t.Errorf("session %s was ended, which specification 3.2 forbids", revoked.ID)
 		}
 		if n := len(r.cloud.attempted()); n > 4 {
-			t.Errorf("tried %d times", n)
+			t.Errorf("got %d attempts", n)
 		}
 	})
 }
 
-// What one organization's rows are at must not lapse the sessions of others.
+// A refusal of one organization must not let the sessions of others expire.
 func TestHeartbeat_RefusalOfOneKeyDoesNotStopOthers(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		failed error
 		first  int // keys of the first round, the worker's own among them
 	}{
-		{"it can't", fault.New(fault.Unavailable, "500"), 3},
-		{"it says nothing", errDown, 2},
+		{"internal error", fault.New(fault.Unavailable, "500"), 3},
+		{"no answer", errDown, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -202,13 +202,13 @@ func TestHeartbeat_RefusalOfOneKeyDoesNotStopOthers(t *testing.T) {
 				defer r.stop()
 				keys, _ := r.heartbeatsByKey()
 				if len(keys) != tc.first || keys[0] != "" {
-					t.Fatalf("heartbeats with %q, want %d", keys, tc.first)
+					t.Fatalf("got heartbeats with %q, want %d", keys, tc.first)
 				}
 				r.cloud.set(func() { r.cloud.keys = map[string]error{keys[1]: tc.failed} })
 				for range 3 {
 					time.Sleep(35 * time.Second)
 					if keys, _ := r.heartbeatsByKey(); !slices.Equal(slices.Compact(keys), []string{"", "a", "b"}) {
-						t.Errorf("then heartbeats with %q", keys)
+						t.Errorf("afterwards got heartbeats with %q", keys)
 					}
 				}
 			})
@@ -227,25 +227,25 @@ func TestHeartbeat_RoundStopsWhenCloudDoesNotAnswer(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		beats := r.cloud.heartbeats()
 		if n := len(beats); n < 30 || n > 120 {
-			t.Errorf("%d heartbeats in five minutes, want one every 6 seconds or so of the worker's own key, and fewer of its callers'", n)
+			t.Errorf("%d heartbeats in five minutes, want about one every 6 seconds with the worker's own key, and fewer with callers' keys", n)
 		}
 		told := map[session.OrganizationKey]int{}
 		for _, b := range beats {
 			told[b.key]++
 		}
 		if len(told) != 3 {
-			t.Errorf("%d keys were tried, want each in turn", len(told))
+			t.Errorf("%d keys were used, want each in turn", len(told))
 		}
 	})
 }
 
-// However many callers there are, the worker's own sessions must not lapse for it.
+// Callers' keys must not let the worker's own sessions expire.
 func TestHeartbeat_CallerKeysDoNotDelayOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, t.TempDir())
 		r.cloud.heartbeatDelay = func(key session.OrganizationKey) time.Duration {
 			if key.IsZero() {
-				return 100 * time.Millisecond // so that those of callers overtake it
+				return 100 * time.Millisecond // so that heartbeats of callers overtake it
 			}
 			return 3 * time.Second
 		}
@@ -268,10 +268,10 @@ func TestHeartbeat_CallerKeysDoNotDelayOwn(t *testing.T) {
 			last = b.at
 		}
 		if len(told) != 101 {
-			t.Errorf("%d keys were told of, want all", len(told))
+			t.Errorf("heartbeats were sent with %d keys, want all", len(told))
 		}
 		if strings.Contains(r.log.String(), "used by two workers") {
-			t.Errorf("a heartbeat that another one of this worker's overtook is taken for another machine's:\n%s", r.log)
+			t.Errorf("a heartbeat overtaken by another heartbeat of this worker was logged as another machine's:\n%s", r.log)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 // recentStarts holds the sessions whose start was accepted since the last
 // heartbeat.
 type recentStarts struct {
-	wake chan struct{} // one was added
+	wake chan struct{} // signals that a session was added
 
 	mu  sync.Mutex
 	ids map[uuid.UUID]bool

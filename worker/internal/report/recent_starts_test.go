@@ -9,10 +9,10 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Until its first heartbeat the cloud holds the slot of a session for six hours,
-// also when the worker died (specification 3.2).
+// Until the first heartbeat with a session, the cloud holds its slot for six hours,
+// even if the worker died (specification 3.2).
 func TestHeartbeat_IncludesSessionSoonAfterStart(t *testing.T) {
-	for name, away := range map[string]time.Duration{"told at once": 0, "told later": 400 * time.Millisecond} {
+	for name, away := range map[string]time.Duration{"reported at once": 0, "reported later": 400 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newFixture(t, t.TempDir())
@@ -34,10 +34,10 @@ func TestHeartbeat_IncludesSessionSoonAfterStart(t *testing.T) {
 				time.Sleep(4 * time.Second)
 				beats := r.cloud.heartbeats()
 				if len(beats) != 1 || !slices.Contains(beats[0].listed, s.ID) || beats[0].seq <= s.Seq {
-					t.Fatalf("heartbeats after the start: %+v, want one that lists it", beats)
+					t.Fatalf("heartbeats after the start: %+v, want one with the session", beats)
 				}
-				if told := r.cloud.accepted(); len(told) != 1 || told[0].at.After(beats[0].at) {
-					t.Errorf("told %v after the heartbeat of %v", told, beats[0].at)
+				if reportedAt := r.cloud.accepted(); len(reportedAt) != 1 || reportedAt[0].at.After(beats[0].at) {
+					t.Errorf("reported %v after the heartbeat of %v", reportedAt, beats[0].at)
 				}
 			})
 		})
@@ -54,19 +54,19 @@ func TestHeartbeat_StartsShareFirstHeartbeat(t *testing.T) {
 		r.heartbeatsByKey()
 		for range 200 {
 			r.startSessionWithKey(t, keyA)
-			r.endSession(r.startSessionWithKey(t, keyB)) // over before it could be in one
+			r.endSession(r.startSessionWithKey(t, keyB)) // ends before its first heartbeat
 			time.Sleep(100 * time.Millisecond)
 		}
 		beats := r.cloud.heartbeats()
 		if n := len(beats); n < 8 || n > 11 {
-			t.Errorf("%d heartbeats in 20 s of starts, want one in two seconds", n)
+			t.Errorf("%d heartbeats in 20 s of starts, want one every two seconds", n)
 		}
 		for i, b := range beats {
 			if b.key != keyA {
-				t.Errorf("a heartbeat with the key %q, of which nothing new runs", b.key.Reveal())
+				t.Errorf("got a heartbeat with the key %q, which has no new session", b.key.Reveal())
 			}
 			if i > 0 && b.at.Sub(beats[i-1].at) < 1800*time.Millisecond {
-				t.Errorf("a heartbeat %v after the one before", b.at.Sub(beats[i-1].at))
+				t.Errorf("got a heartbeat %v after the previous one", b.at.Sub(beats[i-1].at))
 			}
 		}
 	})
@@ -82,13 +82,13 @@ func TestHeartbeat_RetriesFailedFirstHeartbeat(t *testing.T) {
 		s := r.startSession(t)
 		time.Sleep(10 * time.Second)
 		if n := len(r.cloud.heartbeats()); n < 3 || n > 12 {
-			t.Errorf("%d heartbeats in ten seconds of failures, want ever fewer", n)
+			t.Errorf("%d heartbeats in ten seconds of failures, want fewer and fewer", n)
 		}
 		r.cloud.set(func() { r.cloud.calls, r.cloud.heartbeatErr = nil, nil })
 		time.Sleep(20 * time.Second)
 		beats := r.cloud.heartbeats()
 		if len(beats) != 1 || !slices.Contains(beats[0].listed, s.ID) {
-			t.Errorf("heartbeats after that: %+v, want one that lists the session", beats)
+			t.Errorf("heartbeats afterwards: %+v, want one with the session", beats)
 		}
 	})
 }

@@ -30,23 +30,23 @@ func TestJournal_SetsRefusedReportsAside(t *testing.T) {
 			assertDelivered(t, r.cloud.accepted(), endCall(good))
 			aside := filepath.Join(dir, bad.ID.String()+"-end.json.rejected")
 			if left := journalFiles(t, dir); len(left) != 1 || left[0] != aside {
-				t.Fatalf("the journal holds %v, want %s", left, aside)
+				t.Fatalf("the journal contains %v, want %s", left, aside)
 			}
 			if text, err := os.ReadFile(aside); err != nil || !strings.Contains(string(text), bad.ProfileID.String()) {
-				t.Errorf("it holds %s, %v", text, err)
+				t.Errorf("the file contains %s, %v", text, err)
 			}
 			if !strings.Contains(r.log.String(), "the cloud refused an end") {
-				t.Errorf("the log says %s", r.log)
+				t.Errorf("got log %s", r.log)
 			}
 			if waiting, rejected := r.Counts(); waiting != 0 || rejected != 1 {
-				t.Errorf("%d wait, %d were rejected", waiting, rejected)
+				t.Errorf("got %d pending, %d rejected", waiting, rejected)
 			}
 
-			after := newFixture(t, dir) // it is counted still, and not told again
+			after := newFixture(t, dir) // the report is still counted and not sent again
 			after.run(t)
 			after.stop()
 			if waiting, rejected := after.Counts(); waiting != 0 || rejected != 1 || len(after.cloud.attempted()) != 0 {
-				t.Errorf("the next boot: %d wait, %d were rejected, it tried %v", waiting, rejected, describe(after.cloud.attempted()))
+				t.Errorf("the next boot: got %d pending, %d rejected, it tried %v", waiting, rejected, describe(after.cloud.attempted()))
 			}
 		})
 	}
@@ -56,16 +56,16 @@ func TestJournal_DropsRefusedEndOfFailedLaunch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, t.TempDir())
 		failed := launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), Status: session.Killed, Reason: session.Unknown, At: time.Now()}
-		r.cloud.fails[failed.SessionID] = fault.New(fault.NotFound, "nothing is known of it")
+		r.cloud.fails[failed.SessionID] = fault.New(fault.NotFound, "unknown session")
 		r.run(t)
 		defer r.stop()
 		r.Ended(failed)
 		time.Sleep(time.Minute)
 		if left := journalFiles(t, r.dir); len(left) > 0 {
-			t.Errorf("the journal holds %v", left)
+			t.Errorf("the journal contains %v", left)
 		}
 		if _, rejected := r.Counts(); rejected != 0 {
-			t.Errorf("%d were rejected", rejected)
+			t.Errorf("got %d rejected", rejected)
 		}
 	})
 }
@@ -84,10 +84,10 @@ func TestJournal_RejectsReportOfAnotherSession(t *testing.T) {
 		r.run(t)
 		r.stop()
 		if tried := r.cloud.attempted(); len(tried) > 0 {
-			t.Errorf("told %v", describe(tried))
+			t.Errorf("got reports %v", describe(tried))
 		}
 		if left := journalFiles(t, dir); len(left) != 1 || left[0] != moved+".rejected" {
-			t.Errorf("the journal holds %v", left)
+			t.Errorf("the journal contains %v", left)
 		}
 	})
 }
@@ -98,7 +98,7 @@ func TestJournal_RemovesPartialFiles(t *testing.T) {
 		r.OnSync(func(*os.File) error { return os.ErrInvalid })
 		r.endSession(r.addSession())
 		if left := journalFiles(t, r.dir); len(left) > 0 {
-			t.Errorf("the journal holds %v", left)
+			t.Errorf("the journal contains %v", left)
 		}
 	})
 }

@@ -29,10 +29,10 @@ func journalFiles(t *testing.T, dir string) []string {
 func TestStarted_ReportsBeforeReturning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, t.TempDir())
-		s := r.startSession(t) // nothing runs that could tell it later
+		s := r.startSession(t) // no loop runs that could report it later
 		assertDelivered(t, r.cloud.accepted(), startCall(s))
 		if left := journalFiles(t, r.dir); len(left) > 0 {
-			t.Errorf("the journal holds %v", left)
+			t.Errorf("the journal contains %v", left)
 		}
 	})
 }
@@ -50,12 +50,12 @@ func TestStarted_ReturnsVerdict(t *testing.T) {
 			s := r.addSession()
 			r.cloud.fails[s.ID] = fault.New(tc.kind, "no")
 			err := r.Started(t.Context(), s)
-			waits := len(journalFiles(t, r.dir)) == 1
-			if tc.verdict && (!fault.Is(err, tc.kind) || waits) {
-				t.Errorf("%d: error %v, waits %v; want the error and nothing that waits", tc.kind.Status(), err, waits)
+			pending := len(journalFiles(t, r.dir)) == 1
+			if tc.verdict && (!fault.Is(err, tc.kind) || pending) {
+				t.Errorf("%d: got error %v, pending %v; want an error and no pending report", tc.kind.Status(), err, pending)
 			}
-			if !tc.verdict && (err != nil || !waits) {
-				t.Errorf("%d: error %v, waits %v; want none and a start that waits", tc.kind.Status(), err, waits)
+			if !tc.verdict && (err != nil || !pending) {
+				t.Errorf("%d: got error %v, pending %v; want no error and a pending start", tc.kind.Status(), err, pending)
 			}
 		})
 	}
@@ -70,30 +70,30 @@ func TestReports_DeliveredInOrderAfterOutage(t *testing.T) {
 		first, second := r.startSession(t), r.startSession(t)
 		r.endSession(first)
 		time.Sleep(10 * time.Minute)
-		if told := r.cloud.accepted(); len(told) > 0 {
-			t.Fatalf("told %v to a cloud that is down", describe(told))
+		if reported := r.cloud.accepted(); len(reported) > 0 {
+			t.Fatalf("got reports %v while the cloud is down", describe(reported))
 		}
 		if left := journalFiles(t, r.dir); len(left) != 2 {
-			t.Fatalf("the journal holds %v, want two sessions", left)
+			t.Fatalf("the journal contains %v, want two sessions", left)
 		}
 		r.cloud.set(func() { r.cloud.down = false })
 		time.Sleep(time.Minute)
-		told := r.cloud.accepted()
-		if len(told) != 3 {
-			t.Fatalf("told %v, want three reports", describe(told))
+		reported := r.cloud.accepted()
+		if len(reported) != 3 {
+			t.Fatalf("got reports %v, want three", describe(reported))
 		}
 		var ofFirst []call
-		for _, k := range told {
+		for _, k := range reported {
 			if k.session == first.ID {
 				ofFirst = append(ofFirst, k)
 			}
 		}
 		assertDelivered(t, ofFirst, startCall(first), endCall(first))
-		if !strings.Contains(strings.Join(describe(told), ","), "start "+second.ID.String()) {
-			t.Errorf("told %v, the second start is missing", describe(told))
+		if !strings.Contains(strings.Join(describe(reported), ","), "start "+second.ID.String()) {
+			t.Errorf("got reports %v without the second start", describe(reported))
 		}
 		if left := journalFiles(t, r.dir); len(left) > 0 {
-			t.Errorf("the journal still holds %v", left)
+			t.Errorf("the journal still contains %v", left)
 		}
 	})
 }
@@ -112,11 +112,11 @@ func TestReports_BackOffWhileCloudIsDown(t *testing.T) {
 		for i := 1; i < len(tried); i++ {
 			pause := tried[i].at.Sub(tried[i-1].at)
 			if pause < 250*time.Millisecond || pause > 45*time.Second {
-				t.Errorf("try %d came %v after the one before", i, pause)
+				t.Errorf("attempt %d came %v after the previous one", i, pause)
 			}
 		}
 		if n := len(tried); n < 8 || n > 30 {
-			t.Errorf("%d tries in 200 s", n)
+			t.Errorf("got %d attempts in 200 s", n)
 		}
 	})
 }
@@ -133,7 +133,7 @@ func TestReports_FailingReportDoesNotBlockOthers(t *testing.T) {
 		time.Sleep(time.Minute)
 		assertDelivered(t, r.cloud.accepted(), endCall(good))
 		if left := journalFiles(t, r.dir); len(left) != 1 {
-			t.Errorf("the journal holds %v, want the one that waits", left)
+			t.Errorf("the journal contains %v, want the pending one", left)
 		}
 	})
 }
@@ -148,27 +148,27 @@ func TestJournal_NextBootDeliversEndedSessions(t *testing.T) {
 		failed := launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), Status: session.Killed, Reason: session.Unknown, At: time.Now()}
 		before.Ended(failed)
 		if n := len(journalFiles(t, dir)); n != 3 {
-			t.Fatalf("%d files wait, want 3", n)
+			t.Fatalf("got %d files, want 3", n)
 		}
 
 		after := newFixture(t, dir)
 		after.run(t)
 		defer after.stop()
-		told := map[string]bool{}
+		reported := map[string]bool{}
 		for _, k := range after.cloud.accepted() {
-			told[k.what+" "+k.session.String()] = true
+			reported[k.what+" "+k.session.String()] = true
 			if k.what == "start" && k.boot != before.cloud.self.BootID {
-				t.Errorf("the start is told as one of boot %s, it was of %s", k.boot, before.cloud.self.BootID)
+				t.Errorf("the start was reported with boot %s, want %s", k.boot, before.cloud.self.BootID)
 			}
 		}
-		if len(told) != 3 || !told["start "+ended.ID.String()] || !told["end "+ended.ID.String()] || !told["end "+failed.SessionID.String()] {
-			t.Errorf("told %v; want both ends, one with its start, and nothing of %s, whose browser died with its worker", told, started.ID)
+		if len(reported) != 3 || !reported["start "+ended.ID.String()] || !reported["end "+ended.ID.String()] || !reported["end "+failed.SessionID.String()] {
+			t.Errorf("got reports %v; want both ends, one with its start, and no report of %s, whose browser died with the worker", reported, started.ID)
 		}
 		if calls := after.cloud.calls; calls[len(calls)-1].what != "heartbeat" || len(after.cloud.heartbeats()) != 1 {
-			t.Errorf("the first heartbeat, which makes an end of the earlier boot's sessions, did not come last: %v", describe(calls))
+			t.Errorf("the first heartbeat, which ends the earlier boot's sessions, was not sent last: %v", describe(calls))
 		}
 		if left := journalFiles(t, dir); len(left) > 0 {
-			t.Errorf("the journal still holds %v", left)
+			t.Errorf("the journal still contains %v", left)
 		}
 	})
 }
@@ -197,15 +197,15 @@ func TestJournal_CorruptFileDoesNotStopBoot(t *testing.T) {
 		}
 		aside := []string{"broken.json.rejected", "empty.json.rejected", "nothing.json.rejected", "null.json.rejected", "other.json.rejected"}
 		if !slices.Equal(left, aside) {
-			t.Errorf("the journal holds %v, want %v", left, aside)
+			t.Errorf("the journal contains %v, want %v", left, aside)
 		}
 		for _, name := range []string{"broken.json", "empty.json", "other.json", "half.json.new"} {
 			if strings.Count(r.log.String(), name) != 1 {
-				t.Errorf("%s is set aside without a word: %s", name, r.log)
+				t.Errorf("%s was set aside without a log message: %s", name, r.log)
 			}
 		}
 		if waiting, rejected := r.Counts(); waiting != 0 || rejected != len(aside) {
-			t.Errorf("%d wait, %d were rejected", waiting, rejected)
+			t.Errorf("got %d pending, %d rejected", waiting, rejected)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestJournal_WriteFailureStillDelivers(t *testing.T) {
 		synctest.Wait()
 		assertDelivered(t, r.cloud.accepted(), endCall(s))
 		if !strings.Contains(r.log.String(), "keeping it in memory") {
-			t.Errorf("the log says %s", r.log)
+			t.Errorf("got log %s", r.log)
 		}
 	})
 }
@@ -252,8 +252,8 @@ func TestReports_LateRefusalEndsBrowserOnlyForSession(t *testing.T) {
 				if got := len(r.refused) == 1 && r.refused[0] == s.ID; got != tc.refused || len(r.refused) > 1 {
 					t.Errorf("refused %v, want %v", r.refused, tc.refused)
 				}
-				if waits := len(journalFiles(t, r.dir)) == 1; waits == tc.refused {
-					t.Errorf("waits is %v after that", waits)
+				if pending := len(journalFiles(t, r.dir)) == 1; pending == tc.refused {
+					t.Errorf("pending is %v afterwards", pending)
 				}
 			})
 		})
@@ -268,7 +268,7 @@ func TestFlush_DeliversOnceWithinTimeout(t *testing.T) {
 		r.cloud.down = true
 		r.Flush(t.Context())
 		if n := len(r.cloud.attempted()); n != 1 {
-			t.Errorf("tried %d times, want once", n)
+			t.Errorf("got %d attempts, want one", n)
 		}
 		r.cloud.hangs = true
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -282,7 +282,7 @@ func TestFlush_DeliversOnceWithinTimeout(t *testing.T) {
 		r.Flush(t.Context())
 		assertDelivered(t, r.cloud.accepted(), endCall(s))
 		if left := journalFiles(t, r.dir); len(left) > 0 {
-			t.Errorf("the journal still holds %v", left)
+			t.Errorf("the journal still contains %v", left)
 		}
 	})
 }
@@ -293,17 +293,17 @@ func TestFlush_SkipsReportsInDelivery(t *testing.T) {
 		r.run(t)
 		r.cloud.slow = time.Second
 		r.endSession(r.addSession())
-		synctest.Wait() // Run tells it
+		synctest.Wait() // Run reports it
 		r.Flush(t.Context())
 		if n := len(r.cloud.attempted()); n != 1 {
-			t.Errorf("told %d times", n)
+			t.Errorf("got %d reports", n)
 		}
 		r.stop()
 	})
 }
 
 func TestRun_EndsWithContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // fails by itself when a goroutine is left
+	synctest.Test(t, func(t *testing.T) { // synctest fails if a goroutine is left
 		r := newFixture(t, t.TempDir())
 		r.cloud.down = true
 		r.startSession(t)

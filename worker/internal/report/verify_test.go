@@ -39,15 +39,15 @@ func TestHeartbeat_WithoutKeyPings(t *testing.T) {
 		asked := func() int { return len(r.cloud.filter(func(k call) bool { return k.what == "reach" })) }
 		time.Sleep(70 * time.Second)
 		if n := asked(); n < 2 || n > 4 {
-			t.Errorf("asked %d times in 70 seconds, want about three", n)
+			t.Errorf("got %d calls in 70 seconds, want about three", n)
 		}
 		r.cloud.set(func() { r.cloud.down, r.cloud.calls = true, nil })
 		time.Sleep(5 * time.Minute)
 		if n := asked(); n < 25 {
-			t.Errorf("asked %d times in five minutes of an outage, want more often", n)
+			t.Errorf("got %d calls in five minutes of an outage, want more often", n)
 		}
 		if len(r.cloud.heartbeats()) > 0 {
-			t.Error("heartbeats without a key")
+			t.Error("got a heartbeat without a key")
 		}
 	})
 }

@@ -61,7 +61,7 @@ func (s *Server) ListAndroidModels(ctx context.Context, r workerapi.ListAndroidM
 	}}, nil
 }
 
-// installedVersions are the major versions on this machine, the newest first.
+// installedVersions returns the major versions on this machine, newest first.
 func (s *Server) installedVersions(ctx context.Context) ([]int, error) {
 	builds, err := s.Builds.Find(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func bundleToAPI(b bundle.Bundle) workerapi.Bundle {
 	}
 }
 
-// nonZero is nil for a zero value: what is not said.
+// nonZero returns a pointer to v, or nil if v is zero, which means not set.
 func nonZero[T comparable](v T) *T {
 	var zero T
 	if v == zero {

@@ -13,15 +13,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func valueOr[T any](p *T, otherwise T) T {
+func valueOr[T any](p *T, byDefault T) T {
 	if p == nil {
-		return otherwise
+		return byDefault
 	}
 	return *p
 }
 
-// LaunchRequest is what the body of a launch, checked against the document, asks
-// for.
+// LaunchRequest converts the body of a launch request, which was validated against
+// the API document.
 func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) {
 	settings := valueOr(body.Browser, workerapi.BrowserSettings{})
 	request := launch.Request{
@@ -98,7 +98,7 @@ func size(s *sharedapi.Size) *browser.Size {
 	return &browser.Size{Width: int(s.Width), Height: int(s.Height)}
 }
 
-// sessionToAPI is a session with its URLs, as long as it runs.
+// sessionToAPI converts a session. Only a running session has URLs.
 func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, error) {
 	data := workerapi.BrowserSession{
 		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
@@ -137,8 +137,8 @@ func chosenBundle(of session.Bundle) *workerapi.ChosenBundle {
 	return &workerapi.ChosenBundle{Filename: of.Filename, Name: of.Name}
 }
 
-// savedData says whether the data of a profile that keeps them were saved, and if
-// not, why; neither is set for one that keeps none.
+// savedData returns whether the data of the profile was saved and, if not, why. Both
+// are nil for a profile that keeps no data.
 func savedData(of *session.SaveResult) (saved *bool, reason *workerapi.DataNotSavedReason) {
 	if of == nil {
 		return nil, nil
@@ -158,7 +158,7 @@ func timeline(steps []session.Step) []workerapi.TimelineStep {
 	return list
 }
 
-// traffic is what went through a session's proxy; nil without one.
+// traffic returns the bytes that passed a session's proxy; nil without a proxy.
 func (s *Server) traffic(of session.Session) *workerapi.ProxyTraffic {
 	if received, sent, ok := s.Launches.Traffic(of.ID); ok {
 		return &workerapi.ProxyTraffic{ReceivedBytes: received, SentBytes: sent}

@@ -19,25 +19,25 @@ type Host interface {
 
 // Identity describes this worker.
 type Identity struct {
-	WorkerID     string // empty when none is configured
+	WorkerID     string // empty if not configured
 	MachineID    string
 	StartedAt    time.Time
 	MaxSessions  int // 0 for no limit
 	HasKey       bool
-	LastAnswerAt func() time.Time // of the cloud, when it last accepted the key; zero before that
-	License      func() string    // one of the document's states
+	LastAnswerAt func() time.Time // when the cloud last accepted the key; zero if never
+	License      func() string    // one of the states in the API document
 
 	CloudContract func() CloudContract
 
-	Reports func() (waiting, rejected int) // what the cloud has yet to hear, and what it refused
+	Reports func() (waiting, rejected int) // numbers of pending and of rejected reports
 }
 
 // CloudContract is the compatibility of the cloud's contract version with this
 // worker.
 type CloudContract struct {
-	Expected string // the version that this worker was made for
-	Actual   string // the one that the cloud keeps; empty as long as it has not said
-	Fit      string // one of the document's
+	Expected string // the version that this worker implements
+	Actual   string // the version of the cloud; empty if unknown
+	Fit      string // one of the values in the API document
 }
 
 func (c CloudContract) toAPI() workerapi.CloudContract {

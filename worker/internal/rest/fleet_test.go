@@ -32,8 +32,8 @@ func TestFleetStatus_ShowsMachineAndSessions(t *testing.T) {
 	if len(d.Sessions) != 1 || d.Sessions[0].Id != one.ID || d.Sessions[0].Clients != 0 || len(d.Browsers) != 3 {
 		t.Errorf("sessions %+v, browsers %+v", d.Sessions, d.Browsers)
 	}
-	why := "no controller"
-	if diff := cmp.Diff([]workerapi.IsolationPiece{{Name: "userId", Enabled: true}, {Name: "memoryLimit", Reason: &why}}, d.Isolation); diff != "" {
+	reason := "no controller"
+	if diff := cmp.Diff([]workerapi.IsolationPiece{{Name: "userId", Enabled: true}, {Name: "memoryLimit", Reason: &reason}}, d.Isolation); diff != "" {
 		t.Errorf("isolation (-want +got):\n%s", diff)
 	}
 	pool := workerapi.FleetWarmPool{
@@ -62,13 +62,13 @@ func TestFleetLive_ShowsFullAndDraining(t *testing.T) {
 		return got.Data
 	}
 	if got := live("GET", "/fleet/live"); !got.IsAvailable || got.Reason != nil || got.CpuPercent != 12.5 {
-		t.Errorf("at rest: %+v", got)
+		t.Errorf("idle: got %+v", got)
 	}
 	r.unavailable = []httpd.Reason{{Check: "capacity", Code: "memory", Message: "Too little memory."}}
 	if got := live("GET", "/fleet/live"); got.IsAvailable || got.Reason == nil || *got.Reason != "memory" {
 		t.Errorf("full: %+v", got)
 	}
-	for _, call := range []string{"POST", "POST"} { // twice changes nothing
+	for _, call := range []string{"POST", "POST"} { // the second call has no effect
 		if got := live(call, "/fleet/drain"); got.IsAvailable || !got.Draining || *got.Reason != "draining" {
 			t.Errorf("draining: %+v", got)
 		}
@@ -91,10 +91,10 @@ func TestReadiness_SameAnswerOnEveryRoute(t *testing.T) {
 		var failed failure
 		answer := r.call(t.Context(), t, "GET", "/readyz", "", &failed)
 		if answer.StatusCode != want {
-			t.Errorf("/readyz answers %d, want %d", answer.StatusCode, want)
+			t.Errorf("/readyz: got %d, want %d", answer.StatusCode, want)
 		}
 		if reason != nil && (len(failed.Error.Details) != len(r.unavailable) || failed.Error.Details[0].Constraint["reason"] != *reason) {
-			t.Errorf("/readyz names %+v, want %q first", failed.Error.Details, *reason)
+			t.Errorf("/readyz: got %+v, want %q first", failed.Error.Details, *reason)
 		}
 		var live workerapi.FleetLiveResponse
 		r.call(t.Context(), t, "GET", "/fleet/live", "", &live)
@@ -107,14 +107,14 @@ func TestReadiness_SameAnswerOnEveryRoute(t *testing.T) {
 			reason    *workerapi.UnavailableReason
 		}{"live": {live.Data.IsAvailable, live.Data.Reason}, "status": {status.Data.Capacity.IsAvailable, status.Data.Capacity.Reason}} {
 			if got.available != (want == 200) || !cmp.Equal((*string)(got.reason), reason) {
-				t.Errorf("/fleet/%s says %+v", name, got)
+				t.Errorf("/fleet/%s: got %+v", name, got)
 			}
 		}
 		if string(status.Data.License.State) != state || string(health.Data.License) != state {
 			t.Errorf("the license is %s in /fleet/status and %s in /health, want %s", status.Data.License.State, health.Data.License, state)
 		}
 		if answer := r.call(t.Context(), t, "GET", "/livez", "", nil); answer.StatusCode != 200 {
-			t.Errorf("/livez answers %d", answer.StatusCode)
+			t.Errorf("/livez: got %d", answer.StatusCode)
 		}
 	}
 	assert(200, nil, "ok")

@@ -37,8 +37,7 @@ const key = "worker-key-of-this-test"
 
 var started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// launches stands in for the service that starts browsers; what the REST
-// surface makes of requests and sessions is the point here.
+// launches is a fake of the launch service.
 type launches struct {
 	sessions *session.Store
 	asked    []launch.Request
@@ -93,7 +92,7 @@ func (l *launches) Drain()         { l.draining = true }
 func (l *launches) Resume()        { l.draining = false }
 func (l *launches) Draining() bool { return l.draining }
 
-// host is a machine whose last sample says this.
+// host is a machine with fixed facts and a fixed sample.
 type host struct{}
 
 func (h *host) Facts() fleet.Facts {
@@ -111,7 +110,7 @@ func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 type testServer struct {
 	*launches
 	cloud       rest.CloudContract
-	unavailable []httpd.Reason // why no launch would be taken, beside draining
+	unavailable []httpd.Reason // reasons besides draining
 	state       string         // of the license
 	server      *rest.Server
 	host        *host
@@ -177,8 +176,8 @@ func newTestServer(t *testing.T, public string) *testServer {
 	return r
 }
 
-// call makes a request with the worker key; body "" is none. The answer is
-// decoded into out unless that is nil.
+// call sends a request with the worker key; an empty body sends none. It decodes the
+// answer into out unless that is nil.
 func (r *testServer) call(ctx context.Context, t *testing.T, method, path, body string, out any) *http.Response {
 	t.Helper()
 	var reader io.Reader
@@ -204,7 +203,7 @@ func (r *testServer) call(ctx context.Context, t *testing.T, method, path, body 
 	}
 	if out != nil {
 		if err := json.Unmarshal(text, out); err != nil {
-			t.Fatalf("%s %s answered %d %s: %v", method, path, answer.StatusCode, text, err)
+			t.Fatalf("%s %s: got %d %s: %v", method, path, answer.StatusCode, text, err)
 		}
 	}
 	return answer

@@ -20,11 +20,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// requestDefect is what can be wrong with a request whatever it is about.
+// requestDefect is a defect that a request to any operation can have.
 type requestDefect struct {
 	name    string
 	status  int
-	applies func(op *openapi3.Operation) bool // the operations whose requests can have it
+	applies func(op *openapi3.Operation) bool // reports whether requests of the operation can have the defect
 	apply   func(r *http.Request)
 }
 
@@ -47,14 +47,14 @@ func hasBody(op *openapi3.Operation) bool   { return op.RequestBody != nil }
 func needsKey(op *openapi3.Operation) bool  { return op.Security == nil || len(*op.Security) > 0 }
 func hasNoBody(op *openapi3.Operation) bool { return op.RequestBody == nil }
 
-// validRequests are the requests that take more than the path of their operation.
+// validRequests contains the queries and bodies that operations require.
 var validRequests = map[string]struct{ query, body string }{
 	"listAndroidModels": {query: "?browserVersion=156"},
 	"launchProfile":     {body: `{"profileId":"` + profile + `"}`},
 }
 
-// TestOperations_RefuseInvalidRequestsAsDocumented spoils a good request to every
-// operation in every way that it can be spoilt.
+// TestOperations_RefuseInvalidRequestsAsDocumented sends each operation a valid
+// request with each defect.
 func TestOperations_RefuseInvalidRequestsAsDocumented(t *testing.T) {
 	r := newTestServer(t, "http://localhost:3000")
 	r.eachOperation(t, func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request) {
@@ -65,21 +65,21 @@ func TestOperations_RefuseInvalidRequestsAsDocumented(t *testing.T) {
 			spoilt := compose(contracttest.AllowInvalidRequest(t.Context()))
 			trouble.apply(spoilt)
 			if status := r.status(t, spoilt); status != trouble.status || !documents(op, status) {
-				t.Errorf("%s: answers %d, want %d; the document has it: %v", trouble.name, status, trouble.status, documents(op, status))
+				t.Errorf("%s: got %d, want %d; documented: %v", trouble.name, status, trouble.status, documents(op, status))
 			}
 		}
 		for _, status := range []int{http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType} {
 			if hasNoBody(op) && documents(op, status) {
-				t.Errorf("the document has %d, and nothing leads there", status)
+				t.Errorf("the documented status %d cannot be reached", status)
 			}
 		}
 	})
 }
 
-// failingDependency is a machine that fails in all that it is asked for.
+// failingDependency is a dependency whose methods fail.
 type failingDependency struct{}
 
-var errInternal = errors.New("a disk, say")
+var errInternal = errors.New("disk failure")
 
 func (failingDependency) Find(context.Context) ([]browser.Build, error) { return nil, errInternal }
 
@@ -89,21 +89,21 @@ func (failingDependency) LaunchToken(string) (string, time.Time, error) {
 func (failingDependency) PageToken(string, time.Time) (string, error) { return "", errInternal }
 func (failingDependency) IsSpent(string, ticket.Claims) bool          { return false }
 
-// TestOperations_InternalErrorsAsDocumented breaks what the operations need:
-// those that the document has 500 for fail, and no others.
+// TestOperations_InternalErrorsAsDocumented makes the dependencies of the operations
+// fail: exactly those with a documented 500 must fail.
 func TestOperations_InternalErrorsAsDocumented(t *testing.T) {
 	r := newTestServer(t, "http://localhost:3000")
 	r.server.Builds, r.server.Links.Tokens, r.err = failingDependency{}, failingDependency{}, errInternal
 	r.eachOperation(t, func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request) {
 		status := r.status(t, compose(t.Context()))
 		if failed := status == http.StatusInternalServerError; failed != documents(op, http.StatusInternalServerError) {
-			t.Errorf("answers %d, which is not what the document says", status)
+			t.Errorf("got %d, which is not documented", status)
 		}
 	})
 }
 
-// eachOperation runs a test for each operation that this package answers; compose
-// makes a good request for it. Each has a session that runs.
+// eachOperation runs a test for each operation of this package. compose creates a
+// valid request. A session runs in each test.
 func (r *testServer) eachOperation(t *testing.T, test func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request)) {
 	t.Helper()
 	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")

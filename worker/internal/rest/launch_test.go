@@ -54,12 +54,12 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 			}
 			return r
 		}},
-		{"a spec of nothing", `{"spec":{}}`, func() launch.Request {
+		{"an empty spec", `{"spec":{}}`, func() launch.Request {
 			r := plain
 			r.ProfileID, r.Spec = nil, &launch.Spec{Body: &sharedapi.LaunchSpec{}}
 			return r
 		}},
-		{"null for what is left out", `{"profileId":"` + profile + `","spec":null,"browser":{"args":null,"timeoutMs":null}}`, func() launch.Request { return plain }},
+		{"null for unset fields", `{"profileId":"` + profile + `","spec":null,"browser":{"args":null,"timeoutMs":null}}`, func() launch.Request { return plain }},
 		{"no browser settings", `{"profileId":"` + profile + `","browser":null}`, func() launch.Request { return plain }},
 		{"no proxy", `{"profileId":"` + profile + `","proxyOverride":null}`, func() launch.Request {
 			r := plain
@@ -71,7 +71,7 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 			r.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Username: "robot", Password: "p"}
 			return r
 		}},
-		{"everything of its own", `{"profileId":"` + profile + `","browser":{"headless":false,"args":["--lang=de"],"viewport":{"width":800,"height":600},
+		{"every field overridden", `{"profileId":"` + profile + `","browser":{"headless":false,"args":["--lang=de"],"viewport":{"width":800,"height":600},
 			"screen":{"width":1600,"height":1200},"deviceScaleFactor":2,"userAgent":"own","locale":"fr-FR","timezoneId":"Asia/Tokyo",
 			"geolocation":{"latitude":1,"longitude":2},"colorScheme":"dark","permissions":["camera"],"startUrls":["https://example.com/"],
 			"timeoutMs":5000,"maxDurationSeconds":60,"idleTimeoutSeconds":7,"keepAlive":true,"metadata":{"a":"b"}}}`, func() launch.Request {
@@ -82,7 +82,7 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 				StartURLs: []string{"https://example.com/"}, Metadata: map[string]string{"a": "b"},
 			}}
 		}},
-		{"lists that are empty on purpose", `{"profileId":"` + profile + `","browser":{"args":[],"permissions":[],"startUrls":[]}}`, func() launch.Request {
+		{"empty lists", `{"profileId":"` + profile + `","browser":{"args":[],"permissions":[],"startUrls":[]}}`, func() launch.Request {
 			r := plain
 			r.Override = launch.Settings{Args: []string{}, Permissions: []string{}, StartURLs: []string{}}
 			return r
@@ -112,9 +112,9 @@ func TestLaunchProfile_RefusesInvalidBody(t *testing.T) {
 		{"an unknown criterion", `{"spec":{"nonsense":true}}`, "spec.nonsense", fault.UnrecognizedKey},
 		{"no uuid", `{"profileId":"abc"}`, "profileId", fault.InvalidFormat},
 		{"no integer", `{"spec":{"browserVersion":"156"}}`, "spec.browserVersion", fault.InvalidType},
-		{"too short a time", `{"profileId":"` + profile + `","browser":{"timeoutMs":1}}`, "browser.timeoutMs", fault.TooSmall},
-		{"too long a time", `{"profileId":"` + profile + `","browser":{"maxDurationSeconds":604801}}`, "browser.maxDurationSeconds", fault.TooBig},
-		{"no such colour scheme", `{"profileId":"` + profile + `","browser":{"colorScheme":"blue"}}`, "browser.colorScheme", fault.InvalidEnumValue},
+		{"a timeout that is too short", `{"profileId":"` + profile + `","browser":{"timeoutMs":1}}`, "browser.timeoutMs", fault.TooSmall},
+		{"a duration that is too long", `{"profileId":"` + profile + `","browser":{"maxDurationSeconds":604801}}`, "browser.maxDurationSeconds", fault.TooBig},
+		{"an unknown colour scheme", `{"profileId":"` + profile + `","browser":{"colorScheme":"blue"}}`, "browser.colorScheme", fault.InvalidEnumValue},
 		{"a proxy without a server", `{"profileId":"` + profile + `","proxyOverride":{}}`, "proxyOverride.server", fault.Required},
 		{"no page to open", `{"spec":{"startUrls":[]}}`, "spec.startUrls", fault.ArrayTooShort},
 		{"no permission", `{"spec":{"permissions":[]}}`, "spec.permissions", fault.ArrayTooShort},
@@ -160,7 +160,7 @@ func TestLaunchProfile_FailureStatuses(t *testing.T) {
 			t.Errorf("%v: answered %d %s, want %d %s", tc.err, answer.StatusCode, got.Error.Code, tc.status, tc.code)
 		}
 		if strings.Contains(fmt.Sprint(got), "/secret") {
-			t.Errorf("the client is told %+v", got)
+			t.Errorf("the error answer is %+v", got)
 		}
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// WarmPoolState is what is kept ready, and how launches got their browsers so far.
+// WarmPoolState contains the warm browsers and the counts of warm and cold launches.
 type WarmPoolState struct {
-	Size     int // the most that are kept ready
+	Size     int // maximum number of warm browsers
 	Ready    []WarmBrowsers
 	Starting int
 	Memory   int64            // bytes
-	Warm     int64            // launches that got one that was ready
-	Cold     map[string]int64 // those that did not, by reason
+	Warm     int64            // launches that got a warm browser
+	Cold     map[string]int64 // launches that did not, by reason
 	Died     int64
 	Stale    int64
 }
 
-// WarmBrowsers are the browsers of one kind that are ready.
+// WarmBrowsers are the warm browsers of one kind.
 type WarmBrowsers struct {
 	BrowserVersion int
 	Locale         string // empty for the default

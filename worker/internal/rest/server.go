@@ -45,8 +45,8 @@ type Builds interface {
 // Readiness reports whether the worker would accept a launch. Draining is the
 // first reason.
 type Readiness interface {
-	Reasons(ctx context.Context) []httpd.Reason // why not; none when one would
-	Err(ctx context.Context) error              // the same as a fault
+	Reasons(ctx context.Context) []httpd.Reason // why it would not; empty if it would
+	Err(ctx context.Context) error              // the reasons as a fault; nil without reasons
 }
 
 // Server implements the generated interface.
@@ -60,9 +60,9 @@ type Server struct {
 	Links           access.Links
 	Identity        Identity
 	Isolation       func() sandbox.Report
-	WarmPool        func() WarmPoolState // of the browsers that are kept ready
+	WarmPool        func() WarmPoolState // state of the warm pool
 	Version         string
-	ContractVersion string // of the document
+	ContractVersion string // of the API document
 }
 
 var _ workerapi.StrictServerInterface = (*Server)(nil)

@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// TestURLs_UsePublicAddressOnly is specification 2.4: the worker's own
-// public address, with the load balancer's prefix, and the control token.
+// TestURLs_UsePublicAddressOnly is specification 2.4: URLs have the worker's public
+// address, including the load balancer's prefix, and the control token.
 func TestURLs_UsePublicAddressOnly(t *testing.T) {
 	for _, tc := range []struct{ public, web, socket, location string }{
 		{"http://localhost:3000", "http://localhost:3000/browsers/", "ws://localhost:3000/browsers/", "/sessions/"},
@@ -61,14 +61,14 @@ func TestGetBrowserSession_ReturnsSameToken(t *testing.T) {
 		var list workerapi.BrowserSessionListResponse
 		r.call(t.Context(), t, "GET", "/sessions", "", &list)
 		if listed := list.Data.Items[0]; *listed.ViewUrl != *one.Data.ViewUrl || *listed.WebSocketDebuggerUrl != *one.Data.WebSocketDebuggerUrl {
-			t.Error("the list says otherwise")
+			t.Error("the list has other URLs")
 		}
 		return tokenIn(*one.Data.WebSocketDebuggerUrl), tokenIn(*one.Data.ViewUrl), tokenIn(*one.Data.DevtoolsFrontendUrl)
 	}
 	socket, view, devtools := read()
 	again, _, _ := read()
 	if view != socket || devtools != socket || again != socket {
-		t.Error("more than one token")
+		t.Error("the URLs contain more than one token")
 	}
 	claims, err := r.tokens.Verify(socket, launchID, ticket.Control)
 	if err != nil || !r.tokens.Spend(launchID, claims) {
@@ -77,7 +77,7 @@ func TestGetBrowserSession_ReturnsSameToken(t *testing.T) {
 	after, view, devtools := read()
 	_, viewAgain, _ := read()
 	if after != socket || view == socket || devtools != view || viewAgain != view {
-		t.Error("once its page is opened, pages, and nothing else, get one fresh token")
+		t.Error("after a page was opened, only the URLs of pages must have one new token")
 	}
 }
 
@@ -111,11 +111,11 @@ func TestGetBrowserSession_EndedHasNoURLs(t *testing.T) {
 		t.Errorf("read (-deleted +read):\n%s", diff)
 	}
 	if again := r.call(t.Context(), t, "DELETE", "/sessions/"+s.ID.String(), "", nil); again.StatusCode != 200 {
-		t.Errorf("ended again: %d", again.StatusCode)
+		t.Errorf("second DELETE: got %d", again.StatusCode)
 	}
 }
 
-func TestGetBrowserSession_SaysWhyDataWasNotSaved(t *testing.T) {
+func TestGetBrowserSession_ReportsWhyDataWasNotSaved(t *testing.T) {
 	r := newTestServer(t, "http://localhost:3000")
 	s := r.add(started)
 	r.sessions.End(s.ID, session.End{

@@ -47,7 +47,7 @@ func TestConnections_ShareBufferLimit(t *testing.T) {
 		if g := c.attach(s, c.buffer.last()); g != nil {
 			t.Fatal(*g)
 		}
-		for range 60 { // what its client reads, and does not acknowledge
+		for range 60 { // read but not acknowledged by the client
 			c.bufferMessage(bytes.Repeat([]byte("x"), size))
 			c.markSent(s, c.buffer.last())
 		}
@@ -62,11 +62,11 @@ func TestConnections_ShareBufferLimit(t *testing.T) {
 			t.Errorf("%d messages passed, ended: %v", c.buffer.last(), c.hasEnded())
 		}
 	}
-	if most := bound + maxPerLaunch*(size+overhead); kept > most { // each may have one
-		t.Errorf("%d bytes are kept for a launch, want %d at the most", kept, most)
+	if most := bound + maxPerLaunch*(size+overhead); kept > most { // each connection may have one message
+		t.Errorf("%d bytes are buffered for a launch, want at most %d", kept, most)
 	}
 	if other.buffer.bytes < bound/2 {
-		t.Errorf("%d bytes are kept for another", other.buffer.bytes)
+		t.Errorf("%d bytes are buffered for another launch", other.buffer.bytes)
 	}
 }
 
@@ -85,12 +85,12 @@ func TestConnections_RememberBoundedNumber(t *testing.T) {
 	for i := range 3 * maxRemembered {
 		live(i, Expired)
 	}
-	live(3*maxRemembered-1, TakenOver) // once more
+	live(3*maxRemembered-1, TakenOver) // again
 	if len(cs.conns) != maxRemembered-1 && len(cs.conns) != maxRemembered {
 		t.Errorf("%d connections are remembered", len(cs.conns))
 	}
 	if c := cs.Find(Key{"launch", "/p", fmt.Sprint(3*maxRemembered - 1)}, 1); c == nil || c.reason.status != TakenOver {
-		t.Error("it is not known how the last one ended")
+		t.Error("the end reason of the last connection was forgotten")
 	}
 	close(done)
 	live(0, wsframe.Normal)

@@ -13,8 +13,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// FuzzAck: what is taken for an acknowledgement is one, to a decoder of any JSON
-// too, and a plain one is understood.
+// FuzzAck checks that accepted acknowledgements are acknowledgements according to a
+// JSON decoder, and that plain ones are accepted.
 func FuzzAck(f *testing.F) {
 	for _, text := range []string{
 		`{"method":"Svc.ack","params":{"seq":5}}`, `{"id":1,"method":"Svc.ack","params":{"seq":5}}`, `{"method":"Svc.ack"}`, `{"method":"Svc.ack","params":{"seq":-1}}`,
@@ -37,7 +37,7 @@ func FuzzAck(f *testing.F) {
 		}
 		decodes := json.Unmarshal(text, &any) == nil && any.Method == ackMethod && any.ID == nil && opcode&0xF == wsframe.Text && len(raw) <= maxAck
 		if ok && !decodes {
-			t.Fatalf("%q is taken for an acknowledgement of %d", text, seq)
+			t.Fatalf("%q was accepted as an acknowledgement of %d", text, seq)
 		}
 		if !decodes {
 			return
@@ -48,17 +48,17 @@ func FuzzAck(f *testing.F) {
 			n, err := any.Params.Seq.Int64()
 			want, whole = n, err == nil && !strings.ContainsAny(any.Params.Seq.String(), ".eE")
 		}
-		quoted := bytes.Contains(text, []byte(`:"`)) && bytes.Count(text, []byte(`"`)) > 8 // a json.Number may be a text
+		quoted := bytes.Contains(text, []byte(`:"`)) && bytes.Count(text, []byte(`"`)) > 8 // a json.Number may be a string
 		if ok != whole && !quoted || ok && seq != want {
 			t.Errorf("%q: %d, %v", text, seq, ok)
 		}
 	})
 }
 
-// FuzzCounters lets a connection live through what the bytes say, in one thread:
-// the browser speaks, sockets come with any count, get messages, acknowledge any
-// number and go. A client that keeps count gets every message once, in order, or
-// is told that it can't; nothing holds more than the bound.
+// FuzzCounters runs random steps on a connection in one goroutine: the browser sends,
+// sockets connect with any count, receive, acknowledge any number and disconnect. It
+// checks that a client that counts correctly gets every message once and in order, or
+// an error, and that the buffer stays within its limit.
 func FuzzCounters(f *testing.F) {
 	f.Add([]byte{0, 10, 0, 20, 1, 0, 2, 9, 3, 1, 4, 0, 0, 5, 1, 2, 2, 9})
 	f.Add([]byte{1, 0, 0, 255, 0, 255, 0, 255, 0, 255, 2, 0, 0, 255, 2, 1, 4, 0, 0, 255, 0, 255, 0, 255, 1, 3})
@@ -77,7 +77,7 @@ func FuzzCounters(f *testing.F) {
 			m.step(script[0]%5, int64(script[1]))
 			script = script[2:]
 			if c.buffer.bytes > bound || c.buffer.dropped > c.sent && c.socket != nil || c.unsent < 0 || c.buffer.last() != int64(len(m.said)) && !c.hasEnded() {
-				t.Fatalf("%d bytes are kept, %d to %d; %d sent, %d bytes not", c.buffer.bytes, c.buffer.dropped, c.buffer.last(), c.sent, c.unsent)
+				t.Fatalf("%d bytes are buffered, messages %d to %d; %d sent, %d bytes unsent", c.buffer.bytes, c.buffer.dropped, c.buffer.last(), c.sent, c.unsent)
 			}
 		}
 		if c.close(nil, closeShutdown); watched != 0 {
@@ -86,29 +86,29 @@ func FuzzCounters(f *testing.F) {
 	})
 }
 
-// model is what the browser has said, and the client's socket.
+// model records the browser's messages and the client's socket.
 type model struct {
 	t      *testing.T
 	conn   *Conn
 	said   [][]byte
 	socket *socket
-	got    int64 // the last message that this client has
+	got    int64 // the last message that this client has received
 }
 
 func (m *model) step(kind byte, n int64) {
 	c := m.conn
 	switch kind {
-	case 0: // the browser speaks
+	case 0: // the browser sends
 		message := bytes.Repeat([]byte{byte(len(m.said))}, int(n)*8)
 		if c.socket != nil && (c.isBehind(len(message)) || !c.buffer.fits(len(message), c.sent)) {
-			return // it would wait
+			return // the call would block
 		}
 		if c.bufferMessage(message); !c.hasEnded() {
 			m.said = append(m.said, message)
 		} else if c.reason.status != OverBound {
-			m.t.Errorf("ended by what the browser said: %v", *c.reason)
+			m.t.Errorf("ended by a message of the browser: %v", *c.reason)
 		}
-	case 1: // a socket comes and says how far its client is: as far as it was, or anything
+	case 1: // a socket connects with the client's count or an arbitrary one
 		received := m.got
 		if n > 200 {
 			received = n - 200 + int64(len(m.said))
@@ -116,13 +116,13 @@ func (m *model) step(kind byte, n int64) {
 			received = n - 151
 		}
 		m.attach(received)
-	case 2: // it gets what there is, up to n messages of it whole
+	case 2: // the socket receives the waiting messages, up to n of them completely
 		m.receive(n)
-	case 3: // it acknowledges, rightly or not
+	case 3: // the client acknowledges, possibly a wrong number
 		if m.socket != nil {
 			c.acknowledge(m.socket, []int64{m.got, n, -n, 1 << 62}[n%4])
 		}
-	case 4: // it goes
+	case 4: // the socket disconnects
 		if m.socket != nil {
 			c.detach(m.socket, nil)
 			m.socket = nil
@@ -153,7 +153,7 @@ func (m *model) attach(received int64) {
 func (m *model) receive(n int64) {
 	c := m.conn
 	if m.socket == nil || m.socket.disconnected || m.socket.reason != nil || m.socket.greeting == nil && !m.socket.acked && c.sent == c.buffer.last() {
-		return // it would wait
+		return // the call would block
 	}
 	greeted, acked := m.socket.greeting != nil, m.socket.acked
 	frames, upTo := c.next(m.socket, nil)
@@ -168,10 +168,10 @@ func (m *model) receive(n int64) {
 	}
 	for i, frame := range frames[own:] {
 		if !bytes.Equal(frame, m.said[m.got+int64(i)]) {
-			m.t.Fatalf("message %d is another one", m.got+int64(i)+1)
+			m.t.Fatalf("message %d has other content", m.got+int64(i)+1)
 		}
 	}
-	if whole := m.got + min(n, upTo-m.got); whole < upTo { // cut off in between: the client has fewer than were sent
+	if whole := m.got + min(n, upTo-m.got); whole < upTo { // cut off: the client has received fewer messages than were sent
 		c.detach(m.socket, nil)
 		m.socket, m.got = nil, whole
 		return
@@ -180,7 +180,7 @@ func (m *model) receive(n int64) {
 	m.got = upTo
 }
 
-// nopConn is a connection that nobody listens to.
+// nopConn is a connection whose methods have no effect.
 type nopConn struct{ net.Conn }
 
 func (nopConn) SetDeadline(time.Time) error { return nil }

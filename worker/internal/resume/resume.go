@@ -21,8 +21,8 @@ const (
 	// maxPerLaunch is how many connections of one launch are kept at a time.
 	maxPerLaunch = 16
 
-	// rememberFor is for how long it is known why a connection ended, of the last
-	// so many of a launch.
+	// rememberFor is how long the end reasons of a launch's most recently ended
+	// connections are remembered.
 	rememberFor   = 10 * time.Minute
 	maxRemembered = 64
 )
@@ -44,11 +44,11 @@ type Connections struct {
 	launches map[string]*launch
 }
 
-// launch is what there is of one launch.
+// launch is the state of one launch.
 type launch struct {
 	open          int
 	bufferedBytes atomic.Int64 // buffered bytes of all connections
-	ended         []*endedConn // the oldest first
+	ended         []*endedConn // oldest first
 }
 
 // endedConn is a connection that has ended.
@@ -67,15 +67,15 @@ func New(o Options) *Connections {
 type Key struct {
 	LaunchID string
 	Path     string // of the browser's socket
-	Client   string // a name of the client's choice
+	Client   string // a name chosen by the client
 }
 
 // Browser is the browser's side of a connection.
 type Browser struct {
 	Socket *ws.Raw
 	Done   <-chan struct{} // closed when the browser has ended
-	// Watch counts a client until stop is called: one with this connection, or
-	// with nil one that is away.
+	// Watch counts a client until stop is called: a client with this connection, or a
+	// disconnected client if conn is nil.
 	Watch func(conn net.Conn) (stop func())
 }
 

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestRing_BehavesLikeBoundedList compares it with a plain list.
+// TestRing_BehavesLikeBoundedList compares a ring with a plain list.
 func TestRing_BehavesLikeBoundedList(t *testing.T) {
 	const most = 10_000
 	r := ring{maxBytes: most, sharedBytes: new(atomic.Int64)}
-	var all [][]byte // ever
+	var all [][]byte // all messages so far
 	var sent int64
 	for range 20_000 {
 		size := rand.IntN(900)
@@ -20,7 +20,7 @@ func TestRing_BehavesLikeBoundedList(t *testing.T) {
 			r.add(message)
 			all = append(all, message)
 		} else if r.dropped < sent || r.bytes+size+overhead <= most {
-			t.Fatal("there was room")
+			t.Fatal("fits returned true for a full ring")
 		}
 		if r.bytes > most || r.sharedBytes.Load() != int64(r.bytes) || r.last() != int64(len(all)) || r.dropped > sent {
 			t.Fatalf("%d bytes, from %d to %d of %d, %d sent", r.bytes, r.dropped, r.last(), len(all), sent)
@@ -29,7 +29,7 @@ func TestRing_BehavesLikeBoundedList(t *testing.T) {
 		bytesOf := 0
 		for i, message := range batch {
 			if !bytes.Equal(message, all[sent+int64(i)]) {
-				t.Fatalf("message %d is another", sent+int64(i)+1)
+				t.Fatalf("message %d has other content", sent+int64(i)+1)
 			}
 			bytesOf += len(message)
 		}

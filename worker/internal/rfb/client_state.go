@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// What a viewer does to the browser, as messages to its hand.
+// Input messages of a viewer, for the inputDispatcher.
 type (
 	pointerMessage struct {
 		buttons uint8
@@ -23,11 +23,11 @@ type (
 
 // clientState is what the client of a screencast has sent so far.
 type clientState struct {
-	requested chan struct{} // it wants a picture
+	requested chan struct{} // signals a request for an update
 
 	mu      sync.Mutex
-	wanted  bool // a picture
-	full    bool // even one that it has seen
+	wanted  bool // an update was requested
+	full    bool // the request is not incremental: an already sent picture must be sent again
 	format  pixelFormat
 	resizes bool
 	tight   bool
@@ -37,29 +37,30 @@ func newClientState() *clientState {
 	return &clientState{requested: make(chan struct{}, 1), format: serverFormat}
 }
 
-// pendingRequest reports whether a picture is asked for, and whether an old one will do.
+// pendingRequest reports whether an update is requested, and whether an already sent
+// picture must be sent again.
 func (v *clientState) pendingRequest() (wanted, again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.wanted, v.full
 }
 
-// requestServed notes that the request is being answered.
+// requestServed records that the request is being answered.
 func (v *clientState) requestServed() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.wanted, v.full = false, false
 }
 
-// preferences says how the client wants its pictures.
+// preferences returns the formats that the client accepts.
 func (v *clientState) preferences() (format pixelFormat, resizes, tight bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.format, v.resizes, v.tight
 }
 
-// readMessages hears the client out until it ends or makes no sense. What is input is
-// given away; nothing here waits for the picture or the page.
+// readMessages reads the client's messages until the connection ends or a message is
+// invalid. It passes input to give, and waits neither for pictures nor for the page.
 func (v *clientState) readMessages(conn io.Reader, give func(message any)) {
 	in := bufio.NewReader(conn)
 	for v.next(in, give) == nil {
@@ -102,11 +103,11 @@ func (v *clientState) next(in *bufio.Reader, give func(message any)) error {
 			_, err = readMessage(in, int(m[7]))
 		}
 		return err
-	case qemuMessage: // a key in another form, which was not announced
+	case qemuMessage: // a QEMU key event, which the server did not announce
 		_, err := readMessage(in, 11)
 		return err
 	default:
-		return protocolErrorf("a message of type %d is not understood here", kind)
+		return protocolErrorf("unknown message type %d", kind)
 	}
 }
 
@@ -148,7 +149,7 @@ func (v *clientState) setEncodings(in io.Reader) error {
 	return nil
 }
 
-// request: whatever part of the picture is asked for, all of it comes.
+// request reads an update request. The server always sends the complete picture.
 func (v *clientState) request(in io.Reader) error {
 	m, err := readMessage(in, 9)
 	if err != nil {
@@ -165,8 +166,8 @@ func (v *clientState) request(in io.Reader) error {
 	return nil
 }
 
-// cutText reads a clipboard in its plain form, Latin-1. The extended form was
-// not announced.
+// cutText reads clipboard text in the plain form, Latin-1. The server did not
+// announce the extended form.
 func cutText(in *bufio.Reader, give func(message any)) error {
 	m, err := readMessage(in, 7)
 	if err != nil {

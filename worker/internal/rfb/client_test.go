@@ -17,14 +17,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-// update is what one FramebufferUpdate showed.
+// update is the content of one FramebufferUpdate.
 type update struct {
-	picture  image.Image // nil: a change of size
+	picture  image.Image // nil for a change of size
 	encoding int32
 	size     image.Point
 }
 
-// testClient is a viewer, and its view.
+// testClient is a viewer.
 type testClient struct {
 	net.Conn
 	in      *bufio.Reader
@@ -32,10 +32,10 @@ type testClient struct {
 	updates chan update
 	fences  chan []byte
 	cut     chan string
-	ended   chan error // what Serve returned
+	ended   chan error // the result of Serve
 }
 
-// pair is a real connection on the loopback.
+// pair returns both ends of a TCP connection on loopback.
 func pair(t *testing.T) (ours, theirs net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func pair(t *testing.T) (ours, theirs net.Conn) {
 	return ours, theirs
 }
 
-// view serves the upstream to a new client, which has done its handshake.
+// view serves the upstream to a new client and performs the client's handshake.
 func view(t *testing.T, up *rfb.Upstream, access rfb.Access) *testClient {
 	t.Helper()
 	ours, theirs := pair(t)
@@ -80,15 +80,15 @@ func (c *testClient) greet(t *testing.T) {
 	if got := string(c.read(t, 12)); got != "RFB 003.008\n" {
 		t.Fatalf("version %q", got)
 	}
-	c.say(t, []byte("RFB 003.008\n"))
+	c.write(t, []byte("RFB 003.008\n"))
 	if got := c.read(t, 2); !bytes.Equal(got, []byte{1, 1}) {
 		t.Fatalf("security types %v, want none", got)
 	}
-	c.say(t, []byte{1})
+	c.write(t, []byte{1})
 	if got := c.read(t, 4); !bytes.Equal(got, make([]byte, 4)) {
 		t.Fatalf("security result %v", got)
 	}
-	c.say(t, []byte{0})
+	c.write(t, []byte{0})
 	init := c.read(t, 24)
 	c.size = image.Pt(int(binary.BigEndian.Uint16(init)), int(binary.BigEndian.Uint16(init[2:])))
 	c.read(t, int(binary.BigEndian.Uint32(init[20:])))
@@ -104,28 +104,28 @@ func (c *testClient) read(t *testing.T, n int) []byte {
 	return buf
 }
 
-func (c *testClient) say(t *testing.T, message []byte) {
+func (c *testClient) write(t *testing.T, message []byte) {
 	t.Helper()
 	if _, err := c.Write(message); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// watch reads everything that comes from now on. The client asks for these
-// encodings and 32-bit pixels.
+// watch reads updates in the background. The client requests these encodings and
+// 32-bit pixels.
 func (c *testClient) watch(t *testing.T, encodings ...int32) {
 	t.Helper()
-	c.say(t, []byte{0, 0, 0, 0, 32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0})
-	c.say(t, encodingsMessage(encodings...))
+	c.write(t, []byte{0, 0, 0, 0, 32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0})
+	c.write(t, encodingsMessage(encodings...))
 	go func() {
 		defer close(c.updates)
-		for c.hear() == nil {
+		for c.readUpdates() == nil {
 			continue
 		}
 	}()
 }
 
-func (c *testClient) hear() error {
+func (c *testClient) readUpdates() error {
 	kind, err := c.in.ReadByte()
 	if err != nil {
 		return err
@@ -238,8 +238,8 @@ func (c *testClient) tight() (image.Image, error) {
 	return jpeg.Decode(bytes.NewReader(data))
 }
 
-// ask requests an update, and returns it. What only confirms an extension is
-// not one.
+// ask requests an update and returns it. It skips updates that only confirm an
+// extension.
 func (c *testClient) ask(t *testing.T, incremental byte) update {
 	t.Helper()
 	for {
@@ -247,13 +247,13 @@ func (c *testClient) ask(t *testing.T, incremental byte) update {
 		if u := c.next(t); u.encoding != -308 && u.encoding != -258 {
 			return u
 		}
-		incremental = 1 // else it is confirmed again
+		incremental = 1 // otherwise the server confirms the extension again
 	}
 }
 
 func (c *testClient) request(t *testing.T, incremental byte) {
 	t.Helper()
-	c.say(t, []byte{3, incremental, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
+	c.write(t, []byte{3, incremental, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
 }
 
 func (c *testClient) next(t *testing.T) update {
@@ -270,14 +270,14 @@ func (c *testClient) next(t *testing.T) update {
 	return update{}
 }
 
-// end waits for what Serve returns.
+// end waits for Serve and returns its result.
 func (c *testClient) end(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-c.ended:
 		return err
 	case <-time.After(10 * time.Second):
-		t.Fatal("the view goes on")
+		t.Fatal("Serve did not return")
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package rfb
 import (
 	"bytes"
 	"context"
-	"crypto/des" //nolint:gosec // what VNC authentication is made of
+	"crypto/des" //nolint:gosec // required by VNC authentication
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,9 +15,8 @@ import (
 
 const connectTimeout = 10 * time.Second
 
-// Connect opens the VNC server that listens on a socket, and shares it with
-// other clients. What it may do there is decided by which of the server's
-// passwords it is given. The context bounds the handshake only.
+// Connect connects to the VNC server on a socket, shared with other clients. The
+// password determines the access. ctx bounds only the handshake.
 func Connect(ctx context.Context, socket, password string) (*Upstream, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -37,14 +36,14 @@ func Connect(ctx context.Context, socket, password string) (*Upstream, error) {
 	return &Upstream{conn: conn, init: init}, nil
 }
 
-// clientHandshake is a client's of version 3.8; it returns the ServerInit.
+// clientHandshake performs the client's handshake of version 3.8 and returns the ServerInit message.
 func clientHandshake(conn io.ReadWriter, password string) ([]byte, error) {
 	version := make([]byte, len(protocolVersion))
 	if _, err := io.ReadFull(conn, version); err != nil {
 		return nil, err
 	}
 	if string(version) != protocolVersion {
-		return nil, fmt.Errorf("the server speaks %q", version)
+		return nil, fmt.Errorf("the server has the unsupported protocol version %q", version)
 	}
 	if _, err := conn.Write(version); err != nil {
 		return nil, err
@@ -71,7 +70,7 @@ func authenticate(conn io.ReadWriter, password string) error {
 		return err
 	}
 	if !bytes.Contains(types, []byte{securityVNC}) {
-		return fmt.Errorf("the server offers security types %v, not VNC authentication", types)
+		return fmt.Errorf("the server does not offer VNC authentication, only security types %v", types)
 	}
 	if _, err := conn.Write([]byte{securityVNC}); err != nil {
 		return err
@@ -97,27 +96,26 @@ func authenticate(conn io.ReadWriter, password string) error {
 	return nil
 }
 
-// readRefusal reads why the server refuses.
+// readRefusal reads the server's reason for a refusal.
 func readRefusal(r io.Reader) error {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
-		return errors.New("the server refuses")
+		return errors.New("the server refused the connection")
 	}
 	reason, _ := io.ReadAll(io.LimitReader(r, int64(min(binary.BigEndian.Uint32(length[:]), maxName))))
-	return fmt.Errorf("the server refuses: %q", reason)
+	return fmt.Errorf("the server refused the connection: %q", reason)
 }
 
-// encryptChallenge encrypts the challenge with the password. VNC authentication is
-// defined with DES and keys whose bytes are read backwards (RFC 6143, 7.2.2).
-// Weak as that is, it guards nothing alone: the socket is closed to all but
-// the worker and the browser's own user.
+// encryptChallenge encrypts the challenge with the password. VNC authentication uses
+// DES with keys whose bits are reversed in each byte (RFC 6143, 7.2.2). This is weak,
+// but only the worker and the browser's user can connect to the socket.
 func encryptChallenge(challenge []byte, password string) ([]byte, error) {
 	key := make([]byte, 8)
 	copy(key, password)
 	for i, b := range key {
 		key[i] = bits.Reverse8(b)
 	}
-	block, err := des.NewCipher(key) //nolint:gosec // the protocol's choice
+	block, err := des.NewCipher(key) //nolint:gosec // required by the protocol
 	if err != nil {
 		return nil, err
 	}

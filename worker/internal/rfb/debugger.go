@@ -18,13 +18,13 @@ const (
 	pageInterval    = 500 * time.Millisecond
 	listTimeout     = 5 * time.Second
 	maxListFailures = 3
-	maxList         = 32 << 20 // bytes: a target list holds whole data: addresses
+	maxList         = 32 << 20 // bytes; a target list contains complete data: URLs
 )
 
 var pageID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 
-// debugger is a browser's DevTools server. Only its list over HTTP says which
-// page was active last.
+// debugger is a client of a browser's DevTools server. Only its list over HTTP shows
+// which page was most recently active.
 type debugger struct {
 	address string
 	client  *http.Client
@@ -37,7 +37,7 @@ func newDebugger(port int) *debugger {
 	}
 }
 
-// activePage is the id of the page that was active last, "" if none is open.
+// activePage returns the id of the most recently active page, or "" if no page is open.
 func (d *debugger) activePage(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.address+"/json/list", nil)
 	if err != nil {
@@ -60,8 +60,8 @@ func (d *debugger) activePage(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// watchActivePage says which page to show, at a gentle pace or when poked, until ctx
-// ends or the browser is gone.
+// watchActivePage sends the page to show to shown, periodically and on poke, until
+// ctx ends or the browser has ended.
 func (d *debugger) watchActivePage(ctx context.Context, shown chan<- string, poke <-chan struct{}) {
 	pace := time.NewTicker(pageInterval)
 	defer pace.Stop()

@@ -14,7 +14,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-// controller controls the display, to show what has got there before its own input.
+// controller is a client with control. Its own input marks the end of the input of
+// others.
 type controller struct {
 	*testClient
 	stage *fixture
@@ -34,7 +35,7 @@ func newController(t *testing.T, s *fixture) controller {
 	return ty
 }
 
-// mark types a z and returns the page's log up to there, which starts anew.
+// mark types a z, waits for it, and returns and clears the page's log of events.
 func (ty controller) mark(t *testing.T) string {
 	t.Helper()
 	ty.say(t, keys('z'))
@@ -76,8 +77,7 @@ var (
 	qemuKeyAUp      = []byte{255, 0, 0, 0, 0, 0, 0, 'a', 0, 0, 0, 0x1e}
 	qemuAudioOn     = []byte{255, 1, 0, 0}
 	qemuAudioFormat = []byte{255, 1, 0, 2, 3, 2, 0, 0, 0xac, 0x44}
-	// A negative length; flags "provide" and "text"; the rest is what a client
-	// compresses.
+	// A negative length, the flags "provide" and "text", then compressed data.
 	extendedClipboard = append([]byte{6, 0, 0, 0, 0xff, 0xff, 0xff, 0xf4}, 0x10, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8)
 	giiVersion        = []byte{253, 129, 0, 4, 0, 1, 0, 0}
 )
@@ -92,7 +92,7 @@ func TestServe_WatcherInputNeverReachesDisplay(t *testing.T) {
 	ty := newController(t, s)
 	ty.say(t, cutText("before"))
 	if got := ty.paste(t); got != "before" {
-		t.Fatalf("the controller's clipboard pastes %q", got)
+		t.Fatalf("pasting the controller's clipboard gives %q", got)
 	}
 	messages := []struct {
 		name string
@@ -109,14 +109,14 @@ func TestServe_WatcherInputNeverReachesDisplay(t *testing.T) {
 	}
 	for _, m := range messages {
 		t.Run(m.name, func(t *testing.T) {
-			c := view(t, s.connect(t, fullPassword), rfb.Watch) // the filter alone
+			c := view(t, s.connect(t, fullPassword), rfb.Watch) // only the filter blocks input
 			c.watch(t, 0, -312, -313, -308, -223, -258, -309, -1063131698)
 			c.ask(t, 0)
 			c.say(t, m.sent)
 			c.say(t, fence("after it"))
 			waitForFence(t, c, "after it")
 			if got := ty.mark(t); got != onlyMark {
-				t.Errorf("the page got %q, want the mark alone", got)
+				t.Errorf("the page got %q, want only the mark", got)
 			}
 			if got := s.eval(t, `screen.width + 'x' + screen.height`); got != "800x600" {
 				t.Errorf("the screen is %s", got)
@@ -124,11 +124,11 @@ func TestServe_WatcherInputNeverReachesDisplay(t *testing.T) {
 			if u := c.ask(t, 0); u.picture == nil {
 				t.Errorf("update %+v", u)
 			}
-			c.ask(t, 1) // and what moves still does
+			c.ask(t, 1) // updates still arrive
 		})
 	}
 	if got := ty.paste(t); got != "before" {
-		t.Errorf("the clipboard has become %q", got)
+		t.Errorf("the clipboard was changed to %q", got)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestServe_UnknownMessageEndsConnection(t *testing.T) {
 				c.say(t, sent)
 				var broken *rfb.ProtocolError
 				if err := c.end(t); !errors.As(err, &broken) || broken.Reason == "" {
-					t.Errorf("access %d: ended with %v, want a breach of the protocol", access, err)
+					t.Errorf("access %d: ended with %v, want a ProtocolError", access, err)
 				}
 			}
 		})
@@ -207,12 +207,12 @@ func TestServe_ClipboardNeedsControl(t *testing.T) {
 			t.Errorf("the client's clipboard is %q", got)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("the copied text does not come")
+		t.Error("the copied text did not arrive")
 	}
 	watcher.ask(t, 0)
 	select {
 	case got := <-watcher.cut:
-		t.Errorf("the watcher was told %q", got)
+		t.Errorf("the watcher got the clipboard %q", got)
 	default:
 	}
 }
@@ -221,7 +221,7 @@ func TestConnect_ViewOnlyPasswordBlocksInput(t *testing.T) {
 	s := newFixture(t, false, "/moving-white")
 	ty := newController(t, s)
 	ty.say(t, cutText("before"))
-	c := view(t, s.connect(t, viewOnlyPassword), rfb.Control) // the filter lets everything pass
+	c := view(t, s.connect(t, viewOnlyPassword), rfb.Control) // the filter blocks nothing
 	c.watch(t, 0, -312, -313, -258)
 	c.ask(t, 0)
 	for _, m := range [][]byte{keys('a'), click(120, 200), cutText("after"), qemuKeyA, qemuKeyAUp, fence("behind")} {
@@ -229,10 +229,10 @@ func TestConnect_ViewOnlyPasswordBlocksInput(t *testing.T) {
 	}
 	waitForFence(t, c, "behind")
 	if got := ty.mark(t); got != onlyMark {
-		t.Errorf("the page got %q, want the mark alone", got)
+		t.Errorf("the page got %q, want only the mark", got)
 	}
 	if got := ty.paste(t); got != "before" {
-		t.Errorf("the clipboard has become %q", got)
+		t.Errorf("the clipboard was changed to %q", got)
 	}
 	c.ask(t, 1)
 }
@@ -240,12 +240,12 @@ func TestConnect_ViewOnlyPasswordBlocksInput(t *testing.T) {
 func TestConnect_Errors(t *testing.T) {
 	s := newFixture(t, false, "/white")
 	d, _ := s.Display()
-	for range 10 { // no failure locks the worker out
+	for range 10 { // failures must not lock out the worker
 		if up, err := rfb.Connect(t.Context(), d.Socket, "wrong"); err == nil {
 			up.Close()
-			t.Fatal("a wrong password opens the display")
+			t.Fatal("a wrong password was accepted")
 		} else if strings.Contains(err.Error(), d.Password) {
-			t.Errorf("%v tells the password", err)
+			t.Errorf("the error contains the password: %v", err)
 		}
 	}
 	up := s.connect(t, func(d browser.Display) string { return d.Password })
@@ -254,7 +254,7 @@ func TestConnect_Errors(t *testing.T) {
 	}
 	up.Close()
 	if _, err := rfb.Connect(t.Context(), d.Socket+"-none", ""); err == nil {
-		t.Error("a socket that isn't there was opened")
+		t.Error("got no error for a missing socket")
 	}
 }
 
@@ -263,7 +263,7 @@ func TestServe_EndsWithEitherSideOrContext(t *testing.T) {
 	leaver := view(t, s.connect(t, viewOnlyPassword), rfb.Watch)
 	leaver.Close()
 	if err := leaver.end(t); !errors.Is(err, rfb.ErrClientGone) {
-		t.Errorf("the client left: %v", err)
+		t.Errorf("after the client disconnected: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("the worker stops")
@@ -273,14 +273,14 @@ func TestServe_EndsWithEitherSideOrContext(t *testing.T) {
 	go func() { ended <- rfb.Serve(ctx, theirs, s.connect(t, viewOnlyPassword), rfb.Watch, func() {}) }()
 	cancel(stop)
 	if err := <-ended; !errors.Is(err, stop) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("after cancellation: %v", err)
 	}
 	stays := view(t, s.connect(t, viewOnlyPassword), rfb.Watch)
 	if err := s.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := stays.end(t); !errors.Is(err, rfb.ErrEnded) {
-		t.Errorf("the browser ended: %v", err)
+		t.Errorf("after the browser ended: %v", err)
 	}
 	assertNothingRuns(t)
 }

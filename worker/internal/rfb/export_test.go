@@ -9,20 +9,20 @@ import (
 	"net"
 )
 
-// NewUpstream makes an upstream of any server.
+// NewUpstream returns an upstream for any server.
 func NewUpstream(conn net.Conn, init []byte) *Upstream { return &Upstream{conn: conn, init: init} }
 
-// Filter moves a client's messages to the server, and tells of input.
+// Filter runs the filter between a client and a server. It calls acted for input.
 func Filter(client io.Reader, server io.Writer, access Access, acted func()) error {
 	return newFilter(bufio.NewReader(client), server, access, acted).run()
 }
 
-// Understood reads what a screencast's client says, and returns how many bytes
-// of it are left, how many of its messages are input, and whether a picture in
-// the format that it asked for has the length that it should.
-func Understood(said []byte) (left, input int, rightFormat bool) {
-	v, in := newClientState(), bufio.NewReaderSize(bytes.NewReader(said), len(said)+1)
-	_, _ = in.Peek(1) // it is all in the buffer
+// Understood parses the messages of a screencast's client. It returns the number of
+// unread bytes, the number of input messages, and whether a picture in the requested
+// format has the expected length.
+func Understood(sent []byte) (left, input int, rightFormat bool) {
+	v, in := newClientState(), bufio.NewReaderSize(bytes.NewReader(sent), len(sent)+1)
+	_, _ = in.Peek(1) // fills the buffer with all bytes
 	for ; in.Buffered() > 0; left = in.Buffered() {
 		if v.next(in, func(any) { input++ }) != nil {
 			break
@@ -33,12 +33,12 @@ func Understood(said []byte) (left, input int, rightFormat bool) {
 	return left, input, len(pixels) == 6*format.bits/8
 }
 
-// Handshake is a client's, with a server on that connection.
+// Handshake performs the client's handshake on a connection.
 func Handshake(conn io.ReadWriter, password string) (init []byte, err error) {
 	return clientHandshake(conn, password)
 }
 
-// LookUp returns what a keysym is to a page.
+// LookUp returns the key that pages see for a keysym.
 func LookUp(keysym uint32) (name, code string, keyCode int, text string) {
 	k := lookupKey(keysym)
 	return k.key, k.code, k.keyCode, k.text

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Bounds of what has a length of its own.
+// Limits of messages with a variable length.
 const (
 	maxEncodings = 1024
-	maxFence     = 64        // bytes, as the extension has it
-	maxClipboard = 256 << 10 // bytes, as much as the X server takes
+	maxFence     = 64        // bytes, the limit of the extension
+	maxClipboard = 256 << 10 // bytes, the limit of the X server
 )
 
 // filter moves a client's messages to the upstream, each whole and unchanged,
@@ -35,16 +35,16 @@ type filter struct {
 	client  *bufio.Reader
 	server  io.Writer
 	access  Access
-	onInput func() // told of each message of 4, 5, 6 and 255 that passes
-	buf     []byte // the message, as far as it has been read
+	onInput func() // called for each message of type 4, 5, 6 and 255 that passes
+	buf     []byte // the part of the message that was read
 }
 
 func newFilter(client *bufio.Reader, server io.Writer, access Access, acted func()) *filter {
 	return &filter{client: client, server: server, access: access, onInput: acted, buf: make([]byte, 0, 128)}
 }
 
-// run returns when the client or the upstream has ended or the protocol was
-// broken.
+// run filters messages until the client or the upstream has ended or the client
+// violates the protocol.
 func (f *filter) run() error {
 	for {
 		if err := f.next(); err != nil {
@@ -80,11 +80,11 @@ func (f *filter) next() error {
 	case qemuMessage:
 		return f.qemu()
 	default:
-		return protocolErrorf("a message of type %d is not understood here", f.buf[0])
+		return protocolErrorf("unknown message type %d", f.buf[0])
 	}
 }
 
-// read fills buf until the message in it has at least n bytes.
+// read reads until buf has at least n bytes of the message.
 func (f *filter) read(n int) error {
 	have := len(f.buf)
 	if n <= have {
@@ -97,7 +97,7 @@ func (f *filter) read(n int) error {
 	return nil
 }
 
-// forward reads a message of n bytes to its end and passes it on, or doesn't.
+// forward reads a message of n bytes and forwards it if pass is set.
 func (f *filter) forward(n int, pass bool) error {
 	if err := f.read(n); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (f *filter) forward(n int, pass bool) error {
 	return f.write()
 }
 
-// input moves a message of n bytes by which somebody uses the browser.
+// input handles an input message of n bytes.
 func (f *filter) input(n int) error {
 	control := f.access == Control
 	if err := f.forward(n, control); err != nil {
@@ -127,7 +127,7 @@ func (f *filter) write() error {
 	return nil
 }
 
-// skip reads and forgets the next n bytes.
+// skip discards the next n bytes.
 func (f *filter) skip(n int64) error {
 	if _, err := io.CopyN(io.Discard, f.client, n); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
@@ -135,15 +135,15 @@ func (f *filter) skip(n int64) error {
 	return nil
 }
 
-// encodings leaves out what would invite messages that don't get through
-// anyway, and the mouse buttons that would make pointer events longer.
+// encodings removes the extensions whose messages are dropped, and the extended mouse
+// buttons, which would make pointer events longer.
 func (f *filter) encodings() error {
 	if err := f.read(4); err != nil {
 		return err
 	}
 	count := int(binary.BigEndian.Uint16(f.buf[2:]))
 	if count > maxEncodings {
-		return protocolErrorf("%d encodings are too many", count)
+		return protocolErrorf("too many encodings: %d", count)
 	}
 	if err := f.read(4 + 4*count); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (f *filter) encodings() error {
 	kept := f.buf[:4]
 	for part := range slices.Chunk(f.buf[4:], 4) {
 		if f.allows(int32(binary.BigEndian.Uint32(part))) {
-			kept = append(kept, part...) // never ahead of what is read
+			kept = append(kept, part...) // overwrites only bytes that were already read
 		}
 	}
 	binary.BigEndian.PutUint16(kept[2:], uint16((len(kept)-4)/4))
@@ -170,8 +170,8 @@ func (f *filter) allows(encoding int32) bool {
 	}
 }
 
-// cutText is the clipboard. Its length is negative in the extended form. What
-// is too long is dropped without being stored.
+// cutText handles the clipboard. The length is negative in the extended form. A
+// clipboard above the limit is discarded without being buffered.
 func (f *filter) cutText() error {
 	if err := f.read(8); err != nil {
 		return err
@@ -192,12 +192,12 @@ func (f *filter) fence() error {
 	}
 	length := int(f.buf[8])
 	if length > maxFence {
-		return protocolErrorf("a fence of %d bytes is too long", length)
+		return protocolErrorf("fence of %d bytes is too long", length)
 	}
 	return f.forward(9+length, true)
 }
 
-// desktopSize: the browser's window is as large as its launch made it.
+// desktopSize drops the message: the launch determines the size of the window.
 func (f *filter) desktopSize() error {
 	if err := f.read(8); err != nil {
 		return err
@@ -213,11 +213,11 @@ func (f *filter) qemu() error {
 	case qemuKey:
 		return f.input(12)
 	case qemuAudio:
-		if operation := binary.BigEndian.Uint16(f.buf[2:]); operation == 2 { // which format
+		if operation := binary.BigEndian.Uint16(f.buf[2:]); operation == 2 { // sets the format, which follows
 			return f.forward(10, false)
 		}
 		return nil
 	default:
-		return protocolErrorf("a QEMU message of type %d is not understood here", kind)
+		return protocolErrorf("unknown QEMU message type %d", kind)
 	}
 }

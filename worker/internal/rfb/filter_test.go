@@ -19,7 +19,7 @@ var (
 	continuous  = []byte{150, 1, 0, 0, 0, 0, 3, 32, 2, 88}
 )
 
-// messages are every kind of message, and what becomes of it.
+// messages contains every kind of message with the expected output for each access.
 var messages = []struct {
 	name                 string
 	sent, watch, control []byte
@@ -54,7 +54,7 @@ func TestFilter_PassesAllowedMessages(t *testing.T) {
 				t.Errorf("%s, access %d:\n%s", m.name, access, diff)
 			}
 			if input := m.watch == nil && want != nil; (acted == 1) != input || acted > 1 {
-				t.Errorf("%s, access %d, is activity %d times", m.name, access, acted)
+				t.Errorf("%s, access %d: got %d calls of acted", m.name, access, acted)
 			}
 		}
 	}
@@ -79,11 +79,11 @@ func TestFilter_HandlesSplitMessages(t *testing.T) {
 		if diff := cmp.Diff(want, passed.Bytes()); diff != "" {
 			t.Errorf("access %d, byte by byte:\n%s", access, diff)
 		}
-		for cut := range sent { // and a stream that ends anywhere passes whole messages only
+		for cut := range sent { // a truncated stream passes complete messages only
 			passed.Reset()
 			_ = rfb.Filter(bytes.NewReader(sent[:cut]), &passed, access, func() {})
 			if !bytes.HasPrefix(want, passed.Bytes()) {
-				t.Fatalf("access %d, cut at %d: passed what was not sent", access, cut)
+				t.Fatalf("access %d, cut at %d: the output was not sent by the client", access, cut)
 			}
 			if access == rfb.Watch {
 				assertHarmless(t, passed.Bytes())
@@ -92,7 +92,7 @@ func TestFilter_HandlesSplitMessages(t *testing.T) {
 	}
 }
 
-// assertHarmless reads what a watcher's messages have become.
+// assertHarmless checks the output for the messages of a watcher.
 func assertHarmless(t *testing.T, passed []byte) {
 	t.Helper()
 	for len(passed) > 0 {
@@ -118,7 +118,7 @@ func assertHarmless(t *testing.T, passed []byte) {
 			t.Fatalf("a message of type %d passed", passed[0])
 		}
 		if n > len(passed) {
-			t.Fatal("part of a message passed")
+			t.Fatal("an incomplete message passed")
 		}
 		passed = passed[n:]
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-// pages is a site: /<colour> has that colour, and a text field that takes the
-// focus and notes what reaches it in window.log; /moving-<colour> never stands
-// still.
+// pages is the template of a site. /<colour> has that colour and a focused text
+// field, whose events are logged in window.log. /moving-<colour> changes all the
+// time.
 const pages = `<!doctype html><title>%[1]s</title><body style="margin:0;background:%[1]s">
 <textarea id=t autofocus style="position:fixed;left:0;top:0;width:50vw;height:50vh;font:16px monospace"></textarea>
 <div id=d style="position:fixed;right:0;bottom:0;width:9px;height:9px"></div>
@@ -30,7 +30,7 @@ for (const kind of ['keydown', 'mousedown', 'mousemove', 'wheel', 'paste', 'dblc
 if (%[2]t) setInterval(() => d.style.background = d.style.background == 'red' ? 'lime' : 'red', 100);
 </script>`
 
-// fixture is a running browser with one page, and what is done to look into it.
+// fixture is a running browser with one page and a CDP session.
 type fixture struct {
 	*browser.Browser
 	site    string
@@ -63,7 +63,7 @@ func (s *fixture) call(t *testing.T, session, method string, params, result any)
 	}
 }
 
-// attach attaches to the page at a path, once it is loaded.
+// attach waits until the page at a path is loaded and attaches to it.
 func (s *fixture) attach(t *testing.T, path string) {
 	t.Helper()
 	var id string
@@ -85,7 +85,7 @@ func (s *fixture) attach(t *testing.T, path string) {
 	testenv.Eventually(t, "the page's script", func() bool { return s.eval(t, `typeof log + document.readyState`) == "objectcomplete" })
 }
 
-// eval returns what an expression yields, as text.
+// eval returns the value of an expression as text.
 func (s *fixture) eval(t *testing.T, expression string) string {
 	t.Helper()
 	var answer struct {
@@ -106,7 +106,7 @@ func (s *fixture) open(t *testing.T, path string) {
 	s.call(t, "", "Target.createTarget", map[string]any{"url": s.site + path}, nil)
 }
 
-// connect opens the browser's display.
+// connect connects to the browser's display.
 func (s *fixture) connect(t *testing.T, password func(browser.Display) string) *rfb.Upstream {
 	t.Helper()
 	d, ok := s.Display()
@@ -123,7 +123,7 @@ func (s *fixture) connect(t *testing.T, password func(browser.Display) string) *
 func fullPassword(d browser.Display) string     { return d.Password }
 func viewOnlyPassword(d browser.Display) string { return d.ViewPassword }
 
-// assertNothingRuns fails when a goroutine of the package is left.
+// assertNothingRuns fails if a goroutine of the package is left.
 func assertNothingRuns(t *testing.T) {
 	t.Helper()
 	buf := make([]byte, 1<<20)

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-// chunkReader is a reader of a few bytes at a time.
+// chunkReader reads a few bytes at a time.
 type chunkReader struct {
 	rest []byte
 	size int
@@ -29,9 +29,9 @@ func (p *chunkReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzFilter: of whatever a client sends, in whatever pieces, the messages pass
-// that a plain table of their lengths lets pass, each whole. For a watcher none
-// is input. The server of screencasts cuts what passes into the same messages.
+// FuzzFilter checks for arbitrary bytes in reads of any size that exactly the
+// messages of a table pass, each completely, that no input of a watcher passes, and
+// that the screencast server parses the output into the same messages.
 func FuzzFilter(f *testing.F) {
 	for _, m := range messages {
 		if len(m.sent) < 1000 {
@@ -51,23 +51,23 @@ func FuzzFilter(f *testing.F) {
 		var passed bytes.Buffer
 		err := rfb.Filter(&chunkReader{sent, 1 + int(size)}, &passed, access, func() {})
 		if _, breach := errors.AsType[*rfb.ProtocolError](err); breach != broken || !breach && !errors.Is(err, rfb.ErrClientGone) {
-			t.Errorf("ended with %v; the protocol is broken: %v", err, broken)
+			t.Errorf("ended with %v; protocol violation expected: %v", err, broken)
 		}
 		if !bytes.Equal(passed.Bytes(), want) {
-			t.Fatalf("%x has become %x, want %x", sent, passed.Bytes(), want)
+			t.Fatalf("%x was filtered to %x, want %x", sent, passed.Bytes(), want)
 		}
 		if !control {
 			assertHarmless(t, passed.Bytes())
 		}
 		left, input, rightFormat := rfb.Understood(want)
 		if left > 0 && !hasOddFormat(want) || input > 0 && !control || !rightFormat {
-			t.Errorf("of %x a screencast leaves %d, takes %d for input; its format is right: %v", want, left, input, rightFormat)
+			t.Errorf("for %x the screencast leaves %d bytes unread and finds %d input messages; correct format: %v", want, left, input, rightFormat)
 		}
 	})
 }
 
-// expectedOutput is what passes of a stream that is all there, and whether it ends with
-// what is no message.
+// expectedOutput returns the expected output for a complete stream, and whether the
+// stream ends with an invalid message.
 func expectedOutput(sent []byte, control bool) (passed []byte, broken bool) {
 	table := map[byte]struct {
 		length int
@@ -75,7 +75,7 @@ func expectedOutput(sent []byte, control bool) (passed []byte, broken bool) {
 	}{0: {20, true}, 3: {10, true}, 150: {10, true}, 4: {8, control}, 5: {6, control}, 250: {4, false}}
 	for rest := sent; len(rest) > 0; {
 		padded := append(slices.Clone(rest[:min(len(rest), 9)]), make([]byte, 9)...)
-		here := len(rest) // bytes that have come
+		here := len(rest) // available bytes
 		known, ok := table[rest[0]]
 		length, passes := known.length, known.passes
 		switch {
@@ -135,8 +135,8 @@ func withoutExtensions(message []byte, control bool) []byte {
 	return kept
 }
 
-// hasOddFormat reports whether a client may have asked for pixels that
-// screencasts don't come in, at which they end.
+// hasOddFormat reports whether a client may have requested a pixel format that
+// screencasts do not support, which ends the connection.
 func hasOddFormat(passed []byte) bool {
 	for i := range passed {
 		if passed[i] == 0 && len(passed) >= i+20 && (passed[i+7] == 0 || !slices.Contains([]byte{8, 16, 32}, passed[i+4])) {
@@ -146,12 +146,12 @@ func hasOddFormat(passed []byte) bool {
 	return false
 }
 
-// scriptedConn is a connection of which one side has said everything already.
+// scriptedConn is a connection whose peer has a prepared output.
 type scriptedConn struct {
-	net.Conn // nil: what isn't below is not called
+	net.Conn // nil: other methods are not called
 	chunkReader
 	wrote  bytes.Buffer
-	closed chan struct{} // nil: the end comes with what was said
+	closed chan struct{} // nil: EOF follows the output
 }
 
 func (w *scriptedConn) Read(b []byte) (int, error) {
@@ -177,9 +177,9 @@ func (w *scriptedConn) Close() error {
 
 func (w *scriptedConn) SetDeadline(time.Time) error { return nil }
 
-// FuzzGreeting: a client gets to the browser only by the handshake of version
-// 3.8, and what it sends behind that passes the filter; otherwise it hears no
-// more than it has earned.
+// FuzzGreeting checks that a client reaches the browser only after the handshake of
+// version 3.8, that its messages then pass the filter, and that a client that fails
+// the handshake receives no further messages.
 func FuzzGreeting(f *testing.F) {
 	const good = "RFB 003.008\n\x01\x01"
 	for _, said := range []string{good, good + string(request), good + string(holdKey('a', 1)) + string(request), "RFB 003.003\n", "RFB 003.008\n\x02", "RFB 003.008\n\x01", "RFB 003.00", "", "GET / HTTP/1.1\r\n\r\n"} {
@@ -187,15 +187,15 @@ func FuzzGreeting(f *testing.F) {
 		f.Add([]byte(said), byte(255))
 	}
 	init := append(slices.Concat([]byte{3, 32, 2, 88}, pixelFormat[4:], []byte{0, 0, 0, 4}), "desk"...)
-	steps := []struct{ hears, says string }{{"RFB 003.008\n", "RFB 003.008\n"}, {"\x01\x01", "\x01"}, {"\x00\x00\x00\x00", "?"}}
+	steps := []struct{ toClient, says string }{{"RFB 003.008\n", "RFB 003.008\n"}, {"\x01\x01", "\x01"}, {"\x00\x00\x00\x00", "?"}}
 	f.Fuzz(func(t *testing.T, said []byte, size byte) {
 		client := &scriptedConn{chunkReader: chunkReader{said, 1 + int(size)}}
 		server := &scriptedConn{closed: make(chan struct{})}
-		err := rfb.Serve(t.Context(), client, rfb.NewUpstream(server, init), rfb.Watch, func() { t.Error("watching is called activity") })
-		var hears string
+		err := rfb.Serve(t.Context(), client, rfb.NewUpstream(server, init), rfb.Watch, func() { t.Error("acted was called for a watcher") })
+		var toClient string
 		rest, greeted, broken := string(said), true, false
 		for _, s := range steps {
-			hears += s.hears
+			toClient += s.toClient
 			if len(rest) < len(s.says) || s.says != "?" && !strings.HasPrefix(rest, s.says) {
 				greeted, broken = false, len(rest) >= len(s.says)
 				break
@@ -204,20 +204,20 @@ func FuzzGreeting(f *testing.F) {
 		}
 		var want []byte
 		if greeted {
-			hears += string(init)
+			toClient += string(init)
 			want, broken = expectedOutput([]byte(rest), false)
 		}
 		if _, breach := errors.AsType[*rfb.ProtocolError](err); breach != broken || err == nil {
-			t.Errorf("ended with %v; the protocol is broken: %v", err, broken)
+			t.Errorf("ended with %v; protocol violation expected: %v", err, broken)
 		}
-		if client.wrote.String() != hears || !bytes.Equal(server.wrote.Bytes(), want) {
-			t.Errorf("the client hears %q, want %q; the server %x, want %x", client.wrote.String(), hears, server.wrote.Bytes(), want)
+		if client.wrote.String() != toClient || !bytes.Equal(server.wrote.Bytes(), want) {
+			t.Errorf("the client received %q, want %q; the server received %x, want %x", client.wrote.String(), toClient, server.wrote.Bytes(), want)
 		}
 	})
 }
 
-// FuzzHandshake: whatever a server says, the handshake ends where its own part
-// of it does, holds little, and tells it the password in no readable form.
+// FuzzHandshake checks for arbitrary bytes of a server that the handshake reads no
+// further than its end, buffers little, and never sends the password in clear text.
 func FuzzHandshake(f *testing.F) {
 	good := slices.Concat([]byte("RFB 003.008\n\x02\x01\x02"), make([]byte, 16), []byte{0, 0, 0, 0, 3, 32, 2, 88}, pixelFormat[4:], []byte{0, 0, 0, 4}, []byte("desk"))
 	f.Add(good, byte(0))
@@ -236,12 +236,12 @@ func FuzzHandshake(f *testing.F) {
 		server := &scriptedConn{chunkReader: chunkReader{said, 1 + int(size)}}
 		init, err := rfb.Handshake(server, password)
 		if bytes.Contains(server.wrote.Bytes(), []byte(password)) || err != nil && (strings.Contains(err.Error(), password) || len(err.Error()) > 20<<10) {
-			t.Errorf("it says %q, %v", server.wrote.Bytes(), err)
+			t.Errorf("sent %q, error %v", server.wrote.Bytes(), err)
 		}
 		wrote := server.wrote.Bytes()
 		if err != nil {
 			if init != nil && len(init) > 24+4096 || len(wrote) > 12+1+16+1 {
-				t.Errorf("%d bytes are held, %x was said: %v", len(init), wrote, err)
+				t.Errorf("%d bytes are buffered, %x was sent: %v", len(init), wrote, err)
 			}
 			return
 		}
@@ -250,7 +250,7 @@ func FuzzHandshake(f *testing.F) {
 		name := int(binary.BigEndian.Uint32(said[at+20:]))
 		if name > 4096 || string(said[:12]) != "RFB 003.008\n" || !bytes.Contains(said[13:13+types], []byte{2}) || !bytes.Equal(said[at-4:at], make([]byte, 4)) ||
 			!bytes.Equal(init, said[at:at+24+name]) || len(server.rest) != len(said)-at-24-name || len(wrote) != 12+1+16+1 || wrote[12] != 2 || wrote[29] != 1 {
-			t.Errorf("%q gave %x, %d bytes are left, %x was said", said, init, len(server.rest), wrote)
+			t.Errorf("%q returned %x, %d bytes are unread, %x was sent", said, init, len(server.rest), wrote)
 		}
 	})
 }

@@ -34,7 +34,7 @@ type inputDispatcher struct {
 	mu     sync.Mutex
 	target *target
 
-	// Of work alone.
+	// Used only by run.
 	buttons   uint8
 	x, y      float64
 	clicks    int
@@ -42,7 +42,7 @@ type inputDispatcher struct {
 	clickedX  float64
 	clickedY  float64
 	keys      keyboard
-	clipboard string // what the client has copied, until the page copies
+	clipboard string // text copied by the client, until the page copies text
 }
 
 func newInputDispatcher() *inputDispatcher {
@@ -129,7 +129,7 @@ func (h *inputDispatcher) call(ctx context.Context, method string, params any) {
 	}
 }
 
-// mouseInput is what Input.dispatchMouseEvent takes.
+// mouseInput contains the parameters of Input.dispatchMouseEvent.
 type mouseInput struct {
 	Type       string  `json:"type"`
 	X          float64 `json:"x"`
@@ -142,7 +142,7 @@ type mouseInput struct {
 	Modifiers  int     `json:"modifiers,omitempty"`
 }
 
-// mouseButtons are the three buttons: RFB's bit, and the protocol's name and bit.
+// mouseButtons are the three buttons with RFB's bit and the name and bit in CDP.
 var mouseButtons = [...]struct {
 	mask uint8
 	name string
@@ -153,7 +153,7 @@ var mouseButtons = [...]struct {
 	{mask: 4, name: "right", cdp: 2},
 }
 
-// wheelButtons are the buttons that a wheel presses: up, down, left, right.
+// wheelButtons are the buttons that represent the wheel: up, down, left, right.
 var wheelButtons = [...]struct {
 	mask   uint8
 	dx, dy float64

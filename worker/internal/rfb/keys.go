@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// The protocol's modifier bits.
+// The modifier bits of CDP.
 const (
 	modAlt = 1 << iota
 	modControl
@@ -14,7 +14,7 @@ const (
 	modShift
 )
 
-// keyInput is what Input.dispatchKeyEvent takes.
+// keyInput contains the parameters of Input.dispatchKeyEvent.
 type keyInput struct {
 	Type           string `json:"type"`
 	Key            string `json:"key"`
@@ -28,8 +28,8 @@ type keyInput struct {
 	AutoRepeat     bool   `json:"autoRepeat,omitempty"`
 }
 
-// key is a key as pages see it: the value and code of DOM events, the Windows
-// key code, and what it types.
+// key is a key as pages see it: the key and code of DOM events, the Windows key code,
+// and the typed text.
 type key struct {
 	key, code string
 	keyCode   int
@@ -38,13 +38,13 @@ type key struct {
 	modifier  int
 }
 
-// keyboard knows which keys are held.
+// keyboard records which keys are held.
 type keyboard struct{ held map[uint32]bool }
 
-// maxHeld bounds the keys held at once; a client that claims more is confused.
+// maxHeld limits the keys held at once.
 const maxHeld = 256
 
-// keyInput makes a key's event and remembers whether it is held.
+// keyInput returns the event for a key and records whether the key is held.
 func (k *keyboard) keyInput(m keyMessage) keyInput {
 	of := lookupKey(m.keysym)
 	repeated := k.held[m.keysym]
@@ -75,8 +75,8 @@ func (k *keyboard) modifiers() int {
 	return bits
 }
 
-// lookupKey finds the key of an X keysym; characters are typed as on a US
-// keyboard, others have no code.
+// lookupKey returns the key of an X keysym. Characters have the codes of a US
+// keyboard; other characters have none.
 func lookupKey(keysym uint32) key {
 	if k, ok := namedKeys[keysym]; ok {
 		return k
@@ -112,8 +112,8 @@ func keypadKey(keysym uint32) (key, bool) {
 	return of, ok
 }
 
-// character is what a keysym types: those of Latin-1 and of Unicode are code
-// points, older alphabets have tables.
+// character returns the character of a keysym. Latin-1 and Unicode keysyms contain
+// code points, older alphabets have tables.
 func character(keysym uint32) (rune, bool) {
 	switch {
 	case keysym >= 0x20 && keysym <= 0x7e, keysym >= 0xa0 && keysym <= 0xff:
@@ -125,8 +125,8 @@ func character(keysym uint32) (rune, bool) {
 	return legacyCharacter(keysym)
 }
 
-// punctuation is where a US keyboard has its other characters, plain and
-// shifted.
+// punctuation maps the other keys of a US keyboard to their plain and shifted
+// characters.
 var punctuation = []struct {
 	characters, code string
 	keyCode          int
@@ -151,7 +151,7 @@ func usKey(r rune) (code string, keyCode int) {
 	return "", 0
 }
 
-// namedKeys are the keys that type no character of their own.
+// namedKeys are the keys that type no character.
 var namedKeys = map[uint32]key{
 	0xff08: {key: "Backspace", code: "Backspace", keyCode: 8},
 	0xff09: {key: "Tab", code: "Tab", keyCode: 9},
@@ -185,10 +185,10 @@ var namedKeys = map[uint32]key{
 	0xffea: {key: "Alt", code: "AltRight", keyCode: 18, location: 2, modifier: modAlt},
 	0xffeb: {key: "Meta", code: "MetaLeft", keyCode: 91, location: 1, modifier: modMeta},
 	0xffec: {key: "Meta", code: "MetaRight", keyCode: 92, location: 2, modifier: modMeta},
-	0xfe03: {key: "AltGraph", code: "AltRight", keyCode: 18, location: 2}, // what it types comes as such
+	0xfe03: {key: "AltGraph", code: "AltRight", keyCode: 18, location: 2}, // typed characters have their own keysyms
 }
 
-// keypadSigns are the keypad's keys beside its digits.
+// keypadSigns are the keys of the keypad except its digits.
 var keypadSigns = map[uint32]key{
 	0xff8d: {key: "Enter", code: "NumpadEnter", keyCode: 13, text: "\r", location: 3},
 	0xff95: {key: "Home", code: "Numpad7", keyCode: 36, location: 3},

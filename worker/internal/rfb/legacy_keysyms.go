@@ -2,8 +2,8 @@ package rfb
 
 import "golang.org/x/text/encoding/charmap"
 
-// legacyAlphabets are the X keysyms from before Unicode: the high byte names an
-// alphabet, the low byte is a code of it.
+// legacyAlphabets are the X keysyms from before Unicode: the high byte selects an
+// alphabet, the low byte a code in it.
 var legacyAlphabets = map[uint32]*charmap.Charmap{
 	0x01: charmap.ISO8859_2,
 	0x02: charmap.ISO8859_3,
@@ -17,14 +17,14 @@ var legacyAlphabets = map[uint32]*charmap.Charmap{
 // cyrillicExtras are 0x06a1 to 0x06bf, before the letters in KOI8-R's order.
 var cyrillicExtras = []rune("ђѓёєѕіїјљњћќґўџ№ЂЃЁЄЅІЇЈЉЊЋЌҐЎЏ")
 
-// greekAccented are 0x07a1 to 0x07bb; a space is no key.
+// greekAccented are 0x07a1 to 0x07bb; a space means no key.
 var greekAccented = []rune("ΆΈΉΊΪ ΌΎΫ Ώ  ΅― άέήίϊΐόύϋΰώ")
 
 // greekLetters are 0x07c1 to 0x07f9.
 var greekLetters = []rune("ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣ ΤΥΦΧΨΩ       αβγδεζηθικλμνξοπρσςτυφχψω")
 
-// legacyCharacter finds what such a keysym types. noVNC, for one, sends them
-// wherever there are any.
+// legacyCharacter returns the character of a legacy keysym. noVNC, for example,
+// prefers these keysyms.
 func legacyCharacter(keysym uint32) (rune, bool) {
 	switch {
 	case keysym >= 0x06a1 && keysym <= 0x06bf:

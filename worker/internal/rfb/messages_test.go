@@ -13,7 +13,7 @@ func encodingsMessage(encodings ...int32) []byte {
 	return m
 }
 
-// keys are a key going down and up, for each keysym.
+// keys returns the events of pressing and releasing each key.
 func keys(keysyms ...uint32) []byte {
 	var m []byte
 	for _, k := range keysyms {

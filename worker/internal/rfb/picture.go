@@ -10,7 +10,7 @@ import (
 	"image/jpeg"
 )
 
-// noPageJPEG says that no page is open.
+// noPageJPEG is the picture that is shown while no page is open.
 //
 //go:embed nopage.jpg
 var noPageJPEG []byte

@@ -8,24 +8,24 @@ import (
 	"net"
 )
 
-// Access is what a viewer may do.
+// Access is the access of a viewer.
 type Access int
 
 // The accesses. The zero value allows the least.
 const (
-	Watch   Access = iota // see the picture
-	Control               // and use keyboard, pointer and clipboard
+	Watch   Access = iota // may only view
+	Control               // may also use keyboard, pointer and clipboard
 )
 
-// Why a view ended. Serve returns one of these (wrapped), a *ProtocolError, or
-// the cause of its context's end.
+// Errors of Serve, which returns one of these (wrapped), a *ProtocolError, or the
+// cause of its context.
 var (
-	ErrClientGone = errors.New("rfb: the client has gone")
+	ErrClientGone = errors.New("rfb: the client has disconnected")
 	ErrEnded      = errors.New("rfb: the browser's picture has ended")
 )
 
-// ProtocolError is a breach of the protocol by the client. The reason may be
-// told to it.
+// ProtocolError is a protocol violation by the client. The reason may be sent to the
+// client.
 type ProtocolError struct{ Reason string }
 
 // Error implements error.
@@ -48,10 +48,10 @@ const (
 	xvpMessage         = 250
 	setDesktopSize     = 251
 	qemuMessage        = 255
-	qemuKey, qemuAudio = 0, 1 // the kinds of the last
+	qemuKey, qemuAudio = 0, 1 // the kinds of QEMU messages
 )
 
-// Encodings, and what clients announce as such.
+// Encodings and pseudo-encodings.
 const (
 	encRaw                  = 0
 	encTight                = 7
@@ -70,12 +70,12 @@ const (
 	securityVNC  = 2
 )
 
-// Upstream is an open RFB connection as its client sees it after the
-// handshake. It must be served or closed.
+// Upstream is an open RFB connection after the client's handshake. The caller must
+// call Serve or Close.
 type Upstream struct {
 	conn   net.Conn
 	init   []byte // the ServerInit message
-	finish func() // waits for what serves it; may be nil
+	finish func() // waits for the server's goroutines; may be nil
 }
 
 // Close ends the connection and what serves it. It may be called again.
@@ -87,11 +87,11 @@ func (u *Upstream) Close() error {
 	return err
 }
 
-// initLength is that of a ServerInit before the name: width, height, pixel
-// format, and the name's length.
+// initLength is the length of a ServerInit message before the name: width, height,
+// pixel format, and the name's length.
 const initLength = 2 + 2 + 16 + 4
 
-// maxName bounds the name of a desktop, in bytes.
+// maxName is the maximum length of the name of a desktop, in bytes.
 const maxName = 4096
 
 func readInit(r io.Reader) ([]byte, error) {
@@ -101,7 +101,7 @@ func readInit(r io.Reader) ([]byte, error) {
 	}
 	length := binary.BigEndian.Uint32(init[initLength-4:])
 	if length > maxName {
-		return nil, fmt.Errorf("the desktop's name has %d bytes", length)
+		return nil, fmt.Errorf("the desktop's name is too long: %d bytes", length)
 	}
 	init = append(init, make([]byte, length)...)
 	_, err := io.ReadFull(r, init[initLength:])

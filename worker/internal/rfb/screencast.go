@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	firstFrameTimeout = 3 * time.Second        // how long a first picture is waited for
-	settleDelay       = 150 * time.Millisecond // after which a page is taken to be still
+	firstFrameTimeout = 3 * time.Second        // timeout of the first picture
+	settleDelay       = 150 * time.Millisecond // a page without a new frame for this long counts as still
 )
 
-// Screencast is an RFB server for a headless browser, fed by the screencast of
-// the page that was active last. It listens to one client, the Upstream's.
+// Screencast starts an RFB server for a headless browser, which shows a screencast
+// of the most recently active page. It serves one client, that of the Upstream.
 //
-// debugPort is the browser's DevTools port on the loopback. With Watch access
-// input has no effect, even what passes no filter. The client's clipboard is
-// inserted by Ctrl+V until Ctrl+C or Ctrl+X gives the browser one of its own;
-// that one stays in the browser. The context bounds the set-up only.
+// debugPort is the browser's DevTools port on loopback. With Watch access, input has
+// no effect even without a filter. Ctrl+V inserts the client's clipboard until Ctrl+C
+// or Ctrl+X copies text in the browser. The browser's clipboard is not sent to the
+// client. ctx bounds only the setup.
 func Screencast(ctx context.Context, debugPort int, access Access) (*Upstream, error) {
 	b := newDebugger(debugPort)
 	id, err := b.activePage(ctx)
@@ -47,21 +47,21 @@ type screencast struct {
 	conn        net.Conn // the server's end
 	client      *clientState
 	input       *inputDispatcher
-	pageChanges chan string   // the page to show, "" for none, now and then
-	pollNow     chan struct{} // asks for the next one now
+	pageChanges chan string   // the page to show, "" for none; sent periodically
+	pollNow     chan struct{} // requests an immediate check
 	ctx         context.Context
 	cancel      context.CancelFunc
 	loops       sync.WaitGroup
 
-	// Of the drawing loop alone.
+	// Used only by drawLoop.
 	tab     *tab // nil: no page
 	picture picture
-	unsent  bool        // the client has not seen the picture
-	size    image.Point // of the framebuffer, as the client knows it
-	lagging bool        // Chromium may have withheld the last picture
+	unsent  bool        // the picture was not sent to the client
+	size    image.Point // size of the framebuffer that the client knows
+	lagging bool        // Chromium may have dropped the last frame
 }
 
-// start shows the page, or that there is none, for the client to start with.
+// start sets the first picture: the page, or the picture for no page.
 func (s *screencast) start(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, firstFrameTimeout)
 	defer cancel()
@@ -93,13 +93,13 @@ func (s *screencast) run(access Access) {
 	})
 	s.loops.Go(func() { s.input.run(s.ctx) })
 	s.loops.Go(func() {
-		defer s.cancel() // without the browser there is nothing to show
+		defer s.cancel() // ends the screencast with the browser
 		s.browser.watchActivePage(s.ctx, s.pageChanges, s.pollNow)
 	})
 	context.AfterFunc(s.ctx, func() { s.conn.Close() })
 }
 
-// drawLoop sends pictures for as long as there is somebody to see them.
+// drawLoop sends pictures until the client disconnects.
 func (s *screencast) drawLoop() {
 	defer s.closeTab()
 	for s.ctx.Err() == nil {
@@ -132,7 +132,7 @@ func (s *screencast) drawLoop() {
 	}
 }
 
-// setPicture makes a frame the picture to show.
+// setPicture sets the picture from a frame.
 func (s *screencast) setPicture(params []byte) {
 	p, err := s.tab.decode(params)
 	if err != nil {
@@ -142,8 +142,8 @@ func (s *screencast) setPicture(params []byte) {
 	s.picture, s.unsent = p, true
 }
 
-// requestFrame makes up for what Chromium threw away while its frames were not
-// taken: it never sends that again by itself.
+// requestFrame requests a new frame if Chromium may have dropped one because of
+// unacknowledged frames: Chromium does not send a dropped frame later.
 func (s *screencast) requestFrame() {
 	s.lagging = false
 	if s.tab != nil {
@@ -151,7 +151,7 @@ func (s *screencast) requestFrame() {
 	}
 }
 
-// switchTo turns to a page. The last picture stays until that has one.
+// switchTo switches to a page. The last picture stays until the page has a frame.
 func (s *screencast) switchTo(ctx context.Context, id string) {
 	if s.tab != nil && s.tab.id == id {
 		return
@@ -163,7 +163,7 @@ func (s *screencast) switchTo(ctx context.Context, id string) {
 		}
 		return
 	}
-	if tab, err := s.browser.open(ctx, id); err == nil { // else it is asked for again
+	if tab, err := s.browser.open(ctx, id); err == nil { // otherwise the next poll retries
 		s.tab = tab
 	}
 }
@@ -179,7 +179,7 @@ func (s *screencast) closeTab() {
 	}
 }
 
-// requestPoll asks for the page to show without waiting for its time.
+// requestPoll requests an immediate check of the active page.
 func (s *screencast) requestPoll() {
 	select {
 	case s.pollNow <- struct{}{}:
@@ -187,8 +187,8 @@ func (s *screencast) requestPoll() {
 	}
 }
 
-// sendUpdate answers the client's request if there is one and something to see. A
-// frame counts as received, and Chromium makes another, only then.
+// sendUpdate answers a pending request if there is an unsent picture. Only then the
+// frame is acknowledged, and Chromium sends another one.
 func (s *screencast) sendUpdate() error {
 	wanted, again := s.client.pendingRequest()
 	if !wanted || (!s.unsent && !again) {
@@ -203,7 +203,7 @@ func (s *screencast) sendUpdate() error {
 		return err
 	}
 	update, err := s.picture.update(s.size, format, tight)
-	if err != nil { // not a picture after all; the next one will be
+	if err != nil { // an invalid picture is skipped
 		s.unsent = false
 		return nil
 	}

@@ -29,7 +29,7 @@ var (
 	blue = color.RGBA{B: 255, A: 255}
 )
 
-// shows reports whether the lower left of a picture has a colour, more or less.
+// shows reports whether the lower left of a picture has approximately this colour.
 func shows(u update, want color.RGBA) bool {
 	if u.picture == nil {
 		return false
@@ -40,7 +40,7 @@ func shows(u update, want color.RGBA) bool {
 	return near(r, want.R) && near(g, want.G) && near(b, want.B)
 }
 
-// until asks for updates until one has the colour.
+// until requests updates until one has the colour.
 func (c *testClient) until(t *testing.T, want color.RGBA) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -49,7 +49,7 @@ func (c *testClient) until(t *testing.T, want color.RGBA) {
 			return
 		}
 	}
-	t.Fatalf("the picture does not become %v", want)
+	t.Fatalf("the picture did not change to %v", want)
 }
 
 func TestScreencast_SendsPageAsJPEG(t *testing.T) {
@@ -63,10 +63,10 @@ func TestScreencast_SendsPageAsJPEG(t *testing.T) {
 		t.Errorf("encoding %d, %v of %v", u.encoding, u.size, c.size)
 	}
 	if want := s.eval(t, `innerWidth + 'x' + innerHeight`); want != fmt.Sprintf("%dx%d", c.size.X, c.size.Y) {
-		t.Errorf("the framebuffer is %v, the page %s", c.size, want)
+		t.Errorf("got framebuffer size %v, page size %s", c.size, want)
 	}
 	if u := c.ask(t, 0); !shows(u, red) {
-		t.Error("asked again for all, the still page does not come")
+		t.Error("a full request for a still page got no update")
 	}
 }
 
@@ -126,13 +126,13 @@ func TestScreencast_DispatchesInputWithControl(t *testing.T) {
 		testenv.Eventually(t, want, func() bool { return s.eval(t, `log.some(l => l.startsWith('`+want+`'))`) == "true" })
 	}
 	if got := s.eval(t, `log.filter(l => l.startsWith('keydown')).length`); got != "0" {
-		t.Errorf("%s keys from the pointer", got)
+		t.Errorf("got %s key events from the pointer", got)
 	}
 }
 
 func TestScreencast_IgnoresInputWithWatch(t *testing.T) {
 	s := newFixture(t, true, "/moving-white")
-	for name, served := range map[string]rfb.Access{"the filter and the screencast": rfb.Watch, "the screencast alone": rfb.Control} {
+	for name, served := range map[string]rfb.Access{"filter and screencast": rfb.Watch, "screencast only": rfb.Control} {
 		t.Run(name, func(t *testing.T) {
 			up, err := rfb.Screencast(t.Context(), s.DebugPort, rfb.Watch)
 			if err != nil {
@@ -149,7 +149,7 @@ func TestScreencast_IgnoresInputWithWatch(t *testing.T) {
 			other.say(t, keys('z'))
 			testenv.Eventually(t, "the marker", func() bool { return s.eval(t, `log.length`) != "0" })
 			if got := s.eval(t, `log.join()`); got != onlyMark {
-				t.Errorf("the page got %q, want the marker alone", got)
+				t.Errorf("the page got %q, want only the marker", got)
 			}
 			s.eval(t, `log.length = 0`)
 			other.Close()
@@ -161,7 +161,7 @@ func TestScreencast_IgnoresInputWithWatch(t *testing.T) {
 func TestScreencast_StalledClientBuffersNothing(t *testing.T) {
 	s := newFixture(t, true, "/moving-white")
 	c := screencast(t, s, rfb.Watch)
-	c.say(t, encodingsMessage(0)) // pixels: the most there can be
+	c.say(t, encodingsMessage(0)) // raw pixels, the largest encoding
 	memory := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -176,7 +176,7 @@ func TestScreencast_StalledClientBuffersNothing(t *testing.T) {
 	}
 	moved := s.eval(t, `new Promise(done => setTimeout(() => done('moved'), 2000))`)
 	if after := memory(); moved != "moved" || after > before+16<<20 {
-		t.Errorf("%d MiB more are held", (after-before)>>20)
+		t.Errorf("memory grew by %d MiB", (after-before)>>20)
 	}
 	c.Close()
 	if err := c.end(t); !errors.Is(err, rfb.ErrClientGone) {
@@ -206,7 +206,7 @@ func TestScreencast_EndsWithBrowser(t *testing.T) {
 	}
 	assertNothingRuns(t)
 	if _, err := rfb.Screencast(t.Context(), s.DebugPort, rfb.Watch); err == nil {
-		t.Error("a screencast of no browser began")
+		t.Error("got no error without a browser")
 	}
 }
 

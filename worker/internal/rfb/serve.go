@@ -12,13 +12,12 @@ import (
 // greetTimeout is how long a client may take for its part of the handshake.
 const greetTimeout = 10 * time.Second
 
-// Serve plays the server towards a client, without asking it for a password,
-// and connects it to the upstream: the picture goes out untouched, what comes
-// in passes the filter. It owns both connections, and returns why they ended
-// when both are closed and nothing runs any more; never nil. A client that
-// reads slowly slows the upstream down; nothing is stored for it. acted is told
-// of every key, pointer and clipboard that the client may send and does: asking
-// for the picture is no such thing.
+// Serve connects a client, without asking for a password, to the upstream: pictures
+// are forwarded unchanged, client messages pass the filter. It owns both connections.
+// It returns why they ended, never nil, after both are closed and all goroutines have
+// ended. A slow client slows the upstream down; nothing is buffered for it. Serve
+// calls acted for each allowed key, pointer and clipboard message, but not for update
+// requests.
 func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access, acted func()) error {
 	end := func() {
 		client.Close()
@@ -37,14 +36,14 @@ func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access, ac
 	return err
 }
 
-// relay moves bytes both ways until one direction ends, then ends the other.
-func relay(client net.Conn, up *Upstream, said *filter, end func()) error {
+// relay forwards in both directions until one ends, then ends the other.
+func relay(client net.Conn, up *Upstream, messages *filter, end func()) error {
 	ended := make(chan error, 2)
 	go func() { ended <- copyPicture(client, up.conn) }()
-	go func() { ended <- said.run() }()
+	go func() { ended <- messages.run() }()
 	err := <-ended
 	end()
-	<-ended //nolint:errcheck // that it was ended
+	<-ended //nolint:errcheck // the error only reports the forced end
 	return err
 }
 
@@ -64,8 +63,9 @@ func copyPicture(client io.Writer, upstream io.Reader) error {
 	}
 }
 
-// serverHandshake is the server's handshake: version 3.8, no security, since whoever
-// gets here has shown a ticket, and the upstream's own ServerInit.
+// serverHandshake performs the server's handshake: version 3.8, no security, and the
+// upstream's ServerInit. The viewer has already been authorized with a token or
+// ticket.
 func serverHandshake(client net.Conn, in *bufio.Reader, init []byte) error {
 	if err := client.SetDeadline(time.Now().Add(greetTimeout)); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
@@ -86,13 +86,13 @@ func serverHandshake(client net.Conn, in *bufio.Reader, init []byte) error {
 			return err
 		}
 		if string(got) != s.expect {
-			return protocolErrorf("the client answers %q where %q belongs", got, s.expect)
+			return protocolErrorf("the client sent %q, want %q", got, s.expect)
 		}
 	}
-	if err := writeMessage(client, []byte{0, 0, 0, 0}); err != nil { // security is done
+	if err := writeMessage(client, []byte{0, 0, 0, 0}); err != nil { // the security handshake succeeded
 		return err
 	}
-	if _, err := readMessage(in, 1); err != nil { // shared or not: it is shared
+	if _, err := readMessage(in, 1); err != nil { // the shared flag is ignored: the display is always shared
 		return err
 	}
 	if err := writeMessage(client, init); err != nil {

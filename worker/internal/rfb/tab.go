@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxSide bounds pictures: some decoders of the Tight encoding have buffers
-	// of this many pixels. Chromium scales what is larger.
+	// maxSide limits the size of pictures: some decoders of the Tight encoding have
+	// buffers of this many pixels. Chromium scales larger pages down.
 	maxSide = 2048
 
-	// Chromium makes no further frame while more than two wait to be
-	// acknowledged, and never says what it left out.
+	// Chromium sends no further frame while more than two are unacknowledged, and
+	// does not report dropped frames.
 	framesInFlight = 3
 
-	frameQueueSize = 16 // more than ever are in flight
+	frameQueueSize = 16 // exceeds framesInFlight
 )
 
 type frameEvent = cdp.Event
 
-// tab is a connection to one page, of its own: sessions on the worker's
-// control pipe would be given the launch's emulation settings.
+// tab is a separate connection to one page: sessions on the worker's control pipe
+// would get the launch's emulation settings.
 type tab struct {
 	id           string
 	conn         *cdp.Conn
@@ -37,7 +37,7 @@ type tab struct {
 	unacked      int
 }
 
-// metrics say how a picture lies over its page, in CSS pixels.
+// metrics describe the position of a picture on its page, in CSS pixels.
 type metrics struct {
 	OffsetTop    float64
 	DeviceWidth  float64
@@ -60,7 +60,7 @@ func (d *debugger) open(ctx context.Context, id string) (*tab, error) {
 		t.close()
 		return nil, fmt.Errorf("screencast: %w", err)
 	}
-	t.forceFrame(ctx) // the first frame of a still page takes half a second otherwise
+	t.forceFrame(ctx) // otherwise the first frame of a still page takes half a second
 	return t, nil
 }
 
@@ -68,8 +68,7 @@ func (t *tab) close() { _ = t.conn.Close() }
 
 func (t *tab) frames() <-chan frameEvent { return t.subscription.Events() }
 
-// forceFrame makes Chromium draw the page, and so send a frame of the screencast
-// even when nothing moves.
+// forceFrame makes Chromium draw the page and send a frame even if nothing changes.
 func (t *tab) forceFrame(ctx context.Context) {
 	shot := map[string]any{"format": "jpeg", "quality": 1, "optimizeForSpeed": true}
 	if reply, err := t.conn.Send(ctx, "", "Page.captureScreenshot", shot); err == nil {
@@ -77,7 +76,7 @@ func (t *tab) forceFrame(ctx context.Context) {
 	}
 }
 
-// decode reads a frame's event.
+// decode decodes the event of a frame.
 func (t *tab) decode(params []byte) (picture, error) {
 	var frame struct {
 		Data      []byte
@@ -94,28 +93,28 @@ func (t *tab) decode(params []byte) (picture, error) {
 		return picture{}, fmt.Errorf("frame: %w", err)
 	}
 	if config.Width > maxSide || config.Height > maxSide {
-		return picture{}, errors.New("frame: larger than asked for")
+		return picture{}, errors.New("frame: larger than the requested size")
 	}
 	return picture{jpeg: frame.Data, size: image.Pt(config.Width, config.Height), metrics: frame.Metadata, tab: t}, nil
 }
 
-// atFrameLimit reports whether Chromium sends nothing until it is acknowledged.
+// atFrameLimit reports whether Chromium sends no frame before an acknowledgement.
 func (t *tab) atFrameLimit() bool { return t.unacked >= framesInFlight }
 
-// acknowledgeFrames takes the frames that have come.
+// acknowledgeFrames acknowledges the received frames.
 func (t *tab) acknowledgeFrames(ctx context.Context) error {
 	for ; t.unacked > 0; t.unacked-- {
 		reply, err := t.conn.Send(ctx, "", "Page.screencastFrameAck", map[string]any{"sessionId": t.sessionID})
 		if err != nil {
-			return ctx.Err() // the page's end is seen elsewhere
+			return ctx.Err() // the end of the page is handled elsewhere
 		}
 		reply.Discard()
 	}
 	return nil
 }
 
-// messagePipe makes of a WebSocket what cdp reads and writes: messages that
-// end with a NUL.
+// messagePipe adapts a WebSocket to the stream of NUL-terminated messages of package
+// cdp.
 type messagePipe struct {
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -101,7 +101,7 @@ func TestSandbox_NetworkAddressesStayStable(t *testing.T) {
 	addresses := open(t, nil).run(t, "cat /proc/net/if_inet6")
 	for line := range strings.Lines(addresses) {
 		if name := strings.Fields(line)[5]; name != "lo" {
-			t.Errorf("%s has an address of version 6: %s", name, line)
+			t.Errorf("%s has an IPv6 address: %s", name, line)
 		}
 	}
 }
@@ -110,8 +110,8 @@ func TestSandbox_NetworkAddressesStayStable(t *testing.T) {
 func (a attack) succeeds(t *testing.T, without []string) bool {
 	t.Helper()
 	h := open(t, func(o *sandbox.Options) { o.Disabled = without })
-	said := h.run(t, a.script(t))
-	return strings.Contains(said, "mine")
+	output := h.run(t, a.script(t))
+	return strings.Contains(output, "mine")
 }
 
 // listenLoopback listens on this machine's loopback.
@@ -125,7 +125,7 @@ func listenLoopback(t *testing.T) (port int) {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// escapeCases say whether a process that detached from its launch survives with
+// escapeCases define whether a process that detached from its launch survives with
 // some pieces switched off.
 var escapeCases = map[string]struct {
 	without  []string
@@ -149,7 +149,7 @@ func TestSandbox_ProcessesEndWithLaunch(t *testing.T) {
 			if !tc.survives {
 				testenv.Eventually(t, "its end", func() bool { return len(escapedPIDs()) == 0 })
 			} else if len(escapedPIDs()) == 0 {
-				t.Error("the process ended by itself: the test proves nothing")
+				t.Error("the process exited before the sandbox ended")
 			}
 			g.Close()
 			if left := escapedPIDs(); len(left) > 0 {
@@ -159,7 +159,7 @@ func TestSandbox_ProcessesEndWithLaunch(t *testing.T) {
 	}
 }
 
-// TestSandbox_ProcessesEndWithKilledWorker runs itself once more, as that worker.
+// TestSandbox_ProcessesEndWithKilledWorker runs the test binary again as the worker.
 func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
 	const without = "WORKER_WITHOUT"
 	if pieces, ok := os.LookupEnv(without); ok {
@@ -183,7 +183,7 @@ func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
 			}
 			left := escapedPIDs()
 			if len(left) == 0 {
-				t.Error("the process ended by itself: the test proves nothing")
+				t.Error("the process exited before the sandbox ended")
 			}
 			for _, pid := range left {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -192,7 +192,7 @@ func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
 	}
 }
 
-// escapedPIDs returns the processes that a script has left behind.
+// escapedPIDs returns the detached processes of a script.
 func escapedPIDs() (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range entries {
@@ -264,21 +264,21 @@ func createSharedMemory(t *testing.T) int {
 
 func TestSandbox_HasNoPrivileges(t *testing.T) {
 	h := open(t, nil)
-	said := h.run(t, "cat /proc/self/status; ls /proc/self/fd; env; umask")
+	output := h.run(t, "cat /proc/self/status; ls /proc/self/fd; env; umask")
 	for _, want := range []string{"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("not %q:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("got no %q in:\n%s", want, output)
 		}
 	}
-	if os.Geteuid() == 0 && !strings.Contains(said, fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid())) {
-		t.Errorf("another user:\n%s", said)
+	if os.Geteuid() == 0 && !strings.Contains(output, fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid())) {
+		t.Errorf("got another user:\n%s", output)
 	}
-	if groups := textBetween(said, "Groups:", "\n"); os.Geteuid() == 0 && strings.TrimSpace(groups) != "" {
+	if groups := textBetween(output, "Groups:", "\n"); os.Geteuid() == 0 && strings.TrimSpace(groups) != "" {
 		t.Errorf("groups %q", groups)
 	}
 	for _, secret := range []string{"GOGC", "GOMAXPROCS", "HOME="} {
-		if strings.Contains(said, secret) {
-			t.Errorf("the environment is not its own: %s", said)
+		if strings.Contains(output, secret) {
+			t.Errorf("got an unexpected environment: %s", output)
 		}
 	}
 }
@@ -291,14 +291,14 @@ func textBetween(s, from, to string) string {
 
 func TestSandbox_SeesOnlyOwnProcesses(t *testing.T) {
 	h := open(t, nil)
-	said := h.run(t, "echo $$; cd /proc; ls -d [0-9]*")
-	for pid := range strings.FieldsSeq(said) {
+	output := h.run(t, "echo $$; cd /proc; ls -d [0-9]*")
+	for pid := range strings.FieldsSeq(output) {
 		if n, _ := strconv.Atoi(pid); n > 20 {
-			t.Errorf("the launch sees process %s:\n%s", pid, said)
+			t.Errorf("the launch sees process %s:\n%s", pid, output)
 		}
 	}
-	if !strings.HasPrefix(said, "1\n") {
-		t.Errorf("the script is process %s of its namespace, want 1", strings.Fields(said)[0])
+	if !strings.HasPrefix(output, "1\n") {
+		t.Errorf("the script is process %s of its namespace, want 1", strings.Fields(output)[0])
 	}
 }
 
@@ -322,7 +322,7 @@ func TestSandbox_EndsWithoutWorker(t *testing.T) {
 		_, _ = cmd.Process.Wait()
 	}()
 	closed := make(chan struct{})
-	go func() { // as when the worker dies
+	go func() { // as if the worker had died
 		defer close(closed)
 		sb.Close()
 	}()
@@ -330,6 +330,6 @@ func TestSandbox_EndsWithoutWorker(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(5 * time.Second):
-		t.Error("the sandbox's process does not end")
+		t.Error("the sandbox's process did not end")
 	}
 }

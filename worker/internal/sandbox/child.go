@@ -90,8 +90,8 @@ func (r *setupRequest) setup() (given []int, err error) {
 	if err := r.dropPrivileges(); err != nil {
 		return nil, err
 	}
-	// The change of user has cleared the signal. If the worker died before this, the
-	// read of the exec command fails.
+	// The change of user has cleared the parent-death signal. If the worker died
+	// before this call, the read of the exec command fails.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("parent-death signal: %w", err)
 	}

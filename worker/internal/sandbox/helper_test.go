@@ -78,7 +78,7 @@ func open(t *testing.T, change func(*sandbox.Options)) *testManager {
 	return h
 }
 
-// script is a shell script that runs in a sandbox.
+// script is a running shell script in a sandbox.
 type script struct {
 	*sandbox.Sandbox
 	cmd    *exec.Cmd
@@ -87,11 +87,11 @@ type script struct {
 	stdin  *os.File // descriptor 3 of the script
 }
 
-// startScript runs a shell script in a sandbox of its own, with arguments.
-func (h *testManager) startScript(t *testing.T, script string, starved func(), args ...string) *script {
+// startScript runs a shell script in a new sandbox, with arguments.
+func (h *testManager) startScript(t *testing.T, script string, onOOM func(), args ...string) *script {
 	t.Helper()
 	g := h.prepare(t)
-	g.exec(t, script, starved, args...)
+	g.exec(t, script, onOOM, args...)
 	return g
 }
 
@@ -138,7 +138,7 @@ func (h *testManager) prepare(t *testing.T) *script {
 }
 
 // exec sets up the sandbox and runs the script.
-func (g *script) exec(t *testing.T, script string, starved func(), args ...string) {
+func (g *script) exec(t *testing.T, script string, onOOM func(), args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -148,7 +148,7 @@ func (g *script) exec(t *testing.T, script string, starved func(), args ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Exec(ctx, starved); err != nil {
+	if err := g.Exec(ctx, onOOM); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -190,7 +190,7 @@ func (g *script) wait(t *testing.T) string {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Error("the script does not end")
+		t.Error("the script did not end")
 	}
 	g.end()
 	return strings.TrimSpace(g.output.String())

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The controllers that bound what a launch takes.
+// The controllers that limit the resources of a launch.
 const (
 	memoryController = "memory"
 	pidsController   = "pids"

@@ -19,12 +19,12 @@ func TestParseHierarchies_FindsWorkerGroups(t *testing.T) {
 			mounts:  "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n",
 			unified: "/sys/fs/cgroup/system.slice/svc-worker.service",
 		},
-		"a container with a namespace of its own": {
+		"a container with a cgroup namespace": {
 			own:     "0::/\n",
 			mounts:  "1 2 0:26 / /proc rw - proc proc rw\n30 23 0:26 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw\n",
 			unified: "/sys/fs/cgroup",
 		},
-		"a container without": {
+		"a container without a cgroup namespace": {
 			own:    "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n2:pids:/docker/abc/below\n",
 			mounts: "31 30 0:27 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n32 30 0:28 /docker/abc /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n",
 			first:  map[string]string{"memory": "/sys/fs/cgroup/memory", "pids": "/sys/fs/cgroup/pids/below"},
@@ -78,7 +78,7 @@ func TestEnable_RefusesSharedGroup(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 			if entries, _ := os.ReadDir(h.unified); tc.want != "" && len(entries) != len(tc.files) {
-				t.Errorf("it was changed all the same: %v", entries)
+				t.Errorf("the group was changed: %v", entries)
 			}
 		})
 	}

@@ -37,19 +37,19 @@ func TestSandbox_HidesWorkerKeyring(t *testing.T) {
 	if _, err := unix.AddKey("user", "svc-test", []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING); err != nil {
 		t.Fatal(err)
 	}
-	if said := h.run(t, findKey(unix.KEY_SPEC_SESSION_KEYRING)); said != "none" {
-		t.Errorf("of the worker's session it finds %q", said)
+	if output := h.run(t, findKey(unix.KEY_SPEC_SESSION_KEYRING)); output != "none" {
+		t.Errorf("searching the worker's session keyring returned %q", output)
 	}
 }
 
 func TestSandbox_ClearsUserKeyrings(t *testing.T) {
 	h := open(t, nil)
 	for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING} {
-		if said := h.run(t, addKey(ring)); said != "added" {
-			t.Fatalf("keyring %d: %s", ring, said)
+		if output := h.run(t, addKey(ring)); output != "added" {
+			t.Fatalf("keyring %d: %s", ring, output)
 		}
-		if said := h.run(t, findKey(ring)); said != "none" {
-			t.Errorf("in keyring %d the next one finds %q", ring, said)
+		if output := h.run(t, findKey(ring)); output != "none" {
+			t.Errorf("searching keyring %d in the next sandbox returned %q", ring, output)
 		}
 	}
 }

@@ -44,20 +44,20 @@ func TestMemoryLimit_EndsLaunch(t *testing.T) {
 	_, _ = g.cmd.Process.Wait()
 	g.end()
 	if !strings.Contains(g.output.String(), "mine") || g.OutOfMemory() {
-		t.Errorf("without the limit it says %q", g.output)
+		t.Errorf("without the limit: got output %q", g.output)
 	}
 }
 
 func TestProcessLimit_StopsForkBomb(t *testing.T) {
 	const script = `for n in $(seq 1 60); do sleep 60 >/dev/null 2>&1 & echo $n; done; echo mine`
 	bounded := func(o *sandbox.Options) { o.Processes = 20 }
-	said := open(t, bounded).run(t, script)
-	if n := strings.Count(said, "\n"); strings.Contains(said, "mine") || n > 20 {
-		t.Errorf("%d processes began", n)
+	output := open(t, bounded).run(t, script)
+	if n := strings.Count(output, "\n"); strings.Contains(output, "mine") || n > 20 {
+		t.Errorf("got %d processes", n)
 	}
 	free := func(o *sandbox.Options) { bounded(o); o.Disabled = []string{sandbox.ProcessLimit} }
-	if said := open(t, free).run(t, script); !strings.Contains(said, "mine") {
-		t.Errorf("without the limit it says %q", said)
+	if output := open(t, free).run(t, script); !strings.Contains(output, "mine") {
+		t.Errorf("without the limit: got output %q", output)
 	}
 }
 
@@ -68,15 +68,15 @@ func TestDiskLimit_StopsWrites(t *testing.T) {
 	done
 	cd /svc/home && touch $(seq 1 3000) 2>/dev/null
 	ls | wc -l`
-	said := open(t, func(o *sandbox.Options) { o.Disk = 16 << 20 }).run(t, script)
-	if strings.Count(said, "full") != 4 {
-		t.Errorf("want four full places: %s", said)
+	output := open(t, func(o *sandbox.Options) { o.Disk = 16 << 20 }).run(t, script)
+	if strings.Count(output, "full") != 4 {
+		t.Errorf("want four full file systems: %s", output)
 	}
-	if n, err := strconv.Atoi(said[strings.LastIndexByte(said, '\n')+1:]); err != nil || n >= 3000 {
-		t.Errorf("%d files without end", n)
+	if n, err := strconv.Atoi(output[strings.LastIndexByte(output, '\n')+1:]); err != nil || n >= 3000 {
+		t.Errorf("got %d files without reaching the limit", n)
 	}
-	if said := open(t, func(o *sandbox.Options) { o.Disk = 0 }).run(t, script); strings.Contains(said, "full") {
-		t.Errorf("without the limit it says %q", said)
+	if output := open(t, func(o *sandbox.Options) { o.Disk = 0 }).run(t, script); strings.Contains(output, "full") {
+		t.Errorf("without the limit: got output %q", output)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestClose_RemovesControlGroups(t *testing.T) {
 	h := open(t, nil)
 	parents := recordedParents(t, h.dir)
 	if len(parents) == 0 {
-		t.Fatal("there are no control groups")
+		t.Fatal("found no control groups")
 	}
 	g := h.startScript(t, "read wait <&3", nil)
 	if countGroups(t, parents) == 0 {
@@ -93,12 +93,12 @@ func TestClose_RemovesControlGroups(t *testing.T) {
 	g.end()
 	g.Close()
 	if n := countGroups(t, parents); n != 0 {
-		t.Errorf("%d are left", n)
+		t.Errorf("%d control groups are left", n)
 	}
 	h.Close()
 	for _, dir := range parents {
 		if exists(dir) {
-			t.Errorf("%s is left", dir)
+			t.Errorf("leaked %s", dir)
 		}
 	}
 }
@@ -149,12 +149,12 @@ func testSweep(t *testing.T, damage func(t *testing.T, record string)) {
 	}
 	state, err := g.cmd.Process.Wait()
 	if err != nil || state.Exited() {
-		t.Errorf("its process ended by itself: %v, %v", state, err)
+		t.Errorf("the process exited before the sweep: %v, %v", state, err)
 	}
 	second.Close()
 	for _, parent := range parents {
 		if exists(parent) {
-			t.Errorf("%s is left", parent)
+			t.Errorf("leaked %s", parent)
 		}
 	}
 }
@@ -197,8 +197,8 @@ func TestSetTimezone_ChangesRunningLaunch(t *testing.T) {
 	}
 	_, _ = g.cmd.Process.Wait()
 	g.end()
-	if said := g.output.String(); !strings.HasSuffix(said, "/usr/share/zoneinfo/Asia/Tokyo\nJST\n") {
-		t.Errorf("it says %q", said)
+	if output := g.output.String(); !strings.HasSuffix(output, "/usr/share/zoneinfo/Asia/Tokyo\nJST\n") {
+		t.Errorf("got output %q", output)
 	}
 	for name, want := range map[string]bool{"Asia/Tokyo": true, "Nowhere/City": false, "../../../etc/passwd": false, "": false} {
 		if got := sandbox.HasTimezone(name); got != want {
@@ -210,7 +210,7 @@ func TestSetTimezone_ChangesRunningLaunch(t *testing.T) {
 func TestData_OutlivesProcesses(t *testing.T) {
 	h := open(t, nil)
 	if !h.Private() {
-		t.Fatal("no files of its own")
+		t.Fatal("the sandbox has no private files")
 	}
 	g := h.startScript(t, "echo kept >/svc/data/file; ln -s /etc/passwd /svc/data/out", nil)
 	_, _ = g.cmd.Process.Wait()
@@ -220,12 +220,12 @@ func TestData_OutlivesProcesses(t *testing.T) {
 		t.Errorf("read %q, %v", raw, err)
 	}
 	if raw, err := g.Data().ReadFile("out"); err == nil {
-		t.Errorf("a link leads out of the sandbox: %.20q", raw)
+		t.Errorf("a link resolves outside the sandbox: %.20q", raw)
 	}
 }
 
-// The API allows 50 switches of 1,024 characters; JSON writes some of them
-// with six bytes.
+// The API allows 50 switches of 1,024 characters; JSON encodes some characters in six
+// bytes.
 func TestSetup_AcceptsMaximumSwitches(t *testing.T) {
 	h := open(t, nil)
 	for _, length := range []int{10, 1024} {
