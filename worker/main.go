@@ -1,10 +1,10 @@
-// svc-worker launches real browsers on its machine and hands out what drives
-// and shows them.
+// svc-worker launches real browsers on its machine and gives clients access to drive
+// and view them.
 package main
 
 import (
 	"os"
-	_ "time/tzdata" // launches name time zones, also where the machine knows none
+	_ "time/tzdata" // time zones of launches, for machines without a time zone database
 
 	"github.com/browser-svc/svc/worker/internal/app"
 )

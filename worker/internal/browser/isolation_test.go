@@ -192,7 +192,7 @@ func TestIsolation_DescribesFailedLaunch(t *testing.T) {
 		{"exits", script(t, "echo cannot open shared object >&2\nexit 127"), "cannot open shared object"},
 		{"exits", script(t, "exit 3"), "exited with code 3"},
 		{"no sandbox", script(t, "echo 'FATAL: No usable sandbox!' >&2\nexit 1"), "no usable sandbox"},
-		{"next to the worker's files", filepath.Join(filepath.Dir(r.dir), "chromium"), "directory of its own"},
+		{"next to the worker's files", filepath.Join(filepath.Dir(r.dir), "chromium"), "separate directory"},
 	} {
 		spec := r.spec("bogus")
 		spec.Build.Path = c.path

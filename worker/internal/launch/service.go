@@ -106,7 +106,7 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 }
 
 // reportStart reports the running session. It ends the session if the cloud refuses
-// it or the client has gone.
+// it or the client has disconnected.
 func (s *Service) reportStart(ctx context.Context, run *running) (session.Session, error) {
 	if err := s.Reports.Started(ctx, run.session); err != nil {
 		run.requestEnd(session.License)

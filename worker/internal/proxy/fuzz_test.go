@@ -201,10 +201,10 @@ func hostOf(host string) string {
 
 // scriptedConn is a connection to a proxy with a prepared answer.
 type scriptedConn struct {
-	duplex // nil: other methods are not called
-	rest   []byte
-	size   int
-	heard  bytes.Buffer
+	duplex  // nil: other methods are not called
+	rest    []byte
+	size    int
+	written bytes.Buffer
 }
 
 func (p *scriptedConn) Read(b []byte) (int, error) {
@@ -265,7 +265,7 @@ func FuzzTunnelAnswer(f *testing.F) {
 		if socks {
 			return
 		}
-		reader := bufio.NewReader(&peer.heard)
+		reader := bufio.NewReader(&peer.written)
 		asked, err := http.ReadRequest(reader)
 		if err != nil || reader.Buffered() > 0 || asked.Host != target || asked.Header.Get("Proxy-Authorization") != u.basic {
 			t.Errorf("requested %v: %v", asked, err)

@@ -27,7 +27,7 @@ func newController(t *testing.T, s *fixture) controller {
 	c.watch(t, 0)
 	c.ask(t, 0)
 	testenv.Eventually(t, "a click, which gives the window the focus", func() bool {
-		c.say(t, click(100, 200))
+		c.write(t, click(100, 200))
 		return strings.Contains(s.eval(t, `log.join()`), "mousedown")
 	})
 	ty := controller{c, s}
@@ -38,7 +38,7 @@ func newController(t *testing.T, s *fixture) controller {
 // mark types a z, waits for it, and returns and clears the page's log of events.
 func (ty controller) mark(t *testing.T) string {
 	t.Helper()
-	ty.say(t, keys('z'))
+	ty.write(t, keys('z'))
 	log := ""
 	testenv.Eventually(t, "the typed z", func() bool {
 		log = ty.stage.eval(t, `log.join('; ')`)
@@ -52,7 +52,7 @@ func (ty controller) mark(t *testing.T) string {
 func (ty controller) paste(t *testing.T) string {
 	t.Helper()
 	ty.stage.eval(t, `t.value = ''`)
-	ty.say(t, slices.Concat(holdKey(0xffe3, 1), keys('v'), holdKey(0xffe3, 0)))
+	ty.write(t, slices.Concat(holdKey(0xffe3, 1), keys('v'), holdKey(0xffe3, 0)))
 	ty.mark(t)
 	text := ""
 	testenv.Eventually(t, "the pasted text", func() bool {
@@ -90,7 +90,7 @@ func fence(payload string) []byte {
 func TestServe_WatcherInputNeverReachesDisplay(t *testing.T) {
 	s := newFixture(t, false, "/moving-white")
 	ty := newController(t, s)
-	ty.say(t, cutText("before"))
+	ty.write(t, cutText("before"))
 	if got := ty.paste(t); got != "before" {
 		t.Fatalf("pasting the controller's clipboard gives %q", got)
 	}
@@ -112,8 +112,8 @@ func TestServe_WatcherInputNeverReachesDisplay(t *testing.T) {
 			c := view(t, s.connect(t, fullPassword), rfb.Watch) // only the filter blocks input
 			c.watch(t, 0, -312, -313, -308, -223, -258, -309, -1063131698)
 			c.ask(t, 0)
-			c.say(t, m.sent)
-			c.say(t, fence("after it"))
+			c.write(t, m.sent)
+			c.write(t, fence("after it"))
 			waitForFence(t, c, "after it")
 			if got := ty.mark(t); got != onlyMark {
 				t.Errorf("the page got %q, want only the mark", got)
@@ -158,7 +158,7 @@ func TestServe_UnknownMessageEndsConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, access := range []rfb.Access{rfb.Watch, rfb.Control} {
 				c := view(t, s.connect(t, viewOnlyPassword), access)
-				c.say(t, sent)
+				c.write(t, sent)
 				var broken *rfb.ProtocolError
 				if err := c.end(t); !errors.As(err, &broken) || broken.Reason == "" {
 					t.Errorf("access %d: ended with %v, want a ProtocolError", access, err)
@@ -173,17 +173,17 @@ func TestServe_ControlReachesDisplay(t *testing.T) {
 	s := newFixture(t, false, "/white")
 	ty := newController(t, s)
 	s.eval(t, `t.value = ''`)
-	ty.say(t, keys('H', 'i'))
-	ty.say(t, slices.Concat(qemuKeyA, qemuKeyAUp))
-	ty.say(t, slices.Concat(pointer(0, 600, 500), pointer(16, 600, 500), pointer(0, 600, 500)))
+	ty.write(t, keys('H', 'i'))
+	ty.write(t, slices.Concat(qemuKeyA, qemuKeyAUp))
+	ty.write(t, slices.Concat(pointer(0, 600, 500), pointer(16, 600, 500), pointer(0, 600, 500)))
 	got := ty.mark(t)
 	for _, want := range []string{"keydown i", "keydown a", "mousemove", "wheel"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page got %q, without %q", got, want)
 		}
 	}
-	ty.say(t, resizeMessage(640, 480))
-	ty.say(t, xvpReboot)
+	ty.write(t, resizeMessage(640, 480))
+	ty.write(t, xvpReboot)
 	ty.mark(t)
 	if got := s.eval(t, `screen.width + 'x' + screen.height`); got != "800x600" {
 		t.Errorf("the screen is %s", got)
@@ -195,12 +195,12 @@ func TestServe_ClipboardNeedsControl(t *testing.T) {
 	ty := newController(t, s)
 	watcher := view(t, s.connect(t, viewOnlyPassword), rfb.Watch)
 	watcher.watch(t, 0, -312)
-	ty.say(t, cutText("from the client"))
+	ty.write(t, cutText("from the client"))
 	if got := ty.paste(t); got != "from the client" {
 		t.Errorf("pasted %q", got)
 	}
 	s.eval(t, `t.value = 'from the page', t.select()`)
-	ty.say(t, slices.Concat(holdKey(0xffe3, 1), keys('c'), holdKey(0xffe3, 0)))
+	ty.write(t, slices.Concat(holdKey(0xffe3, 1), keys('c'), holdKey(0xffe3, 0)))
 	select {
 	case got := <-ty.cut:
 		if got != "from the page" {
@@ -220,12 +220,12 @@ func TestServe_ClipboardNeedsControl(t *testing.T) {
 func TestConnect_ViewOnlyPasswordBlocksInput(t *testing.T) {
 	s := newFixture(t, false, "/moving-white")
 	ty := newController(t, s)
-	ty.say(t, cutText("before"))
+	ty.write(t, cutText("before"))
 	c := view(t, s.connect(t, viewOnlyPassword), rfb.Control) // the filter blocks nothing
 	c.watch(t, 0, -312, -313, -258)
 	c.ask(t, 0)
 	for _, m := range [][]byte{keys('a'), click(120, 200), cutText("after"), qemuKeyA, qemuKeyAUp, fence("behind")} {
-		c.say(t, m)
+		c.write(t, m)
 	}
 	waitForFence(t, c, "behind")
 	if got := ty.mark(t); got != onlyMark {

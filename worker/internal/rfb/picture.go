@@ -17,21 +17,21 @@ var noPageJPEG []byte
 
 var noPageSize = image.Pt(1280, 720)
 
-// picture is what is to be seen, as Chromium made it.
+// picture is the picture to show, as Chromium encoded it.
 type picture struct {
 	jpeg    []byte
 	size    image.Point
 	metrics metrics
-	tab     *tab // nil: in place of a page
+	tab     *tab // nil for the picture that is shown without a page
 }
 
 func noPage() picture { return picture{jpeg: noPageJPEG, size: noPageSize} }
 
-// maxTight is the longest that a Tight rectangle's data can be, in bytes.
+// maxTight is the maximum size of a Tight rectangle's data, in bytes.
 const maxTight = 1<<22 - 1
 
-// update is a FramebufferUpdate of one rectangle over the whole framebuffer:
-// the JPEG itself for a client that takes it, pixels for any other.
+// update returns a FramebufferUpdate of one rectangle over the whole framebuffer: the
+// JPEG if the client supports it, otherwise pixels.
 func (p picture) update(size image.Point, format pixelFormat, tight bool) ([]byte, error) {
 	if tight && size == p.size && len(p.jpeg) <= maxTight {
 		out := make([]byte, 0, len(p.jpeg)+32)
@@ -44,16 +44,16 @@ func (p picture) update(size image.Point, format pixelFormat, tight bool) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("picture: %w", err)
 	}
-	canvas := image.NewRGBA(image.Rectangle{Max: size}) // as large as the client knows it
+	canvas := image.NewRGBA(image.Rectangle{Max: size}) // the size that the client knows
 	draw.Draw(canvas, canvas.Bounds(), decoded, decoded.Bounds().Min, draw.Src)
 	return format.append(appendRect(nil, size, encRaw), canvas), nil
 }
 
-// resizeUpdate tells the framebuffer's new size. Such an update carries no
-// picture, since clients throw that away.
+// resizeUpdate returns an update with a new size of the framebuffer. It contains no
+// picture, because clients would discard it.
 func resizeUpdate(size image.Point) []byte { return appendRect(nil, size, encDesktopSize) }
 
-// appendRect begins an update of one rectangle at 0,0.
+// appendRect appends the beginning of an update of one rectangle at 0,0.
 func appendRect(out []byte, size image.Point, encoding int32) []byte {
 	out = append(out, 0, 0, 0, 1, 0, 0, 0, 0)
 	out = binary.BigEndian.AppendUint16(out, uint16(size.X))
@@ -61,8 +61,8 @@ func appendRect(out []byte, size image.Point, encoding int32) []byte {
 	return binary.BigEndian.AppendUint32(out, uint32(encoding))
 }
 
-// appendCompact writes a length the way Tight has it: seven bits, seven bits,
-// eight bits, the lowest first.
+// appendCompact appends a length in the compact form of Tight: seven bits, seven
+// bits, eight bits, the lowest first.
 func appendCompact(out []byte, n int) []byte {
 	switch {
 	case n < 1<<7:
@@ -74,14 +74,14 @@ func appendCompact(out []byte, n int) []byte {
 	}
 }
 
-// pixelFormat is how a client wants its pixels: true colour only.
+// pixelFormat is the pixel format of a client; only true colour is supported.
 type pixelFormat struct {
-	bits          int // a pixel: 8, 16 or 32
+	bits          int // bits per pixel: 8, 16 or 32
 	bigEndian     bool
 	maxima, shift [3]uint16 // of red, green and blue
 }
 
-// serverFormat is what the server offers.
+// serverFormat is the default pixel format of the server.
 var serverFormat = pixelFormat{bits: 32, maxima: [3]uint16{255, 255, 255}, shift: [3]uint16{16, 8, 0}}
 
 func parseFormat(m []byte) (pixelFormat, error) {
@@ -117,7 +117,7 @@ func (f pixelFormat) append(out []byte, img *image.RGBA) []byte {
 	return out
 }
 
-// serverInit is the message of that name.
+// serverInit returns a ServerInit message.
 func serverInit(size image.Point) []byte {
 	const name = "browser"
 	out := binary.BigEndian.AppendUint16(nil, uint16(size.X))

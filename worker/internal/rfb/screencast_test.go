@@ -105,8 +105,8 @@ func TestScreencast_DispatchesInputWithControl(t *testing.T) {
 	c := screencast(t, s, rfb.Control)
 	c.watch(t, 7, -223)
 	c.ask(t, 0)
-	c.say(t, click(100, 100))
-	c.say(t, slices.Concat(keys('H', 'i', ' ', '1', '!', ';'), keys(0x010020ac, 0x6c1, 0xe9, 0xff0d), keys('x')))
+	c.write(t, click(100, 100))
+	c.write(t, slices.Concat(keys('H', 'i', ' ', '1', '!', ';'), keys(0x010020ac, 0x6c1, 0xe9, 0xff0d), keys('x')))
 	value := func(want string) {
 		t.Helper()
 		got := ""
@@ -115,13 +115,13 @@ func TestScreencast_DispatchesInputWithControl(t *testing.T) {
 	}
 	value("Hi 1!;€аé\nx")
 	control := func(k uint32) []byte { return slices.Concat(holdKey(0xffe3, 1), keys(k), holdKey(0xffe3, 0)) }
-	c.say(t, control('a'))
-	c.say(t, slices.Concat(cutText("from the client \xe4"), control('v')))
+	c.write(t, control('a'))
+	c.write(t, slices.Concat(cutText("from the client \xe4"), control('v')))
 	value("from the client ä")
-	c.say(t, keys(0xff08))
+	c.write(t, keys(0xff08))
 	value("from the client ")
 	s.eval(t, `log.length = 0`)
-	c.say(t, slices.Concat(click(300, 90), click(300, 90), pointer(16, 300, 90), pointer(0, 300, 90)))
+	c.write(t, slices.Concat(click(300, 90), click(300, 90), pointer(16, 300, 90), pointer(0, 300, 90)))
 	for _, want := range []string{"dblclick", "wheel", "mousemove"} {
 		testenv.Eventually(t, want, func() bool { return s.eval(t, `log.some(l => l.startsWith('`+want+`'))`) == "true" })
 	}
@@ -141,12 +141,12 @@ func TestScreencast_IgnoresInputWithWatch(t *testing.T) {
 			c := view(t, up, served)
 			c.watch(t, 7, -223)
 			c.ask(t, 0)
-			c.say(t, slices.Concat(click(100, 100), keys('a'), cutText("c"), resizeMessage(10, 10), xvpReboot))
+			c.write(t, slices.Concat(click(100, 100), keys('a'), cutText("c"), resizeMessage(10, 10), xvpReboot))
 			c.ask(t, 0)
 			other := screencast(t, s, rfb.Control)
 			other.watch(t, 7)
 			other.ask(t, 0)
-			other.say(t, keys('z'))
+			other.write(t, keys('z'))
 			testenv.Eventually(t, "the marker", func() bool { return s.eval(t, `log.length`) != "0" })
 			if got := s.eval(t, `log.join()`); got != onlyMark {
 				t.Errorf("the page got %q, want only the marker", got)
@@ -161,7 +161,7 @@ func TestScreencast_IgnoresInputWithWatch(t *testing.T) {
 func TestScreencast_StalledClientBuffersNothing(t *testing.T) {
 	s := newFixture(t, true, "/moving-white")
 	c := screencast(t, s, rfb.Watch)
-	c.say(t, encodingsMessage(0)) // raw pixels, the largest encoding
+	c.write(t, encodingsMessage(0)) // raw pixels, the largest encoding
 	memory := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats

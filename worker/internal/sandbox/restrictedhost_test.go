@@ -25,20 +25,20 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 		off  []string
 	}{
 		"nothing":                    {`exec "$0" "$@"`, nil},
-		"root has no right to mount": {`exec setpriv --bounding-set=-sys_admin --inh-caps=-all "$0" "$@"`, nil},
+		"root without CAP_SYS_ADMIN": {`exec setpriv --bounding-set=-sys_admin --inh-caps=-all "$0" "$@"`, nil},
 		"a masked /proc": {
 			`mount -t tmpfs none /proc/sys && exec ` + nobody + `"$0" "$@"`,
 			append([]string{sandbox.UserID, sandbox.PIDNamespace}, groups...),
 		},
-		"user namespaces, to a worker without rights": {
-			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel gives none in a chroot
+		"no user namespaces for an unprivileged worker": {
+			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel denies user namespaces in a chroot
 			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox}, groups...),
 		},
 		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, groups},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := runOnHost(t, tc.host, "TestHelperRestrictedHost")
-			if !strings.Contains(out, "it runs") {
+			if !strings.Contains(out, "output runs") {
 				t.Fatal(out)
 			}
 			var off []string
@@ -49,7 +49,7 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 			}
 			slices.Sort(tc.off)
 			if slices.Sort(off); !slices.Equal(off, tc.off) {
-				t.Errorf("off are %v, want %v:\n%s", off, tc.off, out)
+				t.Errorf("disabled pieces are %v, want %v:\n%s", off, tc.off, out)
 			}
 			t.Logf("%s", out)
 		})
@@ -85,5 +85,5 @@ func TestHelperRestrictedHost(t *testing.T) {
 	for _, p := range h.Report().Missing() {
 		t.Logf("off %s: %s", p.Name, p.Reason)
 	}
-	t.Logf("it %s", h.run(t, "echo runs"))
+	t.Logf("output %s", h.run(t, "echo runs"))
 }

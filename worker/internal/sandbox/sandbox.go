@@ -147,7 +147,7 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 		o.Dir = HomeDir
 		dir := filepath.Dir(l.Program)
 		if file := s.manager.workerDirBelow(dir); file != "" {
-			return fmt.Errorf("%s is in the same directory as the worker's files in %s: move it to a directory of its own", l.Program, file)
+			return fmt.Errorf("%s is in the same directory as the worker's files in %s: move it to a separate directory", l.Program, file)
 		}
 		o.Binds = []bindMount{{dir, dir}}
 		if o.Window {

@@ -116,7 +116,7 @@ func (r *setupRequest) writeTimezone() error {
 	}
 	raw, err := os.ReadFile(file)
 	if err == nil {
-		err = os.WriteFile(newRoot+file, raw, 0o644) //nolint:gosec // the path is our own
+		err = os.WriteFile(newRoot+file, raw, 0o644) //nolint:gosec // the path is a constant
 	}
 	if err != nil {
 		return &pieceError{PrivateFiles, fmt.Errorf("time zone: %w", err)}

@@ -45,17 +45,17 @@ func TestReport_ListsPiecesWithReasons(t *testing.T) {
 	for _, p := range report.Pieces {
 		names = append(names, p.Name)
 		if !p.On && p.Reason == "" {
-			t.Errorf("%s is off for no reason", p.Name)
+			t.Errorf("%s is off without a reason", p.Name)
 		}
 		if root := os.Geteuid() == 0; root && !p.On {
 			t.Errorf("%s is off: %s", p.Name, p.Reason)
 		}
 	}
 	if got, want := strings.Join(names, " "), strings.Join(sandbox.Pieces(), " "); got != want {
-		t.Errorf("it names %s, want %s", got, want)
+		t.Errorf("got pieces %s, want %s", got, want)
 	}
 	if os.Geteuid() != 0 && (report.On(sandbox.UserID) || !report.On(sandbox.PrivateFiles) || !report.On(sandbox.PIDNamespace)) {
-		t.Errorf("an unprivileged worker has %+v", report)
+		t.Errorf("an unprivileged worker: got %+v", report)
 	}
 }
 
@@ -72,8 +72,8 @@ func TestOpen_KeepsOtherPiecesWhenOneIsDisabled(t *testing.T) {
 		if report := h.Report(); report.On(piece) || len(report.Missing()) != want {
 			t.Errorf("without %s: %+v", piece, report)
 		}
-		if said := h.run(t, "echo runs"); said != "runs" {
-			t.Errorf("without %s it says %q", piece, said)
+		if output := h.run(t, "echo runs"); output != "runs" {
+			t.Errorf("without %s: got output %q", piece, output)
 		}
 	}
 }

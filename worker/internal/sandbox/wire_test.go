@@ -26,6 +26,6 @@ func TestSend_DeliversAllLengths(t *testing.T) {
 		}
 	}
 	if err := send(t.Context(), ours, strings.Repeat("x", maxMessage)); err == nil {
-		t.Error("more than that was sent")
+		t.Error("more bytes than expected were sent")
 	}
 }

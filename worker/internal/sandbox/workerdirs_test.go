@@ -23,11 +23,11 @@ func TestOpen_ReportsExposedWorkerFiles(t *testing.T) {
 		own, at string
 		shown   bool
 	}{
-		"elsewhere":              {own: t.TempDir()},
-		"its files":              {own: shownDir, shown: true},
-		"its files, by a link":   {own: link, shown: true},
-		"where it runs":          {own: t.TempDir(), at: shownDir, shown: true},
-		"where it runs is above": {own: t.TempDir(), at: "/"},
+		"elsewhere":               {own: t.TempDir()},
+		"its files":               {own: shownDir, shown: true},
+		"its files, by a link":    {own: link, shown: true},
+		"working directory":       {own: t.TempDir(), at: shownDir, shown: true},
+		"working directory above": {own: t.TempDir(), at: "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.at != "" {
@@ -60,12 +60,12 @@ func TestSetup_RefusesProgramBesideWorkerFiles(t *testing.T) {
 		dir     string
 		refused bool
 	}{
-		"elsewhere":               {dir: testenv.PublicTempDir(t)},
-		"in a directory of those": {dir: filepath.Join(own, "browsers", "1.2.3.4")},
-		"beside its files":        {dir: own, refused: true},
-		"above them":              {dir: filepath.Dir(own), refused: true},
-		"where it runs":           {dir: at, refused: true},
-		"beside its program":      {dir: filepath.Dir(self), refused: true},
+		"elsewhere":           {dir: testenv.PublicTempDir(t)},
+		"in a subdirectory":   {dir: filepath.Join(own, "browsers", "1.2.3.4")},
+		"next to its files":   {dir: own, refused: true},
+		"above them":          {dir: filepath.Dir(own), refused: true},
+		"working directory":   {dir: at, refused: true},
+		"next to its program": {dir: filepath.Dir(self), refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.MkdirAll(tc.dir, 0o755); err != nil {
@@ -74,8 +74,8 @@ func TestSetup_RefusesProgramBesideWorkerFiles(t *testing.T) {
 			h := open(t, func(o *sandbox.Options) { o.WorkerDir = own })
 			sb, _ := h.startEmpty(t)
 			err = sb.Setup(t.Context(), sandbox.Config{UID: uid(), Program: filepath.Join(tc.dir, "chromium")})
-			if refused := err != nil && strings.Contains(err.Error(), "directory of its own"); refused != tc.refused || err != nil && !refused {
-				t.Errorf("got %v, want it refused: %v", err, tc.refused)
+			if refused := err != nil && strings.Contains(err.Error(), "separate directory"); refused != tc.refused || err != nil && !refused {
+				t.Errorf("got %v, want refused %v", err, tc.refused)
 			}
 		})
 	}

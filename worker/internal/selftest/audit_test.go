@@ -17,28 +17,28 @@ import (
 
 func TestAudit_FindsWrongReports(t *testing.T) {
 	profile, session := uuid.New(), uuid.New()
-	tell := func(operation fakecloud.Operation, reason string) fakecloud.Entry {
+	entryOf := func(operation fakecloud.Operation, reason string) fakecloud.Entry {
 		call := fakecloud.Call{Operation: operation, ProfileID: profile, SessionID: session}
 		if operation == fakecloud.End {
 			call.End = &cloudapi.EndSessionRequest{EndReason: new(sharedapi.EndReason(reason))}
 		}
 		return fakecloud.Entry{At: time.Now(), Call: call}
 	}
-	authorize, start, end := tell(fakecloud.Authorize, ""), tell(fakecloud.Start, ""), tell(fakecloud.End, "killed")
+	authorize, start, end := entryOf(fakecloud.Authorize, ""), entryOf(fakecloud.Start, ""), entryOf(fakecloud.End, "killed")
 	for _, tc := range []struct {
 		name string
 		log  []fakecloud.Entry
 		want string // in the one problem; empty for none
 	}{
-		{"as it should be", []fakecloud.Entry{authorize, start, end}, ""},
+		{"correct reports", []fakecloud.Entry{authorize, start, end}, ""},
 		{"ended twice", []fakecloud.Entry{authorize, start, end, end}, "end of session"},
 		{"never ended", []fakecloud.Entry{authorize, start}, "reported 0 times"},
 		{"started twice", []fakecloud.Entry{authorize, start, start, end}, "start of session"},
 		{"never started", []fakecloud.Entry{authorize, end}, "0 sessions reported as started, want 1"},
-		{"for another reason", []fakecloud.Entry{authorize, start, tell(fakecloud.End, "crash")}, "ended for crash, want one of [killed]"},
+		{"for another reason", []fakecloud.Entry{authorize, start, entryOf(fakecloud.End, "crash")}, "ended for crash, want one of [killed]"},
 	} {
 		b := newSessionLog()
-		b.expect(&expectation{scenario: "way", profile: profile, launches: 1, reasons: []string{"killed"}})
+		b.expect(&expectation{scenario: "scenario", profile: profile, launches: 1, reasons: []string{"killed"}})
 		got := b.audit(tc.log)
 		if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
@@ -46,11 +46,11 @@ func TestAudit_FindsWrongReports(t *testing.T) {
 	}
 	b := newSessionLog()
 	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 1 || !strings.Contains(got[0], "unexpected session") {
-		t.Errorf("nobody's session: %q", got)
+		t.Errorf("an unexpected session: got %q", got)
 	}
 	b.expect(&expectation{profile: profile, launches: 1, ignored: true})
 	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 0 {
-		t.Errorf("of a failed scenario: %q", got)
+		t.Errorf("a failed scenario: got %q", got)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestScheduler_SchedulesEachScenarioOncePerRound(t *testing.T) {
 	names, dice := deal(7)
 	all := scenarios()
 	if len(names) != 2*len(all) {
-		t.Fatalf("dealt %d, want %d", len(names), 2*len(all))
+		t.Fatalf("got %d scenarios, want %d", len(names), 2*len(all))
 	}
 	seen := map[string]int{}
 	for _, name := range names[:len(all)] {
@@ -79,10 +79,10 @@ func TestScheduler_SchedulesEachScenarioOncePerRound(t *testing.T) {
 	}
 	again, diceAgain := deal(7)
 	if diff := cmp.Diff(names, again) + cmp.Diff(dice, diceAgain); diff != "" {
-		t.Errorf("the same seed deals otherwise:\n%s", diff)
+		t.Errorf("the same seed gave another order:\n%s", diff)
 	}
 	if other, _ := deal(8); cmp.Equal(names, other) {
-		t.Error("another seed deals the same")
+		t.Error("another seed gave the same order")
 	}
 }
 
@@ -90,14 +90,14 @@ func TestScheduler_ListsSkippedScenarios(t *testing.T) {
 	d := newScenarioScheduler(Options{Seed: 1, Scenarios: []string{"end by DELETE", "display killed", "socket closed"}})
 	_, _, _ = d.next(false)
 	if got := d.skipped(false); len(got) != 2 {
-		t.Errorf("missed %v, want the display and the one that was not dealt", got)
+		t.Errorf("skipped %v, want the display scenario and the scenario that was not scheduled", got)
 	}
 	_, _, _ = d.next(false)
 	if diff := cmp.Diff([]string{"display killed"}, d.skipped(false)); diff != "" {
 		t.Error(diff)
 	}
 	if none := newScenarioScheduler(Options{Scenarios: []string{"display killed"}}); len(none.skipped(true)) != 1 {
-		t.Error("what was never dealt is not missed")
+		t.Error("a scenario that was never scheduled is not listed as skipped")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestQuantile(t *testing.T) {
 func TestNewDescriptors_ListsGrowth(t *testing.T) {
 	before := idleState{descriptors: []string{"a", "b"}}
 	if got := (idleState{descriptors: []string{"b", "c"}}).newDescriptors(before); got != nil {
-		t.Errorf("%v, though there are no more", got)
+		t.Errorf("got %v without growth", got)
 	}
 	if diff := cmp.Diff([]string{"c", "d"}, idleState{descriptors: []string{"a", "b", "c", "d"}}.newDescriptors(before)); diff != "" {
 		t.Error(diff)
@@ -129,7 +129,7 @@ func TestNewDescriptors_ListsGrowth(t *testing.T) {
 
 func TestMonitor_FindsMountsAndCgroups(t *testing.T) {
 	if m := (&machineMonitor{dir: "/proc"}); len(m.leftoverMounts()) == 0 {
-		t.Error("/proc is no mount")
+		t.Error("/proc is not listed as a mount")
 	}
 	group := t.TempDir()
 	m := &machineMonitor{dir: group, cgroups: map[string]bool{group: true, group + "/gone": true}}
@@ -161,11 +161,11 @@ func TestCutProxy_CutsAfterBytes(t *testing.T) {
 		}
 	}
 	if n := <-got; n != 10_000 {
-		t.Errorf("%d bytes got through, want 10000", n)
+		t.Errorf("got %d bytes through, want 10000", n)
 	}
 }
 
-// startCountingServer is a server that tells how much of a connection it has read.
+// startCountingServer starts a server that sends the number of bytes read from each connection.
 func startCountingServer(t *testing.T, got chan<- int) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -71,7 +71,7 @@ func (p *wsPipe) Close() error { return p.socket.CloseNow() }
 // tab is a page of the browser.
 type tab struct {
 	*client
-	session string // CDP's
+	session string // CDP session id
 }
 
 // newTab opens a tab and attaches to it.
@@ -115,7 +115,7 @@ func (t tab) open(ctx context.Context, address, title string) error {
 				continue
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not load: %w", address, ctx.Err())
+			return fmt.Errorf("%s did not load: %w", address, ctx.Err())
 		}
 		var got string
 		if err := t.evaluate(ctx, "document.title", &got); err != nil || got != title {
@@ -150,7 +150,7 @@ func (t tab) capture(ctx context.Context, method, magic string) error {
 	}
 	begin, err := base64.StdEncoding.DecodeString(answer.Data[:min(len(answer.Data), 12)])
 	if err != nil || !bytes.HasPrefix(begin, []byte(magic)) {
-		return fmt.Errorf("%s gave %q of %d characters", method, begin, len(answer.Data))
+		return fmt.Errorf("%s returned %d characters that begin with %q", method, len(answer.Data), begin)
 	}
 	return nil
 }
@@ -177,8 +177,8 @@ func firstPicture(conn io.ReadWriter) error {
 		say  []byte
 	}{
 		{12, []byte("RFB 003.008\n")},
-		{2, []byte{1}}, // one kind of security: none
-		{4, []byte{1}}, // it is done; shared
+		{2, []byte{1}}, // one security type: none
+		{4, []byte{1}}, // the result of security; then a shared connection
 	}
 	for _, step := range steps {
 		if _, err := io.ReadFull(conn, make([]byte, step.hear)); err != nil {
@@ -201,7 +201,7 @@ func firstPicture(conn io.ReadWriter) error {
 	}
 	update := make([]byte, 4)
 	if _, err := io.ReadFull(conn, update); err != nil {
-		return fmt.Errorf("the view shows nothing: %w", err)
+		return fmt.Errorf("the view sent no picture: %w", err)
 	}
 	if rectangles := int(update[2])<<8 | int(update[3]); update[0] != 0 || rectangles == 0 {
 		return fmt.Errorf("the view begins with message %d of %d rectangles", update[0], rectangles)

@@ -50,7 +50,7 @@ func (l *cutProxy) accept() {
 		if err != nil {
 			return
 		}
-		up, err := net.DialTimeout("tcp", l.worker, 10*time.Second) //nolint:noctx // has its own bound
+		up, err := net.DialTimeout("tcp", l.worker, 10*time.Second) //nolint:noctx // has a timeout
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -48,7 +48,7 @@ func (t *scenarioRun) waitForEnd(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("session %s does not end: %w", t.session.Id, ctx.Err())
+			return fmt.Errorf("session %s did not end: %w", t.session.Id, ctx.Err())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -69,7 +69,7 @@ func (t *scenarioRun) waitForEnd(ctx context.Context) error {
 func (t *scenarioRun) leftovers() []string {
 	var found []string
 	if port := t.session.DebugPort; port != nil {
-		conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*port))), time.Second) //nolint:noctx // has its own bound
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*port))), time.Second) //nolint:noctx // has a timeout
 		if err == nil {
 			_ = conn.Close()
 			found = append(found, "port "+strconv.Itoa(int(*port)))

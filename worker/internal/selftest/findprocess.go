@@ -15,7 +15,7 @@ func (t *scenarioRun) findProcess(display bool) (process, error) {
 	debugged := fmt.Sprintf("--remote-debugging-port=%d ", value(t.session.DebugPort))
 	at := slices.IndexFunc(processes, func(p process) bool { return isBrowser(p) && strings.Contains(p.command, debugged) })
 	if at < 0 {
-		return process{}, errors.New("no browser has the launch's debugging port")
+		return process{}, errors.New("found no browser with the launch's debugging port")
 	}
 	if !display {
 		return processes[at], nil
@@ -26,7 +26,7 @@ func (t *scenarioRun) findProcess(display bool) (process, error) {
 		return !p.zombie && strings.Contains(p.command, "Xvnc") && root != "" && strings.Contains(p.command, root+"/")
 	})
 	if at < 0 {
-		return process{}, errors.New("the launch has no display's server")
+		return process{}, errors.New("found no X server of the launch")
 	}
 	return processes[at], nil
 }

@@ -36,7 +36,7 @@ func (r *run) checkIdle(ctx context.Context) {
 	}
 }
 
-// heldSlots that the cloud holds.
+// heldSlots returns a description of the slots in use; empty if there are none.
 func (r *run) heldSlots() []string {
 	reserved, running := r.cloud.Slots()
 	if reserved+running == 0 {

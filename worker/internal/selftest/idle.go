@@ -17,9 +17,9 @@ type idleState struct {
 	descriptors []string
 	directories []string // of launches
 	zombies     []string // processes that the worker has not reaped
-	browsers    int      // that run below it
+	browsers    int      // number of running browsers
 	threads     int64
-	memory      int64 // its own, in bytes
+	memory      int64 // memory of the worker process, in bytes
 }
 
 // waitUntilIdle drains the worker, so that it keeps no warm browsers, waits
@@ -70,8 +70,8 @@ func (r *run) pollUntilIdle(ctx context.Context, before *idleState) (idleState, 
 	}
 }
 
-// triggerGC sends so many requests that the worker collects garbage: Go caches
-// the pipes that it uses for splice, which would look like a leak.
+// triggerGC sends enough requests for the worker to collect garbage: Go caches the
+// pipes that it uses for splice, which would look like a leak.
 func (r *run) triggerGC(ctx context.Context) error {
 	const enough = 300
 	for range enough {

@@ -17,10 +17,10 @@ import (
 type machineMonitor struct {
 	dir      string // directory of the run
 	displays map[string]fileID
-	ports    map[string]tcpSocket // that were listened on, by inode
+	ports    map[string]tcpSocket // sockets that already listened, by inode
 
 	mu           sync.Mutex
-	cgroups      map[string]bool // that our processes were in, and this process is not
+	cgroups      map[string]bool // of processes of this run, except those of this process
 	maxProcesses int             // most concurrent processes
 	stop         func()
 }
@@ -67,7 +67,7 @@ func (m *machineMonitor) sample() {
 }
 
 // containsAny reports whether a group is, or contains, one of the groups. A root
-// holds all.
+// group contains all groups.
 func containsAny(group string, groups []string) bool {
 	_, err := os.Stat(filepath.Join(filepath.Dir(group), "cgroup.procs"))
 	isRoot := err != nil

@@ -65,7 +65,8 @@ func readProcess(dir string) (process, bool) {
 	if err != nil {
 		return process{}, false
 	}
-	// The second field is the name, in parentheses, and may hold anything.
+	// The second field is the process name in parentheses, which may contain any
+	// character.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 2 || fields[0] == "X" {
 		return process{}, false
@@ -128,7 +129,7 @@ func descriptors(pid, cloudPort int) []string {
 	return found
 }
 
-// tcpSocket is one of TCP.
+// tcpSocket is a TCP socket.
 type tcpSocket struct {
 	inode                 string
 	localPort, remotePort int

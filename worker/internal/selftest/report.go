@@ -18,8 +18,8 @@ type Report struct {
 	Passed      bool    `json:"passed"`
 	Seed        uint64  `json:"seed"`
 	User        string  `json:"user"`
-	Browser     string  `json:"browser"` // its full version
-	Windows     string  `json:"windows"` // whether it was tried with a window, else why not
+	Browser     string  `json:"browser"` // the full version
+	Windows     string  `json:"windows"` // whether headful mode was tested, or why not
 	Concurrency int     `json:"atOnce"`
 	Processes   int     `json:"mostProcesses"`
 	Seconds     float64 `json:"seconds"`
@@ -33,10 +33,10 @@ type Report struct {
 	Worker    WorkerUsage                `json:"worker"`
 	// Check is one checked condition; it holds if it has no problems.
 	Checks []Check `json:"checks"`
-	Log    string  `json:"log,omitempty"` // the worker's, when something failed
+	Log    string  `json:"log,omitempty"` // path of the worker's log, if a check failed
 }
 
-// Phase is how long a part of a session's life took, in milliseconds.
+// Phase is the duration of a part of a session's life, in milliseconds.
 type Phase struct {
 	Name  string  `json:"name"`
 	Count int     `json:"count"`
@@ -44,14 +44,14 @@ type Phase struct {
 	P95   float64 `json:"p95"`
 }
 
-// Tally is how often an action was performed.
+// Tally is the number of times that an action was performed.
 type Tally struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 }
 
-// WorkerUsage is what the idle worker uses after its first browsers and at the
-// end. Memory is in bytes.
+// WorkerUsage contains the resources of the idle worker after the first browsers and
+// at the end. Memory is in bytes.
 type WorkerUsage struct {
 	DescriptorsBefore int   `json:"descriptorsBefore"`
 	DescriptorsAfter  int   `json:"descriptorsAfter"`
@@ -61,7 +61,7 @@ type WorkerUsage struct {
 	MemoryAfter       int64 `json:"memoryAfter"`
 }
 
-// Check is something that is to hold; without problems it does.
+// Check is one checked condition; it holds if it has no problems.
 type Check struct {
 	Name     string   `json:"name"`
 	Problems []string `json:"problems"`

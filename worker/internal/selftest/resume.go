@@ -15,12 +15,12 @@ import (
 // resumingClient is a client that resumes its connection. It makes calls and
 // expects each reply once, in order.
 type resumingClient struct {
-	address  string // of the browser, with its name
+	address  string // URL of the browser, with the client's name
 	calls    int
-	received int // answers so far
+	received int // number of answers received
 }
 
-// maxCuts is how often one client is cut off.
+// maxCuts is the number of times that one client is cut off.
 const maxCuts = 6
 
 // resumeAfterCuts cuts the client off in the middle of its calls and repeatedly
@@ -62,8 +62,8 @@ func (c *resumingClient) connect(ctx context.Context, over *cutProxy) (*ws.Conn,
 	return ws.Dial(ctx, fmt.Sprintf("%s&resume=%d", address, c.received), nil, ws.Options{})
 }
 
-// exchange continues where the worker's greeting says, until all calls are
-// answered or the socket is cut off.
+// exchange continues from the worker's status message until all calls are answered or
+// the socket is cut off.
 func (c *resumingClient) exchange(ctx context.Context, socket *ws.Conn) error {
 	defer socket.CloseNow()
 	_, first, err := socket.Read(ctx)
@@ -75,7 +75,7 @@ func (c *resumingClient) exchange(ctx context.Context, socket *ws.Conn) error {
 		Params struct{ Received, Sent int }
 	}
 	if err := json.Unmarshal(first, &greeting); err != nil || greeting.Method != "Svc.resumed" || greeting.Params.Sent < c.received {
-		return fmt.Errorf("the worker greets with %.200s, and %d answers were received", first, c.received)
+		return fmt.Errorf("the worker sent the status %.200s, but %d answers were received", first, c.received)
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()

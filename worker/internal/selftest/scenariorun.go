@@ -24,15 +24,15 @@ type scenarioRun struct {
 	*run
 	scenario scenario
 	rng      *rand.Rand
-	token    string // of its page
+	token    string // token of the run's page
 	profile  uuid.UUID
 	settings workerapi.BrowserSettings // of the launch
 	expected *expectation
 
 	session        workerapi.BrowserSession
-	launchedAt     time.Time // when the launch was asked for
-	answered       bool      // the browser has, to the client
-	endRequestedAt time.Time // when its end was asked for
+	launchedAt     time.Time // when the launch was requested
+	answered       bool      // the browser has answered the client
+	endRequestedAt time.Time // when the end was requested
 }
 
 func (r *run) newScenarioRun(w scenario, rng *rand.Rand) *scenarioRun {
@@ -44,7 +44,7 @@ func (r *run) newScenarioRun(w scenario, rng *rand.Rand) *scenarioRun {
 	case headfulOnly:
 		headless = false
 	}
-	t.settings.Headless, t.settings.TimeoutMs = &headless, new(int32(90_000)) // leaks are looked for, not speed
+	t.settings.Headless, t.settings.TimeoutMs = &headless, new(int32(90_000)) // generous: the test is for leaks, not for speed
 	t.profile = r.cloud.Profile(r.version, func(c *cloudapi.ProfileConfig) {
 		c.Persist = w.persist
 		if w.profile != nil {
@@ -105,7 +105,7 @@ func (t *scenarioRun) requestLaunch(ctx context.Context, change ...func(*workera
 // start nothing.
 func (t *scenarioRun) expectRefusal(ctx context.Context, status int, change ...func(*workerapi.LaunchProfileRequest)) error {
 	t.settings.StartUrls = &sharedapi.StartUrls{t.site.pageURL(t.token)}
-	t.settings.Args = &sharedapi.BrowserArgs{"--selftest=" + t.token} // to know its browser by
+	t.settings.Args = &sharedapi.BrowserArgs{"--selftest=" + t.token} // identifies the browser
 	started := t.watchStarts()
 	answer, err := t.requestLaunch(ctx, change...)
 	found := started()
@@ -118,7 +118,7 @@ func (t *scenarioRun) expectRefusal(ctx context.Context, status int, change ...f
 		return errors.New("the launch was not refused")
 	}
 	if found != "" {
-		return fmt.Errorf("a refused launch started %s", found)
+		return fmt.Errorf("a refused launch started the process %s", found)
 	}
 	var failure sharedapi.ErrorResponse
 	err = json.Unmarshal(answer.Body, &failure)
@@ -159,8 +159,8 @@ func (t *scenarioRun) checkNoVisits() error {
 	return nil
 }
 
-// launchBySocket launches over /launch; address is the worker's or that of a
-// line to it.
+// launchBySocket launches over /launch. address is that of the worker or of a proxy
+// to it.
 func (t *scenarioRun) launchBySocket(ctx context.Context, address string) (*client, error) {
 	env, err := json.Marshal(map[string]any{"profileId": t.profile, "browser": t.settings})
 	if err != nil {
@@ -194,7 +194,7 @@ func (t *scenarioRun) launchBySocket(ctx context.Context, address string) (*clie
 // connect connects to the browser launched over REST.
 func (t *scenarioRun) connect(ctx context.Context) (*client, error) {
 	if t.session.WebSocketDebuggerUrl == nil {
-		return nil, errors.New("the session has no address")
+		return nil, errors.New("the session has no WebSocket URL")
 	}
 	c, err := dial(ctx, *t.session.WebSocketDebuggerUrl, nil)
 	if err == nil && !t.answered {

@@ -76,12 +76,12 @@ func (t *scenarioRun) call(ctx context.Context, method, route, body string) (sta
 func (t *scenarioRun) evaluate(ctx context.Context, page tab) error {
 	var sum int
 	if err := page.evaluate(ctx, "new Promise(done => setTimeout(() => done(6 * 7), 1))", &sum); err != nil || sum != 42 {
-		return errors.Join(err, fmt.Errorf("six times seven came to %d", sum))
+		return errors.Join(err, fmt.Errorf("6*7 was evaluated to %d", sum))
 	}
 	return nil
 }
 
-// print makes a PDF; a browser with a window may have no printing.
+// print requests a PDF; a headful browser may not support it.
 func (t *scenarioRun) print(ctx context.Context, page tab) error {
 	if !value(t.settings.Headless) {
 		return page.capture(ctx, "Page.captureScreenshot", "\x89PNG")
@@ -230,7 +230,7 @@ func cutSocket(ctx context.Context, t *scenarioRun) error {
 	return t.waitForEnd(ctx)
 }
 
-// cutView leaves in the middle of the live view's handshake.
+// cutView disconnects in the middle of the live view's handshake.
 func cutView(ctx context.Context, t *scenarioRun) error {
 	if err := t.launch(ctx); err != nil {
 		return err
@@ -245,7 +245,7 @@ func cutView(ctx context.Context, t *scenarioRun) error {
 	if err != nil {
 		return err
 	}
-	over.cutAfter(fromClient, 15) // in the answer to the server's version
+	over.cutAfter(fromClient, 15) // within the client's version message
 	_ = socket.Write(ctx, ws.Binary, []byte("RFB 003.008\n"))
 	_, _, err = socket.Read(ctx)
 	for err == nil {
@@ -261,7 +261,7 @@ func abandonLaunch(ctx context.Context, t *scenarioRun) error {
 	impatient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	answer, err := t.requestLaunch(impatient)
-	if err == nil && answer.JSON201 != nil { // it was faster
+	if err == nil && answer.JSON201 != nil { // the launch was faster
 		t.session = answer.JSON201.Data
 		t.log.update(t.expected, func(e *expectation) { e.reasons = append(e.reasons, "killed") })
 		return t.kill(ctx)

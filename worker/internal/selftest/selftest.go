@@ -169,16 +169,16 @@ func (r *run) chooseBrowser(ctx context.Context) error {
 	if r.Version != 0 {
 		i := slices.IndexFunc(builds, func(b workerapi.BrowserBuild) bool { return int(b.BrowserVersion) == r.Version })
 		if i < 0 {
-			return fmt.Errorf("browser version %d is not installed: %v are", r.Version, installed)
+			return fmt.Errorf("browser version %d is not installed: installed are %v", r.Version, installed)
 		}
 		chosen = builds[i]
 	}
 	r.version, r.hasDisplay, r.report.Browser = int(chosen.BrowserVersion), chosen.Headful, chosen.FullVersion
-	r.report.Windows = "headless and with a window"
+	r.report.Windows = "headless and headful"
 	if _, err := exec.LookPath("Xvnc"); err != nil {
 		r.hasDisplay, r.report.Windows = false, "headless only: Xvnc is not installed"
 	} else if !chosen.Headful {
-		r.report.Windows = "headless only: this build shows no windows"
+		r.report.Windows = "headless only: this build does not support headful mode"
 	}
 	return nil
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/selftest"
 )
 
-// sabotage names what a worker of these tests does wrong.
+// sabotage is the variable with the faults that a worker of these tests has.
 const sabotage = "SELFTEST_SABOTAGE"
 
-// TestMain is the worker, too: the test's program started with a command.
+// TestMain also runs the worker, if the test binary is started with a command.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		if os.Args[1] == "serve" {
@@ -40,7 +40,7 @@ const (
 	leftDir  = "left-behind"
 )
 
-// sabotageWorker makes this worker leave things.
+// sabotageWorker makes this worker leak resources.
 func sabotageWorker(what string) {
 	if strings.Contains(what, "process") {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func sabotageWorker(what string) {
 	}
 }
 
-// dropEndReports keeps ends and heartbeats from the cloud.
+// dropEndReports drops end reports and heartbeats to the cloud.
 func dropEndReports() {
 	cloud, err := url.Parse(os.Getenv("SVC_CLOUD_URL"))
 	must(err)
@@ -134,10 +134,10 @@ func TestRun_PassesForCleanWorker(t *testing.T) {
 		}
 	})
 	if !report.OK() || !report.Passed {
-		t.Error("it failed")
+		t.Error("the self-test failed for a clean worker")
 	}
 	if len(report.Skipped) > 0 {
-		t.Errorf("not done: %v", report.Skipped)
+		t.Errorf("skipped: %v", report.Skipped)
 	}
 	done := map[string]int{}
 	for _, d := range report.Done {
@@ -186,10 +186,10 @@ func TestRun_FindsLeaks(t *testing.T) {
 		}
 	}
 	if report.Passed || report.OK() {
-		t.Error("it passed")
+		t.Error("the self-test passed for a leaking worker")
 	}
 	if log, err := os.ReadFile(report.Log); err != nil || !bytes.Contains(log, []byte("worker ready")) {
-		t.Errorf("the worker's log is not kept: %v", err)
+		t.Errorf("the worker's log was not kept: %v", err)
 	}
 	_ = os.Remove(report.Log)
 }
@@ -203,7 +203,7 @@ func problems(report *selftest.Report, name string) []string {
 	return nil
 }
 
-// killChildren ends what the sabotage has left; it is ours by now.
+// killChildren kills the leaked processes, which are now children of this process.
 func killChildren() {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	for child := range strings.FieldsSeq(string(text)) {
@@ -224,7 +224,7 @@ func TestRun_FailsWithoutBrowser(t *testing.T) {
 		Program: []string{executable, "serve"}, Environ: os.Environ(), BrowsersDirs: t.TempDir(), Version: 1,
 	})
 	if err == nil || !strings.Contains(err.Error(), "browser version 1 is not installed") {
-		t.Errorf("said %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestReport_WritesTextAndJSON(t *testing.T) {
 	}
 	for _, want := range []string{"seed 7", "3     1.2    20.0  launch answered", "display killed", "ok    no process\n", "FAIL  no port\n        40111\n"} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("%q is not in\n%s", want, &text)
+			t.Errorf("%q is missing in\n%s", want, &text)
 		}
 	}
 	raw, err := json.Marshal(report)
@@ -247,9 +247,9 @@ func TestReport_WritesTextAndJSON(t *testing.T) {
 		t.Errorf("%s, %v", raw, err)
 	}
 	if report.OK() {
-		t.Error("a report with a problem is fine")
+		t.Error("OK is true for a report with a problem")
 	}
 	if (&selftest.Report{}).OK() {
-		t.Error("a report of nothing is fine")
+		t.Error("OK is true for an empty report")
 	}
 }

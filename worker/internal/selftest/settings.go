@@ -31,7 +31,8 @@ func checkTokyoSettings(ctx context.Context, t *scenarioRun) error {
 
 func launchBySpec(ctx context.Context, t *scenarioRun) error {
 	version := int32(t.version)
-	// The cloud makes the profile: what is expected of this one is expected of that.
+	// The cloud creates the profile for the spec, so the expectation applies to that
+	// profile.
 	bySpec := func(r *workerapi.LaunchProfileRequest) {
 		r.ProfileId, r.Spec = nil, &sharedapi.LaunchSpec{BrowserVersion: &version, TimezoneId: new(testTimezone)}
 	}
@@ -122,7 +123,7 @@ func noFreeSlot(ctx context.Context, t *scenarioRun) error {
 }
 
 func cloudUnavailable(ctx context.Context, t *scenarioRun) error {
-	t.cloud.AnswerForProfile(t.profile, fakecloud.Authorize, fakecloud.Failure(fault.Unavailable, "The cloud is away."))
+	t.cloud.AnswerForProfile(t.profile, fakecloud.Authorize, fakecloud.Failure(fault.Unavailable, "The cloud is unavailable."))
 	return t.expectRefusal(ctx, http.StatusServiceUnavailable)
 }
 
@@ -165,7 +166,7 @@ func withProxyOverride(port int, password string) func(*workerapi.LaunchProfileR
 		if password != "" {
 			settings["username"], settings["password"] = proxyUser, password
 		}
-		r.ProxyOverride, _ = json.Marshal(settings) //nolint:errchkjson // strings always can be
+		r.ProxyOverride, _ = json.Marshal(settings) //nolint:errchkjson // encoding strings never fails
 	}
 }
 

@@ -25,7 +25,7 @@ type testSite struct {
 	proxied map[string]int // requests through the proxy, by token
 }
 
-// What the proxy lets through.
+// The credentials that the proxy requires.
 const (
 	proxyUser     = "robot"
 	proxyPassword = "selftest"

@@ -31,14 +31,14 @@ type worker struct {
 	program     []string
 	environment []string
 	dir         string // its DATA_DIR
-	log         string // its file
+	log         string // path of its log file
 	port        int
 	url, key    string
 	client      *http.Client
 	api         *workerapi.ClientWithResponses
 
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the process is gone
+	done chan struct{} // closed when the process has ended
 }
 
 // reservedEnv are the variables that the self-test sets; all others come from
@@ -89,7 +89,7 @@ func (w *worker) start(ctx context.Context) error {
 	done := make(chan struct{})
 	w.done = done
 	go func() {
-		_ = w.cmd.Wait() // see ProcessState
+		_ = w.cmd.Wait() // the result is in ProcessState
 		close(done)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -100,9 +100,9 @@ func (w *worker) start(ctx context.Context) error {
 		}
 		select {
 		case <-w.done:
-			return fmt.Errorf("the worker does not start: %s\n%s", w.cmd.ProcessState, w.logTail())
+			return fmt.Errorf("the worker did not start: %s\n%s", w.cmd.ProcessState, w.logTail())
 		case <-ctx.Done():
-			return fmt.Errorf("the worker does not answer: %w\n%s", ctx.Err(), w.logTail())
+			return fmt.Errorf("the worker did not answer: %w\n%s", ctx.Err(), w.logTail())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -31,25 +31,25 @@ func TestOrganizationKey_IsNeverPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := log.String() + string(encoded) + fmt.Sprint(key, in, in.Whole) + key.String() + fmt.Errorf("with %v", key).Error() //nolint:err113 // its text is what is tested
+	shown := log.String() + string(encoded) + fmt.Sprint(key, in, in.Whole) + key.String() + fmt.Errorf("with %v", key).Error() //nolint:err113 // the test checks its text
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T %v"} {
 		shown += fmt.Sprintf(verb, key) + fmt.Sprintf(verb, in) + fmt.Sprintf(verb, &in)
 	}
 	if strings.Contains(shown, "abcdef") || strings.Contains(shown, fmt.Sprintf("%x", secret[:8])) {
-		t.Errorf("the key shows:\n%s", shown)
+		t.Errorf("the output contains the key:\n%s", shown)
 	}
 	if !strings.Contains(log.String(), "[organization key]") || !strings.Contains(string(encoded), `"Key":"[organization key]"`) {
-		t.Errorf("nothing tells that there is one:\n%s%s", &log, encoded)
+		t.Errorf("the output does not contain the placeholder:\n%s%s", &log, encoded)
 	}
 	if key.Reveal() != secret {
-		t.Error("it cannot be used")
+		t.Error("Reveal does not return the key")
 	}
 }
 
 func TestOrganizationKey_Equal(t *testing.T) {
 	a, b := session.NewOrganizationKey("a"), session.NewOrganizationKey("b")
 	if !a.Equal(session.NewOrganizationKey("a")) || a.Equal(b) || a.Equal(session.OrganizationKey{}) || !(session.OrganizationKey{}).IsZero() || a.IsZero() {
-		t.Error("keys compare wrongly")
+		t.Error("Equal is wrong")
 	}
 }
 
@@ -57,7 +57,7 @@ func TestStore_EndKeepsTrafficAndDropsKey(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
 	one := s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), OrganizationKey: session.NewOrganizationKey("a")})
 	if one.OrganizationKey.IsZero() {
-		t.Error("it was forgotten at the start")
+		t.Error("the key was removed before the end")
 	}
 	s.End(one.ID, session.End{At: start.Add(time.Second), Status: session.Killed, Traffic: &session.Traffic{Received: 1, Sent: 2}})
 	got, _ := s.Get(one.ID)

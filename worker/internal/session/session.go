@@ -19,7 +19,7 @@ const (
 	Killed  Status = "killed"
 )
 
-// EndReason says why a session ended.
+// EndReason is why a session ended.
 type EndReason string
 
 // The reasons.
@@ -75,7 +75,7 @@ type Session struct {
 // Bundle names an identity preset of this machine.
 type Bundle struct {
 	Filename string
-	Name     string // for people
+	Name     string // display name
 }
 
 // SaveResult reports whether the browser data of a profile was saved.
@@ -97,7 +97,7 @@ const (
 	DataError      DataNotSavedReason = "error"   // any other error; see the log
 )
 
-// Traffic is what went through a session's proxy, in bytes.
+// Traffic is the traffic through a session's proxy, in bytes.
 type Traffic struct{ Received, Sent int64 }
 
 // Start describes how a session got its browser.
@@ -117,7 +117,7 @@ type StepName string
 
 // The steps, in their usual order. A launch is claimed or started, never both.
 const (
-	Asked      StepName = "asked"      // the request came in
+	Asked      StepName = "asked"      // the request was received
 	Authorized StepName = "authorized" // the cloud has granted a slot
 	Claimed    StepName = "claimed"    // a warm browser was claimed
 	Started    StepName = "started"    // the browser process runs

@@ -23,7 +23,7 @@ func TestStore_LiveSeqIsAboveListedSessions(t *testing.T) {
 	live, seq := s.Live()
 	second := add(s, start)
 	if len(live) != 1 || live[0].ID != first.ID {
-		t.Fatalf("live = %v, want the first session alone", live)
+		t.Fatalf("live = %v, want only the first session", live)
 	}
 	if first.Seq >= seq || seq >= second.Seq {
 		t.Errorf("first %d, heartbeat %d, second %d: want them in this order", first.Seq, seq, second.Seq)
@@ -35,10 +35,10 @@ func TestStore_EndIsIdempotent(t *testing.T) {
 	one := add(s, start)
 	code := 3
 	if _, ok := s.End(one.ID, session.End{At: start, Status: session.Exited, Reason: session.Crash, ExitCode: &code}); !ok {
-		t.Fatal("the first end was not taken")
+		t.Fatal("the first End returned false")
 	}
 	if _, ok := s.End(one.ID, session.End{At: start, Status: session.Killed, Reason: session.ByRequest}); ok {
-		t.Error("a second end was taken")
+		t.Error("the second End returned true")
 	}
 	got, _ := s.Get(one.ID)
 	if got.Status != session.Exited || got.EndReason != session.Crash || *got.ExitCode != 3 {
@@ -48,7 +48,7 @@ func TestStore_EndIsIdempotent(t *testing.T) {
 		t.Errorf("live = %v after the end", live)
 	}
 	if _, ok := s.End(uuid.New(), session.End{}); ok {
-		t.Error("an unknown session ended")
+		t.Error("End of an unknown session returned true")
 	}
 }
 
@@ -70,17 +70,17 @@ func TestStore_DropsEndedSessionsAfterRetention(t *testing.T) {
 	s.End(ended.ID, session.End{At: start, Status: session.Killed})
 	now.Advance(session.Retention)
 	if _, ok := s.Get(ended.ID); !ok {
-		t.Error("forgotten too early")
+		t.Error("the session was removed too early")
 	}
 	now.Advance(time.Second)
 	if _, ok := s.Get(ended.ID); ok {
-		t.Error("still listed after an hour")
+		t.Error("the session is still listed after an hour")
 	}
 	if _, ok := s.ByLaunch(ended.LaunchID); ok {
-		t.Error("still found by its launch after an hour")
+		t.Error("the session is still found by its launch after an hour")
 	}
 	if got, ok := s.ByLaunch(running.LaunchID); !ok || got.ID != running.ID {
-		t.Error("a running session was forgotten")
+		t.Error("a running session was removed")
 	}
 }
 

@@ -16,9 +16,9 @@ const day = 24 * time.Hour
 
 var cookieName = regexp.MustCompile(`^svc_(ctl|view)_[A-Za-z0-9]*$`)
 
-// FuzzVerify: a token opens the launch that it was minted for, for the same use
-// and as long as it lasts, and nothing else; and nothing that is made of it opens
-// anything. In made, {h}, {c} and {s} stand for its three parts.
+// FuzzVerify checks that a token is valid exactly for its launch and use until it
+// expires, and that no modification of a token is valid. In made, {h}, {c} and {s}
+// stand for the three parts of the token.
 func FuzzVerify(f *testing.F) {
 	const none, unsigned = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0", "eyJhbGciOiJIUzUxMiIsInR5cCI6IkpXVCJ9"
 	f.Add("a-1", "a-1", true, true, int64(0), "{h}.{c}.{s}", uint16(0), byte(0))
@@ -36,7 +36,7 @@ func FuzzVerify(f *testing.F) {
 	use := map[bool]ticket.Use{true: ticket.Control, false: ticket.View}
 	f.Fuzz(func(t *testing.T, minted, asked string, control, askedControl bool, later int64, made string, at uint16, change byte) {
 		if !utf8.ValidString(minted) || later < 0 || later > int64(2*day/time.Second) {
-			return // launches are called otherwise, and clocks go forward
+			return // not a launch id, or a clock that runs backwards
 		}
 		now := clock.NewFake(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC))
 		tickets := ticket.New(now)
@@ -56,10 +56,10 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("%q, minted for %q to %s, for %q to %s after %d s: %v", sent, minted, use[control], asked, use[askedControl], later, err)
 		}
 		if _, err := ticket.New(now).Verify(token, minted, use[control]); err == nil {
-			t.Error("it holds after a restart")
+			t.Error("the token is valid after a restart")
 		}
 		if name := ticket.CookieName(asked, use[askedControl]); !cookieName.MatchString(name) || len(name) > len("svc_view_")+len(asked) {
-			t.Errorf("the cookie of %q is %q", asked, name)
+			t.Errorf("got cookie name %q for %q", name, asked)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (t *Tickets) PageToken(launchID string, until time.Time) (string, error) {
 		until = own.Expires
 	}
 	l := t.launches[launchID]
-	if l == nil { // it has ended
+	if l == nil { // the launch has ended
 		l = &launchTokens{}
 	}
 	for _, one := range []issuedToken{own, l.page} {

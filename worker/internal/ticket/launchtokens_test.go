@@ -8,7 +8,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// fixture is a launch that has begun, with its tickets.
+// fixture is a running launch with its tickets.
 type fixture struct {
 	*Tickets
 	now *clock.Fake
@@ -58,19 +58,19 @@ func TestLaunchToken_IsStableFromStart(t *testing.T) {
 	r.now.Advance(time.Hour)
 	token, expires, err := r.LaunchToken(launch)
 	if err != nil || !expires.Equal(boot.Add(ControlTTL)) || !r.claims(t, token, Control).Expires.Equal(expires) {
-		t.Errorf("until %s: %v", expires, err)
+		t.Errorf("expires at %s: %v", expires, err)
 	}
 	if r.pageToken(t, time.Time{}) != token {
-		t.Error("addresses of pages carry another one from the beginning")
+		t.Error("the page token differs from the launch token before it is spent")
 	}
 	r.now.Advance(ControlTTL - time.Hour - time.Second)
 	if r.launchToken(t) != token {
-		t.Error("another one")
+		t.Error("LaunchToken returned another token")
 	}
 	r.now.Advance(time.Second)
 	renewed, expires, err := r.LaunchToken(launch)
 	if err != nil || renewed == token || !expires.Equal(r.now.Now().Add(ControlTTL)) || r.launchToken(t) != renewed {
-		t.Errorf("after its end: until %s: %v", expires, err)
+		t.Errorf("after its end: expires at %s: %v", expires, err)
 	}
 }
 
@@ -80,15 +80,15 @@ func TestPageToken_ChangesOnlyOnceSpent(t *testing.T) {
 	last := own
 	for range 3 {
 		if !r.spend(t, last, Control) || r.spend(t, last, Control) {
-			t.Fatal("a token is spent once")
+			t.Fatal("the same token was spent twice")
 		}
 		r.now.Advance(time.Minute)
 		fresh := r.pageToken(t, time.Time{})
 		if fresh == last || fresh == own || r.pageToken(t, time.Time{}) != fresh || r.launchToken(t) != own {
-			t.Fatal("not one fresh token")
+			t.Fatal("got no new stable page token after the first was spent")
 		}
 		if !r.claims(t, fresh, Control).Expires.Equal(boot.Add(ControlTTL)) {
-			t.Error("it does not end with the launch's")
+			t.Error("the page token does not expire with the launch token")
 		}
 		last = fresh
 	}
@@ -101,14 +101,14 @@ func TestPageToken_ExpiresNoLaterThanItsSources(t *testing.T) {
 	until := boot.Add(time.Hour)
 	short := r.pageToken(t, until)
 	if short == long || !r.claims(t, short, Control).Expires.Equal(until) || r.pageToken(t, until) != short {
-		t.Error("it lasts longer")
+		t.Error("the page token expires too late")
 	}
-	r.now.Advance(ControlTTL) // the launch's own is renewed now, but not for this
+	r.now.Advance(ControlTTL) // the launch token is renewed now, but until limits the page token
 	if _, err := r.PageToken(launch, r.now.Now()); err != nil {
 		t.Error(err)
 	}
 	if !r.claims(t, r.pageToken(t, r.now.Now().Add(time.Minute)), Control).Expires.Equal(r.now.Now().Add(time.Minute)) {
-		t.Error("it lasts longer")
+		t.Error("the page token expires too late")
 	}
 }
 
@@ -120,11 +120,11 @@ func TestMintFor_ExpiresByUntil(t *testing.T) {
 			want = boot.Add(ControlTTL)
 		}
 		if _, expires, err := r.MintFor(launch, Control, ControlTTL, until); err != nil || !expires.Equal(want) {
-			t.Errorf("until %s, want %s: %v", expires, want, err)
+			t.Errorf("expires at %s, want %s: %v", expires, want, err)
 		}
 	}
 	if _, _, err := r.MintFor(launch, Control, ControlTTL, boot); !errors.Is(err, ErrInvalid) {
-		t.Errorf("minted, expired: %v", err)
+		t.Errorf("minted an expired token: %v", err)
 	}
 }
 
@@ -136,18 +136,18 @@ func TestSpend_ForgetsExpiredTokensAndEndedLaunches(t *testing.T) {
 	r.now.Advance(ViewTTL)
 	r.spend(t, mint(t, r.Tickets, launch, View), View)
 	if kept := len(r.launches[launch].spent); kept != 1 {
-		t.Errorf("%d tokens are kept", kept)
+		t.Errorf("%d tokens are stored", kept)
 	}
 	token := r.launchToken(t)
 	r.End(launch)
 	if len(r.launches) != 0 {
-		t.Error("the launch is kept")
+		t.Error("the launch is still stored")
 	}
 	if c := r.claims(t, token, Control); !r.IsSpent(launch, c) || r.Spend(launch, c) {
-		t.Error("a token of a launch that is over opens a page")
+		t.Error("a token of an ended launch was spent")
 	}
 	if r.launchToken(t) == token || r.pageToken(t, time.Time{}) == token || len(r.launches) != 0 {
-		t.Error("what is asked of a launch that is over is kept")
+		t.Error("a call for an ended launch stored state")
 	}
 }
 
@@ -159,22 +159,22 @@ func TestSpend_BoundsMemoryAndNeverReusesTokens(t *testing.T) {
 		r.now.Advance(time.Second)
 		c := r.claims(t, mint(t, r.Tickets, launch, Control), Control)
 		if !r.Spend(launch, c) {
-			t.Fatal("a fresh token is refused")
+			t.Fatal("a new token was refused")
 		}
 		spent = append(spent, c)
 	}
 	if kept := len(r.launches[launch].spent); kept > maxSpent {
-		t.Errorf("%d tokens are kept", kept)
+		t.Errorf("%d tokens are stored", kept)
 	}
 	for _, c := range spent {
 		if r.Spend(launch, c) {
-			t.Fatal("a token opens a second page")
+			t.Fatal("a token was spent twice")
 		}
 	}
 	if r.spend(t, unspent, Control) {
-		t.Error("one that is older than what is remembered counts as fresh")
+		t.Error("a token older than the remembered ones counts as unspent")
 	}
 	if fresh := r.pageToken(t, time.Time{}); fresh == r.launchToken(t) || r.IsSpent(launch, r.claims(t, fresh, Control)) {
-		t.Error("addresses of pages carry a token that counts as spent")
+		t.Error("the page token counts as spent")
 	}
 }

@@ -52,7 +52,7 @@ type Tickets struct {
 	clock  clock.Clock
 
 	mu       sync.Mutex
-	launches map[string]*launchTokens // that run, by launch id
+	launches map[string]*launchTokens // of running launches, by launch id
 }
 
 // New returns Tickets with a new secret. Tokens of other Tickets are invalid.

@@ -43,11 +43,11 @@ func TestVerify_AcceptsTokenUntilItExpires(t *testing.T) {
 		}
 		now.Advance(expires.Sub(now.Now()) - time.Microsecond)
 		if _, err := tickets.Verify(token, launch, use); err != nil {
-			t.Errorf("%s, just before its end: %v", use, err)
+			t.Errorf("%s, just before its expiry: %v", use, err)
 		}
 		now.Advance(time.Microsecond)
 		if _, err := tickets.Verify(token, launch, use); !errors.Is(err, ErrInvalid) || !errors.Is(err, jwt.ErrTokenExpired) {
-			t.Errorf("%s, at its end: %v", use, err)
+			t.Errorf("%s, at its expiry: %v", use, err)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestMintFor_CapsLifetime(t *testing.T) {
 	} {
 		token, expires, err := tickets.MintFor(launch, View, lifetime, time.Time{})
 		if err != nil || !expires.Equal(boot.Add(want)) {
-			t.Errorf("%s: until %s, want %s later than %s: %v", lifetime, expires, want, boot, err)
+			t.Errorf("%s: expires at %s, want %s later than %s: %v", lifetime, expires, want, boot, err)
 		}
 		if _, err := tickets.Verify(token, launch, View); err != nil {
 			t.Error(err)
@@ -75,7 +75,7 @@ func TestMintFor_CapsLifetime(t *testing.T) {
 func TestMint_TokensAreUnique(t *testing.T) {
 	tickets := New(clock.NewFake(boot))
 	if a, b := mint(t, tickets, launch, Control), mint(t, tickets, launch, Control); a == b {
-		t.Error("the same token twice")
+		t.Error("got the same token twice")
 	}
 }
 
@@ -102,7 +102,7 @@ func TestVerify_RefusesInvalidTokens(t *testing.T) {
 	}
 	same := func(*claims) {}
 	if _, err := tickets.Verify(signed(jwt.SigningMethodHS256, tickets.secret, same), launch, Control); err != nil {
-		t.Fatalf("the forger's own token isn't good to begin with: %v", err)
+		t.Fatalf("the unmodified token is invalid: %v", err)
 	}
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestVerify_RefusesInvalidTokens(t *testing.T) {
 		"a changed signature": head + "." + payload + "." + changed,
 		"no signature":        head + "." + payload + ".",
 		"a padded signature":  good + "=",
-		"another head":        base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + payload + ".",
+		"another header":      base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + payload + ".",
 		"another launch":      mint(t, tickets, other, Control),
 		"a view ticket":       mint(t, tickets, launch, View),
 		"the previous boot":   mint(t, New(now), launch, Control),
@@ -135,7 +135,7 @@ func TestVerify_RefusesInvalidTokens(t *testing.T) {
 		"no audience":         signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.Audience = nil }),
 		"two audiences":       signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.Audience = jwt.ClaimStrings{launch, other} }),
 		"no id":               signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.ID = "" }),
-		"no time of issue":    signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.IssuedAt = nil }),
+		"no issue time":       signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.IssuedAt = nil }),
 		"no use":              signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.Use = "" }),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestVerify_RefusesInvalidTokens(t *testing.T) {
 		})
 	}
 	if _, err := tickets.Verify(good, launch, View); !errors.Is(err, ErrInvalid) {
-		t.Errorf("a control token passed for a view ticket: %v", err)
+		t.Errorf("a control token was accepted as a view ticket: %v", err)
 	}
 }
 

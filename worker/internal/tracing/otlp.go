@@ -130,7 +130,7 @@ func value(of attribute.Value) object {
 	}
 }
 
-var errRedirected = errors.New("the trace collector redirects")
+var errRedirected = errors.New("the trace collector answered with a redirect, which is not followed")
 
 func newOTLPExporter(url string) otlpExporter {
 	return otlpExporter{url: url, client: &http.Client{

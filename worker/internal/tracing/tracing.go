@@ -36,8 +36,8 @@ func Open(ctx context.Context, endpoint, service, version string, logger *slog.L
 	}
 	logger.InfoContext(ctx, "exporting launch traces", "collector", endpoint)
 	exporter := newOTLPExporter(strings.TrimSuffix(endpoint, "/") + "/v1/traces")
-	about := resource.NewSchemaless(attribute.String("service.name", service), attribute.String("service.version", version))
-	return &Tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(loggingExporter{exporter, logger}), sdk.WithResource(about))}
+	attrs := resource.NewSchemaless(attribute.String("service.name", service), attribute.String("service.version", version))
+	return &Tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(loggingExporter{exporter, logger}), sdk.WithResource(attrs))}
 }
 
 // loggingExporter logs failed exports. The SDK reports them only to a global

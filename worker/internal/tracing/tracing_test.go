@@ -24,7 +24,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
-// fakeCollector is a collector that keeps the spans it gets.
+// fakeCollector is a trace collector that records spans.
 type fakeCollector struct {
 	mu    sync.Mutex
 	spans map[string]string // name -> trace id, parent's span id
@@ -50,8 +50,8 @@ func (s *fakeCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// id reads an id, which the protocol's JSON has in hexadecimal where others have
-// base64.
+// id converts an id: OTLP JSON has ids in hexadecimal, other JSON encodings of
+// protocol buffers in base64.
 func id(of []byte) string { return base64.StdEncoding.EncodeToString(of) }
 
 const (
@@ -92,21 +92,21 @@ func TestTracing_PropagatesFromClientToCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.spans["launch"]; got != traceID+" "+spanID {
-		t.Errorf("the span is of %q", got)
+		t.Errorf("the span has the service %q", got)
 	}
-	said := map[string]*common.AnyValue{}
+	attrs := map[string]*common.AnyValue{}
 	for _, a := range s.last.Attributes {
-		said[a.Key] = a.Value
+		attrs[a.Key] = a.Value
 	}
-	if cold := said["cold"].GetArrayValue().GetValues(); len(said) != 5 || !said["warm"].GetBoolValue() || said["version"].GetIntValue() != 156 ||
-		said["share"].GetDoubleValue() != 0.5 || said["name"].GetStringValue() != "x" || len(cold) != 1 || cold[0].GetStringValue() != "args" {
-		t.Errorf("attributes %v", said)
+	if cold := attrs["cold"].GetArrayValue().GetValues(); len(attrs) != 5 || !attrs["warm"].GetBoolValue() || attrs["version"].GetIntValue() != 156 ||
+		attrs["share"].GetDoubleValue() != 0.5 || attrs["name"].GetStringValue() != "x" || len(cold) != 1 || cold[0].GetStringValue() != "args" {
+		t.Errorf("attributes %v", attrs)
 	}
 	if len(s.last.Events) != 1 || s.last.Status.Code != trace.Status_STATUS_CODE_ERROR || s.last.EndTimeUnixNano < s.last.StartTimeUnixNano {
 		t.Errorf("span %v", s.last)
 	}
 	if want := "00-" + traceID + "-" + span + "-01"; passed != want {
-		t.Errorf("the cloud was told %q, want %q", passed, want)
+		t.Errorf("the cloud got the trace context %q, want %q", passed, want)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestTracing_WithoutCollectorIsDisabled(t *testing.T) {
 	off := tracing.Open(t.Context(), "", "svc-worker", "1", nil)
 	ctx, span := off.Tracer().Start(t.Context(), "launch")
 	if span.IsRecording() {
-		t.Error("it records")
+		t.Error("a span is recorded without a collector")
 	}
 	var header http.Header
 	cloud := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header }))

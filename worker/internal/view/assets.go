@@ -18,12 +18,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-// pageFiles are the pages with their styles and scripts.
+// pageFiles contains the pages with their styles and scripts.
 //
 //go:embed page
 var pageFiles embed.FS
 
-// novncFiles are noVNC's core and what it needs, unchanged; see
+// novncFiles contains the unmodified core of noVNC with its dependencies; see
 // scripts/vendor-novnc.
 //
 //go:embed novnc
@@ -36,15 +36,15 @@ var contentTypes = map[string]string{
 	".txt": "text/plain; charset=utf-8",
 }
 
-// assets are the files that the pages consist of, all under one version: what
-// has been fetched under it never changes.
+// assets contains the files of the pages under one version. The files of a version
+// never change.
 type assets struct {
 	version string
 	files   map[string]func() ([]byte, error) // gzipped, by name below the version
 	modules []string                          // names of noVNC's scripts
 }
 
-// loadAssets reads what is fixed at build time.
+// loadAssets reads the embedded files.
 func loadAssets() assets {
 	a := assets{files: map[string]func() ([]byte, error){}}
 	sum := sha256.New()
@@ -70,14 +70,14 @@ func loadAssets() assets {
 			return nil
 		})
 		if err != nil {
-			panic(err) // files inside the program can be read
+			panic(err) // embedded files are always readable
 		}
 	}
 	a.version = hex.EncodeToString(sum.Sum(nil))[:16]
 	return a
 }
 
-// compress is made of a file when it is first asked for.
+// compress returns a file compressed with gzip.
 func compress(files fs.FS, name string) ([]byte, error) {
 	raw, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -92,7 +92,7 @@ func compress(files fs.FS, name string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// asset serves a file, to be kept for good under its version.
+// asset serves a file. Clients may cache it permanently under its version.
 func (s *Service) asset(c echo.Context, _ access.AuthorizedRequest) error {
 	version, name, _ := strings.Cut(c.Param("*"), "/")
 	assets := s.assets()

@@ -15,7 +15,7 @@ const (
 	pressable = "[...document.querySelectorAll('button, a')].filter(e => e.checkVisibility()).length"
 )
 
-// streamPoint is the middle of the picture.
+// streamPoint returns the middle of the picture.
 func (p *tab) streamPoint() (x, y int) {
 	p.t.Helper()
 	var at [2]int
@@ -44,8 +44,8 @@ func (p *tab) showsGreen() {
 
 func (p *tab) saidNothing() {
 	p.t.Helper()
-	if said := p.ConsoleOutput(); said != "" {
-		p.t.Errorf("the console says:\n%s", said)
+	if output := p.ConsoleOutput(); output != "" {
+		p.t.Errorf("the console contains:\n%s", output)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestViewPage_ControlReachesBrowser(t *testing.T) {
 			p := openTab(t, s.viewerBrowser, s.url(prefix, "/view?ct="+s.token(t, ticket.Control)))
 			p.WaitFor("in control", state, "Live, in control")
 			if address := p.Eval("location.href"); address != s.url(prefix, "/view") {
-				t.Errorf("at %s", address)
+				t.Errorf("got URL %s", address)
 			}
 			p.showsGreen()
 			p.click(p.streamPoint())
@@ -69,8 +69,8 @@ func TestViewPage_ControlReachesBrowser(t *testing.T) {
 
 			p.Eval("document.getElementById('control').click()")
 			p.WaitFor("released", state, "Live, control released")
-			p.WaitFor("what says so", "document.getElementById('hint').hidden + ' ' + document.getElementById('released').hidden", "true false")
-			p.WaitFor("panels that send nothing", "document.querySelectorAll('.panel button:enabled').length", "0")
+			p.WaitFor("the hint for released control", "document.getElementById('hint').hidden + ' ' + document.getElementById('released').hidden", "true false")
+			p.WaitFor("disabled panels", "document.querySelectorAll('.panel button:enabled').length", "0")
 			p.click(p.streamPoint())
 			p.key("n", "KeyN", 'N')
 			p.Eval("document.getElementById('control').click()")
@@ -79,7 +79,7 @@ func TestViewPage_ControlReachesBrowser(t *testing.T) {
 			p.key("y", "KeyY", 'Y')
 			testenv.Eventually(t, "typed text", func() bool { return strings.HasSuffix(s.received(), "y") })
 			if got := s.received(); got != "[click]ok[click]y" {
-				t.Errorf("what came is %q", got)
+				t.Errorf("the site received %q", got)
 			}
 			p.typesOnAPhone(s)
 			p.sharesTheClipboard(s, headless)
@@ -91,14 +91,14 @@ func TestViewPage_ControlReachesBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.WaitFor("ended", state, "Ended")
-			p.WaitFor("why", "document.getElementById('message').textContent.startsWith('The browser has ended')", "true")
-			p.WaitFor("nothing left to press", pressable, "0")
+			p.WaitFor("the reason", "document.getElementById('message').textContent.startsWith('The browser has ended')", "true")
+			p.WaitFor("no buttons", pressable, "0")
 			p.saveScreenshots("view-ended-" + name)
 		})
 	}
 }
 
-// typesOnAPhone uses the panel of keys, and the field that phones type into.
+// typesOnAPhone uses the panel of keys and the text field for phone keyboards.
 func (p *tab) typesOnAPhone(s *fixture) {
 	p.t.Helper()
 	p.Eval("document.getElementById('keys-button').click(); document.getElementById('keyboard').click()")
@@ -107,40 +107,40 @@ func (p *tab) typesOnAPhone(s *fixture) {
 	p.Eval("document.querySelector('[data-press=Escape]').click()")
 	defer func() {
 		if p.t.Failed() {
-			p.t.Logf("what came is %q", s.received())
+			p.t.Logf("the site received %q", s.received())
 		}
 	}()
 	testenv.Eventually(p.t, "a phone's keys", func() bool { return strings.HasSuffix(s.received(), "yab[Backspace][Escape]") })
 	p.Eval("document.getElementById('keys-button').click()")
 }
 
-// sharesTheClipboard uses the panel, there and, of a display, back.
+// sharesTheClipboard uses the clipboard panel: to the browser and, with a display, back.
 func (p *tab) sharesTheClipboard(s *fixture, headless bool) {
 	p.t.Helper()
 	p.Eval("document.getElementById('clipboard-button').click()")
 	p.Eval("document.getElementById('clipboard-text').value = 'from here'; document.getElementById('clipboard-send').click()")
 	p.click(p.streamPoint())
 	p.ctrlKey("v", 'V')
-	testenv.Eventually(p.t, "what was pasted", func() bool { return strings.Contains(s.received(), "[pasted]") })
+	testenv.Eventually(p.t, "the pasted text", func() bool { return strings.Contains(s.received(), "[pasted]") })
 	p.key("q", "KeyQ", 'Q')
 	testenv.Eventually(p.t, "typed text", func() bool { return strings.HasSuffix(s.received(), "q") })
 	if !headless {
 		p.ctrlKey("a", 'A')
 		p.ctrlKey("c", 'C')
-		p.WaitFor("what was copied", "document.getElementById('clipboard-text').value.endsWith('from hereq')", "true")
+		p.WaitFor("the copied text", "document.getElementById('clipboard-text').value.endsWith('from hereq')", "true")
 	}
 	p.Eval("document.getElementById('clipboard-text').focus()")
 	p.key("Escape", "Escape", 27)
-	p.WaitFor("no panel", "document.getElementById('clipboard').hidden + ' ' + document.activeElement.id", "true clipboard-button")
+	p.WaitFor("the panel is closed", "document.getElementById('clipboard').hidden + ' ' + document.activeElement.id", "true clipboard-button")
 }
 
-// leavesByKeyboard checks that the picture is no trap.
+// leavesByKeyboard checks that the keyboard focus can leave the picture.
 func (p *tab) leavesByKeyboard() {
 	p.t.Helper()
 	const focused = "document.activeElement.id || document.activeElement.tagName"
 	p.Eval("document.getElementById('details').focus()")
 	p.key("Tab", "Tab", 9)
-	p.WaitFor("a ring around the picture", focused+" + ' ' + getComputedStyle(document.activeElement).outlineStyle", "CANVAS solid")
+	p.WaitFor("a focus ring around the picture", focused+" + ' ' + getComputedStyle(document.activeElement).outlineStyle", "CANVAS solid")
 	p.click(p.streamPoint())
 	p.WaitFor("keys go to the picture", focused, "CANVAS")
 	modifiers := 0
@@ -157,15 +157,15 @@ func (p *tab) leavesByKeyboard() {
 		modifiers &^= k.bit
 		p.Call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": k.name, "code": k.code, "windowsVirtualKeyCode": k.number, "modifiers": modifiers}, nil)
 	}
-	p.WaitFor("keys stay here", focused, "control")
+	p.WaitFor("keys go to the page", focused, "control")
 }
 
-// comesBack cuts the connection.
+// comesBack cuts the connection and waits for the page to reconnect.
 func (p *tab) comesBack(s *fixture) {
 	p.t.Helper()
 	p.Eval("window.states = []; new MutationObserver(() => states.push(document.body.dataset.state)).observe(document.body, {attributeFilter: ['data-state']})")
 	if n := s.cutConns(); n != 1 {
-		p.t.Errorf("%d streams were open", n)
+		p.t.Errorf("got %d open streams", n)
 	}
 	p.WaitFor("reconnected", "states.join()", "reconnecting,live")
 	p.showsGreen()
@@ -179,7 +179,7 @@ func TestViewPage_TicketOnlyWatches(t *testing.T) {
 			p.WaitFor("watching", state, "Live, watching")
 			p.showsGreen()
 			if got := p.Eval("document.querySelectorAll('header button:not([hidden]), .panel, a').length <= 1"); got != "true" {
-				t.Error("there is something to control")
+				t.Error("the page has controls")
 			}
 			p.click(p.streamPoint())
 			p.key("n", "KeyN", 'N')
@@ -191,7 +191,7 @@ func TestViewPage_TicketOnlyWatches(t *testing.T) {
 			driver.click(driver.streamPoint())
 			testenv.Eventually(t, "a click", func() bool { return s.received() != "" })
 			if got := s.received(); got != "[click]" {
-				t.Errorf("what came is %q", got)
+				t.Errorf("the site received %q", got)
 			}
 			p.saidNothing()
 		})
@@ -205,9 +205,9 @@ func TestInfoPage_ShowsBrowser(t *testing.T) {
 	p.WaitFor("one tab", "[...document.querySelectorAll('.tab h3')].map(h => h.textContent).join()", "Watched")
 	p.WaitFor("its picture", "document.querySelector('.tab img').naturalWidth", "320")
 	p.WaitFor("its DevTools", "document.querySelector('.tab a').href.includes('inspector.html')", "true")
-	p.WaitFor("the address, masked", "document.getElementById('cdp').textContent.endsWith('?ct=••••••••')", "true")
+	p.WaitFor("the URL, masked", "document.getElementById('cdp').textContent.endsWith('?ct=••••••••')", "true")
 	p.Eval("document.getElementById('cdp-show').click()")
-	p.WaitFor("the address", "document.getElementById('cdp').textContent.endsWith('?ct=secret-token')", "true")
+	p.WaitFor("the URL", "document.getElementById('cdp').textContent.endsWith('?ct=secret-token')", "true")
 	p.Eval("document.getElementById('cdp-show').click()")
 	p.Eval("document.querySelector('#open button').click()")
 	p.WaitFor("two tabs", "document.querySelectorAll('.tab').length", "2")
@@ -218,14 +218,14 @@ func TestInfoPage_ShowsBrowser(t *testing.T) {
 	p.WaitFor("one tab", "document.querySelectorAll('.tab').length", "1")
 
 	p.Eval("document.getElementById('end').click()")
-	p.WaitFor("a question", "document.getElementById('confirm').open", "true")
+	p.WaitFor("the confirmation dialog", "document.getElementById('confirm').open", "true")
 	p.saveScreenshots("page-confirm")
 	p.Eval("document.querySelector('#confirm [value=no]').click()")
-	p.WaitFor("it still runs", "document.getElementById('confirm').open + ' ' + document.body.dataset.state", "false live")
+	p.WaitFor("the browser still runs", "document.getElementById('confirm').open + ' ' + document.body.dataset.state", "false live")
 	p.saidNothing()
 	p.Eval("document.getElementById('end').click(); document.querySelector('#confirm [value=yes]').click()")
 	p.WaitFor("ended", state, "Ended")
 	<-s.watched.Done()
-	p.WaitFor("nothing left to press", pressable, "0")
+	p.WaitFor("no buttons", pressable, "0")
 	p.saveScreenshots("page-ended")
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/view"
 )
 
-// fixture is a browser that is watched, a person's own that watches it, and the
-// site that the first one shows: green, with one field as large as the window,
-// which tells the site what comes.
+// fixture is a watched browser, the browser of a viewer, and the site that the
+// watched browser shows: a green page with a text field as large as the window, which
+// sends its events to the site.
 type fixture struct {
 	*testServer
 	watched       *browser.Browser
@@ -37,7 +37,7 @@ func newFixture(t *testing.T, headless bool, prefix string) *fixture {
 		fmt.Fprint(w, `<!doctype html><title>Watched</title><style>
 			* { margin: 0 } textarea { width: 100vw; height: 100vh; border: 0; outline: 0; background: #0c0; color: #0c0; caret-color: #0c0; resize: none }
 			</style><textarea spellcheck="false"></textarea><script>
-			let last = Promise.resolve(); // one after the other
+			let last = Promise.resolve(); // in order
 			const say = (text) => { last = last.then(() => fetch('?said=' + encodeURIComponent(text), {method: 'POST'})); };
 			addEventListener('mousedown', () => say('[click]'));
 			addEventListener('keydown', (e) => say(e.key.length === 1 ? e.key : '[' + e.key + ']'));
@@ -74,7 +74,7 @@ func newFixture(t *testing.T, headless bool, prefix string) *fixture {
 	return s
 }
 
-// url is one of the launch's behind a path prefix.
+// url returns a URL of the launch behind a path prefix.
 func (s *fixture) url(prefix, rest string) string {
 	return "http://" + s.address + prefix + "/browsers/" + launch + rest
 }

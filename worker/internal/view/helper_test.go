@@ -36,7 +36,7 @@ const (
 	workerKey = "the-worker-key"
 )
 
-// rfbStreamer is what the worker puts together from rfb.
+// rfbStreamer is a Streamer based on package rfb, as in the worker.
 type rfbStreamer struct{}
 
 func (rfbStreamer) Stream(ctx context.Context, viewer net.Conn, b access.Browser, control bool) error {
@@ -61,8 +61,8 @@ func connect(ctx context.Context, b access.Browser, access rfb.Access) (*rfb.Ups
 	return rfb.Connect(ctx, b.Display.Socket, b.Display.ViewPassword)
 }
 
-// idleStreamer is a Streamer that sends nothing, reads everything, and remembers who
-// was let in for what.
+// idleStreamer is a Streamer that sends nothing, reads everything, and records the
+// access of its viewers.
 type idleStreamer struct {
 	mu       sync.Mutex
 	controls []bool
@@ -77,7 +77,7 @@ func (s *idleStreamer) Stream(_ context.Context, viewer net.Conn, _ access.Brows
 	return err
 }
 
-// finder is the one browser that runs.
+// finder finds one running browser.
 type finder struct {
 	mu      sync.Mutex
 	browser access.Browser
@@ -89,21 +89,21 @@ func (f *finder) Find(id string) (access.Browser, bool) {
 	return f.browser, id == f.browser.LaunchID
 }
 
-// testServer is a server with the routes.
+// testServer is a server with the routes of the package.
 type testServer struct {
 	*view.Service
 	address     string // host:port
 	tickets     *ticket.Tickets
 	clock       *clock.Fake
 	browser     *access.Browser
-	browserDone chan struct{} // of a browser that there isn't
+	browserDone chan struct{} // Done of a fake browser
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// newTestServer serves one browser below prefix (usually none); more are routes
-// beside the view's own.
+// newTestServer serves one browser below prefix (usually empty). more are routes in
+// addition to those of the view.
 func newTestServer(t *testing.T, prefix string, o view.Options, b access.Browser, more ...access.Route) *testServer {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -142,7 +142,7 @@ func newTestServer(t *testing.T, prefix string, o view.Options, b access.Browser
 	return w
 }
 
-// trackConn keeps the connections that streams have taken over, to cut them.
+// trackConn records the connections of streams, for cutConns.
 func (w *testServer) trackConn(conn net.Conn, state http.ConnState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +151,7 @@ func (w *testServer) trackConn(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// cutConns breaks all streams off, and returns how many it were.
+// cutConns closes the connections of all streams and returns their number.
 func (w *testServer) cutConns() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,14 +187,15 @@ func (w *testServer) dial(t testing.TB, query string) (*ws.Conn, error) {
 	return conn, err
 }
 
-// response is what a test looks at of a response.
+// response is a response, as far as tests check it.
 type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// get sends a GET with these headers (name, value, ...) and follows no redirect.
+// get sends a GET request with headers (name, value, ...) and does not follow
+// redirects.
 func get(t testing.TB, address string, headers ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -216,8 +217,7 @@ func get(t testing.TB, address string, headers ...string) response {
 	return response{res.StatusCode, res.Header, string(body)}
 }
 
-// otherRoutes are the routes that the page of a browser uses beside the view's
-// own, as far as it goes.
+// otherRoutes returns fakes of the other routes that the page of a browser uses.
 func otherRoutes(t *testing.T, b *browser.Browser, tokens func() *testServer) []access.Route {
 	picture := image.NewRGBA(image.Rect(0, 0, 320, 200))
 	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{40, 140, 90, 255}), image.Point{}, draw.Src)

@@ -12,30 +12,30 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// contentSecurityPolicy lets a page load and reach only what is here. Thumbnails are blob:,
-// pieces of the stream's picture and pointers data:.
+// contentSecurityPolicy allows a page to load and reach only the worker. Thumbnails
+// are blob: URLs, parts of the stream's picture and pointers are data: URLs.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// parsePage parses what is fixed at build time, when it is first asked for.
+// parsePage returns a function that parses an embedded template on first use.
 func parsePage(name string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(pageFiles, "page/"+name)) })
 }
 
-// page is what the templates see.
+// page is the data of the templates.
 type page struct {
 	access.Browser
 	Control bool     // whether the visitor may drive the browser
-	Assets  string   // where the page's parts are, relative to the launch's routes
-	Modules []string // of noVNC, to be fetched all at once
+	Assets  string   // path of the page's assets, relative to the launch's routes
+	Modules []string // modules of noVNC, for preloading
 }
 
-// viewPageHandler serves the page on which a person watches and drives the browser.
+// viewPageHandler serves the live view page.
 func (s *Service) viewPageHandler(c echo.Context, v access.AuthorizedRequest) error {
 	return s.render(c, s.viewPage(), v, s.assets().modules)
 }
 
-// infoPage serves the page that tells everything about the browser.
+// infoPage serves the page with the details of the browser.
 func (s *Service) infoPage(c echo.Context, v access.AuthorizedRequest) error {
 	return s.render(c, s.homePage(), v, nil)
 }
@@ -50,11 +50,11 @@ func (s *Service) render(c echo.Context, t *template.Template, v access.Authoriz
 	return c.HTMLBlob(http.StatusOK, html.Bytes())
 }
 
-// AddSlash sends /browsers/{launchId} on to the page below it, whether or not
-// there is such a browser: it is registered outside the gate, since the
-// launch's cookies, which belong to /browsers/{launchId}/, don't come here.
+// AddSlash redirects /browsers/{launchId} to the path with a trailing slash, whether
+// or not the browser exists. It needs no credentials: the launch's cookies are
+// restricted to /browsers/{launchId}/ and are not sent with this request.
 func AddSlash(c echo.Context) error {
-	target := "./" + c.Param("launchId") + "/" // relative, so that it holds behind any path prefix
+	target := "./" + c.Param("launchId") + "/" // relative, so that it is correct behind any path prefix
 	if query := c.Request().URL.RawQuery; query != "" {
 		target += "?" + query
 	}

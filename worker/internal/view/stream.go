@@ -15,16 +15,17 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// How streams end, beside the usual ways; page/stream.js knows the numbers.
+// Close statuses in addition to the standard ones. page/stream.js uses the same
+// numbers.
 const (
 	browserEnded   ws.Status = 4001
 	tooManyViewers ws.Status = 1013 // "try again later"
 )
 
 const (
-	maxMessage  = 4 << 20          // bytes that a viewer may send at once: a clipboard
-	pongTimeout = 10 * time.Second // also how long a viewer may take nothing
-	endTimeout  = 3 * time.Second  // a display may be gone a moment before its browser counts as ended
+	maxMessage  = 4 << 20          // bytes of one message of a viewer, such as a clipboard
+	pongTimeout = 10 * time.Second // also the timeout of writes to a viewer
+	endTimeout  = 3 * time.Second  // a display may end shortly before its browser
 )
 
 // viewerSlot groups the streams of a launch that share a limit. Viewers without
@@ -42,14 +43,14 @@ func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 		return fault.New(fault.Unavailable, "The worker is shutting down.")
 	}
 	defer leave()
-	// The gate has looked at the origin, where it matters.
+	// Package access has already checked the origin where needed.
 	conn, err := ws.Accept(c.Response(), c.Request(), ws.Options{Origins: []string{"*"}, ReadLimit: maxMessage})
 	if err != nil {
 		return err
 	}
 	defer conn.CloseNow()
 	if !joined {
-		_ = conn.Close(tooManyViewers, "too many are watching")
+		_ = conn.Close(tooManyViewers, "too many viewers")
 		return nil
 	}
 	s.serveStream(conn, v)
@@ -82,7 +83,7 @@ func (s *Service) addViewer(in viewerSlot) (joined bool, leave func()) {
 // serveStream streams until either side ends and closes the connection with the
 // reason.
 func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the closing words
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the close handshake
 	defer cancel()
 	watcher := &viewerConn{Conn: conn.Stream(ctx, ws.Binary), finished: make(chan struct{})}
 	defer countClient(v)()
@@ -126,7 +127,7 @@ func (s *Service) waitForEnd(v access.AuthorizedRequest, watcher *viewerConn) (w
 	case <-s.ctx.Done():
 		return ws.GoingAway, "the worker is shutting down"
 	case <-time.After(patience):
-		return ws.InternalError, "the stream broke off"
+		return ws.InternalError, "the stream was interrupted"
 	}
 }
 
@@ -154,9 +155,9 @@ func (s *Service) ping(ctx context.Context, conn *ws.Conn) {
 // streamer, closes the WebSocket.
 type viewerConn struct {
 	net.Conn
-	failed   atomic.Bool // the connection is of no more use
+	failed   atomic.Bool // the connection is unusable
 	once     sync.Once
-	finished chan struct{} // closed when the streamer is through with it
+	finished chan struct{} // closed when the streamer has finished
 }
 
 // Read implements net.Conn.

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browsertest"
 )
 
-// tab is a page of a person's own browser.
+// tab is a page in the browser of a viewer.
 type tab struct {
 	*browsertest.Tab
 	t *testing.T
@@ -24,7 +24,7 @@ func openTab(t *testing.T, b *browser.Browser, address string) *tab {
 	return &tab{browsertest.OpenTab(t, b, address), t}
 }
 
-// color is that of a spot of the tab, as red, green and blue.
+// color returns the red, green and blue values of a point of the tab.
 func (p *tab) color(x, y int) [3]uint8 {
 	p.t.Helper()
 	picture, err := png.Decode(bytes.NewReader(p.Screenshot()))
@@ -35,8 +35,8 @@ func (p *tab) color(x, y int) [3]uint8 {
 	return [3]uint8{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8)}
 }
 
-// saveScreenshots keeps pictures of the tab with the test's artifacts: in light and dark,
-// on a desktop and on a phone.
+// saveScreenshots saves screenshots of the tab with the test's artifacts: light and
+// dark, desktop and phone.
 func (p *tab) saveScreenshots(name string) {
 	p.t.Helper()
 	for _, size := range [][2]int{{1280, 800}, {390, 780}} {
@@ -54,7 +54,7 @@ func (p *tab) saveScreenshots(name string) {
 	p.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "light"}}}, nil)
 }
 
-// click is a person's, with the pointer.
+// click clicks with the pointer.
 func (p *tab) click(x, y int) {
 	p.t.Helper()
 	for _, kind := range []string{"mouseMoved", "mousePressed", "mouseReleased"} {
@@ -66,7 +66,7 @@ func (p *tab) click(x, y int) {
 	}
 }
 
-// key is one that a person presses and lets go of.
+// key presses and releases a key.
 func (p *tab) key(key, code string, keyCode int) {
 	p.t.Helper()
 	for _, kind := range []string{"keyDown", "keyUp"} {
@@ -78,7 +78,7 @@ func (p *tab) key(key, code string, keyCode int) {
 	}
 }
 
-// ctrlKey is a key with Ctrl.
+// ctrlKey presses and releases a key with Ctrl.
 func (p *tab) ctrlKey(key string, keyCode int) {
 	p.t.Helper()
 	for _, e := range []struct {

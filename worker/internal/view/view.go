@@ -14,9 +14,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-// Streamer speaks RFB with one viewer of a browser. It forwards input and
-// counts it as activity only if control is true. It owns the connection and
-// returns when the connection, the picture or ctx has ended.
+// Streamer serves RFB to one viewer of a browser. It forwards input and counts it as
+// activity only if control is true. It owns the connection and returns when the
+// connection, the picture or ctx has ended.
 type Streamer interface {
 	Stream(ctx context.Context, viewer net.Conn, browser access.Browser, control bool) error
 }
@@ -25,14 +25,14 @@ type Streamer interface {
 type Options struct {
 	Streamer   Streamer
 	Logger     *slog.Logger
-	MaxViewers int           // viewers of one launch at a time, and as many more with control; 32 when zero
-	PingEvery  time.Duration // how often viewers are asked whether they are there; 30 s when zero
+	MaxViewers int           // concurrent viewers of one launch, for each of the two accesses; default 32
+	PingEvery  time.Duration // interval of pings to viewers; default 30 s
 }
 
 // Service serves the routes and owns the streams until Close.
 type Service struct {
 	Options
-	// Made when a page is first shown: most workers show no browser to anybody.
+	// Created on first use, because most workers serve no pages.
 	assets   func() assets
 	viewPage func() *template.Template
 	homePage func() *template.Template
@@ -64,7 +64,7 @@ func New(o Options) *Service {
 // Close ends all streams, refuses new ones, and waits until they have ended. It
 // may be called again.
 func (s *Service) Close() error {
-	s.mu.Lock() // after this, none joins
+	s.mu.Lock() // no viewer is added afterwards
 	s.cancel()
 	s.mu.Unlock()
 	s.streams.Wait()

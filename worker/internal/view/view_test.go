@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/view"
 )
 
-// closeStatus waits for the end of a stream, and returns how it was called.
+// closeStatus waits for the end of a stream and returns its close status.
 func closeStatus(t testing.TB, conn *ws.Conn) ws.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -54,10 +54,10 @@ func TestStream_TicketGivesNoControl(t *testing.T) {
 		t.Errorf("control: %v", got)
 	}
 	if n := w.browser.Activity.Clients(); n != 2 {
-		t.Errorf("%d clients", n)
+		t.Errorf("got %d clients", n)
 	}
 	_, err := w.dial(t, "t=wrong")
-	if refused, ok := err.(*ws.RefusedError); !ok || refused.Status != http.StatusForbidden || refused.Body != "forbidden" { //nolint:errorlint // as it comes
+	if refused, ok := err.(*ws.RefusedError); !ok || refused.Status != http.StatusForbidden || refused.Body != "forbidden" { //nolint:errorlint // the error is not wrapped
 		t.Errorf("a wrong ticket: %v", err)
 	}
 }
@@ -69,7 +69,7 @@ func TestStream_OutlivesTicket(t *testing.T) {
 	w.clock.Advance(ticket.ViewTTL + time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	go func() { _, _, _ = conn.Read(ctx) }() // or no answer arrives
+	go func() { _, _, _ = conn.Read(ctx) }() // reading is required for the answer to the ping
 	if err := conn.Ping(ctx); err != nil {
 		t.Error(err)
 	}
@@ -90,7 +90,7 @@ func TestStream_WatcherIsNotActivity(t *testing.T) {
 	first, second := mustDial(t, w, ticketed), mustDial(t, w, ticketed)
 	clients(2)
 	if got := closeStatus(t, mustDial(t, w, ticketed)); got != 1013 {
-		t.Errorf("a third ended with %d", got)
+		t.Errorf("a third stream ended with status %d", got)
 	}
 	for _, conn := range []*ws.Conn{first, second} {
 		if err := conn.Write(t.Context(), ws.Binary, []byte("anything")); err != nil {
@@ -98,22 +98,22 @@ func TestStream_WatcherIsNotActivity(t *testing.T) {
 		}
 	}
 	first.CloseNow()
-	clients(1) // what it sent has been read
+	clients(1) // all its input has been read
 	if got := meter.Last(); !got.Equal(began) {
-		t.Errorf("watching is activity: %v later", got.Sub(began))
+		t.Errorf("watching was counted as activity %v later", got.Sub(began))
 	}
 
 	driver := mustDial(t, w, "ct="+w.token(t, ticket.Control))
 	clients(2)
-	testenv.Eventually(t, "driving is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
+	testenv.Eventually(t, "input is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
 	came := w.clock.Now()
 	w.clock.Advance(time.Minute)
 	if got := meter.Last(); !got.Equal(came) {
-		t.Errorf("an open stream is activity: %v later", got.Sub(came))
+		t.Errorf("an open stream was counted as activity %v later", got.Sub(came))
 	}
 	driver.CloseNow()
 	clients(1)
-	testenv.Eventually(t, "leaving is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
+	testenv.Eventually(t, "disconnecting is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
 }
 
 func TestStream_WatchersDoNotUseControlSlots(t *testing.T) {
@@ -123,7 +123,7 @@ func TestStream_WatchersDoNotUseControlSlots(t *testing.T) {
 	mustDial(t, w, "ct="+w.token(t, ticket.Control))
 	testenv.Eventually(t, "another", func() bool { return w.browser.Activity.Clients() == 2 })
 	watcher.CloseNow()
-	testenv.Eventually(t, "the end of the first", func() bool { return w.browser.Activity.Clients() == 1 })
+	testenv.Eventually(t, "the end of the first stream", func() bool { return w.browser.Activity.Clients() == 1 })
 }
 
 func TestStream_SlotIsFreedWhenViewerLeaves(t *testing.T) {
@@ -131,11 +131,11 @@ func TestStream_SlotIsFreedWhenViewerLeaves(t *testing.T) {
 	query := "ct=" + w.token(t, ticket.Control)
 	first := mustDial(t, w, query)
 	if got := closeStatus(t, mustDial(t, w, query)); got != 1013 {
-		t.Errorf("the second ended with %d", got)
+		t.Errorf("the second stream ended with status %d", got)
 	}
 	first.CloseNow()
 	testenv.Eventually(t, "room", func() bool { return w.browser.Activity.Clients() == 0 })
-	testenv.Eventually(t, "another", func() bool { // the room is there a moment after the client is gone
+	testenv.Eventually(t, "another stream", func() bool { // the slot is free shortly after the client disconnects
 		conn, err := w.dial(t, query)
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestStream_CloseStatus(t *testing.T) {
 	conn := mustDial(t, w, query)
 	close(w.browserDone)
 	if got := closeStatus(t, conn); got != 4001 {
-		t.Errorf("with the browser: %d", got)
+		t.Errorf("browser ended: got status %d", got)
 	}
 
 	w = newTestServer(t, "", view.Options{Streamer: &idleStreamer{}}, access.Browser{})
@@ -170,7 +170,7 @@ func TestStream_CloseStatus(t *testing.T) {
 		close(closed)
 	}()
 	if got := closeStatus(t, conn); got != ws.GoingAway {
-		t.Errorf("with the worker: %d", got)
+		t.Errorf("worker closed: got status %d", got)
 	}
 	<-closed
 	if n := w.browser.Activity.Clients(); n != 0 {
@@ -183,7 +183,7 @@ func TestStream_CloseStatus(t *testing.T) {
 
 func TestStream_ClosesSilentViewer(t *testing.T) {
 	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}, PingEvery: 50 * time.Millisecond}, access.Browser{})
-	conn := mustDial(t, w, "ct="+w.token(t, ticket.Control)) // it never reads, so it never answers
+	conn := mustDial(t, w, "ct="+w.token(t, ticket.Control)) // never reads, so it never answers pings
 	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
 	testenv.Eventually(t, "its end", func() bool { return w.browser.Activity.Clients() == 0 })
 	_ = conn
@@ -203,7 +203,7 @@ func TestPages_HaveCSPAndCachedAssets(t *testing.T) {
 		}
 		parts := regexp.MustCompile(`(?:href|src)="(view/[^"]+)"`).FindAllStringSubmatch(page.body, -1)
 		if len(parts) < 4 {
-			t.Fatalf("%s consists of %v", path, parts)
+			t.Fatalf("%s has the assets %v", path, parts)
 		}
 		for _, part := range parts {
 			got := get(t, w.path("/"+part[1]), "Cookie", ticket.CookieName(launch, ticket.View)+"="+w.token(t, ticket.View))
@@ -227,7 +227,7 @@ func TestPages_TicketOpensLiveViewOnly(t *testing.T) {
 		t.Errorf("%d %s", page.status, page.body)
 	}
 	if got := get(t, w.path("/"), cookie...); got.status != 404 || got.body != "unknown browser" {
-		t.Errorf("the browser's page: %d %s", got.status, got.body)
+		t.Errorf("the info page: got %d %s", got.status, got.body)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// startTime is how long a start takes here.
+// startTime is the duration of a start.
 const startTime = 200 * time.Millisecond
 
 // weight is the memory of a browser.
@@ -22,7 +22,7 @@ const weight = 200 << 20
 
 type fakeBrowser struct {
 	kind string
-	n    int // the how-manieth that was made
+	n    int // its number in the order of creation
 	born time.Time
 	done chan struct{}
 
@@ -70,13 +70,13 @@ func (s *fakeBrowser) alive() bool {
 	return !s.dead
 }
 
-// fakeStarter makes spares, and is the machine that they are made on.
+// fakeStarter starts fake browsers and simulates the load of the machine.
 type fakeStarter struct {
 	mu      sync.Mutex
 	made    []*fakeBrowser
 	at      []time.Time // when each start began
 	atOnce  int
-	most    int  // starts at once
+	most    int  // maximum number of concurrent starts
 	failing bool // every start fails
 	load    warm.Load
 }
@@ -113,7 +113,7 @@ func (m *fakeStarter) setLoad(change func(*warm.Load)) {
 	change(&m.load)
 }
 
-// setFailing lets every start fail, or none.
+// setFailing makes every start fail or succeed.
 func (m *fakeStarter) setFailing(failing bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,14 +151,14 @@ func (m *fakeStarter) alive() (n int) {
 
 func (m *fakeStarter) starts() int { return len(m.began()) }
 
-// began is when each start began.
+// began returns the time of each start.
 func (m *fakeStarter) began() []time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.at)
 }
 
-// maxConcurrent is how many starts there were at once.
+// maxConcurrent returns the maximum number of concurrent starts.
 func (m *fakeStarter) maxConcurrent() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +170,7 @@ type (
 	options = warm.Options[string, *fakeBrowser]
 )
 
-// withPool runs a test with a pool that runs, in a time of its own.
+// withPool runs a test with a running pool in a synctest bubble.
 func withPool(t *testing.T, change func(*options), test func(t *testing.T, p *pool, m *fakeStarter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -197,29 +197,29 @@ func withPool(t *testing.T, change func(*options), test func(t *testing.T, p *po
 		defer m.mu.Unlock()
 		for _, s := range m.made {
 			if s.alive() && s.stopped == 0 {
-				t.Errorf("spare %d of %s was left", s.n, s.kind)
+				t.Errorf("leaked browser %d of kind %s", s.n, s.kind)
 			}
 		}
 	})
 }
 
-// advance lets time go by, and what happens in it happen.
+// advance advances the time and waits for the effects.
 func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// claim takes a spare of the first kind.
+// claim claims a browser of the first kind.
 func claim(t *testing.T, p *pool) {
 	t.Helper()
 	s, miss := p.Claim("first")
 	if miss != "" {
-		t.Fatalf("nothing was ready: %s", miss)
+		t.Fatalf("no browser was ready: %s", miss)
 	}
 	if s.kind != "first" {
-		t.Fatalf("a %s was handed out", s.kind)
+		t.Fatalf("Claim returned a browser of kind %s", s.kind)
 	}
-	s.die() // it is the test's, and leaves no mark on the pool
+	s.die() // the test owns the browser; its death must not affect the pool
 }
 
 func assertMiss(t *testing.T, p *pool, kind string, want warm.Miss) {

@@ -35,30 +35,30 @@ func TestClaim_NeverReturnsABrowserTwice(t *testing.T) {
 	withPool(t, func(o *options) { o.Size = 16 }, func(t *testing.T, p *pool, m *fakeStarter) {
 		advance(time.Minute)
 		if got := ready(p)["first"]; got != 16 {
-			t.Fatalf("%d are ready, want 16", got)
+			t.Fatalf("got %d ready, want 16", got)
 		}
 		var mu sync.Mutex
-		handed := map[*fakeBrowser]int{}
+		claimed := map[*fakeBrowser]int{}
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
 				if s, miss := p.Claim("first"); miss == "" {
 					mu.Lock()
 					defer mu.Unlock()
-					handed[s]++
+					claimed[s]++
 				}
 			})
 		}
 		all.Wait()
-		if len(handed) != 16 {
-			t.Errorf("%d spares were handed out, want 16", len(handed))
+		if len(claimed) != 16 {
+			t.Errorf("Claim returned %d browsers, want 16", len(claimed))
 		}
-		for s, n := range handed {
+		for s, n := range claimed {
 			if n != 1 {
-				t.Errorf("spare %d was handed out %d times", s.n, n)
+				t.Errorf("Claim returned browser %d %d times", s.n, n)
 			}
 			if !s.alive() {
-				t.Errorf("spare %d was handed out dead", s.n)
+				t.Errorf("Claim returned the dead browser %d", s.n)
 			}
 			s.die()
 		}
@@ -72,7 +72,7 @@ func TestClaim_DoesNotWaitForStart(t *testing.T) {
 		assertMiss(t, p, "first", warm.Starting)
 		assertMiss(t, p, "other", warm.Empty)
 		if waited := time.Since(began); waited != 0 {
-			t.Errorf("it waited %v", waited)
+			t.Errorf("Claim waited %v", waited)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestPool_StartsOneAtATimeWithPause(t *testing.T) {
 		}
 		for i := range began[1:] {
 			if between := began[i+1].Sub(began[i]); between < startTime+200*time.Millisecond {
-				t.Errorf("start %d came %v after the one before", i+1, between)
+				t.Errorf("start %d came %v after the previous one", i+1, between)
 			}
 		}
 	})
@@ -95,16 +95,16 @@ func TestPool_StartsOneAtATimeWithPause(t *testing.T) {
 func TestPool_ReplacesDeadBrowser(t *testing.T) {
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
 		for range 50 {
-			advance(10 * time.Minute) // beyond any back-off
+			advance(10 * time.Minute) // longer than any backoff
 			if got := ready(p)["first"]; got != 2 {
-				t.Fatalf("%d are ready, want 2", got)
+				t.Fatalf("got %d ready, want 2", got)
 			}
 			for _, s := range m.all() {
 				s.die()
 			}
-			// Hardly anybody has had the time to notice.
+			// The pool has had almost no time to notice the death.
 			if s, miss := p.Claim("first"); miss == "" {
-				t.Fatalf("spare %d was handed out dead", s.n)
+				t.Fatalf("Claim returned the dead browser %d", s.n)
 			}
 		}
 		if died := p.Stats().Died; died != 100 {
@@ -126,14 +126,14 @@ func TestPool_BacksOffWhenBrowsersKeepDying(t *testing.T) {
 		}
 		advance(20 * time.Minute)
 		if got := ready(p)["first"]; got != 1 {
-			t.Errorf("%d are ready after they have ceased to die, want 1", got)
+			t.Errorf("got %d ready after the deaths have ended, want 1", got)
 		}
 		for _, s := range m.all() {
 			s.die()
 		}
 		advance(5 * time.Second)
 		if got := ready(p)["first"]; got != 1 {
-			t.Error("what has died after a long life is not replaced at once")
+			t.Error("a browser that died after a long life was not replaced at once")
 		}
 	})
 }
@@ -146,12 +146,12 @@ func TestPool_BacksOffWhenStartsFail(t *testing.T) {
 			t.Errorf("%d starts in 20 minutes, want 8 to 16", n)
 		}
 		if failed := p.Stats().Failed; failed != int64(m.starts()) {
-			t.Errorf("%d are counted as failed, want %d", failed, m.starts())
+			t.Errorf("got %d counted failures, want %d", failed, m.starts())
 		}
 		m.setFailing(false)
 		advance(10 * time.Minute)
 		if got := ready(p)["first"]; got != 2 {
-			t.Errorf("%d are ready, want 2", got)
+			t.Errorf("got %d ready, want 2", got)
 		}
 	})
 }
@@ -165,12 +165,12 @@ func TestPool_ReplacesStaleBrowser(t *testing.T) {
 		assertMiss(t, p, "first", warm.Empty)
 		synctest.Wait()
 		if m.alive() != 0 {
-			t.Errorf("%d stale spares were left", m.alive())
+			t.Errorf("%d stale browsers were not stopped", m.alive())
 		}
 		advance(5 * time.Second)
 		claim(t, p)
 		if stale := p.Stats().Stale; stale != 2 {
-			t.Errorf("%d are counted as stale, want 2", stale)
+			t.Errorf("got %d counted as stale, want 2", stale)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestPool_EnforcesMaxAge(t *testing.T) {
 				}
 			}
 			if age := time.Since(oldest); age > 10*time.Minute+5*time.Second {
-				t.Fatalf("a spare is %v old", age)
+				t.Fatalf("a browser is %v old", age)
 			}
 		}
 		if n := m.starts(); n != 6 {
@@ -197,12 +197,12 @@ func TestPool_EnforcesMaxAge(t *testing.T) {
 
 func TestDrain_StopsBrowsersUntilResume(t *testing.T) {
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
-		advance(startTime / 2) // one is starting
+		advance(startTime / 2) // during a start
 		p.Drain()
 		advance(time.Minute)
 		assertMiss(t, p, "first", warm.Draining)
 		if len(m.all()) != 0 || m.starts() != 1 || p.Stats().Failed != 0 {
-			t.Errorf("%d spares were made in %d starts, %d failed, while draining", len(m.all()), m.starts(), p.Stats().Failed)
+			t.Errorf("got %d browsers from %d starts, %d failed, while draining", len(m.all()), m.starts(), p.Stats().Failed)
 		}
 		p.Resume()
 		advance(5 * time.Second)
@@ -210,7 +210,7 @@ func TestDrain_StopsBrowsersUntilResume(t *testing.T) {
 		p.Drain()
 		synctest.Wait()
 		if m.alive() != 0 {
-			t.Errorf("%d spares are left", m.alive())
+			t.Errorf("%d browsers are left", m.alive())
 		}
 	})
 }
@@ -227,7 +227,7 @@ func TestDrain_StopsBrowserThatIsStarting(t *testing.T) {
 		p.Drain()
 		advance(startTime)
 		if len(m.all()) != 1 || m.alive() != 0 || len(ready(p)) != 0 {
-			t.Errorf("%d were made, %d live, %v are ready", len(m.all()), m.alive(), ready(p))
+			t.Errorf("got %d started, %d alive, %v ready", len(m.all()), m.alive(), ready(p))
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestPool_NoticesDeathImmediately(t *testing.T) {
 		m.all()[0].die()
 		synctest.Wait()
 		if got := ready(p)["first"]; got != 1 || p.Stats().Died != 1 {
-			t.Errorf("%d are ready, %d have died", got, p.Stats().Died)
+			t.Errorf("got %d ready, %d died", got, p.Stats().Died)
 		}
 	})
 }
@@ -253,7 +253,7 @@ func TestClose_IsFinal(t *testing.T) {
 		advance(time.Minute)
 		assertMiss(t, p, "first", warm.Draining)
 		if m.alive() != 0 || m.starts() != 2 {
-			t.Errorf("%d spares after %d starts", m.alive(), m.starts())
+			t.Errorf("got %d browsers after %d starts", m.alive(), m.starts())
 		}
 	})
 }
@@ -285,7 +285,7 @@ func TestClose_StopsWaitingWhenContextEnds(t *testing.T) {
 		limit, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := p.Close(limit); err == nil {
-			t.Error("it said that nothing is left")
+			t.Error("Close returned no error while a browser was left")
 		}
 		close(hang)
 		if err := p.Close(t.Context()); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// ask claims, and takes what it gets.
+// ask claims a browser of a kind and kills it.
 func ask(p *pool, kind string) {
 	if s, miss := p.Claim(kind); miss == "" {
 		s.die()
@@ -18,7 +18,7 @@ func ask(p *pool, kind string) {
 
 func TestPool_SharesFollowDemand(t *testing.T) {
 	withPool(t, func(o *options) { o.Size = 4 }, func(t *testing.T, p *pool, m *fakeStarter) {
-		for range 30 { // three of a for one of b
+		for range 30 { // three claims of a for each claim of b
 			for _, kind := range []string{"a", "a", "b", "a"} {
 				ask(p, kind)
 				advance(5 * time.Second)
@@ -28,13 +28,13 @@ func TestPool_SharesFollowDemand(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"a": 3, "b": 1}, ready(p)); diff != "" {
 			t.Errorf("ready (-want +got):\n%s", diff)
 		}
-		for range 60 { // the fashion changes
+		for range 60 { // the demand changes
 			ask(p, "c")
 			advance(30 * time.Second)
 		}
 		advance(10 * time.Second)
 		if got := ready(p)["c"]; got < 3 {
-			t.Errorf("%v are ready after half an hour of c", ready(p))
+			t.Errorf("got %v ready after half an hour of claims of c", ready(p))
 		}
 	})
 }
@@ -69,13 +69,13 @@ func TestPool_IdleHourEmptiesPool(t *testing.T) {
 		ask(p, "a")
 		advance(59 * time.Minute)
 		if m.alive() == 0 && m.starts() > 10 {
-			t.Error("it is empty before the hour is over")
+			t.Error("the pool was emptied before the hour was over")
 		}
 		advance(2 * time.Minute)
 		starts := m.starts()
 		advance(time.Hour)
 		if m.alive() != 0 || m.starts() != starts {
-			t.Errorf("%d spares after an idle hour, %d starts since", m.alive(), m.starts()-starts)
+			t.Errorf("got %d browsers after an idle hour, %d starts since", m.alive(), m.starts()-starts)
 		}
 		assertMiss(t, p, "a", warm.Empty)
 		advance(5 * time.Second)
@@ -89,11 +89,11 @@ func TestPool_UnusedPoolBecomesEmpty(t *testing.T) {
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
 		advance(55 * time.Minute)
 		if m.alive() != 2 {
-			t.Errorf("%d spares, want 2", m.alive())
+			t.Errorf("got %d browsers, want 2", m.alive())
 		}
 		advance(10 * time.Minute)
 		if m.alive() != 0 {
-			t.Errorf("%d spares after an idle hour", m.alive())
+			t.Errorf("got %d browsers after an idle hour", m.alive())
 		}
 	})
 }
@@ -112,7 +112,7 @@ func TestPool_PausesLongerOnBusyMachine(t *testing.T) {
 		m.setLoad(func(l *warm.Load) { l.CPUPercent = 20 })
 		advance(20 * time.Second)
 		if m.alive() != 20 {
-			t.Errorf("%d spares, want 20", m.alive())
+			t.Errorf("got %d browsers, want 20", m.alive())
 		}
 	})
 }
@@ -125,8 +125,8 @@ func TestPool_SizeIsBoundedByCapacity(t *testing.T) {
 	assertStartsOnlyAfter(t, func(l *warm.Load) { l.Capacity = 0 }, func(l *warm.Load) { l.Capacity = 2 })
 }
 
-// assertStartsOnlyAfter checks that nothing is made while the machine is as before says, and
-// that the pool is filled as soon as it is otherwise.
+// assertStartsOnlyAfter checks that no browser is started under the load before, and
+// that the pool is filled under the load after.
 func assertStartsOnlyAfter(t *testing.T, before, after func(*warm.Load)) {
 	t.Helper()
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
@@ -137,12 +137,12 @@ func assertStartsOnlyAfter(t *testing.T, before, after func(*warm.Load)) {
 		starts := m.starts()
 		advance(time.Minute)
 		if m.starts() != starts || m.alive() != 0 {
-			t.Errorf("%d starts, %d spares", m.starts()-starts, m.alive())
+			t.Errorf("got %d starts, %d browsers", m.starts()-starts, m.alive())
 		}
 		m.setLoad(after)
 		advance(5 * time.Second)
 		if m.alive() != 2 {
-			t.Errorf("%d spares, want 2", m.alive())
+			t.Errorf("got %d browsers, want 2", m.alive())
 		}
 	})
 }
@@ -151,17 +151,17 @@ func TestPool_StopsBrowsersWhenMemoryIsNeeded(t *testing.T) {
 	withPool(t, func(o *options) { o.Size = 4 }, func(t *testing.T, p *pool, m *fakeStarter) {
 		advance(10 * time.Second)
 		if m.alive() != 4 {
-			t.Fatalf("%d spares, want 4", m.alive())
+			t.Fatalf("got %d browsers, want 4", m.alive())
 		}
-		m.setLoad(func(l *warm.Load) { l.MemoryUsed = 6400 << 20 }) // 800 MiB more are 90 %
+		m.setLoad(func(l *warm.Load) { l.MemoryUsed = 6400 << 20 }) // 800 MiB more would be 90 %
 		advance(5 * time.Second)
 		if used := 100 * m.currentLoad().MemoryUsed / m.currentLoad().MemoryLimit; used > 85 || m.alive() == 0 {
-			t.Errorf("%d spares, %d %% of the memory in use", m.alive(), used)
+			t.Errorf("got %d browsers, %d %% of the memory in use", m.alive(), used)
 		}
 		m.setLoad(func(l *warm.Load) { l.Capacity = 1 })
 		advance(5 * time.Second)
 		if m.alive() != 1 {
-			t.Errorf("%d spares, but only one launch is taken", m.alive())
+			t.Errorf("got %d browsers, want one, the capacity", m.alive())
 		}
 	})
 }
@@ -171,14 +171,14 @@ func TestPool_EnforcesMemoryBudget(t *testing.T) {
 		for range 120 {
 			advance(time.Second)
 			if m.alive() > 3 {
-				t.Fatalf("%d spares of 200 MiB in 700", m.alive())
+				t.Fatalf("got %d browsers of 200 MiB with a budget of 700", m.alive())
 			}
 		}
 		if m.alive() != 3 {
-			t.Errorf("%d spares, want 3", m.alive())
+			t.Errorf("got %d browsers, want 3", m.alive())
 		}
 		if memory := p.Stats().Memory; memory != 3*weight {
-			t.Errorf("they are said to take %d bytes, want %d", memory, 3*weight)
+			t.Errorf("got memory %d, want %d", memory, 3*weight)
 		}
 	})
 }

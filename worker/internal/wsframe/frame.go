@@ -1,5 +1,5 @@
-// Package wsframe reads and writes WebSocket frames (RFC 6455, 5.2) for those
-// who relay them: the bytes of a frame stay as they came.
+// Package wsframe reads and writes WebSocket frames (RFC 6455, 5.2) for relays, which
+// forward the bytes of a frame unchanged.
 package wsframe
 
 import (
@@ -17,8 +17,8 @@ const (
 	Pong         = 0xA
 )
 
-// Statuses of a close frame (RFC 6455, 7.4.1). NoStatus stands for a close frame
-// that gives none.
+// Statuses of a close frame (RFC 6455, 7.4.1). NoStatus means a close frame without a
+// status.
 const (
 	Normal        = 1000
 	GoingAway     = 1001
@@ -28,10 +28,10 @@ const (
 	TooBig        = 1009
 )
 
-// ErrProtocol is a frame that no WebSocket peer sends.
+// ErrProtocol is returned for an invalid frame.
 var ErrProtocol = errors.New("not a WebSocket frame")
 
-// Header is a frame's.
+// Header is the header of a frame.
 type Header struct {
 	Final   bool
 	Opcode  byte
@@ -40,14 +40,14 @@ type Header struct {
 	Payload int64 // bytes
 }
 
-// Control reports whether the frame is no part of a message.
+// Control reports whether the frame is a control frame.
 func (h Header) Control() bool { return h.Opcode >= Close }
 
-// MaxHeader is the longest header, in bytes.
+// MaxHeader is the maximum length of a header, in bytes.
 const MaxHeader = 14
 
-// ReadHeader reads the header that p begins with. size is its length, 0 while
-// more of it has to come. Its error is ErrProtocol.
+// ReadHeader reads the header at the beginning of p. size is its length, or 0 if the
+// header is incomplete. The only error is ErrProtocol.
 func ReadHeader(p []byte) (h Header, size int, err error) {
 	if len(p) < 2 {
 		return Header{}, 0, nil
@@ -74,7 +74,7 @@ func ReadHeader(p []byte) (h Header, size int, err error) {
 	case 4:
 		h.Payload = int64(binary.BigEndian.Uint16(p[2:]))
 	case 10:
-		h.Payload = int64(binary.BigEndian.Uint64(p[2:])) // a negative one is refused below
+		h.Payload = int64(binary.BigEndian.Uint64(p[2:])) // check refuses a negative length
 	}
 	if h.Payload < 0 {
 		return Header{}, 0, ErrProtocol
@@ -85,8 +85,8 @@ func ReadHeader(p []byte) (h Header, size int, err error) {
 	return h, size, nil
 }
 
-// check refuses reserved bits, since no extension was agreed on, unknown
-// opcodes, and control frames that are long or in parts.
+// check refuses reserved bits, because no extension is negotiated, unknown opcodes,
+// and control frames that are too long or fragmented.
 func (h Header) check(first byte) error {
 	known := h.Opcode <= Binary || h.Opcode >= Close && h.Opcode <= Pong
 	if first&0x70 != 0 || !known || h.Control() && (!h.Final || h.Payload > 125) {
@@ -95,8 +95,8 @@ func (h Header) check(first byte) error {
 	return nil
 }
 
-// Unmask appends the payload p, which begins at this offset of its frame, in
-// clear.
+// Unmask appends the unmasked bytes of p to to. offset is the position of p in the
+// frame's payload.
 func (h Header) Unmask(to, p []byte, offset int64) []byte {
 	for i, b := range p {
 		to = append(to, b^h.Key[(offset+int64(i))&3])
@@ -104,14 +104,14 @@ func (h Header) Unmask(to, p []byte, offset int64) []byte {
 	return to
 }
 
-// FromServer returns a frame in one piece as a server sends it: unmasked.
+// FromServer returns an unfragmented frame of a server, which is not masked.
 func FromServer(opcode byte, payload []byte) []byte {
 	return append(appendHeader(nil, opcode, 0, len(payload)), payload...)
 }
 
-// FromClient returns a frame in one piece as a client sends it: masked, with a
-// key that changes nothing, since there is no cache to be led astray between the
-// worker and its browsers (RFC 6455, 10.3).
+// FromClient returns an unfragmented frame of a client, masked with a zero key:
+// masking protects only intermediaries (RFC 6455, 10.3), and there are none between
+// the worker and its browsers.
 func FromClient(opcode byte, payload []byte) []byte {
 	out := appendHeader(nil, opcode, 0x80, len(payload))
 	return append(append(out, 0, 0, 0, 0), payload...)
@@ -128,7 +128,7 @@ func appendHeader(out []byte, opcode, mask byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(out, mask|127), uint64(n))
 }
 
-// ClosePayload is what a close frame says; nothing for NoStatus.
+// ClosePayload returns the payload of a close frame; empty for NoStatus.
 func ClosePayload(status uint16, reason string) []byte {
 	if status == NoStatus {
 		return nil
@@ -136,7 +136,7 @@ func ClosePayload(status uint16, reason string) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, status), reason...)
 }
 
-// ReadClose reads a close frame's payload.
+// ReadClose parses the payload of a close frame.
 func ReadClose(payload []byte) (status uint16, reason string) {
 	if len(payload) < 2 {
 		return NoStatus, ""

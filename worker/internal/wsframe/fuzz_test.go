@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// chunkReader is a reader of a few bytes at a time.
+// chunkReader reads a few bytes at a time.
 type chunkReader struct {
 	rest []byte
 	size int
@@ -27,8 +27,8 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 
 const fuzzLimit = 1 << 12
 
-// FuzzReader: however a stream is cut on its way, it has the messages that a
-// plain reading of RFC 6455 finds in it, and ends for the same reason.
+// FuzzReader checks that reads of any size return the messages of a simple parser of
+// RFC 6455 and end with the same error.
 func FuzzReader(f *testing.F) {
 	all, _ := stream()
 	f.Add(all[:400], true, uint16(1))
@@ -53,10 +53,10 @@ func FuzzReader(f *testing.F) {
 				return
 			}
 			if i == len(want) {
-				t.Fatalf("a message too many: %x", m.Raw)
+				t.Fatalf("got an extra message: %x", m.Raw)
 			}
 			if m.Opcode != want[i].opcode || !bytes.Equal(m.Raw, want[i].raw) || !bytes.Equal(m.Payload(), want[i].clear) {
-				t.Fatalf("message %d: opcode %d, %x saying %x, want %+v", i, m.Opcode, m.Raw, m.Payload(), want[i])
+				t.Fatalf("message %d: got opcode %d, frames %x, payload %x, want %+v", i, m.Opcode, m.Raw, m.Payload(), want[i])
 			}
 		}
 	})
@@ -67,9 +67,9 @@ type decodedMessage struct {
 	raw, clear []byte
 }
 
-// messagesIn reads a stream that is all there, frame by frame as RFC 6455 (5.2,
-// 5.4, 5.5) describes them. reason is why nothing follows: io.EOF where the
-// stream ends, maybe within a frame.
+// messagesIn parses a complete stream frame by frame as RFC 6455 (5.2, 5.4, 5.5)
+// describes. reason is the error after the last message: io.EOF at the end of the
+// stream, possibly within a frame.
 func messagesIn(stream []byte, masked bool) (found []decodedMessage, reason error) {
 	var message *decodedMessage
 	for rest := stream; ; {
@@ -131,7 +131,7 @@ func messagesIn(stream []byte, masked bool) (found []decodedMessage, reason erro
 	}
 }
 
-// FuzzFrame: what is written is read again, on both sides.
+// FuzzFrame checks that written frames of both sides are read back unchanged.
 func FuzzFrame(f *testing.F) {
 	f.Add(byte(wsframe.Text), []byte("hello"), uint16(wsframe.Normal), "done")
 	f.Add(byte(wsframe.Binary), make([]byte, 126), uint16(wsframe.NoStatus), "")
@@ -151,11 +151,11 @@ func FuzzFrame(f *testing.F) {
 				t.Fatalf("%+v, %d bytes of %d", h, size, len(raw))
 			}
 			if got := h.Unmask(nil, raw[size:], 0); !bytes.Equal(got, payload) {
-				t.Errorf("%x has become %x", payload, got)
+				t.Errorf("%x was read as %x", payload, got)
 			}
 			for n := range size {
 				if _, early, err := wsframe.ReadHeader(raw[:n]); early != 0 || err != nil {
-					t.Fatalf("of its %d bytes %d were enough: %v", size, n, err)
+					t.Fatalf("of a header of %d bytes, %d were accepted: %v", size, n, err)
 				}
 			}
 		}

@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// ErrTooBig is a message over a Reader's limit.
+// ErrTooBig is returned for a message above a Reader's limit.
 var ErrTooBig = errors.New("the message is too big")
 
-// Message is a whole message, or a control frame. Raw is its frames as they
-// came, headers and masks included.
+// Message is a complete message or a control frame. Raw contains its frames
+// unchanged, including headers and masks.
 type Message struct {
 	Opcode byte // Text, Binary, Close, Ping or Pong
 	Raw    []byte
@@ -19,11 +19,11 @@ type Message struct {
 // Control reports whether it is a control frame.
 func (m Message) Control() bool { return m.Opcode >= Close }
 
-// Payload is what the message says, in clear.
+// Payload returns the unmasked payload.
 func (m Message) Payload() []byte {
 	var clear []byte
 	for rest := m.Raw; len(rest) > 0; {
-		h, size, _ := ReadHeader(rest) // a Reader has read it before
+		h, size, _ := ReadHeader(rest) // the Reader has already validated the header
 		end := size + int(h.Payload)
 		clear = h.Unmask(clear, rest[size:end], 0)
 		rest = rest[end:]
@@ -31,14 +31,14 @@ func (m Message) Payload() []byte {
 	return clear
 }
 
-// Reader cuts what a peer sends into messages. What the peer sends in part when
-// it breaks off is never seen.
+// Reader splits a peer's stream into messages. It never returns an incomplete
+// message.
 type Reader struct {
 	from       *bufio.Reader
 	masked     bool
 	limit      int
 	opcode     byte
-	message    []byte // of a message whose last frame has not come
+	message    []byte // frames of an incomplete message
 	fragmented bool
 }
 

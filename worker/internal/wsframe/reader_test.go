@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// masked is a client's frame with a key that changes something.
+// masked returns a client's frame, masked with a nonzero key.
 func masked(final bool, opcode byte, payload string) []byte {
 	out := wsframe.FromClient(opcode, []byte(payload))
 	at := len(out) - len(payload)
@@ -26,7 +26,7 @@ func masked(final bool, opcode byte, payload string) []byte {
 	return out
 }
 
-// stream is what a client says, and the whole messages and control frames in it.
+// stream returns a client's stream and the messages and control frames in it.
 func stream() (all []byte, want []wsframe.Message) {
 	add := func(opcode byte, frames ...[]byte) {
 		m := wsframe.Message{Opcode: opcode, Raw: bytes.Join(frames, nil)}
@@ -46,7 +46,7 @@ func stream() (all []byte, want []wsframe.Message) {
 func TestReader_SplitsStreamIntoMessages(t *testing.T) {
 	all, want := stream()
 	readers := map[string]func(io.Reader) io.Reader{
-		"as it is": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "by halves": iotest.HalfReader,
+		"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "by halves": iotest.HalfReader,
 	}
 	for name, slow := range readers {
 		for n := 0; n <= len(all); n += 1 + n/300 {
@@ -72,7 +72,7 @@ func TestPayload_IsUnmasked(t *testing.T) {
 	want := []string{"hello", strings.Repeat("b", 200), "in parts", "?", "a ping between", strings.Repeat("l", 70_000), "\x03\xE8done"}
 	for i, m := range messages {
 		if got := string(m.Payload()); got != want[i] {
-			t.Errorf("message %d says %.40q, want %.40q", i, got, want[i])
+			t.Errorf("message %d has payload %.40q, want %.40q", i, got, want[i])
 		}
 	}
 	if status, reason := wsframe.ReadClose(messages[6].Payload()); status != wsframe.Normal || reason != "done" {
@@ -90,15 +90,15 @@ func TestReader_RefusesOversizeAndInvalidFrames(t *testing.T) {
 		stream []byte
 		want   error
 	}{
-		"within the limit":       {masked(true, wsframe.Text, strings.Repeat("x", limit-6)), nil},
-		"one byte over it":       {masked(true, wsframe.Text, strings.Repeat("x", limit-5)), wsframe.ErrTooBig},
-		"a length of exabytes":   {[]byte{0x81, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0}, wsframe.ErrTooBig},
-		"over it in parts":       {append(masked(false, wsframe.Text, strings.Repeat("x", 60)), masked(true, wsframe.Continuation, strings.Repeat("x", 60))...), wsframe.ErrTooBig},
-		"empty parts":            {append(masked(false, wsframe.Text, ""), empty...), wsframe.ErrTooBig},
-		"not masked":             {wsframe.FromServer(wsframe.Text, []byte("x")), wsframe.ErrProtocol},
-		"a continuation of none": {masked(true, wsframe.Continuation, "x"), wsframe.ErrProtocol},
-		"a message within one":   {append(masked(false, wsframe.Text, "x"), masked(true, wsframe.Text, "x")...), wsframe.ErrProtocol},
-		"a reserved bit":         {[]byte{0xC1, 0x80, 0, 0, 0, 0}, wsframe.ErrProtocol},
+		"within the limit":         {masked(true, wsframe.Text, strings.Repeat("x", limit-6)), nil},
+		"one byte over it":         {masked(true, wsframe.Text, strings.Repeat("x", limit-5)), wsframe.ErrTooBig},
+		"a length of exabytes":     {[]byte{0x81, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0}, wsframe.ErrTooBig},
+		"over it in parts":         {append(masked(false, wsframe.Text, strings.Repeat("x", 60)), masked(true, wsframe.Continuation, strings.Repeat("x", 60))...), wsframe.ErrTooBig},
+		"empty parts":              {append(masked(false, wsframe.Text, ""), empty...), wsframe.ErrTooBig},
+		"not masked":               {wsframe.FromServer(wsframe.Text, []byte("x")), wsframe.ErrProtocol},
+		"a continuation of none":   {masked(true, wsframe.Continuation, "x"), wsframe.ErrProtocol},
+		"a message within another": {append(masked(false, wsframe.Text, "x"), masked(true, wsframe.Text, "x")...), wsframe.ErrProtocol},
+		"a reserved bit":           {[]byte{0xC1, 0x80, 0, 0, 0, 0}, wsframe.ErrProtocol},
 	} {
 		if _, err := wsframe.NewReader(bytes.NewReader(tc.stream), true, limit).Next(); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)

@@ -1,9 +1,9 @@
-// The launch's routes, as the page uses them.
+// The routes of the launch that the page uses.
 
-// EndedError says that there is no such browser, or no longer.
+// EndedError means that the browser has ended or the access has expired.
 export class EndedError extends Error {}
 
-async function ask(path, method = 'GET', body = undefined) {
+async function request(path, method = 'GET', body = undefined) {
   const response = await fetch(path, {
     method, cache: 'no-store', signal: AbortSignal.timeout(20000),
     ...body && {headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)},
@@ -22,20 +22,20 @@ function messageOf(text) {
   }
 }
 
-export const tabs = async () => (await (await ask('json/list')).json()).filter((target) => target.type === 'page');
+export const tabs = async () => (await (await request('json/list')).json()).filter((target) => target.type === 'page');
 
-export const cdpAddress = async () => (await (await ask('json/version')).json()).webSocketDebuggerUrl;
+export const cdpURL = async () => (await (await request('json/version')).json()).webSocketDebuggerUrl;
 
-export const picture = async (id) => (await ask(`screenshot?${new URLSearchParams({targetId: id, format: 'jpeg'})}`)).blob();
+export const picture = async (id) => (await request(`screenshot?${new URLSearchParams({targetId: id, format: 'jpeg'})}`)).blob();
 
-export const openTab = (address) => ask(`json/new?${encodeURIComponent(address)}`, 'PUT');
+export const openTab = (address) => request(`json/new?${encodeURIComponent(address)}`, 'PUT');
 
-// By POST: with a GET, browsers don't always tell the worker that it is this page that asks.
-export const closeTab = (id) => ask('close', 'POST', {targetId: id});
+// Uses POST, because not all browsers prove the origin of a GET request.
+export const closeTab = (id) => request('close', 'POST', {targetId: id});
 
-export const endBrowser = () => ask('close', 'POST');
+export const endBrowser = () => request('close', 'POST');
 
 export async function viewTicket() {
-  const answer = await (await ask('view-ticket', 'POST')).json();
+  const answer = await (await request('view-ticket', 'POST')).json();
   return answer.data ?? answer;
 }

@@ -1,49 +1,49 @@
-// Tells what a browser does, and lets its owner share and end it.
+// The page of a browser: shows its state and tabs, shares it and ends it.
 import * as api from './api.js';
 import {Tabs} from './tabs.js';
 
 const find = (id) => document.getElementById(id);
-const tabs = new Tabs(find('tabs'), find('tab'), {onError: trouble, onClose: close});
-let cdp = ''; // the address, with its token
+const tabs = new Tabs(find('tabs'), find('tab'), {onError: showError, onClose: close});
+let cdp = ''; // the CDP URL with its token
 
-// say is for everybody who doesn't see what changed.
-function say(text) {
-  find('said').textContent = '';
-  find('said').textContent = text;
+// announce announces a change to screen readers.
+function announce(text) {
+  find('announcement').textContent = '';
+  find('announcement').textContent = text;
 }
 
-function trouble(error) {
-  if (error instanceof api.EndedError) return ended('It was ended elsewhere, or your access to it has.');
-  const text = error ? `The tabs can't be read just now. ${error.message}` : '';
-  find('trouble').hidden = !text;
-  if (!text) find('none').hidden = find('tabs').childElementCount > 0;
-  if (find('trouble').textContent !== text) find('trouble').textContent = text;
+function showError(error) {
+  if (error instanceof api.EndedError) return ended('The browser was ended elsewhere, or your access has expired.');
+  const text = error ? `The list of tabs cannot be loaded. ${error.message}` : '';
+  find('error').hidden = !text;
+  if (!text) find('no-tabs').hidden = find('tabs').childElementCount > 0;
+  if (find('error').textContent !== text) find('error').textContent = text;
 }
 
-function ended(why) {
+function ended(reason) {
   if (document.body.dataset.state === 'ended') return;
   document.body.dataset.state = 'ended';
   tabs.stop();
   if (find('confirm').open) find('confirm').close();
   for (const part of document.querySelectorAll('.while-running')) part.hidden = true;
   find('state').textContent = 'Ended';
-  find('ended-why').textContent = why;
+  find('ended-reason').textContent = reason;
   find('ended').hidden = false;
   find('ended').focus();
-  say('The browser has ended.');
+  announce('The browser has ended.');
 }
 
-// attempt does what a button asks for, and says what came of it.
-async function attempt(button, what, done) {
+// runAction runs the action of a button and shows its result.
+async function runAction(button, action, done) {
   button.disabled = true;
   try {
-    await what();
-    if (done) say(done);
+    await action();
+    if (done) announce(done);
   } catch (error) {
-    if (error instanceof api.EndedError) return trouble(error);
-    find('trouble').textContent = error.message;
-    find('trouble').hidden = false;
-    say(error.message);
+    if (error instanceof api.EndedError) return showError(error);
+    find('error').textContent = error.message;
+    find('error').hidden = false;
+    announce(error.message);
   } finally {
     button.disabled = false;
   }
@@ -52,12 +52,12 @@ async function attempt(button, what, done) {
 async function close(id) {
   try {
     await api.closeTab(id);
-    say('Tab closed.');
+    announce('Tab closed.');
     find('tabs-title').tabIndex = -1;
     find('tabs-title').focus();
     tabs.refresh();
   } catch (error) {
-    trouble(error);
+    showError(error);
   }
 }
 
@@ -66,23 +66,23 @@ async function copy(button, text) {
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = 'Copied';
-    say('Copied.');
+    announce('Copied.');
   } catch {
-    say('This device does not allow copying. Select the text instead.');
+    announce('This device does not allow copying. Select the text instead.');
     return;
   }
   setTimeout(() => { button.textContent = label; }, 2000);
 }
 
-function showAddress() {
+function showURL() {
   const shown = find('cdp-show').getAttribute('aria-pressed') === 'true';
   find('cdp').textContent = shown ? cdp : cdp.replace(/([?&]ct=)[^&]+/, '$1••••••••');
 }
 
-// freshAddress asks anew each time: tokens expire.
-async function freshAddress() {
-  cdp = await api.cdpAddress();
-  showAddress();
+// refreshURL requests a new URL each time, because tokens expire.
+async function refreshURL() {
+  cdp = await api.cdpURL();
+  showURL();
 }
 
 find('since').textContent = new Date(find('since').dateTime).toLocaleString();
@@ -97,7 +97,7 @@ find('open').addEventListener('submit', (event) => {
   event.preventDefault();
   const given = find('open-url').value.trim();
   const address = !given ? 'about:blank' : /^[a-z][a-z0-9+.-]*:/i.test(given) && !/^[^/]*:\d+(\/|$)/.test(given) ? given : `https://${given}`;
-  attempt(event.submitter ?? find('open').querySelector('button'), async () => {
+  runAction(event.submitter ?? find('open').querySelector('button'), async () => {
     await api.openTab(address);
     find('open-url').value = '';
     tabs.refresh();
@@ -106,30 +106,30 @@ find('open').addEventListener('submit', (event) => {
 
 find('cdp-show').addEventListener('click', ({currentTarget: button}) => {
   button.setAttribute('aria-pressed', button.getAttribute('aria-pressed') !== 'true');
-  showAddress();
+  showURL();
 });
-find('cdp-copy').addEventListener('click', ({currentTarget: button}) => attempt(button, async () => {
-  await freshAddress();
+find('cdp-copy').addEventListener('click', ({currentTarget: button}) => runAction(button, async () => {
+  await refreshURL();
   await copy(button, cdp);
 }));
 
-find('share').addEventListener('click', ({currentTarget: button}) => attempt(button, async () => {
+find('share').addEventListener('click', ({currentTarget: button}) => runAction(button, async () => {
   const ticket = await api.viewTicket();
   find('shared').hidden = false;
   find('shared-url').value = ticket.viewUrl;
-  find('shared-until').textContent = `Opens until ${new Date(ticket.viewExpiresAt).toLocaleTimeString()}, and only watches.`;
+  find('shared-until').textContent = `View only. Expires at ${new Date(ticket.viewExpiresAt).toLocaleTimeString()}.`;
   find('shared-copy').focus();
-}, 'A link for watching is ready.'));
+}, 'The view link is ready.'));
 find('shared-copy').addEventListener('click', ({currentTarget: button}) => copy(button, find('shared-url').value));
 
 find('end').addEventListener('click', () => find('confirm').showModal());
 find('confirm').addEventListener('close', () => {
   if (find('confirm').returnValue !== 'yes') return;
-  attempt(find('end'), async () => {
+  runAction(find('end'), async () => {
     await api.endBrowser();
-    ended('You ended it from this page.');
+    ended('You ended the browser from this page.');
   });
 });
 
 tabs.refresh();
-freshAddress().catch(trouble);
+refreshURL().catch(showError);

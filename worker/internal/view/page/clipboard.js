@@ -1,11 +1,11 @@
-// The clipboard, both ways: by itself where this device permits it, by hand in
-// the panel everywhere.
+// The clipboard in both directions: automatic if the device permits it, and with
+// the panel on all devices.
 
-// furnishClipboard connects the panel, the device's clipboard and the stream.
-export function furnishClipboard(panel, stream) {
+// setUpClipboard connects the panel, the device's clipboard and the stream.
+export function setUpClipboard(panel, stream) {
   const text = panel.querySelector('#clipboard-text');
   const read = panel.querySelector('#clipboard-read');
-  let known = ''; // what both sides have
+  let known = ''; // the text that both sides have
 
   function send(value) {
     if (!stream.rfb || stream.viewOnly) return;
@@ -15,7 +15,7 @@ export function furnishClipboard(panel, stream) {
 
   stream.addEventListener('clipboard', ({detail}) => {
     known = text.value = detail;
-    if (document.hasFocus() && !stream.viewOnly) navigator.clipboard?.writeText(detail).catch(() => {}); // the panel has it
+    if (document.hasFocus() && !stream.viewOnly) navigator.clipboard?.writeText(detail).catch(() => {}); // the panel shows the text too
   });
   panel.querySelector('#clipboard-send').addEventListener('click', () => send(text.value));
 
@@ -29,7 +29,7 @@ export function furnishClipboard(panel, stream) {
   });
 }
 
-// mayRead reports whether the device's clipboard can be read without a question.
+// mayRead reports whether the device's clipboard can be read without asking the user.
 async function mayRead() {
   try {
     return (await navigator.permissions.query({name: 'clipboard-read'})).state === 'granted';

@@ -1,5 +1,5 @@
-// Keys for those who have none: a few that phones lack, and the phone's own
-// keyboard.
+// Keys for devices without a keyboard: buttons for keys that phones lack, and input
+// from the phone's keyboard.
 import KeyTable from './novnc/core/input/keysym.js';
 import keysyms from './novnc/core/input/keysymdef.js';
 
@@ -16,9 +16,9 @@ const codes = {
   ArrowRight: KeyTable.XK_Right,
 };
 
-// furnishKeys makes the buttons in panel send keys to the stream, and returns
-// what lets go of those that are held.
-export function furnishKeys(panel, stream) {
+// setUpKeys makes the buttons in panel send keys to the stream. It returns a
+// function that releases the held keys.
+export function setUpKeys(panel, stream) {
   const held = panel.querySelectorAll('[data-hold]');
 
   function hold(button, down) {
@@ -34,7 +34,7 @@ export function furnishKeys(panel, stream) {
 
   function press(keysym, code) {
     stream.rfb?.sendKey(keysym, code);
-    release(); // Ctrl and Alt are for one key
+    release(); // Ctrl and Alt apply to one key
   }
 
   for (const button of held) {
@@ -43,19 +43,19 @@ export function furnishKeys(panel, stream) {
   for (const button of panel.querySelectorAll('[data-press]')) {
     button.addEventListener('click', () => press(codes[button.dataset.press], button.dataset.press));
   }
-  furnishTyping(panel.querySelector('#typing'), panel.querySelector('#keyboard'), press);
+  setUpTyping(panel.querySelector('#typing'), panel.querySelector('#keyboard'), press);
   return release;
 }
 
-// furnishTyping turns what a field gets into keys. Phones' keyboards change
-// whole words as they go, so what is sent is the difference.
-function furnishTyping(field, button, press) {
-  const filling = '_'.repeat(64); // for Backspace to have something to take
-  let before = filling;
+// setUpTyping converts the input of a text field to keys. It sends the difference to
+// the previous text, because phone keyboards replace whole words.
+function setUpTyping(field, button, press) {
+  const filler = '_'.repeat(64); // gives Backspace characters to delete
+  let before= filler;
 
   function refill() {
-    field.value = before = filling;
-    field.setSelectionRange(filling.length, filling.length);
+    field.value = before= filler;
+    field.setSelectionRange(filler.length, filler.length);
   }
 
   button.addEventListener('click', () => {

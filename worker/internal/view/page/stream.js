@@ -1,14 +1,14 @@
-// The connection to the browser's picture: it comes back by itself for as long
-// as there is something to come back to.
+// The connection to the browser's picture. It reconnects until the browser has
+// ended or the access has expired.
 import RFB from './novnc/core/rfb.js';
 
-// How the worker ends a stream, beside the usual ways; stream.go knows them too.
+// Close statuses of the worker; stream.go uses the same numbers.
 const ended = 4001;
 const goingAway = 1001;
 const tooMany = 1013;
 
 const firstWait = 500; // ms
-const longestWait = 15000;
+const maxWait = 15000;
 
 export class Stream extends EventTarget {
   #target;
@@ -17,12 +17,12 @@ export class Stream extends EventTarget {
   #failures = 0;
   #viewOnly;
 
-  rfb = null; // while there is a connection, or one is being made
+  rfb = null; // set while connected or connecting
   live = false;
 
-  // It draws into target. Its events: 'state', with detail {name, message},
-  // where name is connecting, live, reconnecting or ended; and 'clipboard',
-  // with the text that was copied in the browser as detail.
+  // The stream draws into target. Events: 'state' with detail {name, message},
+  // where name is live, reconnecting or ended; 'clipboard' with the text that was
+  // copied in the browser as detail.
   constructor(target, viewOnly) {
     super();
     this.#target = target;
@@ -48,14 +48,14 @@ export class Stream extends EventTarget {
     rfb.addEventListener('connect', () => {
       this.live = true;
       this.#failures = 0;
-      this.#tell('live');
+      this.#dispatchState('live');
     });
     rfb.addEventListener('clipboard', (event) => this.dispatchEvent(new CustomEvent('clipboard', {detail: event.detail.text})));
     rfb.addEventListener('credentialsrequired', () => rfb.disconnect());
     this.rfb = rfb;
   }
 
-  // retry doesn't wait any longer before the next attempt.
+  // retry starts the next attempt without further delay.
   retry() {
     if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
@@ -66,25 +66,25 @@ export class Stream extends EventTarget {
   async #closed({code}) {
     this.rfb = null;
     this.live = false;
-    if (code === ended) return this.#tell('ended', 'The browser has ended.');
-    const why = {
+    if (code === ended) return this.#dispatchState('ended', 'The browser has ended.');
+    const reason = {
       [goingAway]: 'The worker is shutting down.',
-      [tooMany]: 'Too many are watching this browser already.',
+      [tooMany]: 'This browser has too many viewers.',
     }[code] ?? 'The connection was lost.';
-    this.#tell('reconnecting', why);
+    this.#dispatchState('reconnecting', reason);
     if (await isGone()) {
-      return this.#tell('ended', 'The browser has ended, or your access to it has. If it still runs, a new link opens it.');
+      return this.#dispatchState('ended', 'The browser has ended, or your access has expired. If the browser is still running, request a new link.');
     }
-    const wait = Math.min(firstWait * 2 ** this.#failures++, longestWait);
+    const wait = Math.min(firstWait * 2 ** this.#failures++, maxWait);
     this.#timer = setTimeout(() => this.retry(), wait * (.75 + Math.random() / 2));
   }
 
-  #tell(name, message = '') {
+  #dispatchState(name, message = '') {
     this.dispatchEvent(new CustomEvent('state', {detail: {name, message}}));
   }
 }
 
-// isGone asks what a refused WebSocket doesn't tell: whether there is nothing
+// isGone asks what a refused WebSocket doesn't dispatchState: whether there is nothing
 // left to connect to.
 async function isGone() {
   try {

@@ -1,9 +1,9 @@
-// The list of tabs and their pictures, kept fresh while somebody looks.
+// The list of tabs with thumbnails, refreshed while the page is visible.
 import * as api from './api.js';
 
 const interval = 3000; // ms between two rounds
-const longestWait = 30000; // ms, after failures
-const most = 24; // tabs whose pictures are taken
+const maxWait = 30000; // ms, after failures
+const maxThumbnails = 24; // maximum number of tabs with thumbnails
 
 export class Tabs {
   #list;
@@ -17,8 +17,8 @@ export class Tabs {
 
   pictures = true;
 
-  // onError is told what goes wrong, undefined when all is well again;
-  // onClose gets the id of a tab that the person closes.
+  // onError is called with an error, and with undefined after a successful round.
+  // onClose is called with the id of a tab that the user closes.
   constructor(list, template, {onError, onClose}) {
     Object.assign(this, {onError, onClose});
     this.#list = list;
@@ -26,7 +26,7 @@ export class Tabs {
     document.addEventListener('visibilitychange', () => this.refresh());
   }
 
-  // refresh begins a round now.
+  // refresh starts a round immediately.
   async refresh() {
     if (this.#done) return;
     if (this.#busy) {
@@ -47,7 +47,7 @@ export class Tabs {
       this.#busy = false;
     }
     if (this.#done) return;
-    const wait = this.#again ? 0 : Math.min(interval * 2 ** this.#failures, longestWait);
+    const wait = this.#again ? 0 : Math.min(interval * 2 ** this.#failures, maxWait);
     this.#again = false;
     this.#timer = setTimeout(() => this.refresh(), wait);
   }
@@ -62,11 +62,11 @@ export class Tabs {
     const tabs = await api.tabs();
     const open = new Set(tabs.map((tab) => tab.id));
     for (const id of [...this.#cards.keys()]) if (!open.has(id)) this.#drop(id);
-    // The order of their coming stays: cards don't move under the pointer.
+    // New cards are appended, so that existing cards do not move.
     for (const tab of tabs) this.#show(tab);
-    for (const id of [...this.#cards.keys()].slice(0, most)) {
+    for (const id of [...this.#cards.keys()].slice(0, maxThumbnails)) {
       if (this.#again || this.#done || !this.pictures || document.hidden) return;
-      await this.#photograph(id);
+      await this.#updateThumbnail(id);
     }
   }
 
@@ -101,13 +101,13 @@ export class Tabs {
     this.#cards.delete(id);
   }
 
-  async #photograph(id) {
+  async #updateThumbnail(id) {
     let blob;
     try {
       blob = await api.picture(id);
     } catch (error) {
       if (error instanceof api.EndedError) throw error;
-      return; // a tab that closes, or is stuck, keeps its last picture
+      return; // a tab that is closing or stuck keeps its last thumbnail
     }
     const image = this.#cards.get(id)?.querySelector('img');
     if (!image) return;

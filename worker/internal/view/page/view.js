@@ -1,7 +1,7 @@
-// Shows the browser's picture and, to those who may, hands over its keyboard
-// and pointer.
-import {furnishClipboard} from './clipboard.js';
-import {furnishKeys} from './keys.js';
+// The live view page: shows the browser's picture and, with control, sends keyboard
+// and pointer input.
+import {setUpClipboard} from './clipboard.js';
+import {setUpKeys} from './keys.js';
 import {Stream} from './stream.js';
 
 const find = (id) => document.getElementById(id);
@@ -9,11 +9,11 @@ const body = document.body;
 const mayControl = 'mayControl' in body.dataset;
 const screen = find('screen');
 const stream = new Stream(screen, !mayControl);
-let letGo = () => {}; // of the keys held by buttons
+let releaseKeys = () => {}; // releases the keys held by buttons
 
-function say(text) {
+function setState(text) {
   const state = find('state');
-  if (state.textContent !== text) state.textContent = text; // said aloud only when it changes
+  if (state.textContent !== text) state.textContent = text; // screen readers announce only changes
 }
 
 function describe() {
@@ -22,17 +22,17 @@ function describe() {
   const control = !stream.viewOnly;
   canvas.tabIndex = control ? 0 : -1;
   canvas.setAttribute('role', control ? 'application' : 'img');
-  canvas.setAttribute('aria-label', control ? 'The browser, which gets your keys' : 'The browser');
+  canvas.setAttribute('aria-label', control ? 'The browser, which receives your keys' : 'The browser');
   if (control) canvas.setAttribute('aria-describedby', 'hint');
   if (mayControl) {
     find('hint').hidden = !control;
     find('released').hidden = control;
   }
-  say(control ? 'Live, in control' : mayControl ? 'Live, control released' : 'Live, watching');
+  setState(control ? 'Live, in control' : mayControl ? 'Live, control released' : 'Live, watching');
 }
 
-// permit lets the panels act only while what they send arrives.
-function permit() {
+// updatePanels enables the panels only while input is sent.
+function updatePanels() {
   for (const button of document.querySelectorAll('.panel button')) button.disabled = !stream.live || stream.viewOnly;
 }
 
@@ -41,11 +41,11 @@ const words = {connecting: 'Connecting', reconnecting: 'Reconnecting', ended: 'E
 stream.addEventListener('state', ({detail: {name, message}}) => {
   body.dataset.state = name;
   find('notice').hidden = name === 'live';
-  find('message').textContent = name === 'reconnecting' ? `${message} Trying again.` : message;
+  find('message').textContent = name === 'reconnecting' ? `${message} Reconnecting.` : message;
   find('retry').hidden = name !== 'reconnecting';
-  permit();
+  updatePanels();
   if (name === 'live') return describe();
-  say(words[name]);
+  setState(words[name]);
   if (name === 'ended') {
     for (const part of document.querySelectorAll('header .row, .panel, .hint')) part.hidden = true;
     if (document.fullscreenElement) document.exitFullscreen();
@@ -53,20 +53,20 @@ stream.addEventListener('state', ({detail: {name, message}}) => {
 });
 find('retry').addEventListener('click', () => stream.retry());
 
-function furnishFullscreen() {
+function setUpFullscreen() {
   const button = find('fullscreen');
   if (!document.fullscreenEnabled) return;
   button.hidden = false;
   button.addEventListener('click', () => document.querySelector('main').requestFullscreen().catch(() => {}));
 }
 
-// furnishPanel makes a button open and close its panel; Escape closes it too.
-function furnishPanel(name) {
+// setUpPanel makes a button open and close its panel. Escape closes the panel.
+function setUpPanel(name) {
   const button = find(`${name}-button`), panel = find(name);
   function show(open) {
     panel.hidden = !open;
     button.setAttribute('aria-expanded', open);
-    letGo();
+    releaseKeys();
   }
   button.addEventListener('click', () => show(panel.hidden));
   panel.addEventListener('keydown', ({key}) => {
@@ -76,9 +76,9 @@ function furnishPanel(name) {
   });
 }
 
-// furnishEscape brings a keyboard user out of the picture, once all three keys
-// are up again: so the browser sees them go up too.
-function furnishEscape() {
+// setUpEscape moves the focus out of the picture after Ctrl+Alt+Shift. It waits until
+// all three keys are released, so that the browser receives their release too.
+function setUpEscape() {
   let leaving = false;
   addEventListener('keydown', (event) => {
     leaving ||= event.ctrlKey && event.altKey && event.shiftKey && screen.contains(event.target);
@@ -87,26 +87,26 @@ function furnishEscape() {
     if (!leaving || event.ctrlKey || event.altKey || event.shiftKey) return;
     leaving = false;
     find('control').focus();
-  }, true); // the picture lets no key pass
+  }, true); // capturing, because the picture stops key events
 }
 
-function furnishControl() {
+function setUpControl() {
   const button = find('control');
   button.addEventListener('click', () => {
-    letGo();
+    releaseKeys();
     stream.viewOnly = !stream.viewOnly;
     button.setAttribute('aria-pressed', !stream.viewOnly);
     if (stream.live) describe();
-    permit();
+    updatePanels();
   });
-  letGo = furnishKeys(find('keys'), stream);
-  furnishClipboard(find('clipboard'), stream);
-  furnishPanel('keys');
-  furnishPanel('clipboard');
-  furnishEscape();
-  permit();
+  releaseKeys = setUpKeys(find('keys'), stream);
+  setUpClipboard(find('clipboard'), stream);
+  setUpPanel('keys');
+  setUpPanel('clipboard');
+  setUpEscape();
+  updatePanels();
 }
 
-furnishFullscreen();
-if (mayControl) furnishControl();
+setUpFullscreen();
+if (mayControl) setUpControl();
 stream.connect();
