@@ -84,8 +84,8 @@ export class Stream extends EventTarget {
   }
 }
 
-// isGone asks what a refused WebSocket doesn't dispatchState: whether there is nothing
-// left to connect to.
+// isGone reports whether the browser has ended or the access has expired. A
+// refused WebSocket does not show the status.
 async function isGone() {
   try {
     const response = await fetch('view', {method: 'HEAD', cache: 'no-store', signal: AbortSignal.timeout(10000)});
