@@ -78,7 +78,7 @@ type Upstream struct {
 	finish func() // waits for the server's goroutines; may be nil
 }
 
-// Close ends the connection and what serves it. It may be called again.
+// Close closes the connection and ends its server. It may be called again.
 func (u *Upstream) Close() error {
 	err := u.conn.Close()
 	if u.finish != nil {
