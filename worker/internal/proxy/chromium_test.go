@@ -19,7 +19,7 @@ import (
 const page = `<title>waiting</title><script>
 	const socket = new WebSocket("ws://" + location.host + "/socket");
 	socket.onopen = () => socket.send("hello");
-	socket.onmessage = (m) => document.title = "socket received  " + m.data;
+	socket.onmessage = (m) => document.title = "socket received " + m.data;
 	socket.onerror = () => document.title = "socket failed";
 </script>`
 
@@ -104,7 +104,7 @@ func TestChromium_LoadsPagesThroughForwarder(t *testing.T) {
 			f, _ := startWithUpstream(t, o.Upstream)
 			b := launch(t, "forwarded-"+kind, f.Address())
 			for _, address := range []string{"http://site.test/", origin.URL + "/", "http://localhost:81/"} {
-				visit(t, b, address, "socket received  hello back")
+				visit(t, b, address, "socket received hello back")
 			}
 			logins, targets, _ := o.requests()
 			if slices.Sort(logins); len(slices.Compact(logins)) != 1 || logins[0] != username+":"+password {
