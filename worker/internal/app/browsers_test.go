@@ -113,7 +113,7 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 	}
 	for _, line := range []string{
 		build.Version + " yes yes " + filepath.Join(place, filepath.Base(build.Path)),
-		build.Version + " yes yes " + build.Path, "IN THE CATALOG CHANNEL SIZE INSTALLED", "99.0.4844.51 stable 15 B no",
+		build.Version + " yes yes " + build.Path, "IN THE CATALOG CHANNEL SIZE INSTALLED", "99.0.4844.51 stable 16 B no",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), line) {
 			t.Errorf("list has no %q:\n%s", line, out)

@@ -65,10 +65,10 @@ func TestResume_ChecksAccessAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.cut()
-	stranger := *s
-	stranger.address = w.socket("/devtools/page/a") + "?ct=wrong"
+	noToken := *s
+	noToken.address = w.socket("/devtools/page/a") + "?ct=wrong"
 	for range 3 {
-		refused, ok := errors.AsType[*ws.RefusedError](stranger.dial())
+		refused, ok := errors.AsType[*ws.RefusedError](noToken.dial())
 		if !ok || refused.Status != 404 || refused.Body != "unknown browser" {
 			t.Errorf("without a token: %v", refused)
 		}

@@ -134,7 +134,7 @@ func TestStream_SlotIsFreedWhenViewerLeaves(t *testing.T) {
 		t.Errorf("the second stream ended with status %d", got)
 	}
 	first.CloseNow()
-	testenv.Eventually(t, "room", func() bool { return w.browser.Activity.Clients() == 0 })
+	testenv.Eventually(t, "the end of the stream", func() bool { return w.browser.Activity.Clients() == 0 })
 	testenv.Eventually(t, "another stream", func() bool { // the slot is free shortly after the client disconnects
 		conn, err := w.dial(t, query)
 		if err != nil {
