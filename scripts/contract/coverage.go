@@ -18,8 +18,9 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// seen compares what every stage and test has seen with what the documents say
-// can be seen: each status of each operation at least once, and no other ever.
+// seen compares the responses that all stages and tests have observed with the
+// documented ones: each status of each operation must be observed at least once,
+// and no other status.
 func (h *testEnvironment) seen(ctx context.Context) (string, error) {
 	docs, err := loadDocuments(ctx, h.openapi)
 	if err != nil {
@@ -42,9 +43,8 @@ func (h *testEnvironment) seen(ctx context.Context) (string, error) {
 	return summary, nil
 }
 
-// documented lists what the operations of a document may be answered with. What
-// only default covers is not among it: that is for clients, which have to be
-// ready for what nobody foresaw.
+// documented lists the documented responses of all operations, without default
+// responses, which only prepare clients for unexpected errors.
 func documented(surface string, spec *openapi3.T) []contracttest.Observation {
 	var all []contracttest.Observation
 	for _, item := range spec.Paths.Map() {
@@ -59,7 +59,7 @@ func documented(surface string, spec *openapi3.T) []contracttest.Observation {
 	return all
 }
 
-// coverageStatus is what became of one answer.
+// coverageStatus is the result for one response.
 type coverageStatus string
 
 const (
@@ -68,7 +68,7 @@ const (
 	undocumented coverageStatus = "UNDOCUMENTED"
 )
 
-// comparison is every answer that is documented or was seen.
+// comparison contains every response that is documented or was observed.
 type comparison map[contracttest.Observation]coverageStatus
 
 func compare(documented []contracttest.Observation, observed map[contracttest.Observation]bool) comparison {
@@ -110,7 +110,7 @@ func (c comparison) sorted() []contracttest.Observation {
 	})
 }
 
-// gaps has a line for each operation that something is wrong with.
+// gaps returns a line for each operation with missing or undocumented responses.
 func (c comparison) gaps() []string {
 	var lines []string
 	for group := range byOperation(c.sorted()) {
@@ -127,7 +127,7 @@ func (c comparison) gaps() []string {
 	return lines
 }
 
-// table has a row for each operation, with its statuses and their marks.
+// table returns a row for each operation, with the results of its statuses.
 func (c comparison) table() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -142,7 +142,7 @@ func (c comparison) table() string {
 	return b.String()
 }
 
-// byOperation cuts a sorted list where the operation changes.
+// byOperation splits a sorted list into one list per operation.
 func byOperation(all []contracttest.Observation) func(yield func([]contracttest.Observation) bool) {
 	return func(yield func([]contracttest.Observation) bool) {
 		for len(all) > 0 {

@@ -13,24 +13,24 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// testEnvironment is what the stages work in. The servers are started for the first stage
-// that needs them, and ended by close.
+// testEnvironment is the environment of the stages. The servers are started for the
+// first stage that needs them, and stopped by close.
 type testEnvironment struct {
 	root            string // of the repository
-	openapi         string // where the documents are
-	outputDir       string // where logs and results stay
-	observationsDir string // where judges record
+	openapi         string // the directory of the documents
+	outputDir       string // the directory of logs and results
+	observationsDir string // the directory of the observed responses
 	randomExamples  int
-	only            string // the operation that stages keep to; all when empty
+	only            string // the only operation to test; all when empty
 
-	data      string // the servers' own directory, gone in the end
+	data      string // the data directory of the servers, removed by close
 	documents documents
 	proxies   *proxies
 
 	cloud, worker           *children.Child
 	cloudPort, workerPort   string // their ports
 	cloudProxy, workerProxy *proxy
-	seed                    *seed // of the present stage
+	seed                    *seed // of the current stage
 }
 
 // documents are the OpenAPI documents of the two servers.
@@ -49,8 +49,8 @@ func loadDocuments(ctx context.Context, dir string) (documents, error) {
 func (h *testEnvironment) mail() mailbox    { return mailbox{filepath.Join(h.data, "cloud", "mail")} }
 func (h *testEnvironment) seedFile() string { return filepath.Join(h.outputDir, "seed.json") }
 
-// startServers makes the servers ready for a stage: the cloud as it is, with users,
-// organizations and profiles of the stage's own, and a worker for them.
+// startServers prepares the servers for a stage: the running cloud gets new users,
+// organizations and profiles, and a new worker is started for them.
 func (h *testEnvironment) startServers(ctx context.Context) error {
 	if h.cloud == nil {
 		if err := h.startCloud(ctx); err != nil {
@@ -70,7 +70,7 @@ func (h *testEnvironment) startServers(ctx context.Context) error {
 	return writeSeed(h.seedFile(), seed)
 }
 
-// writeSeed makes the file anew, for its owner alone.
+// writeSeed writes a new file that only its owner can read.
 func writeSeed(name string, s *seed) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -93,7 +93,7 @@ func (h *testEnvironment) startCloud(ctx context.Context) (err error) {
 	if h.data, err = os.MkdirTemp("", "svc-contract-"); err != nil {
 		return err
 	}
-	// As root, PostgreSQL and the browsers run as users of their own.
+	// As root, PostgreSQL and the browsers run as separate users.
 	if err := os.Chmod(h.data, 0o755); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (h *testEnvironment) startCloud(ctx context.Context) (err error) {
 		return err
 	}
 	h.cloud, err = children.Start(ctx, h.program("cloud", h.cloudPort, "DATA_DIR="+filepath.Join(h.data, "cloud"), "PUBLIC_URL="+h.cloudProxy.url,
-		"SIGN_UP=open", "BILLING_SELF_SERVICE=true", "MAX_FREE_ORGANIZATIONS_PER_USER=0", "MAX_KEYS_PER_ORGANIZATION=0")) // made-up requests make many
+		"SIGN_UP=open", "BILLING_SELF_SERVICE=true", "MAX_FREE_ORGANIZATIONS_PER_USER=0", "MAX_KEYS_PER_ORGANIZATION=0")) // generated requests create many
 	return err
 }
 
@@ -127,8 +127,8 @@ func (h *testEnvironment) startWorker(ctx context.Context, organizationKey, work
 	h.worker, err = children.Start(ctx, h.program("worker", h.workerPort,
 		"DATA_DIR="+filepath.Join(h.data, "worker"), "PUBLIC_URL="+h.workerProxy.url, "SVC_CLOUD_URL="+h.cloudProxy.url,
 		"SVC_KEY="+organizationKey, "API_KEY="+workerKey, "WARM_POOL=1", "MAX_SESSIONS=16",
-		"ALLOWED_HOSTS=127.0.0.0/8,[::1]",             // where the pages and proxies of the scenes are
-		"MAX_MEMORY_PERCENT=0", "MIN_FREE_DISK_MB=0")) // what else this machine does must not decide
+		"ALLOWED_HOSTS=127.0.0.0/8,[::1]",             // the pages and proxies of the examples
+		"MAX_MEMORY_PERCENT=0", "MIN_FREE_DISK_MB=0")) // other load on this machine must not affect the result
 	return err
 }
 
@@ -140,7 +140,7 @@ func (h *testEnvironment) program(name, port string, environment ...string) chil
 	}
 }
 
-// requireRunning is an error when a server has ended by itself.
+// requireRunning returns an error if a server has exited.
 func (h *testEnvironment) requireRunning() error {
 	for _, child := range []*children.Child{h.cloud, h.worker} {
 		select {

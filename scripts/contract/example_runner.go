@@ -17,22 +17,21 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// exampleSetup is what an example is played with.
+// exampleSetup contains the replacements for an example.
 type exampleSetup struct {
 	path, query map[string]string
-	body        map[string]any    // members that are replaced
-	header      map[string]string // the credential, where it is not the usual one
+	body        map[string]any    // replaced members
+	header      map[string]string // another credential than the default one
 	after       func(context.Context) error
 }
 
-// exampleRunner plays examples. It is the strictest of clients: its own requests have
-// to follow the documents.
+// exampleRunner sends examples. Its requests, too, must match the documents.
 type exampleRunner struct {
 	*seeder
 	seed     *seed
 	clients  map[string]*http.Client // by surface
 	bases    map[string]string
-	findings []string // of the exchange under way
+	findings []string // of the current exchange
 	launch   *launched
 }
 
@@ -52,7 +51,7 @@ func newExampleRunner(h *testEnvironment) *exampleRunner {
 	return p
 }
 
-// run sends one example and wants a success that is as documented.
+// run sends one example. The response must be a documented success.
 func (p *exampleRunner) run(ctx context.Context, e exampleRequest) error {
 	s, err := p.setup(ctx, e)
 	if err != nil {
@@ -74,7 +73,7 @@ func (p *exampleRunner) run(ctx context.Context, e exampleRequest) error {
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
-		problems = append(problems, fmt.Errorf("the answer was %d: %s", response.StatusCode, bytes.TrimSpace(text)))
+		problems = append(problems, fmt.Errorf("the response was %d: %s", response.StatusCode, bytes.TrimSpace(text)))
 	}
 	if s.after != nil {
 		problems = append(problems, s.after(ctx))
@@ -82,7 +81,8 @@ func (p *exampleRunner) run(ctx context.Context, e exampleRequest) error {
 	return errors.Join(problems...)
 }
 
-// setup is the operation's own, or an empty one, with what all have in common.
+// setup returns the setup of the operation, or an empty one, with the common
+// replacements.
 func (p *exampleRunner) setup(ctx context.Context, e exampleRequest) (exampleSetup, error) {
 	var s exampleSetup
 	var err error
@@ -111,7 +111,7 @@ func (p *exampleRunner) setup(ctx context.Context, e exampleRequest) (exampleSet
 	return s, nil
 }
 
-// credential is the first that the operation names.
+// credential returns the first credential that the operation accepts.
 func (p *exampleRunner) credential(e exampleRequest) map[string]string {
 	security := e.spec.Security
 	if e.operation.Security != nil {
@@ -138,14 +138,14 @@ func bearer(one *user) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + one.Token}
 }
 
-// request puts the scene into the example.
+// request returns the request of the example with the replacements.
 func (p *exampleRunner) request(ctx context.Context, e exampleRequest, s exampleSetup) (*http.Request, error) {
 	path := e.path
 	for name, value := range s.path {
 		path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
 	}
 	if strings.Contains(path, "{") {
-		return nil, fmt.Errorf("nothing stands for the parameters of %s", path)
+		return nil, fmt.Errorf("no values for the parameters of %s", path)
 	}
 	query := url.Values{}
 	for name, value := range s.query {
@@ -182,8 +182,8 @@ func (p *exampleRunner) request(ctx context.Context, e exampleRequest, s example
 	return r, nil
 }
 
-// replaceMembers is the body with other members: by name, or by a dotted path to the
-// members of members. What the example does not have is left out.
+// replaceMembers returns the body with replaced members, by name or dotted path.
+// Members that the example does not have are not added.
 func replaceMembers(body any, with map[string]any) any {
 	object, ok := body.(map[string]any)
 	if !ok {

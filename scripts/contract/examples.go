@@ -11,7 +11,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// skippedExamples are the operations whose examples can't be sent, and why not.
+// skippedExamples contains the operations whose examples cannot be sent, and the
+// reason.
 var skippedExamples = map[string]string{
 	"startOidcSignIn":    "no OpenID provider",
 	"completeOidcSignIn": "no OpenID provider",
@@ -57,7 +58,7 @@ func (h *testEnvironment) examples(ctx context.Context) (string, error) {
 	return summary, errors.Join(problems...)
 }
 
-// exampleRequest is a request as a document shows it.
+// exampleRequest is an example request of a document.
 type exampleRequest struct {
 	surface, method, path, name string
 	item                        *openapi3.PathItem
@@ -72,7 +73,7 @@ func (e exampleRequest) String() string {
 }
 
 // exampleRequests lists the examples of request bodies, and one request for each
-// operation without. The order is that of the paths.
+// operation without a body, in the order of the paths.
 func exampleRequests(surface string, spec *openapi3.T) []exampleRequest {
 	var all []exampleRequest
 	paths := spec.Paths.Map()
@@ -100,8 +101,7 @@ func bodiesOf(operation *openapi3.Operation) map[string]any {
 	return examplesOf(operation.RequestBody.Value.Content.Get("application/json"))
 }
 
-// examplesOf are the examples of a body by their names, which a single one does
-// not have.
+// examplesOf returns the examples of a body by name. A single example has no name.
 func examplesOf(media *openapi3.MediaType) map[string]any {
 	if media == nil {
 		return nil

@@ -14,22 +14,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// fault is something wrong, in a document or in what a server answers, and who
-// has to notice it.
+// fault is a defect in a document or in the responses of a server, and the stage
+// that must detect it.
 type fault struct {
 	name      string
 	edits     []edit    // of a copy of the documents
 	tampering tampering // of the cloud
 
-	stage     string // the stage that has to fail
-	only      string // the operation that it keeps to
-	wantError string // a regular expression for its error
-	// before makes an exchange that the stage judges, but does not make itself.
+	stage     string // the stage that must fail
+	only      string // the only operation to test
+	wantError string // a regular expression for the error of the stage
+	// before sends requests that the stage checks, but does not send itself.
 	before func(ctx context.Context, h *testEnvironment) error
 }
 
-// edit replaces the first text after a line that begins an operation or a
-// schema.
+// edit replaces the first occurrence of a text after the first line of an operation
+// or schema.
 type edit struct{ file, after, old, new string }
 
 func (e edit) apply(dir string) error {
@@ -40,18 +40,18 @@ func (e edit) apply(dir string) error {
 	}
 	head, rest, ok := strings.Cut(string(text), e.after+"\n")
 	if !ok || !strings.Contains(rest, e.old) {
-		return fmt.Errorf("%s has no %q after %q: bring this fault up to date", e.file, e.old, e.after)
+		return fmt.Errorf("%s has no %q after %q: update this fault", e.file, e.old, e.after)
 	}
-	return os.WriteFile(name, []byte(head+e.after+"\n"+strings.Replace(rest, e.old, e.new, 1)), 0o600) //nolint:gosec // the name is one of ours
+	return os.WriteFile(name, []byte(head+e.after+"\n"+strings.Replace(rest, e.old, e.new, 1)), 0o600) //nolint:gosec // the name is a constant
 }
 
-// tampering changes what passes to and from a server.
+// tampering changes requests to a server and its responses.
 type tampering struct {
 	request func(*http.Request)
 	answer  func(*http.Request, *http.Response) error
 }
 
-// tamperingTransport is a server that lies.
+// tamperingTransport applies the tampering.
 type tamperingTransport struct {
 	http.RoundTripper
 	tampering tampering
@@ -70,7 +70,7 @@ func (l tamperingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// tamperResponse is a lie about the answers to one path that have one status.
+// tamperResponse changes the responses of one path with one status.
 func tamperResponse(path string, status int, change func(*http.Response, map[string]any) map[string]any) tampering {
 	return tampering{answer: func(r *http.Request, a *http.Response) error {
 		if !strings.HasPrefix(r.URL.Path, path) || a.StatusCode != status {
@@ -89,7 +89,7 @@ func tamperResponse(path string, status int, change func(*http.Response, map[str
 	}}
 }
 
-// requestUnknownProfile asks for a profile that is not there.
+// requestUnknownProfile requests a profile that does not exist.
 func requestUnknownProfile(ctx context.Context, h *testEnvironment) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.seed.CloudURL+"/v1/profiles/"+uuid.NewString(), nil)
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// allFaults are the faults that have to be caught, each by the stage that is there
-// for it.
+// allFaults returns all faults. Each must be detected by its stage.
 func allFaults(s *seed) []fault { return slices.Concat(responseFaults(s), documentFaults()) }
 
-// responseFaults are those of a server that does not do what its document says.
+// responseFaults returns faults of a server that does not match its document.
 func responseFaults(s *seed) []fault {
 	data := func(body map[string]any) map[string]any { return body["data"].(map[string]any) }
 	return []fault{
@@ -69,8 +68,8 @@ func responseFaults(s *seed) []fault {
 	}
 }
 
-// documentFaults are those of a document that does not say what its server does,
-// breaks clients, or is not made as the others are.
+// documentFaults returns faults of a document that does not match its server, breaks
+// clients or violates the lint rules.
 func documentFaults() []fault {
 	return []fault{
 		{
@@ -106,8 +105,8 @@ func documentFaults() []fault {
 	}
 }
 
-// faults puts each fault in, one at a time, and has the stage that is there for
-// it run: it has to fail, and to say why. Without the fault it must not say so.
+// faults injects one fault at a time and runs its stage. The stage must fail with
+// the expected error, and must not report this error without the fault.
 func (h *testEnvironment) faults(ctx context.Context) (string, error) {
 	if err := os.Remove(h.faultLog()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
@@ -129,7 +128,7 @@ func (h *testEnvironment) faults(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d faults caught", len(all)-len(problems), len(all)), errors.Join(problems...)
 }
 
-// catchFault returns the words that the stage has for the fault.
+// catchFault returns the error text with which the stage reports the fault.
 func (h *testEnvironment) catchFault(ctx context.Context, f fault) (string, error) {
 	pattern, err := regexp.Compile(f.wantError)
 	if err != nil {
@@ -137,9 +136,9 @@ func (h *testEnvironment) catchFault(ctx context.Context, f fault) (string, erro
 	}
 	honest := f
 	honest.edits, honest.tampering = nil, tampering{}
-	if f.stage != "lint" && f.stage != "released" { // these run whole, before this stage
+	if f.stage != "lint" && f.stage != "released" { // these stages ran completely before this one
 		if report, _ := h.runWithFault(ctx, honest); pattern.MatchString(report) {
-			return "", fmt.Errorf("stage %s says so without the fault, too: %s", f.stage, report)
+			return "", fmt.Errorf("stage %s reports the same without the fault: %s", f.stage, report)
 		}
 	}
 	report, err := h.runWithFault(ctx, f)
@@ -151,14 +150,14 @@ func (h *testEnvironment) catchFault(ctx context.Context, f fault) (string, erro
 	}
 	words := pattern.FindString(report)
 	if words == "" {
-		return "", fmt.Errorf("stage %s says nothing of it, see %s", f.stage, h.faultLog())
+		return "", fmt.Errorf("stage %s does not report the fault, see %s", f.stage, h.faultLog())
 	}
 	return words, nil
 }
 
 func (h *testEnvironment) faultLog() string { return filepath.Join(h.outputDir, "faults.log") }
 
-// appendFaultReport adds all that a stage says of a fault to the log.
+// appendFaultReport appends the full report of a stage about a fault to the log.
 func (h *testEnvironment) appendFaultReport(f fault, report string) error {
 	log, err := os.OpenFile(h.faultLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -168,15 +167,15 @@ func (h *testEnvironment) appendFaultReport(f fault, report string) error {
 	return errors.Join(err, log.Close())
 }
 
-// runWithFault runs the stage in a house that has the fault, and returns what it
-// and its proxies complain of; nothing when they are content.
+// runWithFault runs the stage in an environment with the fault. It returns the
+// errors of the stage and its proxies, or an empty text.
 func (h *testEnvironment) runWithFault(ctx context.Context, f fault) (report string, err error) {
 	dir, err := os.MkdirTemp("", "svc-fault-")
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	// What is seen of a fault is not seen of the house.
+	// Observations with a fault must not count as observations of the servers.
 	defer func(before string) { err = errors.Join(err, os.Setenv(contracttest.ObservationsVariable, before)) }(os.Getenv(contracttest.ObservationsVariable))
 	if err := os.Setenv(contracttest.ObservationsVariable, filepath.Join(dir, "seen")); err != nil {
 		return "", err
@@ -197,14 +196,15 @@ func (h *testEnvironment) runWithFault(ctx context.Context, f fault) (report str
 	if complaint == nil && departures == nil || ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	log, err := os.ReadFile(filepath.Join(g.outputDir, f.stage+".log")) // of a tool there is more than its end
+	log, err := os.ReadFile(filepath.Join(g.outputDir, f.stage+".log")) // the error of a tool has only the end of its log
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
 	return fmt.Sprintf("%v\n%s", errors.Join(complaint, departures), log), err
 }
 
-// environmentWithFault is a house beside this one, of the same servers, with a fault.
+// environmentWithFault returns a second environment with the same servers and a
+// fault.
 func (h *testEnvironment) environmentWithFault(ctx context.Context, f fault, dir string) (*testEnvironment, error) {
 	g := *h
 	g.openapi, g.outputDir, g.observationsDir, g.only = filepath.Join(dir, "openapi"), dir, filepath.Join(dir, "seen"), f.only

@@ -30,10 +30,10 @@ func TestFaults_EditsApply(t *testing.T) {
 				t.Error(err)
 			}
 			if len(f.edits) == 0 && f.tampering.request == nil && f.tampering.answer == nil {
-				t.Error("nothing is wrong")
+				t.Error("the fault changes nothing")
 			}
 			if _, err := regexp.Compile(f.wantError); err != nil || f.wantError == "" {
-				t.Errorf("it says %q: %v", f.wantError, err)
+				t.Errorf("invalid expression %q: %v", f.wantError, err)
 			}
 			if !slices.ContainsFunc(stages(), func(s stage) bool { return s.name == f.stage }) {
 				t.Errorf("there is no stage %s", f.stage)

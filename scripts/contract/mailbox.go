@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// mailbox is where a cloud without a mail server leaves its mail.
+// mailbox is the directory to which a cloud without a mail server writes mail.
 type mailbox struct{ dir string }
 
 const (
@@ -18,15 +18,15 @@ const (
 	mailInterval = 50 * time.Millisecond
 )
 
-// The pages that mails lead to.
+// The pages to which mails link.
 const (
 	verifyPage = "/account/verify-email"
 	resetPage  = "/account/reset-password"
 	invitePage = "/account/accept-invitation"
 )
 
-// token waits for the mail to that address that leads to the page, and returns
-// its token.
+// token waits for a mail to the address with a link to the page, and returns the
+// token of the link.
 func (m mailbox) token(ctx context.Context, to, page string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
@@ -37,7 +37,7 @@ func (m mailbox) token(ctx context.Context, to, page string) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail to %s with a link to %s has come: %w", to, page, ctx.Err())
+			return "", fmt.Errorf("no mail to %s with a link to %s: %w", to, page, ctx.Err())
 		case <-time.After(mailInterval):
 		}
 	}
@@ -45,7 +45,7 @@ func (m mailbox) token(ctx context.Context, to, page string) (string, error) {
 
 var mailToken = regexp.MustCompile(`token=([A-Za-z0-9_-]+)`)
 
-// find looks at the newest mail first: their files are named by time.
+// find searches the newest mail first. The file names start with the time.
 func (m mailbox) find(to, page string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(m.dir, "*.eml"))
 	if err != nil {

@@ -27,6 +27,6 @@ func TestMailbox_FindsNewestToken(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if token, err := m.token(ctx, "charles@example.com", verifyPage); err == nil {
-		t.Errorf("nobody wrote to charles, but the token is %q", token)
+		t.Errorf("there is no mail to charles, but the token is %q", token)
 	}
 }

@@ -104,7 +104,8 @@ func choose(all []stage, names string) ([]stage, error) {
 	return chosen, nil
 }
 
-// newTestEnvironment prepares the directories. The process's own judges record, too.
+// newTestEnvironment prepares the directories. The validators of this process record
+// their observations, too.
 func newTestEnvironment(examples int) (*testEnvironment, error) {
 	root, err := os.Getwd()
 	if err != nil {

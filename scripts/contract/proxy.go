@@ -24,8 +24,9 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// proxies stand before the two servers, judge what passes them, and keep what
-// they find. Clients may be wrong on purpose; servers may not.
+// proxies are the proxies in front of the two servers. They check all exchanges and
+// store the findings. Clients may send invalid requests intentionally; servers must
+// always match the documents.
 type proxies struct {
 	mu        sync.Mutex
 	exchanges int
@@ -33,15 +34,15 @@ type proxies struct {
 	clients   atomic.Uint32
 }
 
-// proxy is the one before one server.
+// proxy is the proxy in front of one server.
 type proxy struct {
 	url    string
 	server *http.Server
 	done   chan struct{}
 }
 
-// start opens a proxy on a free port of the loopback. What it passes on goes to
-// the target, once that listens, through base.
+// start starts a proxy on a free loopback port. It forwards requests to the target
+// with base. The target may start later.
 func (p *proxies) start(ctx context.Context, document contracttest.Document, target *url.URL, base http.RoundTripper) (*proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,7 +58,7 @@ func (p *proxies) start(ctx context.Context, document contracttest.Document, tar
 		Transport:     contracttest.NewValidator(document).Transport(base, p.record),
 		FlushInterval: -1,
 		ErrorHandler:  p.noteUnanswered,
-		ErrorLog:      log.New(io.Discard, "", 0), // the handler has it
+		ErrorLog:      log.New(io.Discard, "", 0), // ErrorHandler records the errors
 	}
 	s := &proxy{
 		url:    "http://" + listener.Addr().String(),
@@ -76,7 +77,7 @@ func (s *proxy) close() {
 	<-s.done
 }
 
-// directTransport is a transport that no environment sends elsewhere.
+// directTransport returns a transport that ignores proxy environment variables.
 func directTransport() *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true
@@ -104,7 +105,7 @@ func (p *proxies) record(x *contracttest.Exchange) {
 	}
 }
 
-// noteUnanswered is told of a request that a server has not answered.
+// noteUnanswered records a request that got no response.
 func (p *proxies) noteUnanswered(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		p.mu.Lock()
@@ -114,16 +115,16 @@ func (p *proxies) noteUnanswered(w http.ResponseWriter, r *http.Request, err err
 	http.Error(w, "the server did not respond", http.StatusBadGateway)
 }
 
-// progress is how much passed since judged was called last, and how much of it was
-// wrong.
+// progress returns the numbers of exchanges and violations since the last call of
+// takeFindings.
 func (p *proxies) progress() (exchanges, departures int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.exchanges, len(p.reports)
 }
 
-// takeFindings is what passed since it was asked last, and what was wrong with it. The
-// whole of the findings goes to a file of the stage.
+// takeFindings returns the number of exchanges since its last call, and an error for
+// violations. It writes all findings to a file of the stage.
 func (p *proxies) takeFindings(dir, stage string) (exchanges int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +143,8 @@ func (p *proxies) takeFindings(dir, stage string) (exchanges int, err error) {
 	return exchanges, fmt.Errorf("%d exchanges violate the documents, see %s:\n%s", len(reports), file, summarizeReports(reports, 10))
 }
 
-// summarizeReports is the first of each kind of report, and how many of it there are. Of
-// one kind are those with the same first finding about the same operation.
+// summarizeReports returns the first report of each kind and the number of reports
+// of that kind. Reports with the same operation and first finding are of one kind.
 func summarizeReports(reports []string, most int) string {
 	count := map[string]int{}
 	var kinds []string

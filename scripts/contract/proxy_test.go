@@ -21,7 +21,7 @@ type petDocument struct{ spec *openapi3.T }
 
 func (d petDocument) T() *openapi3.T { return d.spec }
 
-// startProxy puts a proxy before a server and returns its address.
+// startProxy starts a proxy in front of a server and returns its address.
 func startProxy(t *testing.T, p *proxies, server http.Handler) string {
 	t.Helper()
 	upstream := httptest.NewServer(server)
@@ -73,7 +73,7 @@ func TestProxy_ChecksExchanges(t *testing.T) {
 		get(t, at+"/pets/1")
 	}
 	if status, _ := get(t, at+"/nothing"); status != http.StatusNotFound {
-		t.Errorf("the answer was changed to %d", status)
+		t.Errorf("the response status was changed to %d", status)
 	}
 	get(t, at+"/pets/2")
 	exchanges, err := p.takeFindings(dir, "try")
@@ -95,7 +95,7 @@ func TestProxy_ChecksExchanges(t *testing.T) {
 		t.Errorf("asked again: %d exchanges, %v", exchanges, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "try.findings.log")); err == nil {
-		t.Error("the findings of the time before are still there")
+		t.Error("the findings of the previous call are still there")
 	}
 }
 
@@ -155,7 +155,7 @@ func TestProxy_ReportsUnansweredRequest(t *testing.T) {
 	p := &proxies{}
 	at := startProxy(t, p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	if status, _ := get(t, at+"/pets/1"); status != http.StatusBadGateway {
-		t.Errorf("the answer was %d", status)
+		t.Errorf("the response was %d", status)
 	}
 	if _, err := p.takeFindings(t.TempDir(), "try"); err == nil || !strings.Contains(err.Error(), "GET /pets/1 got no response") {
 		t.Errorf("found %v", err)

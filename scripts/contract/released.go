@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/scripts/releases"
 )
 
-// released compares the documents with the last released ones in openapi/released.
+// released compares the documents with the latest release in openapi/released.
 // Breaking changes require a new major version, additions a new minor version.
 func (h *testEnvironment) released(ctx context.Context) (summary string, err error) {
 	program, err := releases.BuildOasdiff(ctx, h.root, h.outputDir)
@@ -25,7 +25,7 @@ func (h *testEnvironment) released(ctx context.Context) (summary string, err err
 		log = err.Error()
 	}
 	if failed := os.WriteFile(filepath.Join(h.outputDir, "released.log"), []byte(log+"\n"), 0o644); failed != nil && err == nil {
-		err = fmt.Errorf("keep the log: %w", failed)
+		err = fmt.Errorf("write the log: %w", failed)
 	}
 	return summary, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// schemaExample is an example that nobody sends: of an answer, a parameter, a
+// schemaExample is an example that is only validated: of a response, a parameter, a
 // header or a schema.
 type schemaExample struct {
 	where   string
@@ -19,7 +19,7 @@ type schemaExample struct {
 	options []openapi3.SchemaValidationOption
 }
 
-// invalidExamples lists the examples that depart from their schemas.
+// invalidExamples lists the examples that do not match their schemas.
 func invalidExamples(surface string, spec *openapi3.T) []string {
 	var wrong []string
 	for _, one := range schemaExamples(surface, spec) {
@@ -80,8 +80,7 @@ func response(add adder, where string, response *openapi3.Response) {
 	}
 }
 
-// schemas adds the example of a schema, and those inside of it that have no name
-// of their own.
+// schemas adds the example of a schema and the examples of its unnamed subschemas.
 func schemas(add adder, where string, ref *openapi3.SchemaRef, depth int) {
 	if ref == nil || ref.Value == nil || depth > 0 && ref.Ref != "" {
 		return

@@ -15,7 +15,7 @@ func (h *testEnvironment) schemathesis(ctx context.Context) (string, error) {
 	return h.external(ctx, "schemathesis", "schemathesis")
 }
 
-// schemathesisOf is about a single operation of the cloud.
+// schemathesisOf tests a single operation of the cloud.
 func (h *testEnvironment) schemathesisOf(ctx context.Context, operationID string) (string, error) {
 	folder := filepath.Join(h.root, "scripts", "contract")
 	if err := h.tool(ctx, "venv", nil, filepath.Join(folder, "venv")); err != nil {
@@ -24,6 +24,6 @@ func (h *testEnvironment) schemathesisOf(ctx context.Context, operationID string
 	environment := append(h.toolEnvironment(), "CONTRACT_SEED=1", "PYTHONDONTWRITEBYTECODE=1")
 	err := h.tool(ctx, "schemathesis", environment, filepath.Join(h.root, "bin", "venv", "bin", "python"),
 		filepath.Join(folder, "schemathesis", "one.py"), "cloud", h.outputDir, "--include-operation-id", operationID,
-		"--phases", "examples,coverage,fuzzing") // a single operation has no links to follow
+		"--phases", "examples,coverage,fuzzing") // the stateful phase needs several operations
 	return strconv.Itoa(h.randomExamples) + " examples of " + operationID, err
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// seed is what a stage finds in the servers. It goes to seed.json, for the
-// stages that are programs of their own.
+// seed contains the data that is created in the servers for a stage. It is written
+// to seed.json for the stages that are separate programs.
 type seed struct {
 	CloudURL  string `json:"cloudUrl"`
 	WorkerURL string `json:"workerUrl"`
-	tenant           // of the owner, the admin, the member and the worker; without limits
+	tenant           // the organization of the owner, the admin, the member and the worker; without limits
 	Slug      string `json:"organizationSlug"`
 	WorkerKey string `json:"workerKey"`
 
@@ -24,28 +24,26 @@ type seed struct {
 	Admin      *user     `json:"admin"`
 	Member     *user     `json:"member"`
 	OtherUser  otherUser `json:"stranger"`
-	Full       tenant    `json:"full"` // the owner's, too; each of its slots is taken
+	Full       tenant    `json:"full"` // another organization of the owner; all its slots are taken
 
 	BrowserVersion int32  `json:"browserVersion"`
-	MailDir        string `json:"mailDir"` // where the cloud leaves its mail
+	MailDir        string `json:"mailDir"` // the directory to which the cloud writes mail
 }
 
-// otherUser is somebody with an organization, who has nothing to do with the
-// others.
+// otherUser is a user with a separate organization.
 type otherUser struct {
 	*user
 	tenant
 }
 
-// create makes everything, and has a worker started as soon as there is a key for
-// it.
+// create creates all data, and starts a worker as soon as its key exists.
 func (p *seeder) create(ctx context.Context, startWorker func(ctx context.Context, organizationKey, workerKey string) error) (*seed, error) {
 	s := &seed{CloudURL: p.cloudURL, WorkerURL: p.workerURL, WorkerKey: "wrk_" + strings.ToLower(rand.Text())}
 	var err error
 	if s.Owner, err = p.newUser(ctx, "Owner"); err != nil {
 		return nil, err
 	}
-	if err := p.verify(ctx, s.Owner); err != nil { // it makes more than one organization
+	if err := p.verify(ctx, s.Owner); err != nil { // the owner creates more than one organization
 		return nil, err
 	}
 	if s.tenant, err = p.newTenant(ctx, s.Owner, "Analytical Engines", "enterprise"); err != nil {
@@ -83,8 +81,7 @@ func (p *seeder) newestBrowser(ctx context.Context, workerKey string) (int32, er
 	return installed.JSON200.Data.Versions[0], nil
 }
 
-// createRevokedKey finds the organization's slug, and makes a key that opens nothing
-// any more.
+// createRevokedKey reads the organization's slug, and creates and revokes a key.
 func (p *seeder) createRevokedKey(ctx context.Context, s *seed) error {
 	organization, err := requireSuccess(s.Owner.api.GetOrganizationWithResponse(ctx, s.OrganizationID))
 	if err != nil {
@@ -99,7 +96,7 @@ func (p *seeder) createRevokedKey(ctx context.Context, s *seed) error {
 	return err
 }
 
-// createUsers makes the organization's members, and a stranger.
+// createUsers creates the members of the organization, and a user of another organization.
 func (p *seeder) createUsers(ctx context.Context, s *seed) (err error) {
 	if s.Admin, err = p.newMember(ctx, s.Owner, s.OrganizationID, "admin"); err != nil {
 		return err
@@ -120,8 +117,8 @@ func (p *seeder) createUsers(ctx context.Context, s *seed) (err error) {
 	return err
 }
 
-// createFullOrganization makes an organization whose every slot is taken. The owner's active one
-// is the first again in the end.
+// createFullOrganization creates an organization whose slots are all taken. After
+// that, the first organization is the owner's active one again.
 func (p *seeder) createFullOrganization(ctx context.Context, s *seed) (err error) {
 	if s.Full, err = p.newTenant(ctx, s.Owner, "Full House", "free"); err != nil {
 		return err
@@ -135,7 +132,7 @@ func (p *seeder) createFullOrganization(ctx context.Context, s *seed) (err error
 	}
 	limit := stats.JSON200.Data.ProfileLimit
 	if limit == nil {
-		return errors.New("the free plan has no limit: nothing can be full")
+		return errors.New("the free plan has no limit, so no organization can be full")
 	}
 	for range *limit {
 		if _, err := p.newSession(ctx, s.Full, s.BrowserVersion); err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// seeder makes users, organizations and what belongs to them, through the
-// generated clients as any integrator would.
+// seeder creates users, organizations and their data with the generated clients.
 type seeder struct {
 	cloudURL, workerURL string
 	mail                mailbox
@@ -24,7 +23,7 @@ type seeder struct {
 
 const callTimeout = 60 * time.Second
 
-// user is somebody with an account.
+// user is a user with a session.
 type user struct {
 	Email    string    `json:"email"`
 	Password string    `json:"password"`
@@ -41,7 +40,7 @@ type tenant struct {
 	ProfileID       uuid.UUID `json:"profileId"`
 }
 
-// cloud is a client with a header of its own; without one when that is empty.
+// cloud returns a client that sends a header, unless the name is empty.
 func (p *seeder) cloud(header, value string) (*cloudapi.ClientWithResponses, error) {
 	return cloudapi.NewClientWithResponses(p.cloudURL, cloudapi.WithHTTPClient(withHeader(header, value)))
 }
@@ -68,21 +67,21 @@ func (h headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(r)
 }
 
-// answer is what every method of a generated client returns.
+// answer is the interface of the responses of the generated clients.
 type answer interface {
 	StatusCode() int
 	GetBody() []byte
 }
 
-// requireSuccess makes an error of an answer that is none.
+// requireSuccess returns an error unless the response is a success.
 func requireSuccess[A answer](a A, err error) (A, error) {
 	if err == nil && a.StatusCode() >= http.StatusMultipleChoices {
-		err = fmt.Errorf("the answer was %d: %s", a.StatusCode(), strings.TrimSpace(string(a.GetBody())))
+		err = fmt.Errorf("the response was %d: %s", a.StatusCode(), strings.TrimSpace(string(a.GetBody())))
 	}
 	return a, err
 }
 
-// newUser signs somebody up.
+// newUser signs up a new user.
 func (p *seeder) newUser(ctx context.Context, name string) (*user, error) {
 	one := &user{Email: strings.ToLower(name + "." + rand.Text()[:10] + "@example.com"), Password: rand.Text()}
 	anybody, err := p.cloud("", "")
@@ -100,8 +99,8 @@ func (p *seeder) newUser(ctx context.Context, name string) (*user, error) {
 	return one, err
 }
 
-// newTenant makes an organization of somebody and subscribes it to a plan. It is
-// the active one from then on. Its profile is for that browser.
+// newTenant creates an organization of a user, activates it and subscribes it to a
+// plan. Its profile has the browser version.
 func (p *seeder) newTenant(ctx context.Context, owner *user, name, plan string) (tenant, error) {
 	var t tenant
 	organization, err := requireSuccess(owner.api.CreateOrganizationWithResponse(ctx, cloudapi.CreateOrganizationRequest{Name: name}))
@@ -129,7 +128,7 @@ func (p *seeder) newKey(ctx context.Context, owner *user, organization uuid.UUID
 	return made.JSON201.Data.Key, made.JSON201.Data.ApiKey.Id, nil
 }
 
-// newProfile makes a profile in somebody's active organization.
+// newProfile creates a profile in the user's active organization.
 func (p *seeder) newProfile(ctx context.Context, owner *user, browserVersion int32) (uuid.UUID, error) {
 	made, err := requireSuccess(owner.api.CreateProfileWithResponse(ctx, cloudapi.CreateProfileRequest{
 		Name: "Checkout", BrowserVersion: browserVersion,
@@ -140,7 +139,7 @@ func (p *seeder) newProfile(ctx context.Context, owner *user, browserVersion int
 	return made.JSON201.Data.Id, nil
 }
 
-// verify has somebody's address verified, by the mail that signing up sends.
+// verify verifies a user's address with the sign-up mail.
 func (p *seeder) verify(ctx context.Context, one *user) error {
 	token, err := p.mail.token(ctx, one.Email, verifyPage)
 	if err != nil {
@@ -150,17 +149,17 @@ func (p *seeder) verify(ctx context.Context, one *user) error {
 	return err
 }
 
-// invite returns the token of the mail that somebody gets.
+// invite invites a user and returns the token of the mail.
 func (p *seeder) invite(ctx context.Context, owner *user, organization uuid.UUID, guest *user, role string) (string, error) {
 	if _, err := requireSuccess(owner.api.InviteMemberWithResponse(ctx, organization, cloudapi.InviteMemberRequest{
 		Email: openapi_types.Email(guest.Email), Role: cloudapi.Role(role),
 	})); err != nil {
-		return "", fmt.Errorf("invite somebody: %w", err)
+		return "", fmt.Errorf("send an invitation: %w", err)
 	}
 	return p.mail.token(ctx, guest.Email, invitePage)
 }
 
-// newMember makes somebody a member of an organization.
+// newMember adds a user to an organization as a member.
 func (p *seeder) newMember(ctx context.Context, owner *user, organization uuid.UUID, role string) (*user, error) {
 	guest, err := p.newUser(ctx, role)
 	if err != nil {
@@ -180,7 +179,7 @@ func (p *seeder) newMember(ctx context.Context, owner *user, organization uuid.U
 	return guest, err
 }
 
-// newSession runs a session, as a worker of the organization would report it.
+// newSession reports a running session, as a worker of the organization would.
 func (p *seeder) newSession(ctx context.Context, of tenant, browserVersion int32) (cloudapi.StartSessionRequest, error) {
 	report := cloudapi.StartSessionRequest{
 		MachineId: "worker-" + strings.ToLower(rand.Text()[:8]), BootId: uuid.New(), SessionId: uuid.New(),
@@ -199,7 +198,7 @@ func (p *seeder) newSession(ctx context.Context, of tenant, browserVersion int32
 	return report, err
 }
 
-// newSlot reserves a slot for the session that is reported later.
+// newSlot reserves a slot for a session that is reported later.
 func (p *seeder) newSlot(ctx context.Context, of tenant, report cloudapi.StartSessionRequest) (uuid.UUID, error) {
 	license, err := p.cloud("X-API-Key", of.OrganizationKey)
 	if err != nil {

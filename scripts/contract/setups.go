@@ -13,9 +13,9 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// setups say what the examples of an operation are played with, where the seeded
-// organization and profile are not enough. What an example uses up is made for
-// it, so that their order does not matter.
+// setups returns the setups of operations for which the seeded organization and
+// profile are not sufficient. Data that an example consumes is created for it, so
+// that the order of the examples does not matter.
 func (p *exampleRunner) setups() map[string]func(context.Context) (exampleSetup, error) {
 	all := map[string]func(context.Context) (exampleSetup, error){}
 	for _, part := range []map[string]func(context.Context) (exampleSetup, error){p.accountSetups(), p.organizationSetups(), p.licenseSetups(), p.workerSetups()} {
@@ -64,7 +64,7 @@ func (p *exampleRunner) accountSetups() map[string]func(context.Context) (exampl
 	}
 }
 
-// newUserSetup is a scene with a user who has no more than an account.
+// newUserSetup is a setup with a new user without an organization.
 func (p *exampleRunner) newUserSetup(ctx context.Context) (exampleSetup, error) {
 	one, err := p.newUser(ctx, "Ada")
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *exampleRunner) requestPasswordReset(ctx context.Context, one *user) err
 	return err
 }
 
-// secondSession signs a new user in once more, and names one of the sessions.
+// secondSession creates a second session of a new user, and uses its id.
 func (p *exampleRunner) secondSession(ctx context.Context) (id string, one *user, err error) {
 	if one, err = p.newUser(ctx, "Ada"); err != nil {
 		return "", one, err
@@ -93,7 +93,7 @@ func (p *exampleRunner) secondSession(ctx context.Context) (id string, one *user
 	return listed.JSON200.Data.Items[0].Id.String(), one, nil
 }
 
-// licenseSetups are those of what workers report.
+// licenseSetups are the setups of the operations for workers.
 func (p *exampleRunner) licenseSetups() map[string]func(context.Context) (exampleSetup, error) {
 	release := map[string]string{"os": "linux", "arch": "x86_64"}
 	return map[string]func(context.Context) (exampleSetup, error){

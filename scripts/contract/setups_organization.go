@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// organizationSetups are those of organizations, their keys, members, profiles
+// organizationSetups are the setups of organizations, their keys, members, profiles
 // and subscriptions.
 func (p *exampleRunner) organizationSetups() map[string]func(context.Context) (exampleSetup, error) {
 	slug := func() exampleSetup {
@@ -26,7 +26,7 @@ func (p *exampleRunner) organizationSetups() map[string]func(context.Context) (e
 	return map[string]func(context.Context) (exampleSetup, error){
 		"createOrganization": func(context.Context) (exampleSetup, error) {
 			s := slug()
-			s.after = p.activateSeeded // the new one is active now
+			s.after = p.activateSeeded // the request has activated the new one
 			return s, nil
 		},
 		"updateOrganization": func(context.Context) (exampleSetup, error) { return slug(), nil },
@@ -54,13 +54,13 @@ func (p *exampleRunner) organizationSetups() map[string]func(context.Context) (e
 	}
 }
 
-// activateSeeded makes the seeded organization the owner's active one.
+// activateSeeded makes the seeded organization active for the owner.
 func (p *exampleRunner) activateSeeded(ctx context.Context) error {
 	_, err := requireSuccess(p.seed.Owner.api.ActivateOrganizationWithResponse(ctx, p.seed.OrganizationID))
 	return err
 }
 
-// newCustomer is somebody with an organization on a plan.
+// newCustomer creates a user with an organization on a plan.
 func (p *exampleRunner) newCustomer(ctx context.Context, plan string) (*user, exampleSetup, error) {
 	owner, err := p.newUser(ctx, "Ada")
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *exampleRunner) keySetup(ctx context.Context) (exampleSetup, error) {
 	return exampleSetup{path: map[string]string{"keyId": id.String()}}, err
 }
 
-// memberSetup is about a member of their own: one may go.
+// memberSetup is a setup with a separate member, who may be removed.
 func (p *exampleRunner) memberSetup(ctx context.Context) (exampleSetup, error) {
 	member, err := p.newMember(ctx, p.seed.Owner, p.seed.OrganizationID, "member")
 	if err != nil {

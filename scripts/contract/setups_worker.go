@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-var errNotListed = errors.New("what was made is not in the list")
+var errNotListed = errors.New("the created resource is not in the list")
 
 // launched is a running browser.
 type launched struct{ id, session, token, guid, target string }
@@ -42,7 +42,7 @@ func (p *exampleRunner) newLaunch(ctx context.Context, headless bool) (*launched
 	return l, err
 }
 
-// newTab opens a tab and returns what the browser calls it.
+// newTab opens a tab and returns its id.
 func (p *exampleRunner) newTab(ctx context.Context, l *launched) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPut, p.workerURL+"/browsers/"+l.id+"/json/new", nil)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *exampleRunner) newTab(ctx context.Context, l *launched) (string, error)
 	return tab.ID, nil
 }
 
-// workerSetups are those of the worker's own surface.
+// workerSetups are the setups of the worker API.
 func (p *exampleRunner) workerSetups() map[string]func(context.Context) (exampleSetup, error) {
 	blank := func(context.Context) (exampleSetup, error) {
 		return exampleSetup{body: map[string]any{"url": "about:blank"}}, nil
@@ -90,7 +90,7 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 	}
 }
 
-// launchSetup leaves no browser behind: there are more examples.
+// launchSetup ends the browser after the example.
 func (p *exampleRunner) launchSetup(context.Context) (exampleSetup, error) {
 	return exampleSetup{
 		body: map[string]any{
@@ -100,7 +100,7 @@ func (p *exampleRunner) launchSetup(context.Context) (exampleSetup, error) {
 	}, nil
 }
 
-// endOthers ends every session but that of the player's launch.
+// endOthers ends all sessions except the one that launch created.
 func (p *exampleRunner) endOthers(ctx context.Context) error {
 	worker, err := p.worker(p.seed.WorkerKey)
 	if err != nil {
@@ -140,7 +140,7 @@ func (p *exampleRunner) resumeWorker(ctx context.Context) error {
 	return err
 }
 
-// tabSetup is about a tab of its own.
+// tabSetup is a setup with a new tab.
 func (p *exampleRunner) tabSetup(ctx context.Context) (exampleSetup, error) {
 	if p.launch == nil {
 		if _, err := p.sessionSetup(ctx); err != nil {

@@ -64,7 +64,7 @@ func (h *testEnvironment) runStage(ctx context.Context, s stage) (string, error)
 	return fmt.Sprintf("%s; %d exchanges checked", summary, exchanges), errors.Join(err, departures, h.requireRunning())
 }
 
-// reportProgress says once a minute how far a stage is, until the function that
+// reportProgress logs the progress of a stage once a minute, until the function that
 // it returns is called.
 func (h *testEnvironment) reportProgress(stage string) (quiet func()) {
 	began, ticker := time.Now(), time.NewTicker(time.Minute)

@@ -17,18 +17,18 @@ import (
 	"github.com/browser-svc/svc/scripts/children"
 )
 
-// toolGrace is how long a tool that is told to end may take to do so.
+// toolGrace is the time between the signal to end and the kill of a tool.
 const toolGrace = 10 * time.Second
 
-// tool runs a program, in the root of the repository, with its output in
-// bin/contract/<log>.log; the end of that is in the error when it fails. With
-// the context it and everything that it has started end.
+// tool runs a program in the root of the repository and writes its output to
+// bin/contract/<log>.log. If it fails, the error contains the end of the log. When
+// the context ends, the program and its descendants are stopped.
 func (h *testEnvironment) tool(ctx context.Context, log string, environment []string, program string, args ...string) error {
 	_, err := h.toolOutput(ctx, log, environment, program, args...)
 	return err
 }
 
-// toolOutput returns what the program wrote to its standard output, too.
+// toolOutput also returns the standard output of the program.
 func (h *testEnvironment) toolOutput(ctx context.Context, log string, environment []string, program string, args ...string) (string, error) {
 	name := filepath.Join(h.outputDir, log+".log")
 	file, err := os.Create(name)
@@ -58,8 +58,8 @@ func (h *testEnvironment) toolOutput(ctx context.Context, log string, environmen
 	return output.String(), nil
 }
 
-// external runs scripts/contract/<path>/run with what it needs to know of the
-// servers, and returns the rest of the last line "summary: ...".
+// external runs scripts/contract/<path>/run with the environment variables of the
+// servers, and returns the text of the last line "summary: ...".
 func (h *testEnvironment) external(ctx context.Context, log, path string) (string, error) {
 	output, err := h.toolOutput(ctx, log, h.toolEnvironment(), filepath.Join(h.root, "scripts", "contract", path, "run"))
 	summary := summaryOf(output)
@@ -69,7 +69,7 @@ func (h *testEnvironment) external(ctx context.Context, log, path string) (strin
 	return summary, err
 }
 
-// toolEnvironment is what programs of a stage get to know.
+// toolEnvironment returns the environment variables for the programs of a stage.
 func (h *testEnvironment) toolEnvironment() []string {
 	return []string{
 		"CLOUD_URL=" + h.seed.CloudURL, "WORKER_URL=" + h.seed.WorkerURL, "SEED=" + h.seedFile(),
