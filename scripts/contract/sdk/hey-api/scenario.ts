@@ -1,4 +1,4 @@
-// From signing in to signing out, by the functions that hey-api makes.
+// The scenario from sign-in to sign-out, with the functions that hey-api generates.
 import * as cloud from './svc/cloud/index.js';
 import { createClient as createCloudClient } from './svc/cloud/client/index.js';
 import { createClient as createWorkerClient } from './svc/worker/client/index.js';
@@ -7,14 +7,14 @@ import { expect, ok, readSeed } from './seed.js';
 
 const seed = readSeed();
 
-// Each surface has its client, and each credential, too. `auth` is asked for what an operation needs.
+// Each API has one client for each credential. `auth` returns the credential for the scheme of an operation.
 let token: string | undefined;
 const person = createCloudClient({ baseUrl: seed.cloudUrl, auth: ({ scheme }) => (scheme === 'bearer' ? token : undefined) });
 const fleet = createCloudClient({ baseUrl: seed.cloudUrl, auth: seed.organizationKey });
 const fullFleet = createCloudClient({ baseUrl: seed.cloudUrl, auth: seed.full.organizationKey });
 const host = createWorkerClient({ baseUrl: seed.workerUrl, auth: seed.workerKey });
 
-/** The data of an answer, or an exception that says which code the failure has. */
+/** Returns the data of the response, or throws an error with the code of the failure. */
 function unwrap<T>(answer: { data?: { data: T } | undefined; error?: unknown; response?: Response | undefined }): T {
   if (answer.data) return answer.data.data;
   const { error } = answer.error as cloud.ErrorResponse;
@@ -60,7 +60,7 @@ async function authorize(profileId: string): Promise<string> {
   expect(verdict.allowed && verdict.profileConfig?.locale === 'de-DE', 'the launch is not allowed, or has other settings');
   ok('authorize', `allowed, ${verdict.current} of ${verdict.limit ?? 'unlimited'}`);
 
-  // A refusal is a success that says no: with 402, and in the envelope of a success.
+  // A refusal has status 402 and the envelope of a success.
   const refusal = await cloud.authorizeLaunch({ client: fullFleet, body: { ...body, profileId: seed.full.profileId } });
   expect(refusal.response?.status === 402, `the full organization got ${refusal.response?.status}, not 402`);
   expect(refusal.error?.success === true, 'the refusal is no verdict');

@@ -1,4 +1,4 @@
-// From signing in to signing out, by the client of openapi-fetch.
+// The scenario from sign-in to sign-out, with the client of openapi-fetch.
 import createClient from 'openapi-fetch';
 import type { ErrorDetailCode, paths as CloudPaths } from './svc/cloud.js';
 import type { BrowserSession, ErrorResponse, paths as WorkerPaths } from './svc/worker.js';
@@ -6,7 +6,7 @@ import { expect, ok, readSeed } from './seed.js';
 
 const seed = readSeed();
 
-// Each surface has its client, and each credential, too.
+// Each API has one client for each credential.
 const cloud = createClient<CloudPaths>({ baseUrl: seed.cloudUrl });
 const fleet = createClient<CloudPaths>({ baseUrl: seed.cloudUrl, headers: { 'X-API-Key': seed.organizationKey } });
 const fullFleet = createClient<CloudPaths>({ baseUrl: seed.cloudUrl, headers: { 'X-API-Key': seed.full.organizationKey } });
@@ -62,7 +62,7 @@ async function authorize(profileId: string): Promise<string> {
   expect(verdict.allowed && verdict.profileConfig?.locale === 'de-DE', 'the launch is not allowed, or has other settings');
   ok('authorize', `allowed, ${verdict.current} of ${verdict.limit ?? 'unlimited'}`);
 
-  // A refusal is a success that says no: with 402, and in the envelope of a success.
+  // A refusal has status 402 and the envelope of a success.
   const refusal = await fullFleet.POST('/v1/license/authorize', { body: { ...body, profileId: seed.full.profileId } });
   expect(refusal.response.status === 402, `the full organization got ${refusal.response.status}, not 402`);
   expect(refusal.error?.success === true, 'the refusal is no verdict');

@@ -1,4 +1,4 @@
-"""From signing in to signing out, by the clients of openapi-python-client."""
+"""The scenario from sign-in to sign-out, with the clients of openapi-python-client."""
 
 from typing import TypeVar
 from uuid import UUID, uuid4
@@ -19,7 +19,7 @@ from svc_worker.api.sessions import get_browser_session, kill_browser_session, l
 seed = Seed.read()
 timeout = httpx.Timeout(100)  # a launch may take 90 seconds
 
-# Each surface has its clients, one for each credential.
+# Each API has one client for each credential.
 anybody = svc_cloud.Client(base_url=seed.cloud_url, timeout=timeout)
 
 
@@ -38,16 +38,16 @@ T = TypeVar("T")
 
 
 def unwrap(answer: T | cloud_models.ErrorResponse | worker_models.ErrorResponse | None) -> T:
-    """The answer, or an exception that says which code the failure has."""
+    """Returns the response, or exits with the code of the error."""
     if isinstance(answer, cloud_models.ErrorResponse | worker_models.ErrorResponse):
         raise SystemExit(f"FAILED: {answer.error.code}: {answer.error.message}")
     if answer is None:
-        raise SystemExit("FAILED: an answer that the document does not know")
+        raise SystemExit("FAILED: the response is not documented")
     return answer
 
 
 def enter() -> svc_cloud.AuthenticatedClient:
-    """Signs in, and returns the client of whoever did."""
+    """Signs in, and returns a client with the session of the user."""
     body = cloud_models.SignInRequest(email=seed.email, password=seed.password)
     session = unwrap(sign_in.sync(client=anybody, body=body)).data
     ok("sign in", f"{session.user.email}, until {session.expires_at:%Y-%m-%d}")
@@ -85,7 +85,7 @@ def authorize(profile_id: UUID) -> UUID:
     expect(isinstance(config, cloud_models.ProfileConfig) and config.locale == "de-DE", "the settings are others")
     ok("authorize", f"allowed, {verdict.current} of {verdict.limit or 'unlimited'}")
 
-    # A refusal is a success that says no: with 402, and in the envelope of a success.
+    # A refusal has status 402 and the envelope of a success.
     body.profile_id = UUID(seed.full_profile_id)
     answer = authorize_launch.sync_detailed(client=full_fleet, body=body)
     refusal = unwrap(answer.parsed).data
@@ -110,7 +110,7 @@ def launch(profile_id: UUID) -> worker_models.BrowserSession:
 
 
 def provoke(profile_id: UUID) -> None:
-    """Asks for what is not valid, and reads which fields are wrong."""
+    """Sends an invalid request, and reads the details of the error."""
     body = worker_models.LaunchProfileRequest(
         profile_id=profile_id,
         spec=worker_models.LaunchSpec(browser_version=seed.browser_version),

@@ -1,4 +1,4 @@
-"""What the servers of the scenario hold, and how it tells what it has done."""
+"""The seeded data of the servers, and the output of the scenario."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Seed:
-    """The file that SEED names, with the addresses of the environment."""
+    """The file at SEED and the URLs of the servers."""
 
     cloud_url: str
     worker_url: str
@@ -40,11 +40,11 @@ class Seed:
 
 
 def ok(step: str, found: str) -> None:
-    """Prints the line of a step that went as it should."""
+    """Prints the line of a successful step."""
     print(f"ok  {step:24} {found}", flush=True)
 
 
 def expect(holds: bool, complaint: str) -> None:
-    """Ends the scenario unless a condition holds."""
+    """Ends the scenario unless the condition holds."""
     if not holds:
         raise SystemExit(f"FAILED: {complaint}")

@@ -1,4 +1,4 @@
-// What the servers of the scenario hold, and how it tells what it has done.
+// The seeded data of the servers, and the output of the scenario.
 import { readFileSync } from 'node:fs';
 
 export interface Seed {
@@ -12,7 +12,7 @@ export interface Seed {
   full: { organizationKey: string; profileId: string };
 }
 
-/** The file that SEED names, with the addresses of the environment. */
+/** Reads the file at SEED and the URLs of the servers. */
 export function readSeed(): Seed {
   const seed = JSON.parse(readFileSync(variable('SEED'), 'utf8')) as Seed;
   return { ...seed, cloudUrl: variable('CLOUD_URL'), workerUrl: variable('WORKER_URL') };
@@ -24,12 +24,12 @@ function variable(name: string): string {
   return value;
 }
 
-/** Prints the line of a step that went as it should. */
+/** Prints the line of a successful step. */
 export function ok(step: string, found: string): void {
   console.log(`ok  ${step.padEnd(24)} ${found}`);
 }
 
-/** Ends the scenario unless a condition holds. */
+/** Throws an error unless the condition holds. */
 export function expect(holds: boolean, complaint: string): asserts holds {
   if (!holds) throw new Error(complaint);
 }

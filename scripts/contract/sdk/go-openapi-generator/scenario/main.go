@@ -1,5 +1,4 @@
-// scenario is what every SDK is put through, with the modules of
-// openapi-generator.
+// scenario runs the common SDK scenario with the modules of openapi-generator.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"svc.example/sdk/workerapi"
 )
 
-// seed is what the file at SEED tells.
+// seed is the content of the file at SEED.
 type seed struct {
 	OrganizationID  string `json:"organizationId"`
 	OrganizationKey string `json:"organizationKey"`
@@ -94,12 +93,12 @@ func openWorker(url string) *workerapi.APIClient {
 	return workerapi.NewAPIClient(configuration)
 }
 
-// withKey is a context with the credential of a worker in the cloud.
+// withKey returns a context with an organization key, for requests to the cloud.
 func withKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, cloudapi.ContextAPIKeys, map[string]cloudapi.APIKey{"organizationKey": {Key: key}})
 }
 
-// enter answers a context with the credential of the dashboard.
+// enter signs in and returns a context with the credential of the user.
 func (s *scenario) enter(ctx context.Context) (context.Context, error) {
 	request := *cloudapi.NewSignInRequest(s.seed.Owner.Email, s.seed.Owner.Password)
 	signedIn, _, err := s.cloud.AuthenticationAPI.SignIn(ctx).SignInRequest(request).Execute()
@@ -132,7 +131,7 @@ func (s *scenario) create(dashboard context.Context) (string, error) {
 	return created.Data.Id, nil
 }
 
-// authorize is allowed a slot, of which it answers the session.
+// authorize reserves a slot and returns its session.
 func (s *scenario) authorize(ctx context.Context, profile string) (string, error) {
 	session := uuid()
 	request := *cloudapi.NewAuthorizeRequest(uuid(), "sdk-go-openapi-generator", session)
@@ -145,7 +144,7 @@ func (s *scenario) authorize(ctx context.Context, profile string) (string, error
 	return session, nil
 }
 
-// refuse is refused a slot where all are taken.
+// refuse requests a slot of the full organization and expects a refusal.
 func (s *scenario) refuse(ctx context.Context) error {
 	request := *cloudapi.NewAuthorizeRequest(uuid(), "sdk-go-openapi-generator", uuid())
 	request.SetProfileId(s.seed.Full.ProfileID)
@@ -163,7 +162,8 @@ func (s *scenario) refuse(ctx context.Context) error {
 	return nil
 }
 
-// drive launches a browser, reads it, is refused another one, and ends it.
+// drive launches a browser, reads the session, sends an invalid launch, and ends the
+// browser.
 func (s *scenario) drive(ctx context.Context, profile string) error {
 	ctx = context.WithValue(ctx, workerapi.ContextAPIKeys, map[string]workerapi.APIKey{"workerKey": {Key: s.seed.WorkerKey}})
 	sessions := s.worker.SessionsAPI
@@ -229,8 +229,8 @@ func (s *scenario) end(ctx context.Context, profile, reservation string) error {
 	return nil
 }
 
-// leave deletes the profile as soon as the worker's report has come, and signs
-// out.
+// leave deletes the profile after the worker has reported the end of the session,
+// and signs out.
 func (s *scenario) leave(dashboard context.Context, profile string) error {
 	deadline := time.Now().Add(10 * time.Second)
 	_, response, err := s.cloud.ProfilesAPI.DeleteProfile(dashboard, profile).Execute()
@@ -250,7 +250,7 @@ func (s *scenario) leave(dashboard context.Context, profile string) error {
 	return nil
 }
 
-// departed tells what was answered instead.
+// departed returns an error with the unexpected response.
 func departed(step string, answer any, err error) error {
 	if failure, ok := errors.AsType[interface {
 		error
@@ -265,7 +265,7 @@ func departed(step string, answer any, err error) error {
 	return fmt.Errorf("%s: the answer was %s", step, text)
 }
 
-// uuid is one at random; the standard library has none.
+// uuid returns a random UUID, which the standard library cannot create.
 func uuid() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b)

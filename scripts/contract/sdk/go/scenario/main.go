@@ -1,4 +1,4 @@
-// scenario is what every SDK is put through, with the packages of oapi-codegen.
+// scenario runs the common SDK scenario with the packages of oapi-codegen.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"svc.example/sdk/workerapi"
 )
 
-// seed is what the file at SEED tells.
+// seed is the content of the file at SEED.
 type seed struct {
 	OrganizationID  uuid.UUID `json:"organizationId"`
 	OrganizationKey string    `json:"organizationKey"`
@@ -99,7 +99,7 @@ func withKey(key string) func(context.Context, *http.Request) error {
 	}
 }
 
-// signedIn is the credential of the dashboard.
+// signedIn adds the credential of the signed-in user to a request.
 func (s *scenario) signedIn(_ context.Context, r *http.Request) error {
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	return nil
@@ -138,7 +138,7 @@ func (s *scenario) create(ctx context.Context) (uuid.UUID, error) {
 	return profile.Id, nil
 }
 
-// authorize is allowed a slot, of which it answers the session.
+// authorize reserves a slot and returns its session.
 func (s *scenario) authorize(ctx context.Context, profile uuid.UUID) (uuid.UUID, error) {
 	session := uuid.New()
 	answer, err := s.cloud.AuthorizeLaunchWithResponse(ctx, nil, cloudapi.AuthorizeRequest{
@@ -151,7 +151,7 @@ func (s *scenario) authorize(ctx context.Context, profile uuid.UUID) (uuid.UUID,
 	return session, nil
 }
 
-// refuse is refused a slot where all are taken.
+// refuse requests a slot of the full organization and expects a refusal.
 func (s *scenario) refuse(ctx context.Context) error {
 	answer, err := s.cloud.AuthorizeLaunchWithResponse(ctx, nil, cloudapi.AuthorizeRequest{
 		MachineId: "sdk-go", BootId: uuid.New(), SessionId: uuid.New(), ProfileId: &s.seed.Full.ProfileID,
@@ -167,7 +167,8 @@ func (s *scenario) refuse(ctx context.Context) error {
 	return nil
 }
 
-// drive launches a browser, reads it, is refused another one, and ends it.
+// drive launches a browser, reads the session, sends an invalid launch, and ends the
+// browser.
 func (s *scenario) drive(ctx context.Context, profile uuid.UUID) error {
 	request := workerapi.LaunchProfileRequest{ProfileId: &profile, Browser: &workerapi.BrowserSettings{Headless: new(true)}}
 	launched, err := s.worker.LaunchProfileWithResponse(ctx, request)
@@ -221,8 +222,8 @@ func (s *scenario) pages(ctx context.Context) error {
 	return nil
 }
 
-// leave ends the reservation, deletes the profile as soon as the worker's
-// report has come, and signs out.
+// leave ends the reservation, deletes the profile after the worker has reported the
+// end of the session, and signs out.
 func (s *scenario) leave(ctx context.Context, profile, reservation uuid.UUID) error {
 	ended, err := s.cloud.EndProfileSessionWithResponse(ctx, profile, reservation, cloudapi.EndSessionRequest{}, withKey(s.seed.OrganizationKey))
 	if err != nil || ended.JSON200 == nil || ended.JSON200.Data.SessionId != reservation {
@@ -249,13 +250,13 @@ func (s *scenario) leave(ctx context.Context, profile, reservation uuid.UUID) er
 	return nil
 }
 
-// result is an answer of either client.
+// result is a response of the cloud or worker client.
 type result interface {
 	Status() string
 	GetBody() []byte
 }
 
-// departed tells what was answered instead.
+// departed returns an error with the unexpected response.
 func departed(step string, answer result, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", step, err)

@@ -1,4 +1,4 @@
-//! The scenario that every SDK runs, with the crates that `openapi-generator` makes.
+//! Runs the common SDK scenario with the crates that `openapi-generator` generates.
 
 use std::time::Duration;
 use std::{env, error, fs};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 type Outcome<T> = Result<T, Box<dyn error::Error>>;
 
-/// What the file at `SEED` tells.
+/// The content of the file at `SEED`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Seed {
@@ -121,7 +121,7 @@ async fn enter(seed: &Seed) -> Outcome<cloud::apis::configuration::Configuration
     Ok(dashboard)
 }
 
-/// Is allowed a slot, of which it answers the session, and refused one.
+/// Reserves a slot and returns its session, and expects a refusal for the full organization.
 async fn authorize(seed: &Seed, profile: Uuid) -> Outcome<Uuid> {
     let session = Uuid::new_v4();
     let mut request =
@@ -161,7 +161,7 @@ async fn authorize(seed: &Seed, profile: Uuid) -> Outcome<Uuid> {
     Ok(session)
 }
 
-/// Launches a browser, reads it, is refused another one, and ends it.
+/// Launches a browser, reads the session, sends an invalid launch, and ends the browser.
 async fn run_browser(seed: &Seed, profile: Uuid) -> Outcome<()> {
     let worker = at_worker(seed)?;
     let mut request = worker::models::LaunchProfileRequest::new();
@@ -255,7 +255,7 @@ async fn page_through(dashboard: &cloud::apis::configuration::Configuration) -> 
     Ok(())
 }
 
-/// Deletes the profile as soon as the worker's report has come.
+/// Deletes the profile after the worker has reported the end of the session.
 async fn remove(
     dashboard: &cloud::apis::configuration::Configuration,
     profile: Uuid,

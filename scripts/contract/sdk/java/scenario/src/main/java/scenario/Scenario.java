@@ -30,7 +30,7 @@ import svc.worker.model.LaunchProfileRequest;
 import svc.worker.model.LaunchSpec;
 import svc.worker.model.SessionStatus;
 
-/** What every SDK is put through, with the clients of openapi-generator. */
+/** Runs the common SDK scenario with the clients of openapi-generator. */
 public final class Scenario {
   private static final Duration TIMEOUT = Duration.ofMinutes(1);
   private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -99,7 +99,7 @@ public final class Scenario {
     return profile.getId();
   }
 
-  /** Is allowed a slot, of which it answers the session. */
+  /** Reserves a slot and returns its session. */
   private UUID authorize(UUID profile) throws ApiException {
     UUID session = UUID.randomUUID();
     var request = authorization(profile).sessionId(session);
@@ -109,7 +109,7 @@ public final class Scenario {
     return session;
   }
 
-  /** Is refused a slot where all are taken. */
+  /** Requests a slot of the full organization and expects a refusal. */
   private void authorizeAtTheLimit() throws ApiException, JsonProcessingException {
     JsonNode full = seed.get("full");
     var license = new LicenseApi(cloud(full.get("organizationKey").asText()));
@@ -192,7 +192,7 @@ public final class Scenario {
     ok("end the reservation");
   }
 
-  /** Deletes the profile as soon as the worker's report has come. */
+  /** Deletes the profile after the worker has reported the end of the session. */
   private void deleteProfile(UUID profile) throws ApiException, InterruptedException {
     for (int attempt = 0; ; attempt++) {
       try {
@@ -228,11 +228,11 @@ public final class Scenario {
 
   private static void expect(boolean holds, Object answer) {
     if (!holds) {
-      throw new Departure("the answer was " + answer, null);
+      throw new Departure("unexpected response: " + answer, null);
     }
   }
 
-  /** What was answered instead. */
+  /** An unexpected response. */
   private static final class Departure extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
