@@ -26,7 +26,7 @@ const Draining = "draining"
 const retryReadiness = 2 * time.Second
 
 // Check is one condition of readiness. Every probe asks it: what costs a round
-// trip is remembered, see CachedCheck.
+// trip is remembered, see Cached.
 type Check func(ctx context.Context) []Reason
 
 // Readiness reports whether a program accepts work. It answers GET /readyz.
@@ -114,14 +114,15 @@ func (r *Readiness) Shutdown(delay time.Duration, done <-chan struct{}) {
 	}
 }
 
-// CachedCheck returns a check that runs check at most once per period and caches
-// its result. The run is limited by timeout and not canceled with the probe that
-// started it.
-func CachedCheck(period, timeout time.Duration, check Check) Check {
-	turn := make(chan struct{}, 1) // held while check runs; other probes wait for its result
+// Cached returns a check that runs check at most once per period and shares its
+// result between all callers, so that unauthenticated requests cannot occupy what
+// the check uses. The run is limited by timeout and not canceled with the request
+// that started it.
+func Cached[T any](period, timeout time.Duration, check func(context.Context) T) func(context.Context) T {
+	turn := make(chan struct{}, 1) // held while check runs; other callers wait for its result
 	var at time.Time
-	var last []Reason
-	return func(ctx context.Context) []Reason {
+	var last T
+	return func(ctx context.Context) T {
 		turn <- struct{}{}
 		defer func() { <-turn }()
 		if !at.IsZero() && time.Since(at) < period {

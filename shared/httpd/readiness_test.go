@@ -73,10 +73,10 @@ func TestReadiness_FailsDuringShutdownDelay(t *testing.T) {
 	})
 }
 
-func TestCachedCheck_RunsOncePerPeriod(t *testing.T) {
+func TestCached_RunsOncePerPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		check := httpd.CachedCheck(time.Second, 2*time.Second, func(ctx context.Context) []httpd.Reason {
+		check := httpd.Cached(time.Second, 2*time.Second, func(ctx context.Context) []httpd.Reason {
 			asked++
 			if asked == 2 { // nobody answers
 				<-ctx.Done()

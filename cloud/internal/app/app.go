@@ -15,9 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
-	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/program"
 )
@@ -175,8 +172,3 @@ func (p *services) sweep(ctx context.Context, config Config, logger *slog.Logger
 }
 
 func secretPath(config Config) string { return filepath.Join(config.DataDir, "secret-keys") }
-
-// databaseHealth reports whether the database answers and accepts writes.
-type databaseHealth struct{ pool *sqlx.DB }
-
-func (h databaseHealth) Ping(ctx context.Context) error { return outageFault(pg.Writable(ctx, h.pool)) }

@@ -56,7 +56,10 @@ func TestOperations_AnswerWhenDatabaseFails(t *testing.T) {
 	}{
 		{"without the tables, but those that say who calls", http.StatusInternalServerError, h.revokeTable},
 		{"without any table", http.StatusInternalServerError, h.revokeAllTables},
-		{"without a server", http.StatusServiceUnavailable, func(*testing.T) { cut() }},
+		{"without a server", http.StatusServiceUnavailable, func(*testing.T) {
+			cut()
+			time.Sleep(databasePeriod) // the result of the last check is shared for that long
+		}},
 	} {
 		t.Run(failure.name, func(t *testing.T) {
 			failure.begin(t)
@@ -274,6 +277,7 @@ func TestReadiness_FailsBeforePortCloses(t *testing.T) {
 func TestHealth_ChecksDatabaseAcceptsWrites(t *testing.T) {
 	h := newTestEnv(t, nil)
 	health := func() outcome {
+		time.Sleep(databasePeriod) // the result is shared for that long
 		a := h.attempt(t, operationsOf(h.document.T())["getCloudHealth"], request{}, "")
 		a.free = tenant{}
 		return a.send(a.compose())

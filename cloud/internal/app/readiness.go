@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/httpd"
 )
@@ -16,19 +18,38 @@ const (
 	databaseTimeout = 2 * time.Second
 )
 
+// databaseHealth reports whether the database answers and accepts writes. GET
+// /health and /readyz share the result, because they need no authentication and
+// the connections of the pool are for launches.
+type databaseHealth struct {
+	check func(context.Context) error
+}
+
+func newDatabaseHealth(pool *sqlx.DB, logger *slog.Logger) databaseHealth {
+	return databaseHealth{httpd.Cached(databasePeriod, databaseTimeout, func(ctx context.Context) error {
+		err := pg.Writable(ctx, pool)
+		if err != nil && !errors.Is(err, pg.ErrReadOnly) {
+			logger.WarnContext(ctx, "database did not answer the readiness check", "error", err)
+		}
+		return err
+	})}
+}
+
+// Ping returns Unavailable during an outage of the database.
+func (h databaseHealth) Ping(ctx context.Context) error { return outageFault(h.check(ctx)) }
+
 // newReadiness returns the readiness check of this replica: whether the database
 // accepts writes.
-func newReadiness(pools pools, logger *slog.Logger) *httpd.Readiness {
-	return httpd.NewReadiness(logger, httpd.CachedCheck(databasePeriod, databaseTimeout, func(ctx context.Context) []httpd.Reason {
-		err := pg.Writable(ctx, pools.launches)
+func newReadiness(database databaseHealth, logger *slog.Logger) *httpd.Readiness {
+	return httpd.NewReadiness(logger, func(ctx context.Context) []httpd.Reason {
+		err := database.check(ctx)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, pg.ErrReadOnly):
 			return []httpd.Reason{{Check: "database", Code: "database_read_only", Message: "The database does not accept writes."}}
 		default:
-			logger.WarnContext(ctx, "database did not answer the readiness check", "error", err)
 			return []httpd.Reason{{Check: "database", Code: "database_unreachable", Message: "The database does not answer."}}
 		}
-	}))
+	})
 }

@@ -59,7 +59,7 @@ func NewRouter(options httpd.Options, document *oapi.Document, authorizer *acces
 func (p *services) handlers(config Config, contract string) rest.Server {
 	return rest.Server{
 		Health: rest.Health{
-			Database: databaseHealth{p.pools.launches}, Readiness: p.readiness, Version: program.Version, ContractVersion: contract,
+			Database: p.database, Readiness: p.readiness, Version: program.Version, ContractVersion: contract,
 		},
 		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},

@@ -51,6 +51,7 @@ type services struct {
 	idempotency   *idempotency.Store
 	retention     *retention.Service
 	usage         *usage.Service
+	database      databaseHealth
 	readiness     *httpd.Readiness
 }
 
@@ -63,7 +64,8 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	p := &services{pools: pools, public: public, plans: plan.New(pools.tenants), readiness: newReadiness(pools, logger)}
+	database := newDatabaseHealth(pools.launches, logger)
+	p := &services{pools: pools, public: public, plans: plan.New(pools.tenants), database: database, readiness: newReadiness(database, logger)}
 	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: auditSource}
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err
