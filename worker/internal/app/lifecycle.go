@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/browser-svc/svc/worker/internal/report"
 )
 
@@ -27,7 +25,7 @@ func (w *worker) startReporting(ctx context.Context, logger *slog.Logger) (stop 
 			defer reclaiming.Wait()
 			reclaiming.Go(func() { report.ReclaimStale(ctx, w.cloud, logger) })
 		}
-		w.reports.Run(ctx, func(id uuid.UUID) { w.launches.KillUnlicensed(id) })
+		w.reports.Run(ctx)
 	}()
 	return func() { cancel(); <-done }
 }

@@ -45,16 +45,6 @@ func (s *Service) kill(ctx context.Context, id uuid.UUID, reason session.EndReas
 	return found, nil
 }
 
-// KillUnlicensed ends a session whose start the cloud refused: the session has no
-// slot.
-func (s *Service) KillUnlicensed(id uuid.UUID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if run := s.live[id]; run != nil {
-		run.requestEnd(session.License)
-	}
-}
-
 // Shutdown refuses new launches, ends every browser, including warm browsers, and
 // waits for them until ctx ends.
 func (s *Service) Shutdown(ctx context.Context) error {

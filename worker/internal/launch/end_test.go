@@ -143,20 +143,6 @@ func TestMaxDuration_KillsBrowser(t *testing.T) {
 	r.assertSession(t, s.ID, session.Killed, session.MaxDuration, nil)
 }
 
-func TestKillUnlicensed_EndsSession(t *testing.T) {
-	r := newFixture(t)
-	s, other := r.launch(t, byProfile()), r.launch(t, byProfile())
-	r.KillUnlicensed(uuid.New()) // an unknown session is ignored
-	r.KillUnlicensed(s.ID)
-	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != s.ID || end.Reason != session.License {
-		t.Errorf("reported %+v", end)
-	}
-	r.assertSession(t, s.ID, session.Killed, session.License, nil)
-	if live, _ := r.Sessions.Live(); len(live) != 1 || live[0].ID != other.ID {
-		t.Errorf("live %v", live)
-	}
-}
-
 func TestLaunch_CanceledByClientEndsBrowser(t *testing.T) {
 	r := newFixture(t)
 	ctx, leave := context.WithCancel(t.Context())

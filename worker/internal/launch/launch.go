@@ -120,9 +120,9 @@ type License interface {
 
 // Reports reports sessions to the cloud.
 type Reports interface {
-	// Started reports a running session. PaymentRequired and Conflict are final: the
-	// browser must be ended. If the cloud cannot be reached, Started returns nil and
-	// retries in the background.
+	// Started reports a running session. An error is final: the browser must be ended.
+	// If the cloud cannot be reached, Started returns nil and retries in the
+	// background; the session then continues whatever the cloud answers.
 	Started(ctx context.Context, s session.Session) error
 	// Ended reports the end of a session or of a failed launch. It returns
 	// immediately and retries until the report is delivered.

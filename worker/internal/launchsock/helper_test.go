@@ -94,7 +94,7 @@ func newFixture(t testing.TB) *fixture {
 		Egress: directEgress{}, Tokens: w.tickets,
 	})
 	w.serve(t, log)
-	run(t, func(ctx context.Context) { reports.Run(ctx, w.launches.KillUnlicensed) })
+	run(t, reports.Run)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

@@ -61,7 +61,7 @@ func (r *Reporter) Deliver(ctx context.Context, key session.OrganizationKey) boo
 	case <-ctx.Done():
 		return false
 	}
-	return r.deliverEntries(ctx, waiting(), func(uuid.UUID) {})
+	return r.deliverEntries(ctx, waiting())
 }
 
 // markCarried records that an authorize request has carried the end of a

@@ -129,6 +129,11 @@ func (r *Reporter) snapshot() (live []session.Session, seq int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	live, r.latest = r.live.Live()
+	for id := range r.refusedStarts {
+		if !slices.ContainsFunc(live, func(s session.Session) bool { return s.ID == id }) {
+			delete(r.refusedStarts, id)
+		}
+	}
 	return live, r.latest
 }
 
@@ -239,11 +244,11 @@ func (r *Reporter) sendHeartbeat(ctx context.Context, key session.OrganizationKe
 }
 
 // reportAgain reports the start of running sessions that the key's organization
-// does not know.
+// does not know, unless the cloud has finally refused it.
 func (r *Reporter) reportAgain(ctx context.Context, key session.OrganizationKey, live []session.Session, unknown []uuid.UUID) {
 	for _, id := range unknown {
 		for _, s := range live {
-			if s.ID != id || !r.callerKey(s.OrganizationKey).Equal(key) || r.journal.has(id) {
+			if s.ID != id || !r.callerKey(s.OrganizationKey).Equal(key) || r.journal.has(id) || r.isRefused(id) {
 				continue
 			}
 			start := r.startOf(s)

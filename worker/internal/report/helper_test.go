@@ -148,7 +148,6 @@ type fixture struct {
 	sessions *session.Store
 	dir      string
 	log      *bytes.Buffer
-	refused  []uuid.UUID
 	stop     func()
 }
 
@@ -173,7 +172,7 @@ func (r *fixture) run(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.Run(ctx, func(id uuid.UUID) { r.refused = append(r.refused, id) })
+		r.Run(ctx)
 	}()
 	r.stop = func() {
 		cancel()

@@ -20,9 +20,8 @@ import (
 
 // entry holds the pending reports of one session: its start, then its end.
 type entry struct {
-	Start        *Start `json:"start,omitempty"`
-	End          *End   `json:"end,omitempty"`
-	EndIfRefused bool   `json:"-"` // stop the browser if the cloud refuses the start
+	Start *Start `json:"start,omitempty"`
+	End   *End   `json:"end,omitempty"`
 
 	leftover bool // an earlier boot left it
 	carried  bool // an answered authorize request carried the end
@@ -103,7 +102,7 @@ func (j *journal) add(e entry) (entry, error) {
 	id := e.session()
 	if waiting, ok := j.entries[id]; ok {
 		if e.Start == nil {
-			e.Start, e.EndIfRefused = waiting.Start, waiting.EndIfRefused
+			e.Start = waiting.Start
 		}
 		if e.End == nil {
 			e.End = waiting.End

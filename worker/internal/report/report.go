@@ -92,6 +92,8 @@ type Reporter struct {
 
 	mu     sync.Mutex
 	latest int64 // number of a heartbeat
+	// refusedStarts holds running sessions whose start the cloud finally refused.
+	refusedStarts map[uuid.UUID]bool
 }
 
 // New returns a Reporter with its journal in dir. It loads the undelivered
@@ -101,7 +103,7 @@ func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, er
 	if err != nil {
 		return nil, err
 	}
-	r := &Reporter{cloud: cloud, identity: cloud.Identity(), live: live, logger: logger, journal: journal, delivering: make(chan struct{}, 1), heartbeatRequested: make(chan struct{}, 1)}
+	r := &Reporter{cloud: cloud, identity: cloud.Identity(), live: live, logger: logger, journal: journal, delivering: make(chan struct{}, 1), heartbeatRequested: make(chan struct{}, 1), refusedStarts: map[uuid.UUID]bool{}}
 	r.own, r.callers = newHeartbeatSender(r, true), newHeartbeatSender(r, false)
 	return r, nil
 }
@@ -112,7 +114,7 @@ func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 	err := r.cloud.ReportStart(ctx, start)
 	if err != nil && !isFinal(err) && !fault.Is(err, fault.OwnKeyRefused) {
 		r.logger.WarnContext(ctx, "failed to report a start, retrying later", "sessionId", s.ID, "error", err)
-		r.put(entry{Start: &start, EndIfRefused: true})
+		r.put(entry{Start: &start})
 		return nil
 	}
 	if err == nil {

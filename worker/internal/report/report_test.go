@@ -228,15 +228,18 @@ func TestJournal_WriteFailureStillDelivers(t *testing.T) {
 	})
 }
 
-func TestReports_LateRefusalEndsBrowserOnlyForSession(t *testing.T) {
+// TestReports_LateRefusalKeepsSession refuses starts that could not be reported
+// while their launches waited.
+func TestReports_LateRefusalKeepsSession(t *testing.T) {
 	for _, tc := range []struct {
-		name    string
-		err     *fault.Error
-		refused bool
+		name  string
+		err   *fault.Error
+		final bool
 	}{
 		{"no slot", fault.New(fault.PaymentRequired, "no"), false},
 		{"has ended", fault.New(fault.Conflict, "no"), true},
 		{"no such profile", fault.New(fault.NotFound, "no"), true},
+		{"invalid", fault.New(fault.Validation, "no"), true},
 		{"the key is refused", fault.New(fault.OwnKeyRefused, "no"), false},
 		{"still down", errDown, false},
 	} {
@@ -246,14 +249,20 @@ func TestReports_LateRefusalEndsBrowserOnlyForSession(t *testing.T) {
 				r.cloud.down = true
 				s := r.startSession(t)
 				r.cloud.fails[s.ID], r.cloud.down = tc.err, false
+				r.cloud.heartbeatAnswer.Unknown = []uuid.UUID{s.ID}
 				r.run(t)
-				time.Sleep(time.Minute)
+				time.Sleep(10 * time.Minute)
 				r.stop()
-				if got := len(r.refused) == 1 && r.refused[0] == s.ID; got != tc.refused || len(r.refused) > 1 {
-					t.Errorf("refused %v, want %v", r.refused, tc.refused)
+				waiting, rejected := r.Counts()
+				if final := waiting == 0 && rejected == 1; final != tc.final {
+					t.Errorf("%d reports wait, %d were rejected", waiting, rejected)
 				}
-				if pending := len(journalFiles(t, r.dir)) == 1; pending == tc.refused {
-					t.Errorf("pending is %v afterwards", pending)
+				if starts := len(r.cloud.attempted()); tc.final && starts != 2 {
+					t.Errorf("the start was reported %d times, want 2: at the launch and once after the outage", starts)
+				}
+				beats := r.cloud.heartbeats()
+				if last := beats[len(beats)-1]; !slices.Contains(last.listed, s.ID) {
+					t.Error("the last heartbeat does not list the session")
 				}
 			})
 		})
@@ -315,6 +324,6 @@ func TestRun_EndsWithContext(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		r.Run(ctx, func(uuid.UUID) {})
+		r.Run(ctx)
 	})
 }

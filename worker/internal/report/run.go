@@ -20,17 +20,17 @@ const (
 	leftoversTimeout = 30 * time.Second
 )
 
-// Run delivers reports and sends heartbeats until ctx is done. It calls refused
-// for each session whose start the cloud finally refused: the session has no
-// slot and its browser must be stopped.
+// Run delivers reports and sends heartbeats until ctx is done. A late refusal of a
+// start does not end the session, because running sessions continue in any case
+// (specification 3.2): the heartbeats charge it.
 //
 // Reports of an earlier boot are delivered first. The first heartbeat of the
 // new boot ends that boot's sessions, and a session whose start was never
 // reported would be lost.
-func (r *Reporter) Run(ctx context.Context, refused func(sessionID uuid.UUID)) {
+func (r *Reporter) Run(ctx context.Context) {
 	r.deliverLeftovers(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { r.deliverLoop(ctx, refused) })
+	running.Go(func() { r.deliverLoop(ctx) })
 	running.Go(func() { r.own.run(ctx) })
 	running.Go(func() { r.callers.run(ctx) })
 	running.Wait()
@@ -38,13 +38,13 @@ func (r *Reporter) Run(ctx context.Context, refused func(sessionID uuid.UUID)) {
 
 // Flush delivers the pending reports once, before the worker stops. Undelivered
 // reports stay in the journal for the next boot.
-func (r *Reporter) Flush(ctx context.Context) { r.deliverPending(ctx, func(uuid.UUID) {}) }
+func (r *Reporter) Flush(ctx context.Context) { r.deliverPending(ctx) }
 
-func (r *Reporter) deliverLoop(ctx context.Context, refused func(uuid.UUID)) {
+func (r *Reporter) deliverLoop(ctx context.Context) {
 	pause := newBackoff()
 	for {
 		var again <-chan time.Time
-		if r.deliverPending(ctx, refused) {
+		if r.deliverPending(ctx) {
 			pause.Reset()
 		} else {
 			again = time.After(pause.NextBackOff())
@@ -75,26 +75,26 @@ func newBackoff() *backoff.ExponentialBackOff {
 // report that the cloud cannot take now, moves that report to the end and
 // returns false. Only one goroutine delivers at a time, so no report is sent
 // twice.
-func (r *Reporter) deliverPending(ctx context.Context, refused func(uuid.UUID)) bool {
+func (r *Reporter) deliverPending(ctx context.Context) bool {
 	select {
 	case r.delivering <- struct{}{}:
 		defer func() { <-r.delivering }()
 	case <-ctx.Done():
 		return false
 	}
-	return r.deliverEntries(ctx, r.journal.pending(), refused)
+	return r.deliverEntries(ctx, r.journal.pending())
 }
 
 // deliverLeftovers delivers the reports of an earlier boot, within a timeout.
 func (r *Reporter) deliverLeftovers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
 	defer cancel()
-	r.deliverEntries(ctx, r.journal.leftovers(), func(uuid.UUID) {})
+	r.deliverEntries(ctx, r.journal.leftovers())
 }
 
-func (r *Reporter) deliverEntries(ctx context.Context, waiting []entry, refused func(uuid.UUID)) bool {
+func (r *Reporter) deliverEntries(ctx context.Context, waiting []entry) bool {
 	for _, e := range waiting {
-		if e.Start != nil && !r.deliverStart(ctx, e, refused) {
+		if e.Start != nil && !r.deliverStart(ctx, e) {
 			return false
 		}
 		if e.End != nil && !r.deliverEnd(ctx, *e.End) {
@@ -104,7 +104,7 @@ func (r *Reporter) deliverEntries(ctx context.Context, waiting []entry, refused 
 	return true
 }
 
-func (r *Reporter) deliverStart(ctx context.Context, e entry, refused func(uuid.UUID)) bool {
+func (r *Reporter) deliverStart(ctx context.Context, e entry) bool {
 	err := r.cloud.ReportStart(ctx, *e.Start)
 	if err != nil && !isFinal(err) {
 		r.logger.DebugContext(ctx, "failed to deliver a start", "sessionId", e.session(), "error", err)
@@ -121,16 +121,28 @@ func (r *Reporter) deliverStart(ctx context.Context, e entry, refused func(uuid.
 		r.sender(e.key()).starts.add(e.session())
 	} else {
 		r.logger.ErrorContext(ctx, "the cloud refused a start", "sessionId", e.session(), "error", err)
-		if e.EndIfRefused && e.End == nil {
-			if !isKeyRefusal(err) {
-				refused(e.session())
-			}
-		} else {
-			r.setAside("start", entry{Start: e.Start}, err)
+		r.setAside("start", entry{Start: e.Start}, err)
+		if e.End == nil && !isKeyRefusal(err) {
+			r.addRefused(e.session())
 		}
 	}
 	r.markDelivered(e.session(), true, false)
 	return true
+}
+
+// addRefused records that the cloud finally refused the start of a running
+// session. Otherwise it would be reported again after each heartbeat.
+func (r *Reporter) addRefused(id uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusedStarts[id] = true
+}
+
+// isRefused reports whether the cloud finally refused the start of a session.
+func (r *Reporter) isRefused(id uuid.UUID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refusedStarts[id]
 }
 
 // isKeyRefusal reports whether the cloud refused a caller's key. That prevents
