@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -23,24 +24,24 @@ const maxRejected = 1000
 // files: either the report that they would replace still exists, or it was
 // never acknowledged.
 func (j *journal) load(logger *slog.Logger) error {
-	half, err := filepath.Glob(filepath.Join(j.dir, "*.json"+newSuffix))
+	files, err := os.ReadDir(j.dir) // not filepath.Glob: the directory's name may be a pattern
 	if err != nil {
 		return fmt.Errorf("list the report journal: %w", err)
 	}
-	for _, file := range half {
-		logger.Warn("removing a partially written report", "file", file)
-		_ = os.Remove(file)
+	var reports []string
+	for _, f := range files {
+		file := filepath.Join(j.dir, f.Name())
+		switch {
+		case strings.HasSuffix(file, ".json"+newSuffix):
+			logger.Warn("removing a partially written report", "file", file)
+			_ = os.Remove(file)
+		case strings.HasSuffix(file, ".json"+rejectedSuffix):
+			j.rejected++
+		case strings.HasSuffix(file, ".json"):
+			reports = append(reports, file)
+		}
 	}
-	earlier, err := filepath.Glob(filepath.Join(j.dir, "*.json"+rejectedSuffix))
-	if err != nil {
-		return fmt.Errorf("list the report journal: %w", err)
-	}
-	j.rejected = len(earlier)
-	files, err := filepath.Glob(filepath.Join(j.dir, "*.json"))
-	if err != nil {
-		return fmt.Errorf("list the report journal: %w", err)
-	}
-	for _, file := range files {
+	for _, file := range reports {
 		switch e, err := readEntry(file); {
 		case err != nil:
 			logger.Error("report of an earlier boot is corrupt, setting it aside", "file", file+rejectedSuffix, "error", err)

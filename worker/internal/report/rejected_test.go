@@ -92,6 +92,21 @@ func TestJournal_RejectsReportOfAnotherSession(t *testing.T) {
 	})
 }
 
+// TestJournal_LoadsFromDirectoryWithPatternCharacters uses a directory whose name
+// is a pattern of filepath.Glob.
+func TestJournal_LoadsFromDirectoryWithPatternCharacters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "worker[1]*")
+		before := newFixture(t, dir)
+		ended := before.addSession()
+		before.endSession(ended)
+		r := newFixture(t, dir)
+		r.run(t)
+		defer r.stop()
+		assertDelivered(t, r.cloud.accepted(), endCall(ended))
+	})
+}
+
 func TestJournal_RemovesPartialFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, t.TempDir())
