@@ -14,26 +14,38 @@ const localAddressesTTL = time.Second
 // localAddresses caches the addresses of this machine. The zero value is ready to
 // use.
 type localAddresses struct {
+	read func() ([]net.Addr, error) // of the interfaces; nil: net.InterfaceAddrs
+
 	mu     sync.Mutex
 	readAt time.Time
 	found  []netip.Addr
 }
 
-// contains reports whether an address belongs to this machine.
+// contains reports whether an address belongs to this machine. If the addresses
+// cannot be read, every address might, so that nothing local is allowed by mistake.
 func (m *localAddresses) contains(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	return a.IsLoopback() || a.IsUnspecified() || slices.Contains(m.list(), a)
+	if a.IsLoopback() || a.IsUnspecified() {
+		return true
+	}
+	list, known := m.list()
+	return !known || slices.Contains(list, a)
 }
 
-func (m *localAddresses) list() []netip.Addr {
+// list returns the addresses; not known if they have never been read.
+func (m *localAddresses) list() (list []netip.Addr, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.readAt.IsZero() && time.Since(m.readAt) < localAddressesTTL {
-		return m.found
+		return m.found, true
 	}
-	found, err := net.InterfaceAddrs()
+	read := m.read
+	if read == nil {
+		read = net.InterfaceAddrs
+	}
+	found, err := read()
 	if err != nil {
-		return m.found
+		return m.found, !m.readAt.IsZero()
 	}
 	m.readAt, m.found = time.Now(), nil
 	for _, n := range found {
@@ -41,5 +53,5 @@ func (m *localAddresses) list() []netip.Addr {
 			m.found = append(m.found, prefix.Addr().Unmap().WithZone(""))
 		}
 	}
-	return m.found
+	return m.found, true
 }
