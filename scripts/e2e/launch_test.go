@@ -110,8 +110,8 @@ func TestLaunch_BrowserClosedByClientIsReportedAsExited(t *testing.T) {
 // The profiles of another organization do not exist for a worker.
 func TestLaunch_RefusesProfileOfAnotherOrganization(t *testing.T) {
 	env := newTestEnv(t)
-	stranger := env.cloud.signUp(t)
-	id := stranger.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)})
+	other := env.cloud.signUp(t)
+	id := other.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)})
 	for _, profile := range []uuid.UUID{id, uuid.New()} {
 		answer, err := env.worker.api.LaunchProfileWithResponse(t.Context(), workerapi.LaunchProfileRequest{ProfileId: &profile})
 		requireAnswer(t, err, answer, 404)
