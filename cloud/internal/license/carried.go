@@ -19,11 +19,11 @@ type carriedEnds struct {
 	ends      []EndReport
 }
 
-// carriedSlotsSQL finds the sessions that hold a slot of the machine that reports
-// their end.
+// carriedSlotsSQL returns the positions of the ends whose session holds a slot of the
+// machine that reports the end.
 const carriedSlotsSQL = `
-SELECT s.session_id, s.machine_id FROM unnest($2::uuid[], $3::text[]) AS w (session_id, machine_id)
-CROSS JOIN LATERAL (SELECT s.session_id, s.machine_id FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = w.session_id
+SELECT w.n FROM unnest($2::uuid[], $3::text[]) WITH ORDINALITY AS w (session_id, machine_id, n)
+CROSS JOIN LATERAL (SELECT FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = w.session_id
 	AND s.machine_id = w.machine_id AND s.released_at IS NULL LIMIT 1) s`
 
 // applyCarriedEnds applies the ends that the request carries. Ends of sessions that
@@ -70,41 +70,37 @@ func (s *Service) findCarriedSlots(ctx context.Context, orgID uuid.UUID, batch [
 			sessions, machines = append(sessions, end.SessionID), append(machines, each.request.machineID)
 		}
 	}
-	var found []slotHolder
+	var found []int // from 1
 	err = s.batch.carriedSlots.SelectContext(ctx, &found, orgID, uuidArray(sessions),
 		binaryArray(textElement, machines, func(raw []byte, name string) []byte { return appendText(raw, name) }))
 	if err != nil {
 		return nil, fmt.Errorf("find the sessions of carried ends: %w", err)
 	}
-	holds := make(map[slotHolder]bool, len(found))
-	for _, one := range found {
-		holds[one] = true
+	holdsSlot := make([]bool, len(sessions))
+	for _, n := range found {
+		holdsSlot[n-1] = true
 	}
 	all := make([]result[[]EndReport], len(batch))
 	for i, each := range batch {
+		ends := each.request.ends
 		if all[i].err = bad[each.key]; all[i].err == nil {
-			all[i].value = each.request.ofHeldSlots(holds)
+			all[i].value = firstOfEachSession(ends, holdsSlot)
 		}
+		holdsSlot = holdsSlot[len(ends):]
 	}
 	return all, nil
 }
 
-// slotHolder is a session that holds a slot, and its machine. Requests of other
-// machines in the same batch may carry an end of the same session.
-type slotHolder struct {
-	SessionID uuid.UUID `db:"session_id"`
-	MachineID string    `db:"machine_id"`
-}
-
-// ofHeldSlots returns the first end of each session that holds a slot of the machine.
-func (c carriedEnds) ofHeldSlots(holds map[slotHolder]bool) []EndReport {
-	var ends []EndReport
+// firstOfEachSession returns the first end of each session that holds a slot.
+// holdsSlot has an element for each end.
+func firstOfEachSession(ends []EndReport, holdsSlot []bool) []EndReport {
+	var first []EndReport
 	seen := map[uuid.UUID]bool{}
-	for _, end := range c.ends {
-		if holds[slotHolder{end.SessionID, c.machineID}] && !seen[end.SessionID] {
+	for i, end := range ends {
+		if holdsSlot[i] && !seen[end.SessionID] {
 			seen[end.SessionID] = true
-			ends = append(ends, end)
+			first = append(first, end)
 		}
 	}
-	return ends
+	return first
 }

@@ -6,15 +6,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestCarriedEnds_KeepsEndsOfOwnMachine: requests of several machines in one batch may
-// name the same session.
-func TestCarriedEnds_KeepsEndsOfOwnMachine(t *testing.T) {
-	session := uuid.New()
-	holds := map[slotHolder]bool{{session, "worker-1"}: true}
-	for machine, want := range map[string]int{"worker-1": 1, "worker-2": 0} {
-		c := carriedEnds{machine, []EndReport{{SessionID: session}, {SessionID: session}, {SessionID: uuid.New()}}}
-		if live := c.ofHeldSlots(holds); len(live) != want {
-			t.Errorf("%s: %d ends, want %d", machine, len(live), want)
-		}
+func TestFirstOfEachSession(t *testing.T) {
+	held, free := uuid.New(), uuid.New()
+	ends := []EndReport{{SessionID: free}, {SessionID: held, EndReason: "first"}, {SessionID: held, EndReason: "second"}}
+	got := firstOfEachSession(ends, []bool{false, true, true, true}) // followed by an end of another request
+	if len(got) != 1 || got[0].SessionID != held || got[0].EndReason != "first" {
+		t.Errorf("got %+v, want the first end of %s", got, held)
 	}
 }

@@ -14,7 +14,7 @@ const (
 	cancel             = "AND s.state = 'reserved' AND s.id = $7"
 	release            = "SELECT DISTINCT ON (f.id)"
 	undo               = "DELETE FROM license_slots s"
-	carried            = "AS w (session_id, machine_id)"
+	carried            = "AS w (session_id, machine_id, n)"
 	tombstone          = "(SELECT organization_id FROM license_org WHERE organization_id = $1 FOR KEY SHARE)"
 	counter            = "SET in_use = in_use + $2"
 	refresh            = "WITH machine AS ("
@@ -86,7 +86,7 @@ func grantMutations() []*mutation {
 		{name: "a launch is decided before its carried ends", rule: "an acknowledged end is visible to the next launch", plan: relaunches, changes: []change{
 			{carried, "AND s.released_at IS NULL LIMIT 1", "AND s.released_at IS NULL AND false LIMIT 1"}}},
 		{name: "a launch ends another machine's sessions", rule: "a worker speaks for its own machine (spec 3.2)", plan: relaunches, changes: []change{
-			{carried, "AND s.machine_id = w.machine_id", ""}, {carried, "SELECT s.session_id, s.machine_id FROM unnest", "SELECT s.session_id, w.machine_id FROM unnest"}}},
+			{carried, "AND s.machine_id = w.machine_id", ""}}},
 		{name: "a revoked key authorizes", rule: "revocation is effective on the next call (spec 5.3; DESIGN 5)", plan: grants, changes: []change{
 			{"FROM api_keys", "api_key_valid(revoked_at,", "api_key_valid(NULL,"}}},
 	}
