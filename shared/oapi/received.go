@@ -24,7 +24,7 @@ func receivedText(value string) any {
 // receivedNumber is a number as it was sent, digit for digit; as text when few
 // decoders could read it.
 func receivedNumber(literal string) any {
-	if _, err := strconv.ParseFloat(literal, 64); err != nil || len(literal) > fault.MaxReceived {
+	if len(literal) > fault.MaxReceived || !isFloat(literal) {
 		return fault.Truncate(literal, fault.MaxReceived)
 	}
 	return json.RawMessage(literal)
