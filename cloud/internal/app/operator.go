@@ -29,6 +29,8 @@ import (
 // operator holds the services that the operator's commands use. Its changes are
 // recorded in the audit log as the operator's.
 type operator struct {
+	config        Config
+	logger        *slog.Logger
 	pools         pools
 	organizations *org.Service
 	subscriptions *billing.Service
@@ -41,7 +43,7 @@ type operator struct {
 // withOperator opens the services for one command, also while a cloud is running.
 func withOperator(ctx context.Context, config Config, logger *slog.Logger, use func(*operator) error) error {
 	return withDatabase(ctx, config, logger, func(pools pools) (err error) {
-		o := &operator{pools: pools, plans: plan.New(pools.tenants)}
+		o := &operator{config: config, logger: logger, pools: pools, plans: plan.New(pools.tenants)}
 		if o.licenses, err = license.New(ctx, pools.system, nil, logger, license.Options{}); err != nil {
 			return err
 		}
@@ -140,6 +142,48 @@ func (l listCommand[S, T]) command(out io.Writer) program.Command[Config] {
 			})
 		},
 	}
+}
+
+// changeCommand returns a command that changes the item that its first argument names,
+// and prints the result: text, or the value of view as JSON. c declares the other
+// arguments and flags.
+func changeCommand[S any](out io.Writer, c program.Command[Config], item program.Arg,
+	find func(o *operator, ctx context.Context, ref string) (S, error),
+	change func(ctx context.Context, o *operator, found S) (text string, view func() (any, error), err error),
+) program.Command[Config] {
+	var ref string
+	var json bool
+	item.Value = &ref
+	c.Args = append([]program.Arg{item}, c.Args...)
+	flags := c.Flags
+	c.Flags = func(set *flag.FlagSet) {
+		if flags != nil {
+			flags(set)
+		}
+		addJSONFlag(set, &json)
+	}
+	c.Run = func(ctx context.Context, config Config, logger *slog.Logger) error {
+		return withOperator(ctx, config, logger, func(o *operator) error {
+			found, err := find(o, ctx, ref)
+			if err != nil {
+				return err
+			}
+			text, view, err := change(ctx, o, found)
+			if err != nil {
+				return err
+			}
+			if !json {
+				_, err = fmt.Fprintln(out, text)
+				return err
+			}
+			value, err := view()
+			if err != nil {
+				return err
+			}
+			return printJSON(out, value)
+		})
+	}
+	return c
 }
 
 // forEach calls do for each item of a paginated list.

@@ -110,6 +110,10 @@ type keyView struct {
 	ExpiresAt  *time.Time `json:"expiresAt"`
 }
 
+func newKeyView(k apikey.Key) keyView {
+	return keyView{k.ID, k.Name, k.Prefix, k.LastFour, k.LastUsedAt, k.ExpiresAt}
+}
+
 func (o *operator) details(ctx context.Context, s org.Summary) (d organizationDetails, err error) {
 	if d.organizationView, err = o.organizationView(ctx, s); err != nil {
 		return d, err
@@ -132,7 +136,7 @@ func (o *operator) details(ctx context.Context, s org.Summary) (d organizationDe
 	err = forEach(func(r page.Request) (page.Page[apikey.Key], error) {
 		return o.keys.List(ctx, s.ID, r)
 	}, func(k apikey.Key) error {
-		d.Keys = append(d.Keys, keyView{k.ID, k.Name, k.Prefix, k.LastFour, k.LastUsedAt, k.ExpiresAt})
+		d.Keys = append(d.Keys, newKeyView(k))
 		return nil
 	})
 	return d, err
@@ -176,7 +180,7 @@ func (d organizationDetails) print(out io.Writer) error {
 	} {
 		_, _ = fmt.Fprintf(w, "%v:\t%v\n", row[0], row[1])
 	}
-	_ = w.Flush() // printTable says when out fails
+	_ = w.Flush() // printTable returns an error if out fails
 	people, keys := [][]any{}, [][]any{}
 	for _, m := range d.People {
 		people = append(people, []any{m.ID, m.Role, m.Email})
@@ -192,38 +196,15 @@ func (d organizationDetails) print(out io.Writer) error {
 	return printTable(out, "KEY\tTEXT\tLAST USED\tEXPIRES\tNAME", keys)
 }
 
-// changeOrganization returns a command that changes an organization and prints
-// the result.
-func changeOrganization(out io.Writer, c program.Command[Config], more []program.Arg, flags func(*flag.FlagSet),
+// changeOrganization returns a command that changes an organization.
+func changeOrganization(out io.Writer, c program.Command[Config],
 	change func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error),
 ) program.Command[Config] {
-	var ref string
-	var json bool
-	c.Args = append([]program.Arg{{Name: "ORG", Doc: organizationDoc, Value: &ref}}, more...)
-	c.Flags = func(set *flag.FlagSet) {
-		if flags != nil {
-			flags(set)
-		}
-		addJSONFlag(set, &json)
-	}
-	c.Run = func(ctx context.Context, config Config, logger *slog.Logger) error {
-		return withOperator(ctx, config, logger, func(o *operator) error {
-			found, err := o.organization(ctx, ref)
-			if err != nil {
-				return err
-			}
-			sub, done, err := change(ctx, o, found)
-			if err != nil {
-				return err
-			}
-			if json {
-				return printJSON(out, newOrganizationView(found, sub))
-			}
-			_, err = fmt.Fprintln(out, done)
-			return err
+	return changeCommand(out, c, program.Arg{Name: "ORG", Doc: organizationDoc}, (*operator).organization,
+		func(ctx context.Context, o *operator, s org.Summary) (string, func() (any, error), error) {
+			sub, text, err := change(ctx, o, s)
+			return text, func() (any, error) { return newOrganizationView(s, sub), nil }, err
 		})
-	}
-	return c
 }
 
 func assignPlan(out io.Writer) program.Command[Config] {
@@ -233,15 +214,15 @@ func assignPlan(out io.Writer) program.Command[Config] {
 		Detail: "The plan takes effect immediately, with its current limits. Billing is manual: the price is written on an invoice,\n" +
 			"and the unused part of a paid period is credited. An organization that a payment provider bills must change to\n" +
 			"the free plan first. A suspended organization stays suspended.",
-	}, []program.Arg{{Name: "PLAN", Doc: "The plan's slug, such as free", Value: &slug}}, nil,
-		func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
-			sub, err := o.subscriptions.Assign(ctx, s.ID, slug)
-			if fault.Is(err, fault.NotFound) {
-				return sub, "", o.unknownPlan(ctx, slug)
-			}
-			return sub, fmt.Sprintf("%s now has the plan %s: profile limit %s, member limit %s", s.Slug, slug,
-				limitText(sub.Effective().Profiles), limitText(sub.Effective().Members)), err
-		})
+		Args: []program.Arg{{Name: "PLAN", Doc: "The plan's slug, such as free", Value: &slug}},
+	}, func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
+		sub, err := o.subscriptions.Assign(ctx, s.ID, slug)
+		if fault.Is(err, fault.NotFound) {
+			return sub, "", o.unknownPlan(ctx, slug)
+		}
+		return sub, fmt.Sprintf("%s now has the plan %s: profile limit %s, member limit %s", s.Slug, slug,
+			limitText(sub.Effective().Profiles), limitText(sub.Effective().Members)), err
+	})
 }
 
 func (o *operator) unknownPlan(ctx context.Context, slug string) error {
@@ -262,8 +243,9 @@ func suspendOrganization(out io.Writer) program.Command[Config] {
 		Name: "suspend", Summary: "Suspend an organization: it can launch nothing",
 		Detail: "New launches and new profiles are refused. Running sessions continue until they end. Members can sign in, but\n" +
 			"cannot change the plan or add-ons. Undo with svc-cloud organizations resume.",
-	}, nil, func(flags *flag.FlagSet) {
-		flags.StringVar(&reason, "reason", "", "The `REASON` to record in the audit log, which owners and admins can read")
+		Flags: func(flags *flag.FlagSet) {
+			flags.StringVar(&reason, "reason", "", "The `REASON` to record in the audit log, which owners and admins can read")
+		},
 	}, func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
 		sub, err := o.subscriptions.Suspend(ctx, s.ID, reason)
 		return sub, s.Slug + " is suspended: new launches are refused, and running sessions continue", err
@@ -273,7 +255,7 @@ func suspendOrganization(out io.Writer) program.Command[Config] {
 func resumeOrganization(out io.Writer) program.Command[Config] {
 	return changeOrganization(out, program.Command[Config]{
 		Name: "resume", Summary: "Resume a suspended organization",
-	}, nil, nil, func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
+	}, func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
 		sub, err := o.subscriptions.Restore(ctx, s.ID)
 		return sub, fmt.Sprintf("%s is resumed: profile limit %s", s.Slug, limitText(sub.Effective().Profiles)), err
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -75,46 +76,20 @@ func listUsers(out io.Writer) program.Command[Config] {
 	}.command(out)
 }
 
-// changeUser returns a command that changes a user and prints the result as text
-// or JSON.
-func changeUser(out io.Writer, c program.Command[Config], flags func(*flag.FlagSet),
-	change func(ctx context.Context, config Config, logger *slog.Logger, o *operator, a auth.Account) (text string, more map[string]any, err error),
+// changeUser returns a command that changes a user. Its JSON has the user and more.
+func changeUser(out io.Writer, c program.Command[Config],
+	change func(ctx context.Context, o *operator, a auth.Account) (text string, more map[string]any, err error),
 ) program.Command[Config] {
-	var ref string
-	var json bool
-	c.Args = []program.Arg{{Name: "USER", Doc: userDoc, Value: &ref}}
-	c.Flags = func(set *flag.FlagSet) {
-		if flags != nil {
-			flags(set)
-		}
-		addJSONFlag(set, &json)
-	}
-	c.Run = func(ctx context.Context, config Config, logger *slog.Logger) error {
-		return withOperator(ctx, config, logger, func(o *operator) error {
-			found, err := o.user(ctx, ref)
-			if err != nil {
-				return err
-			}
-			text, more, err := change(ctx, config, logger, o, found)
-			if err != nil {
-				return err
-			}
-			if !json {
-				_, err = fmt.Fprintln(out, text)
-				return err
-			}
-			after, err := o.users.Find(ctx, found.ID.String())
-			if err != nil {
-				return err
-			}
-			answer := map[string]any{"user": newUserView(after)}
-			for name, value := range more {
-				answer[name] = value
-			}
-			return printJSON(out, answer)
+	return changeCommand(out, c, program.Arg{Name: "USER", Doc: userDoc}, (*operator).user,
+		func(ctx context.Context, o *operator, a auth.Account) (string, func() (any, error), error) {
+			text, more, err := change(ctx, o, a)
+			return text, func() (any, error) {
+				after, err := o.users.Find(ctx, a.ID.String())
+				view := map[string]any{"user": newUserView(after)}
+				maps.Copy(view, more)
+				return view, err
+			}, err
 		})
-	}
-	return c
 }
 
 func resetPassword(out io.Writer) program.Command[Config] {
@@ -125,15 +100,16 @@ func resetPassword(out io.Writer) program.Command[Config] {
 			"the password ends the user's sessions. The old password works until then; disable the user to block access\n" +
 			"immediately. The link starts with PUBLIC_URL. With --mail, the running cloud sends the link, so SECRET_KEYS or\n" +
 			"DATA_DIR must be those of the cloud.",
-	}, func(flags *flag.FlagSet) {
-		flags.BoolVar(&byMail, "mail", false, "Mail the link to the user instead of printing it")
-	}, func(ctx context.Context, config Config, logger *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
+		Flags: func(flags *flag.FlagSet) {
+			flags.BoolVar(&byMail, "mail", false, "Mail the link to the user instead of printing it")
+		},
+	}, func(ctx context.Context, o *operator, a auth.Account) (string, map[string]any, error) {
 		if byMail {
-			box, err := openSecretBox(config, logger)
+			box, err := openSecretBox(o.config, o.logger)
 			if err != nil {
 				return "", nil, err
 			}
-			o.users.Accounts.Mailer = mail.Urgent{Outbox: &mail.Outbox{DB: o.pools.tenants, Sealer: box, Logger: logger}}
+			o.users.Accounts.Mailer = mail.Urgent{Outbox: &mail.Outbox{DB: o.pools.tenants, Sealer: box, Logger: o.logger}}
 			return "A reset link will be mailed to " + a.Email, map[string]any{"mailedTo": a.Email}, o.users.MailReset(ctx, a.ID)
 		}
 		link, until, err := o.users.ResetLink(ctx, a.ID)
@@ -146,7 +122,7 @@ func disableUser(out io.Writer) program.Command[Config] {
 		Name: "disable", Summary: "Disable a user and end all sessions of the user",
 		Detail: "Takes effect immediately. Keys that the user created belong to organizations and stay valid; revoke a key with\n" +
 			"svc-cloud keys revoke. Undo with svc-cloud users enable.",
-	}, nil, func(ctx context.Context, _ Config, _ *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
+	}, func(ctx context.Context, o *operator, a auth.Account) (string, map[string]any, error) {
 		return fmt.Sprintf("%s is disabled; %d sessions ended", a.Email, a.Sessions), nil, o.users.Disable(ctx, a.ID)
 	})
 }
@@ -154,7 +130,7 @@ func disableUser(out io.Writer) program.Command[Config] {
 func enableUser(out io.Writer) program.Command[Config] {
 	return changeUser(out, program.Command[Config]{
 		Name: "enable", Summary: "Enable a disabled user again",
-	}, nil, func(ctx context.Context, _ Config, _ *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
+	}, func(ctx context.Context, o *operator, a auth.Account) (string, map[string]any, error) {
 		return a.Email + " is enabled", nil, o.users.Enable(ctx, a.ID)
 	})
 }
@@ -202,7 +178,7 @@ func (o *operator) revoke(ctx context.Context, out io.Writer, ref string, json b
 	if json {
 		return printJSON(out, map[string]any{
 			"organizationId": orgID,
-			"key":            keyView{key.ID, key.Name, key.Prefix, key.LastFour, key.LastUsedAt, key.ExpiresAt},
+			"key":            newKeyView(key),
 		})
 	}
 	_, err = fmt.Fprintf(out, "Revoked %s…%s (%s) of organization %s\n", key.Prefix, key.LastFour, key.Name, orgID)
