@@ -4,7 +4,7 @@ package main
 
 import (
 	"os"
-	_ "time/tzdata" // profiles name time zones, also where the machine knows none
+	_ "time/tzdata" // for the time zones of profiles, on machines without time zone data
 
 	"github.com/browser-svc/svc/cloud/internal/app"
 )

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	lockPollSeconds = 1   // the locker's smallest step
-	lockTries       = 600 // ten minutes of another replica's migrations
+	lockPollSeconds = 1   // the smallest interval of the locker
+	lockTries       = 600 // ten minutes, for the migrations of another replica
 )
 
 // Migrate applies the migrations that the database lacks and logs each of them.

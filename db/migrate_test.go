@@ -21,7 +21,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// nextMigration stands for the migration of a later release.
+// nextMigration is a migration of a later release.
 const nextMigration = `-- +goose Up
 ALTER TABLE organizations ADD COLUMN motto text NOT NULL DEFAULT 'none';
 CREATE TABLE badges (organization_id uuid NOT NULL REFERENCES organizations (id) ON DELETE CASCADE, label text NOT NULL);
@@ -29,7 +29,7 @@ INSERT INTO badges SELECT id, 'migrated' FROM organizations;
 CALL enable_tenant_rls('badges', 'organization_id');
 `
 
-// withNextMigration returns the migrations and one more, and their number.
+// withNextMigration returns the migrations with one more, and their number.
 func withNextMigration(t *testing.T) (files fs.FS, count int) {
 	t.Helper()
 	names, err := fs.Glob(db.Files(), "*.sql")
@@ -53,8 +53,8 @@ func TestMigrate_ConcurrentReplicasApplyEachMigrationOnce(t *testing.T) {
 		_, count := withNextMigration(t)
 		migrateConcurrently(t, dbtest.NewEmptyDSN(t), count)
 	})
-	// Here only the lock keeps the replicas apart: the replica that creates the
-	// table of versions has no head start.
+	// Only the lock separates the replicas: the table of versions exists, so no replica
+	// has a head start.
 	t.Run("database with a table of versions", func(t *testing.T) {
 		dsn := dbtest.NewEmptyDSN(t)
 		if _, _, err := db.Version(t.Context(), dbtest.Open(t, dsn, pg.Options{}).DB); err != nil {
@@ -68,8 +68,8 @@ func TestMigrate_ConcurrentReplicasApplyEachMigrationOnce(t *testing.T) {
 	})
 }
 
-// TestMigrate_KeepsDataOfPreviousRelease migrates a database with rows forward,
-// then once more, and reads it as the service does.
+// TestMigrate_KeepsDataOfPreviousRelease migrates a database with rows, then applies
+// one more migration and reads the rows as the service does.
 func TestMigrate_KeepsDataOfPreviousRelease(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	all := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})
@@ -169,8 +169,8 @@ func TestVersion_ReturnsZeroForEmptyDatabase(t *testing.T) {
 	}
 }
 
-// TestMigrate_WarnsOfNewerSchema runs an older program on a newer schema: it logs
-// an error and continues.
+// TestMigrate_WarnsOfNewerSchema runs an older program on a newer schema: it logs an
+// error and continues.
 func TestMigrate_WarnsOfNewerSchema(t *testing.T) {
 	pool := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{})
 	var log bytes.Buffer

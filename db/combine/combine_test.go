@@ -167,7 +167,7 @@ func TestDo_KeysRunIndependently(t *testing.T) {
 		answer, err := d.Do(t.Context(), uuid.Must(uuid.NewV7()), 7)
 		replies <- reply{7, answer, err}
 	}()
-	<-d.began // while the first is held
+	<-d.began // while the first batch is held
 	release()
 	<-replies
 	<-replies
@@ -199,7 +199,7 @@ func TestDo_DropsQueuedCallOnCancel(t *testing.T) {
 func TestDo_ReportsRunningCallLostOnCancel(t *testing.T) {
 	d := newHeldCombiner()
 	ctx, cancel := context.WithCancel(t.Context())
-	release, replies := d.queueBehind(ctx, t, 1) // 0 runs inline, and can only leave when it is done
+	release, replies := d.queueBehind(ctx, t, 1) // call 0 runs in its caller's goroutine, so its caller returns only when the call is done
 	d.held <- struct{}{}                         // releases 0
 	<-d.began                                    // 1 is in progress
 	if r := <-replies; r.err != nil {
@@ -251,7 +251,7 @@ func TestDo_InvalidCallFailsAlone(t *testing.T) {
 					t.Errorf("got %+v", r)
 				}
 			}
-			var done []int // in batches that did not fail
+			var done []int // of batches that did not fail
 			for _, batch := range d.batches {
 				if !slices.Contains(batch, 4) {
 					done = append(done, batch...)
@@ -287,7 +287,7 @@ func TestDo_RetriesBatchOnceAfterLostConnection(t *testing.T) {
 				}
 				return nil
 			}
-			test.failures++ // for the first call, which passes
+			test.failures++ // counts the first call, which succeeds
 			release, replies := d.queueBehind(t.Context(), t, 1, 2, 3)
 			release()
 			for range 4 {
@@ -388,7 +388,7 @@ func TestDo_NoBatchingRunsCallsConcurrently(t *testing.T) {
 		answer, err := d.Do(t.Context(), d.org, 1)
 		replies <- reply{1, answer, err}
 	}()
-	<-d.began // while the first is held
+	<-d.began // while the first batch is held
 	release()
 	<-replies
 	<-replies

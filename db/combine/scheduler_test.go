@@ -25,7 +25,7 @@ func TestScheduler_RunsOneBatchPerKeyAtATime(t *testing.T) {
 			answers <- reply{q, answer, err}
 		}()
 	}
-	b.awaitWaiting(t, 3) // the first does not run, and still the others go with it
+	b.awaitWaiting(t, 3) // the first call does not run yet, but the others join its batch
 	if answer, err := b.Do(t.Context(), uuid.Must(uuid.NewV7()), 5); err != nil || answer != 10 {
 		t.Errorf("another key: %d, %v", answer, err)
 	}
@@ -77,7 +77,7 @@ func TestScheduler_AnsweredCallersJoinNextBatch(t *testing.T) {
 	for q := range callers {
 		go func() {
 			_, err := a.Do(t.Context(), a.org, q)
-			for answered := time.Now(); time.Since(answered) < 50*time.Microsecond; { // one after the other, as they are many
+			for answered := time.Now(); time.Since(answered) < 50*time.Microsecond; { // the calls run one after the other
 			}
 			if err == nil {
 				_, err = b.Do(t.Context(), b.org, q)

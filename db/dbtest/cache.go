@@ -89,7 +89,7 @@ func makeCluster(ctx context.Context, final string) error {
 	if err := copyTree(data, next); err != nil {
 		return err
 	}
-	if err := syncFS(next); err != nil { // the server that wrote it did not
+	if err := syncFS(next); err != nil { // the server did not sync them
 		return err
 	}
 	return os.Rename(next, final)
@@ -110,7 +110,7 @@ func cacheRoot() (string, error) {
 
 // evictOld removes the least recently used clusters.
 func evictOld(root string) {
-	dirs, _ := filepath.Glob(filepath.Join(root, "*-svc_template_*")) // fails for a bad pattern only
+	dirs, _ := filepath.Glob(filepath.Join(root, "*-svc_template_*")) // fails only for an invalid pattern
 	used := map[string]time.Time{}
 	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err == nil {

@@ -78,10 +78,10 @@ func create(t testing.TB, template func(*server) string) string {
 	return s.address(name)
 }
 
-// server is where the databases are made.
+// server is the server on which databases are created.
 type server struct {
 	admin    *sqlx.DB
-	url      url.URL // of admin
+	url      url.URL // URL of the admin database
 	template string
 	private  bool
 }
@@ -89,7 +89,7 @@ type server struct {
 func connect(ctx context.Context, dsn string) (*server, error) {
 	address, err := url.Parse(dsn)
 	if err != nil || !strings.HasPrefix(address.Scheme, "postgres") {
-		return nil, fmt.Errorf("the address of the test server must be a postgres:// URL") // unquoted: it holds a password
+		return nil, fmt.Errorf("the address of the test server must be a postgres:// URL") // not quoted, because it contains a password
 	}
 	admin, err := pg.Open(ctx, dsn, pg.Options{ApplicationName: "dbtest", MaxOpen: 4, Statement: stepTimeout, Lock: -1})
 	if err != nil {

@@ -32,7 +32,7 @@ func TestNew_TwentyFreshDatabases(t *testing.T) {
 		if err := db.Get(&migrated, `SELECT EXISTS (SELECT FROM goose_db_version WHERE version_id > 0)`); err != nil || !migrated {
 			t.Fatalf("migrated: %v, %v", migrated, err)
 		}
-		if _, err := db.Exec(`CREATE TABLE mine (id int)`); err != nil { // fails when it isn't fresh
+		if _, err := db.Exec(`CREATE TABLE mine (id int)`); err != nil { // fails if the database is not new
 			t.Fatal(err)
 		}
 	}
@@ -66,8 +66,8 @@ func TestNew_DropsDatabaseAfterTest(t *testing.T) {
 	}
 }
 
-// The two tests below run this binary again, as a process of its own, with a
-// variable that makes the first of them the one that waits.
+// The two tests below run this binary again as a separate process. The variable makes
+// the first test wait.
 const waitVariable = "SVC_TEST_DBTEST_WAIT"
 
 func rerunTest(t *testing.T, test string, environment ...string) *exec.Cmd {
@@ -84,7 +84,7 @@ func TestKilledTest_LeaksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		os.Stdout.WriteString("\nready " + dir + "\n")
-		io.Copy(io.Discard, os.Stdin) // until killed
+		io.Copy(io.Discard, os.Stdin) // until the process is killed
 		return
 	}
 	cmd := rerunTest(t, t.Name(), waitVariable+"=1", "TEST_DATABASE_URL=")
@@ -131,7 +131,7 @@ func TestKilledTest_LeaksNothing(t *testing.T) {
 	t.Logf("nothing left after %v", time.Since(began).Round(time.Millisecond))
 }
 
-// runs reports whether a postmaster runs on that data directory.
+// runs reports whether a postmaster runs on the data directory.
 func runs(data string) bool {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	return slices.ContainsFunc(lines, func(path string) bool {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	openTimeout = 3 * time.Minute // with a cold cache
+	openTimeout = 3 * time.Minute // with an empty cache
 	dirPrefix   = "svc-dbtest-run-"
 )
 
@@ -39,7 +39,7 @@ func openPrivate(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o711); err != nil { // root's server runs as another user
+	if err := os.Chmod(dir, 0o711); err != nil { // for root, the server runs as another user
 		return nil, err
 	}
 	watch, err := startGuard(dir)
@@ -79,8 +79,8 @@ func options(data string) embedded.Options {
 	}}
 }
 
-// guardScript waits for the end of its input, which means that the test process is gone.
-// Then it waits for the server, whose process ID it read, and removes the
+// guardScript waits for the end of its input, which means that the test process has
+// ended. Then it waits for the server, whose process ID it has read, and removes the
 // directory.
 const guardScript = `read -r pid; cat >/dev/null
 if [ -n "$pid" ]; then
@@ -90,9 +90,9 @@ if [ -n "$pid" ]; then
 fi
 rm -rf "$1"`
 
-// startGuard starts the guardian of dir and returns its input. That is a bare
-// descriptor, which no garbage collector closes: it stays open for as long as
-// the process lives.
+// startGuard starts the guard of dir and returns its input. The input is a plain file
+// descriptor, which the garbage collector does not close, so it stays open until the
+// process ends.
 func startGuard(dir string) (io.Writer, error) {
 	var pipe [2]int
 	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {

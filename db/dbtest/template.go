@@ -61,7 +61,7 @@ func (s *server) ensureTemplate(ctx context.Context) error {
 
 func (s *server) makeTemplate(ctx context.Context, name string) error {
 	draft := name + "_draft"
-	if err := s.drop(draft); err != nil { // of a process that was killed here
+	if err := s.drop(draft); err != nil { // left by a process that was killed
 		return err
 	}
 	if err := s.create(ctx, draft, "template0"); err != nil {

@@ -18,8 +18,8 @@ type account struct {
 	foreign  bool // not the user of this process
 }
 
-// chooseAccount returns this process's own user, or, for root, the owner of the
-// existing cluster, else the user postgres, else nobody.
+// chooseAccount returns this process's user or, for root, the owner of the existing
+// cluster, else the user postgres, else nobody.
 func chooseAccount(cluster string) (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return account{name: "uid " + strconv.Itoa(uid), uid: uid, gid: os.Getegid()}, nil
@@ -48,7 +48,8 @@ func chooseAccount(cluster string) (account, error) {
 	return account{}, errors.New("PostgreSQL refuses to run as root, and the users postgres and nobody do not exist")
 }
 
-// credential makes a process run as the account; nil means as we do.
+// credential returns the credential to run a process as the account; nil for the user
+// of this process.
 func (a account) credential() *syscall.Credential {
 	if !a.foreign {
 		return nil
@@ -56,7 +57,7 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
 }
 
-// chown gives one path to the account.
+// chown changes the owner of one path to the account.
 func (a account) chown(path string) error {
 	if !a.foreign {
 		return nil
@@ -64,8 +65,8 @@ func (a account) chown(path string) error {
 	return os.Lchown(path, a.uid, a.gid)
 }
 
-// chownTree gives a directory and all below it to the account, unless the
-// directory is the account's already.
+// chownTree changes the owner of a directory and everything below it, unless the
+// account already owns the directory.
 func (a account) chownTree(dir string) error {
 	if !a.foreign {
 		return nil
@@ -77,7 +78,7 @@ func (a account) chownTree(dir string) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) == a.uid {
 		return nil
 	}
-	// The directory itself comes last: an interrupted walk is done again.
+	// The directory itself is changed last, so that an interrupted walk is repeated.
 	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
@@ -90,8 +91,8 @@ func (a account) chownTree(dir string) error {
 	return a.chown(dir)
 }
 
-// canReach returns an error that names the first directory on the way to dir
-// that the account may not pass.
+// canReach returns an error that names the first parent of dir that the account cannot
+// traverse.
 func (a account) canReach(dir string) error {
 	if !a.foreign {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// ErrNotInstalled is wrapped when the machine has no PostgreSQL server.
+// ErrNotInstalled means that PostgreSQL is not installed on this machine.
 var ErrNotInstalled = errors.New("no PostgreSQL server found on this machine: install the Debian package postgresql, or name the directory of its programs")
 
-// FindBin returns the directory of the machine's PostgreSQL programs (postgres,
-// initdb, pg_dump, ...). The PATH comes first, then pg_config, then the usual
-// places with the highest version first. With a major version, such as "15",
-// only that one will do; an empty string takes any.
+// FindBin returns the directory of the PostgreSQL programs (postgres, initdb, pg_dump,
+// ...). It searches the PATH, then pg_config, then the usual directories with the
+// highest version first. With a major version, such as "15", only that version is
+// accepted; "" accepts any.
 func FindBin(ctx context.Context, major string) (string, error) {
 	var found []string
 	for _, dir := range candidates(ctx) {
@@ -57,10 +57,10 @@ func candidates(ctx context.Context) []string {
 		"/usr/pgsql-*/bin",               // Red Hat, from the PostgreSQL project
 		"/usr/libexec/postgresql*",       // Alpine
 		"/usr/lib/postgresql*/bin",       // SUSE
-		"/usr/local/pgsql/bin",           // from source
+		"/usr/local/pgsql/bin",           // built from source
 		"/opt/homebrew/opt/postgresql*/", // Homebrew
 	} {
-		matches, _ := filepath.Glob(pattern) // fails for a bad pattern only
+		matches, _ := filepath.Glob(pattern) // fails only for an invalid pattern
 		usual = append(usual, matches...)
 	}
 	slices.SortStableFunc(usual, func(a, b string) int { return cmp.Compare(firstNumber(b), firstNumber(a)) })
@@ -76,8 +76,8 @@ func firstNumber(path string) int {
 
 var versionText = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// Version returns the major version of the server in dir, such as "15", and an
-// error when dir lacks postgres or initdb.
+// Version returns the major version of the server in dir, such as "15", or an error if
+// dir does not contain postgres or initdb.
 func Version(ctx context.Context, dir string) (string, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return "", err

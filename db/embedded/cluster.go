@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	database      = "svc" // also the role that owns it
+	database      = "svc" // also the name of the role that owns it
 	superuser     = "postgres"
 	initdbTimeout = 2 * time.Minute
 )
 
-// ensureCluster makes the cluster on the first start: beside its place, then
-// renamed, so that a half-made one is never taken for real.
+// ensureCluster creates the cluster on the first start: in a temporary directory, which
+// it then renames, so that an incomplete cluster is never used.
 func (h *dataDir) ensureCluster(ctx context.Context, bin string) error {
 	if h.exists() {
 		return h.account.chownTree(h.cluster())
@@ -40,7 +40,7 @@ func (h *dataDir) ensureCluster(ctx context.Context, bin string) error {
 	if err := h.account.chown(next); err != nil {
 		return err
 	}
-	// UTF-8 rules where the C library has them; some have only C.
+	// UTF-8 rules if the C library has them; some have only C.
 	err := h.initdb(ctx, bin, next, "C.UTF-8")
 	if err != nil && strings.Contains(err.Error(), "invalid locale name") {
 		err = h.initdb(ctx, bin, next, "C")
@@ -68,7 +68,7 @@ func (h *dataDir) initdb(ctx context.Context, bin, dir, locale string) error {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", environment(), h.sysProcAttr()
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it cleans up
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // initdb removes its files
 	cmd.WaitDelay = 5 * time.Second
 	waited, err := startProcess(cmd)
 	if err == nil {
@@ -80,8 +80,8 @@ func (h *dataDir) initdb(ctx context.Context, bin, dir, locale string) error {
 	return nil
 }
 
-// passwordFor writes the password where the account, and nobody else, can read
-// it for a moment: the socket's directory.
+// passwordFor writes the password to a file that only the account can read, in the
+// socket's directory.
 func (h *dataDir) passwordFor(a account) (string, error) {
 	path := filepath.Join(h.sockets, "password")
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -92,8 +92,7 @@ func (h *dataDir) passwordFor(a account) (string, error) {
 	return path, errors.Join(err, file.Close(), a.chown(path))
 }
 
-// version returns the major version that made the cluster, empty before there
-// is one.
+// version returns the major version of the cluster, or "" if it does not exist.
 func (h *dataDir) version() (string, error) {
 	text, err := os.ReadFile(filepath.Join(h.cluster(), "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,9 +101,9 @@ func (h *dataDir) version() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// ensureDatabase makes the role svc, the roles that it works as, and its database
-// where they are missing. No role is a superuser: a hole in a query reads
-// this database, not the machine.
+// ensureDatabase creates the role svc, the roles that it uses, and its database if they
+// do not exist. No role is a superuser, so that an SQL injection cannot access the
+// machine.
 func ensureDatabase(ctx context.Context, admin *sql.DB, password string) error {
 	const knownRole = `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`
 	steps := []struct{ name, exists, create string }{

@@ -16,8 +16,8 @@ import (
 
 const helperVariable = "SVC_TEST_EMBEDDED_DIR"
 
-// TestMain makes the test binary its own helper: with the variable set it
-// starts a server, prints the postmaster's id and waits to be killed.
+// TestMain also runs helper processes: with the variable set it starts a server, prints
+// the postmaster's process ID and waits to be killed.
 func TestMain(m *testing.M) {
 	dir := os.Getenv(helperVariable)
 	if dir == "" {
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// helper starts the test binary as another process that owns a server, and
-// returns it and the postmaster's id.
+// helper starts the test binary as a process with a server, and returns it and the
+// postmaster's process ID.
 func helper(t *testing.T, dir string) (*osexec.Cmd, int) {
 	t.Helper()
 	cmd := osexec.Command(os.Args[0])
@@ -77,8 +77,8 @@ func TestParentKill_StopsServer(t *testing.T) {
 func TestStart_StopsLeftoverServer(t *testing.T) {
 	dir := dataDir(t)
 	parent, postmaster := helper(t, dir)
-	// Stopped, the postmaster can't obey the parent-death signal: it outlives
-	// its parent, as after a signal that got lost.
+	// A stopped postmaster does not handle the parent-death signal, so it outlives its
+	// parent.
 	if err := syscall.Kill(postmaster, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestStart_StopsOrphanedBackend(t *testing.T) {
 	s := start(t, dir)
 	db := open(t, s.DSN())
 	running := make(chan struct{})
-	go func() { // busy in a way that doesn't look for the postmaster's death
+	go func() { // a busy backend that does not check whether the postmaster has ended
 		conn, err := db.Conn(t.Context())
 		close(running)
 		if err != nil {

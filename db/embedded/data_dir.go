@@ -16,40 +16,40 @@ import (
 const (
 	socketName    = ".s.PGSQL.65535"
 	maxSocketPath = 107      // bytes, of sockaddr_un.sun_path without its zero
-	maxLog        = 10 << 20 // bytes of server.log before it is set aside
+	maxLog        = 10 << 20 // size at which server.log is rotated, in bytes
 )
 
-// ErrInUse is wrapped when another process owns the data directory.
+// ErrInUse means that another process uses the data directory.
 var ErrInUse = errors.New("the data directory is in use")
 
 // dataDir is the data directory:
 //
-//	lock       flocked by the owner, holds its process id
+//	lock       locked with flock by the owner; contains its process ID
 //	password   of the roles svc and postgres, 0600
-//	name       random; a part of the tag
-//	cluster/   PostgreSQL's own
+//	name       random; part of the tag
+//	cluster/   PostgreSQL's data
 //	run/       the socket
-//	socketdir  where the socket is instead, when run/ has too long a path
+//	socketdir  the directory of the socket if the path of run/ is too long
 //	server.log
 //
-// The directory belongs to the process that starts the server; only cluster and
-// the socket's directory belong to the account the server runs as. So a server
-// under another user can't plant anything that root would follow.
+// The owner is the user that starts the server; only cluster and the socket's
+// directory belong to the server's account. So a server under another user cannot
+// create links that root would follow.
 type dataDir struct {
 	dir      string
 	account  account
 	lock     *os.File
 	password string
-	sockets  string // the directory of the socket
+	sockets  string // directory of the socket
 
-	// tag marks the command line of the postmaster, and of its children through
-	// cluster_name in their titles. A copy of the directory has another tag: its
-	// owner must never take our server for a leftover.
+	// tag marks the command line of the postmaster and, through cluster_name, of its
+	// child processes. A copy of the directory gets another tag, so that it does not
+	// stop the server of the original.
 	tag string
 }
 
-// openDataDir makes the data directory where needed, takes its lock, and prepares
-// everything but the cluster.
+// openDataDir creates the data directory if needed, takes its lock, and prepares
+// everything except the cluster.
 func openDataDir(dir string) (*dataDir, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func openDataDir(dir string) (*dataDir, error) {
 func (h *dataDir) path(name string) string { return filepath.Join(h.dir, name) }
 func (h *dataDir) cluster() string         { return h.path("cluster") }
 
-// exists reports whether the cluster was made.
+// exists reports whether the cluster exists.
 func (h *dataDir) exists() bool {
 	_, err := os.Stat(filepath.Join(h.cluster(), "PG_VERSION"))
 	return err == nil
@@ -104,7 +104,7 @@ func (h *dataDir) takeLock() error {
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		owner, _ := io.ReadAll(io.LimitReader(file, 20)) // only for the message
+		owner, _ := io.ReadAll(io.LimitReader(file, 20)) // only for the error message
 		file.Close()
 		return fmt.Errorf("%w: %s is used by process %s", ErrInUse, h.dir, strings.TrimSpace(string(owner)))
 	}
@@ -134,8 +134,9 @@ func (h *dataDir) makeTag() (string, error) {
 	return fmt.Sprintf("svc-%s-%x-%x", name, stat.Dev, stat.Ino), nil
 }
 
-// secret returns the random text kept in that file, and makes it once. A
-// cluster whose password got lost can't be entered, so that is an error.
+// secret returns the random text in the file, which it creates once. If the cluster
+// exists but its password is missing, it returns an error, because the cluster can no
+// longer be opened.
 func (h *dataDir) secret(name string) (string, error) {
 	text, err := os.ReadFile(h.path(name))
 	if err == nil && len(text) > 0 {
@@ -154,8 +155,7 @@ func (h *dataDir) secret(name string) (string, error) {
 	return made, nil
 }
 
-// writeSynced creates a private file that never existed before under its name
-// with only part of its content.
+// writeSynced creates a private file atomically, with its content on disk.
 func writeSynced(path, text string) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -171,8 +171,8 @@ func writeSynced(path, text string) error {
 	return err
 }
 
-// makeSocketDir makes a private, empty directory for the socket: run/, or one
-// with a short name among the temporary files when that path would be too long.
+// makeSocketDir creates a private, empty directory for the socket: run/, or a temporary
+// directory if that path is too long.
 func (h *dataDir) makeSocketDir() error {
 	h.removeSocketDir()
 	dir := h.path("run")
@@ -198,7 +198,7 @@ func (h *dataDir) makeSocketDir() error {
 	return fmt.Errorf("no directory with a path short enough for a socket: %s is too long, and so are the temporary ones", dir)
 }
 
-// removeSocketDir removes what an earlier start left.
+// removeSocketDir removes the socket directory of an earlier start.
 func (h *dataDir) removeSocketDir() {
 	os.RemoveAll(h.path("run"))
 	text, err := os.ReadFile(h.path("socketdir"))

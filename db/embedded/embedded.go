@@ -29,7 +29,7 @@ const startTimeout = 5 * time.Minute
 // Options configures the server. Only DataDir is required.
 type Options struct {
 	DataDir  string            // created on the first start
-	BinDir   string            // of postgres and initdb; default: FindBin
+	BinDir   string            // directory of postgres and initdb; default: FindBin
 	Logger   *slog.Logger      // default: none
 	TCP      bool              // also listen on a free port of 127.0.0.1
 	Settings map[string]string // override the PostgreSQL settings
@@ -74,7 +74,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s := &Server{dataDir: home, logger: logger, port: 5432, tcp: opts.TCP, done: make(chan struct{})}
 	if err := s.start(ctx, opts); err != nil {
 		if s.cmd != nil {
-			_ = s.shutDown(ctx) // the first error tells more
+			_ = s.shutDown(ctx) // the first error is more specific
 		}
 		home.close()
 		return nil, fmt.Errorf("embedded database: %w", err)
@@ -121,7 +121,7 @@ func (h *dataDir) findBin(ctx context.Context, bin string) (string, error) {
 	return FindBin(ctx, major)
 }
 
-// run launches the postmaster and watches it.
+// run starts the postmaster and waits for its exit.
 func (s *Server) run(bin string, settings map[string]string) error {
 	log, err := s.dataDir.openLog()
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *Server) arguments(settings map[string]string) []string {
 	return args
 }
 
-// waitReady waits until the server answers, and makes the database.
+// waitReady waits until the server answers, and creates the database.
 func (s *Server) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -232,7 +232,7 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // Pid is the process id of the postmaster.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
-// freePort returns a port of 127.0.0.1 that nobody uses at the moment.
+// freePort returns a port of 127.0.0.1 that is currently free.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not block
 	if err != nil {

@@ -186,7 +186,7 @@ func TestStart_IgnoresStalePIDFile(t *testing.T) {
 	}
 	<-s.Done()
 	stop(t, s)
-	// As if the id had been handed out again, to another program of that user.
+	// As if the process ID had been reused by another program of the same user.
 	info, err := os.Stat(pidFile)
 	if err != nil {
 		t.Fatal(err)

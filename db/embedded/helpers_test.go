@@ -15,8 +15,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// dataDir returns a directory that the server's user can reach, which those of
-// t.TempDir are not.
+// dataDir returns a directory that the server's user can access, unlike the directories
+// of t.TempDir.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func count(t *testing.T, db *sqlx.DB) (n int) {
 	return n
 }
 
-// gone waits until no process runs on that data directory.
+// gone waits until no process runs on the data directory.
 func gone(t *testing.T, dir string, within time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(within)
@@ -95,7 +95,7 @@ func gone(t *testing.T, dir string, within time.Duration) {
 	}
 }
 
-// processes lists those that carry the directory's name in their command line.
+// processes returns the processes with the directory's name in their command line.
 func processes(t *testing.T, dir string) []string {
 	t.Helper()
 	name, err := os.ReadFile(filepath.Join(dir, "name"))

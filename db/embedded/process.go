@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// startProcess starts cmd and returns once it runs; waited gets the result of Wait,
-// once. The child dies with us by a parent-death signal, which the kernel ties
-// to the thread that forked: so that thread is locked, and lives until the
+// startProcess starts cmd and returns once it runs; waited receives the result of Wait
+// once. A parent-death signal ends the child when this process dies. The kernel sends
+// it when the thread that started the child ends, so that thread is locked until the
 // child has ended.
 func startProcess(cmd *exec.Cmd) (waited <-chan error, err error) {
 	started, ended := make(chan error), make(chan error, 1)
@@ -31,26 +31,27 @@ func startProcess(cmd *exec.Cmd) (waited <-chan error, err error) {
 	return ended, <-started
 }
 
-// sysProcAttr of every process started here: the account, a session of its own,
-// so that a Ctrl-C on the terminal reaches us first, and an orderly shutdown
-// when we die.
+// sysProcAttr returns the attributes of every child process: the account, a separate
+// session, so that Ctrl-C reaches this process first, and an orderly shutdown when this
+// process dies.
 func (h *dataDir) sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: h.account.credential(), Setsid: true, Pdeathsig: syscall.SIGINT}
 }
 
-// environment holds nothing of ours: no locale, no PG variable, no secret.
+// environment is the environment of child processes: it contains no locale, PG variable
+// or secret of this process.
 func environment() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "TZ=UTC"}
 }
 
-// leftovers returns the processes of this cluster and which of them is the
-// postmaster (0 when it is gone).
+// leftovers returns the processes of this cluster, and the process ID of the postmaster
+// (0 if it is not running).
 func (h *dataDir) leftovers() (all []int, postmaster int) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline") // fails for a bad pattern only
+	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline") // fails only for an invalid pattern
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(text, []byte(h.tag)) {
-			continue // ended meanwhile, or another's
+			continue // ended meanwhile, or owned by another user
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil {
@@ -68,8 +69,8 @@ func (h *dataDir) leftovers() (all []int, postmaster int) {
 	return all, postmaster
 }
 
-// stopLeftovers ends what a crash of ours or of the postmaster left running:
-// politely, then at once, then by force.
+// stopLeftovers ends processes that are still running after a crash: with a fast
+// shutdown, then an immediate one, then SIGKILL.
 func (h *dataDir) stopLeftovers(ctx context.Context) error {
 	for _, step := range []struct {
 		signal   syscall.Signal
@@ -82,13 +83,13 @@ func (h *dataDir) stopLeftovers(ctx context.Context) error {
 		signal := step.signal
 		switch {
 		case signal == syscall.SIGKILL:
-		case postmaster != 0: // takes its children along
+		case postmaster != 0: // also ends its child processes
 			all = []int{postmaster}
-		default: // orphans have nobody to recover for
+		default: // without a postmaster, no recovery follows
 			signal = syscall.SIGQUIT
 		}
 		for _, pid := range all {
-			syscall.Kill(pid, signal) // it may have ended by now
+			syscall.Kill(pid, signal) // the process may have ended
 		}
 		if h.waitGone(ctx, step.patience) {
 			return nil
@@ -116,10 +117,10 @@ func (h *dataDir) waitGone(ctx context.Context, patience time.Duration) bool {
 	}
 }
 
-// dropStalePid removes a postmaster.pid whose process id now belongs to some
-// other program (usual after a container restarts): PostgreSQL would refuse to
-// start. It must only be called when no leftovers run. A file with a dead
-// process is left to PostgreSQL, which looks closer.
+// dropStalePid removes a postmaster.pid whose process ID now belongs to another
+// program, which is common after a container restart. PostgreSQL would refuse to start.
+// Call it only if no leftovers run. PostgreSQL itself handles a file with the ID of an
+// ended process.
 func (h *dataDir) dropStalePid() {
 	path := filepath.Join(h.cluster(), "postmaster.pid")
 	text, err := os.ReadFile(path)

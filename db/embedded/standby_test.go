@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// TestPool_WritesAfterPromotion is a failover as a pool meets it: its
-// connections were opened while the server was a standby.
+// TestPool_WritesAfterPromotion performs a failover: the pool's connections were opened
+// while the server was a standby.
 func TestPool_WritesAfterPromotion(t *testing.T) {
 	dir := dataDir(t)
 	first := start(t, dir)

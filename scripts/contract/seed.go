@@ -104,7 +104,7 @@ func (p *seeder) createUsers(ctx context.Context, s *seed) (err error) {
 	if s.Member, err = p.newMember(ctx, s.Owner, s.OrganizationID, "member"); err != nil {
 		return err
 	}
-	if s.OtherUser.user, err = p.newUser(ctx, "Stranger"); err != nil {
+	if s.OtherUser.user, err = p.newUser(ctx, "Other"); err != nil {
 		return err
 	}
 	if err := p.verify(ctx, s.OtherUser.user); err != nil {

@@ -160,14 +160,14 @@ func TestBody_UnknownLength(t *testing.T) {
 		size, status   int
 		read           bool
 	}{
-		"over the limit":           {"POST", "/things", map[string]string{"Cookie": "session=good"}, 1 << 20, 413, true},
-		"of a stranger":            {"POST", "/things", nil, 1 << 20, 401, false},
-		"of one who is not let":    {"POST", "/things", map[string]string{"Authorization": "Bearer good"}, 1 << 20, 403, false},
-		"of a wrong type":          {"POST", "/things", map[string]string{"Cookie": "session=good", "Content-Type": "text/csv"}, 1 << 20, 415, false},
-		"empty where none belongs": {"GET", "/open", nil, 0, 200, true},
-		"where none belongs":       {"GET", "/open", nil, 5, 400, true},
-		"empty where required":     {"POST", "/launches", nil, 0, 400, true},
-		"empty where optional":     {"POST", "/open", nil, 0, 200, true},
+		"over the limit":          {"POST", "/things", map[string]string{"Cookie": "session=good"}, 1 << 20, 413, true},
+		"unauthenticated":         {"POST", "/things", nil, 1 << 20, 401, false},
+		"without permission":      {"POST", "/things", map[string]string{"Authorization": "Bearer good"}, 1 << 20, 403, false},
+		"with a wrong type":       {"POST", "/things", map[string]string{"Cookie": "session=good", "Content-Type": "text/csv"}, 1 << 20, 415, false},
+		"empty where not allowed": {"GET", "/open", nil, 0, 200, true},
+		"where not allowed":       {"GET", "/open", nil, 5, 400, true},
+		"empty where required":    {"POST", "/launches", nil, 0, 400, true},
+		"empty where optional":    {"POST", "/open", nil, 0, 200, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (keys) Verify(_ context.Context, secret string) (apikey.Identity, error) {
 	return apikey.Identity{KeyID: keyID, OrgID: home}, nil
 }
 
-// Recall knows no key.
+// Recall never finds a key.
 func (keys) Recall(string) (apikey.Identity, bool) { return apikey.Identity{}, false }
 
 // memberships are the user's roles by organization.
@@ -167,8 +167,8 @@ func TestAuthorize(t *testing.T) {
 		{"path, another active", all, path(home.String()), second, fault.Conflict},
 		{"path, another active, role too low", managers, path(home.String()), second, fault.Forbidden},
 		{"path, role too low", managers, path(home.String()), home, fault.Forbidden},
-		{"path, a stranger there", all, path(other.String()), home, fault.NotFound},
-		{"path, a stranger there, role too low", managers, path(other.String()), home, fault.NotFound},
+		{"path, not a member", all, path(other.String()), home, fault.NotFound},
+		{"path, not a member, role too low", managers, path(other.String()), home, fault.NotFound},
 		{"path, zero", all, path(uuid.Nil.String()), home, fault.NotFound},
 		{"path, malformed", all, path("home"), home, unsettled},
 	} {
@@ -246,7 +246,7 @@ func TestAuthorize_KeyActsForItsOrganizationOnly(t *testing.T) {
 	}
 }
 
-// requests counts requests, with a limit of ten per minute.
+// requests counts requests. The limit is ten requests per minute.
 type requests struct {
 	counted map[uuid.UUID]int
 	limit   *int
@@ -352,7 +352,8 @@ func TestRequireSameOrigin_RefusesCrossSiteRequests(t *testing.T) {
 	}
 }
 
-// recalled knows the key "known" from before; good is whether it is still valid.
+// recalled is a key store with the cached key "known". good reports whether that key is
+// still valid.
 type recalled struct{ good bool }
 
 func (k recalled) Verify(context.Context, string) (apikey.Identity, error) {

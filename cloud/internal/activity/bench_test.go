@@ -20,9 +20,9 @@ const (
 	many = 1_000_000
 )
 
-// BenchmarkFeed reads the first page, the last page and one in the middle by cursor,
-// with a million and with a thousand ended sessions in the same table. It reports the
-// medians and their ratio. With -v it logs the plans.
+// BenchmarkFeed reads the first page, the last page, and a middle page by cursor. The
+// table contains an organization with a million ended sessions and one with a thousand.
+// The benchmark reports the medians and their ratio; -v logs the plans.
 func BenchmarkFeed(b *testing.B) {
 	dsn := dbtest.NewDSN(b)
 	all := dbtest.Open(b, dsn, pg.Options{Role: pg.AllRole, Statement: 10 * time.Minute})

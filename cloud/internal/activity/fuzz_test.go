@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// FuzzCursor: a cursor is parsed to its position. Any other text is refused, or is the
-// only text for a position that the database can represent.
+// FuzzCursor: the position of a valid cursor is encoded to the same cursor. Other texts
+// are refused.
 func FuzzCursor(f *testing.F) {
 	at := Session{StartedAt: time.Date(2026, 1, 31, 12, 0, 0, 5000, time.UTC), ID: uuid.MustParse("0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f")}
 	for _, text := range []string{

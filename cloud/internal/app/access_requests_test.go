@@ -2,27 +2,27 @@ package app
 
 import "net/http"
 
-// request is a valid request for an operation of the document. Its texts name
-// what access.sql makes, such as {organizationId}; of the caller, {callerId},
-// {callerEmail} and {homeId}, an organization.
+// request is a valid request for an operation of the document. Its texts can contain
+// placeholders: names from access.sql, such as {organizationId}, and for the caller
+// {callerId}, {callerEmail} and {callerOrganizationId}.
 type request struct {
 	operation string
-	what      string // tells it from others for the operation
-	path      string // instead of the document's
+	what      string // distinguishes several requests of the same operation
+	path      string // instead of the document's path
 	query     string
 	body      string // instead of the document's example
 	headers   map[string]string
-	before    func(a *call) // what else must be there
+	before    func(a *call) // creates other required data
 
-	// The rules that the document has in words.
+	// Rules that the document states only as text.
 
-	roles []string // who may, of those whom x-roles lets through
-	mine  string   // whose it is: for everybody else it does not exist
-	blind bool     // whose ids these are is not asked: those of another organization mean nothing, and are answered like unknown ones
-	gets  int      // the status for everybody whose credential is of the right kind, where that is no success
+	roles []string // the roles that may send this request, if fewer than x-roles
+	mine  string   // the user that the resource belongs to; others get 404
+	blind bool     // IDs of another organization are treated like unknown IDs
+	gets  int      // the status for every valid credential, if it is not a success
 }
 
-// requests has at least one for each operation.
+// requests contains at least one request for each operation.
 var requests = []request{
 	{operation: "getCloudHealth"},
 	{operation: "checkCloudLiveness"},
@@ -40,13 +40,13 @@ var requests = []request{
 	{operation: "changePassword"},
 	{operation: "listAuthSessions"},
 	{operation: "endAuthSession", path: "/v1/auth/sessions/{ownerSessionId}", mine: "owner", before: func(a *call) {
-		caller, err := a.house.parts.accounts.Authenticate(a.t.Context(), a.house.signIn(a.t, a.ours, "owner"))
+		caller, err := a.env.parts.accounts.Authenticate(a.t.Context(), a.env.signIn(a.t, a.ours, "owner"))
 		a.must(err)
 		a.free["ownerSessionId"] = caller.SessionID.String()
 	}},
 	{operation: "signOutEverywhere"},
 	{operation: "startOidcSignIn"},
-	{operation: "completeOidcSignIn", what: "that nobody has started", query: "state=s&code=c", gets: http.StatusBadRequest},
+	{operation: "completeOidcSignIn", what: "without a started sign-in", query: "state=s&code=c", gets: http.StatusBadRequest},
 	{operation: "openVerifyEmail"},
 	{operation: "openResetPassword"},
 	{operation: "openAcceptInvitation"},
@@ -57,22 +57,22 @@ var requests = []request{
 	{operation: "listApiKeys"},
 	{operation: "createApiKey"},
 	{operation: "updateApiKey", body: `{"name": "fleet in Frankfurt", "expiresAt": "2999-12-31T00:00:00Z"}`},
-	{operation: "updateApiKey", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/api-keys/{keyId}", body: `{"name": "taken over"}`},
+	{operation: "updateApiKey", what: "through the caller's organization", path: "/v1/organizations/{callerOrganizationId}/api-keys/{keyId}", body: `{"name": "taken over"}`},
 	{operation: "revokeApiKey"},
-	{operation: "revokeApiKey", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/api-keys/{keyId}"},
+	{operation: "revokeApiKey", what: "through the caller's organization", path: "/v1/organizations/{callerOrganizationId}/api-keys/{keyId}"},
 	{operation: "getOrganization"},
 	{operation: "updateOrganization", body: `{"name": "Difference Engines"}`},
 	{operation: "deleteOrganization", query: "confirmSlug=engines-{mark}"},
 	{operation: "listMembers"},
 	{operation: "updateMember", what: "a member, to admin", path: member, roles: []string{"owner"}},
-	{operation: "updateMember", what: "a member, stays one", path: member, body: `{"role": "member"}`},
+	{operation: "updateMember", what: "a member, unchanged", path: member, body: `{"role": "member"}`},
 	{operation: "updateMember", what: "an owner, to member", path: "/v1/organizations/{organizationId}/members/{partnerId}",
 		body: `{"role": "member"}`, roles: []string{"owner"}},
 	{operation: "deleteMember", what: "a member", path: member, roles: []string{"owner", "admin"}},
 	{operation: "deleteMember", what: "an owner", path: "/v1/organizations/{organizationId}/members/{partnerId}", roles: []string{"owner"}},
-	{operation: "deleteMember", what: "oneself", path: "/v1/organizations/{organizationId}/members/{callerId}"},
-	{operation: "updateMember", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/members/{otherId}", body: `{"role": "member"}`},
-	{operation: "deleteMember", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/members/{otherId}", roles: []string{"owner", "admin"}},
+	{operation: "deleteMember", what: "the caller", path: "/v1/organizations/{organizationId}/members/{callerId}"},
+	{operation: "updateMember", what: "through the caller's organization", path: "/v1/organizations/{callerOrganizationId}/members/{otherId}", body: `{"role": "member"}`},
+	{operation: "deleteMember", what: "through the caller's organization", path: "/v1/organizations/{callerOrganizationId}/members/{otherId}", roles: []string{"owner", "admin"}},
 	{operation: "inviteMember", what: "as member", body: `{"email": "new-{mark}@example.com", "role": "member"}`},
 	{operation: "inviteMember", what: "as admin", body: `{"email": "new-{mark}@example.com", "role": "admin"}`, roles: []string{"owner"}},
 	{operation: "listInvitations"},
@@ -80,7 +80,7 @@ var requests = []request{
 	{operation: "revokeInvitation", what: "of an owner", roles: []string{"owner"}, before: func(a *call) {
 		a.exec(`UPDATE invitations SET role = 'owner' WHERE id = '{invitationId}'`)
 	}},
-	{operation: "revokeInvitation", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/invitations/{invitationId}"},
+	{operation: "revokeInvitation", what: "through the caller's organization", path: "/v1/organizations/{callerOrganizationId}/invitations/{invitationId}"},
 	{operation: "acceptInvitation", body: `{"token": "{mailToken}"}`, before: func(a *call) {
 		a.exec(`INSERT INTO organizations VALUES ('{freshId}', 'Host', 'host-{freshId}', now());
 			INSERT INTO subscriptions (organization_id, plan_id, created_at, updated_at)
@@ -89,7 +89,7 @@ var requests = []request{
 				(gen_random_uuid(), '{freshId}', '{callerEmail}', 'member', sha256('{mailToken}'), now(), now() + interval '1 day')`)
 	}},
 	{operation: "rotateApiKey"},
-	{operation: "rotateApiKey", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/api-keys/{keyId}/rotate"},
+	{operation: "rotateApiKey", what: "through the caller's organization", path: "/v1/organizations/{callerOrganizationId}/api-keys/{keyId}/rotate"},
 	{operation: "getConnectGuide"},
 
 	{operation: "listPlans"},
@@ -111,7 +111,7 @@ var requests = []request{
 	{operation: "listAddOns"},
 	{operation: "addAddOn"},
 	{operation: "removeAddOn"},
-	{operation: "receiveStripeEvent", what: "where there is no Stripe", headers: map[string]string{"Stripe-Signature": "t=1,v1=00"}, gets: http.StatusNotFound},
+	{operation: "receiveStripeEvent", what: "without Stripe", headers: map[string]string{"Stripe-Signature": "t=1,v1=00"}, gets: http.StatusNotFound},
 
 	{operation: "listProfiles"},
 	{operation: "createProfile"},
@@ -143,7 +143,7 @@ var requests = []request{
 
 const member = "/v1/organizations/{organizationId}/members/{otherId}"
 
-// mailed makes {mailToken} one that the owner was mailed.
+// mailed stores {mailToken} as a token that was mailed to the owner.
 func mailed(purpose string) func(*call) {
 	return func(a *call) {
 		a.exec(`INSERT INTO auth_tokens (token_hash, user_id, purpose, created_at, expires_at)

@@ -13,17 +13,17 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// outcome is how a request was answered.
+// outcome is the result of a request.
 type outcome struct {
 	status int
-	code   string // "" for a success, and for what has no body
+	code   string // "" for a success or a response without a body
 	body   string
 
 	retryAfter string
 }
 
-// usual is the code of each status (specification 7.1).
-var usual = map[int]string{
+// defaultCodes are the error codes by status (specification 7.1).
+var defaultCodes = map[int]string{
 	http.StatusBadRequest:   "VALIDATION_ERROR",
 	http.StatusUnauthorized: "AUTHENTICATION_ERROR",
 	http.StatusForbidden:    "AUTHORIZATION_ERROR",
@@ -31,9 +31,10 @@ var usual = map[int]string{
 	http.StatusConflict:     "RESOURCE_CONFLICT",
 }
 
-// String is the status, and the code where it is not the usual one.
+// String returns the status, followed by the error code if it is not the default code
+// of the status.
 func (o outcome) String() string {
-	if o.code == "" || o.code == usual[o.status] {
+	if o.code == "" || o.code == defaultCodes[o.status] {
 		return fmt.Sprint(o.status)
 	}
 	return fmt.Sprintf("%d %s", o.status, o.code)
@@ -41,65 +42,65 @@ func (o outcome) String() string {
 
 func (o outcome) succeeded() bool { return o.status < http.StatusBadRequest }
 
-// check holds an answer to the rules; it returns what is wrong, or nothing. The
-// other is the answer to the same request without a credential.
+// check compares an outcome with the rules. It returns the problem, or "". anonymous is
+// the outcome of the same request without a credential.
 func (a *call) check(got, anonymous outcome) string {
 	want, why := a.rule()
 	leaked := slices.DeleteFunc(a.ours.leaks(got.body, a.sent), func(name string) bool {
-		return a.credential.former && (name == "formerId" || name == "mark") // who the caller is
+		return a.credential.former && (name == "formerId" || name == "mark") // the caller
 	})
 	switch {
 	case want == 0 && !got.succeeded():
-		return "should be let through: " + why
-	case want != 0 && (got.status != want || got.code != usual[want] && a.op.method != http.MethodHead):
-		return fmt.Sprintf("should be %d %s: %s", want, usual[want], why)
+		return "want success: " + why
+	case want != 0 && (got.status != want || got.code != defaultCodes[want] && a.op.method != http.MethodHead):
+		return fmt.Sprintf("want %d %s: %s", want, defaultCodes[want], why)
 	case len(a.op.schemes) == 0 && got.String() != anonymous.String():
-		return "without a credential it is " + anonymous.String() + ", and the operation is public"
+		return "want the answer of the request without a credential (the operation is public): " + anonymous.String()
 	case len(a.op.schemes) > 0 && (a.credential.away || a.credential.former) && len(leaked) > 0:
-		return fmt.Sprintf("it tells somebody outside about %s", leaked)
+		return fmt.Sprintf("the response discloses %s to another organization", leaked)
 	case !got.succeeded() && a.changed:
-		return "what was refused changed the organization"
+		return "the refused request changed the organization"
 	case len(a.op.schemes) > 0 && (a.credential.away || a.credential.former) && a.changed:
-		return "somebody outside changed the organization"
+		return "a caller of another organization changed the organization"
 	}
 	return ""
 }
 
-// rule is the status that a request must get, and why; 0 for a success. It knows
-// nothing but the document, the credential, and what the request declares.
+// rule returns the status that the request must get, and why; 0 means success. It
+// depends only on the document, the credential and the request.
 func (a *call) rule() (status int, why string) {
 	c, roles := a.credential, a.op.roles
 	if a.request.roles != nil {
 		roles = a.request.roles
 	}
-	own := !c.away || !a.ours.in(a.sent) // what the request names
+	own := !c.away || !a.ours.in(a.sent) // the request names only resources of the caller's organization
 	inPath := strings.Contains(a.op.path, "{organizationId}")
 	switch {
 	case len(a.op.schemes) > 0 && !a.op.schemes[c.scheme]:
-		return http.StatusUnauthorized, "the credential is none of those in security"
+		return http.StatusUnauthorized, "the operation does not accept this kind of credential"
 	case a.request.gets != 0:
-		return a.request.gets, "everybody gets that"
+		return a.request.gets, "the status is the same for all callers"
 	case a.request.mine != "" && (c.away || c.user != a.request.mine):
-		return http.StatusNotFound, "it is somebody else's"
+		return http.StatusNotFound, "the resource belongs to another user"
 	case len(a.op.schemes) == 0, a.request.blind, len(a.op.roles) == 0 && own:
-		return 0, "no role is asked for"
+		return 0, "no role is required"
 	case len(a.op.roles) > 0 && (c.idle && !a.op.anyOrg || c.former && !inPath):
 		return http.StatusBadRequest, "no organization is active"
 	case c.beside && inPath && !a.op.anyOrg:
 		return http.StatusConflict, "another organization is active"
 	case !own, c.former, c.beside && !inPath && a.ours.in(a.sent):
-		return http.StatusNotFound, "it is another organization's"
+		return http.StatusNotFound, "the resource belongs to another organization"
 	case c.scheme == byKey:
 		return 0, "a key acts for its organization"
 	case c.away && slices.Contains(roles, "owner"), slices.Contains(roles, c.role):
-		return 0, "the role is one of those that may"
+		return 0, "the role is permitted"
 	default:
-		return http.StatusForbidden, "the role is none of those that may"
+		return http.StatusForbidden, "the role is not permitted"
 	}
 }
 
-// TestOpenAPI_CredentialsMatchSpecification holds what the rules
-// are read from to the specification (4.1, 4.2, 5.1).
+// TestOpenAPI_CredentialsMatchSpecification compares the security and roles of the
+// document with the specification (4.1, 4.2, 5.1).
 func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	if err != nil {
@@ -120,27 +121,27 @@ func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 			want = []string{byKey}
 		}
 		if got := slices.Sorted(maps.Keys(op.schemes)); !slices.Equal(got, want) {
-			t.Errorf("%s asks for %q, want %q", id, got, want)
+			t.Errorf("%s accepts the credentials %q, want %q", id, got, want)
 		}
 		if strings.HasPrefix(op.path, "/v1/billing/") && !slices.Equal(op.roles, []string{"owner", "admin"}) {
-			t.Errorf("%s is for %q: billing is for owners and admins", id, op.roles)
+			t.Errorf("%s permits the roles %q, want owner and admin", id, op.roles)
 		}
 		scoped := strings.Contains(op.path, "{organizationId}") || regexp.MustCompile(`^/v1/(profiles|sessions|billing)\b`).MatchString(op.path)
 		if scoped && want != nil && want[0] != byKey && len(op.roles) == 0 {
-			t.Errorf("%s acts on an organization and asks for no role in it", id)
+			t.Errorf("%s acts on an organization but requires no role", id)
 		}
 	}
 }
 
-// checksumSQL sums up all rows of an organization ($1), of every table that
-// has such rows.
+// checksumSQL returns a query that hashes all rows of the organization $1, in all
+// tables.
 func checksumSQL(t *testing.T, h *testEnv) string {
 	t.Helper()
 	var sums []string
 	err := h.all.SelectContext(t.Context(), &sums, `
 		SELECT format('SELECT %L || md5(string_agg(r::text, E''\n'' ORDER BY r::text)) AS sum FROM %I r WHERE %I = $1', table_name, table_name, column_name)
 		FROM information_schema.columns
-		WHERE table_schema = 'public' AND (column_name IN ('organization_id', 'organization_id') OR table_name = 'organizations' AND column_name = 'id')
+		WHERE table_schema = 'public' AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')
 		ORDER BY 1`)
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +152,6 @@ func checksumSQL(t *testing.T, h *testEnv) string {
 func (a *call) checksum() string {
 	a.t.Helper()
 	var sum string
-	a.must(a.house.all.GetContext(a.t.Context(), &sum, a.everything, a.ours["organizationId"]))
+	a.must(a.env.all.GetContext(a.t.Context(), &sum, a.checksumSQL, a.ours["organizationId"]))
 	return sum
 }

@@ -27,12 +27,12 @@ const (
 	releaseVersion = "156.0.8078.79"
 )
 
-// tenant is one organization with all that belongs to it, by the names that
-// access.sql, the paths of the document and the requests of the test call it.
+// tenant holds the values of one organization and its resources by name. The names are
+// the placeholders in access.sql, in the document's paths and in requests.
 type tenant map[string]string
 
-// newTenant makes names. All are its own: where one shows up, it is known whose
-// it is.
+// newTenant returns a tenant with unique values, so that a value in a response
+// identifies the organization.
 func newTenant(passwordHash string) tenant {
 	v := tenant{"mark": hex.EncodeToString(random(6)), "passwordHash": passwordHash}
 	for _, name := range []string{
@@ -53,12 +53,12 @@ func random(n int) []byte {
 	return b
 }
 
-// randomAddress is a client's, one in 16 million.
+// randomAddress returns a random client address, one of 16 million.
 func randomAddress() string {
 	return netip.AddrFrom4([4]byte(append([]byte{10}, random(3)...))).String()
 }
 
-// fill puts the names' values into a text.
+// fill replaces the placeholders in a text.
 func (v tenant) fill(text string) string {
 	var pairs []string
 	for name, value := range v {
@@ -67,7 +67,8 @@ func (v tenant) fill(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// leaks lists what a text says of the tenant that the request had not said.
+// leaks returns the names of the tenant's values that the answer contains, but the
+// request does not.
 func (v tenant) leaks(answer, request string) (names []string) {
 	for name, value := range v {
 		if strings.Contains(answer, value) && !strings.Contains(request, value) {
@@ -77,10 +78,11 @@ func (v tenant) leaks(answer, request string) (names []string) {
 	return names
 }
 
-// in reports whether the text names anything of the tenant.
+// in reports whether the text contains a value of the tenant.
 func (v tenant) in(text string) bool { return len(v.leaks(text, "")) > 0 }
 
-// cheapHash is what a password is stored as; its cost is in it.
+// cheapHash returns a hash of the password with minimal cost. The cost is stored in the
+// hash.
 func cheapHash(t *testing.T) string {
 	t.Helper()
 	hash, err := argon2id.CreateHash(password, &argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
@@ -90,16 +92,17 @@ func cheapHash(t *testing.T) string {
 	return hash
 }
 
-// credential is what a request shows, and what the rules know of it.
+// credential is a kind of credential that a request can send, with the properties that
+// the rules need.
 type credential struct {
 	name   string
-	scheme string // of the document, that it satisfies; "" for none
-	user   string // of access.sql, whose session it is; "" for no session
+	scheme string // the security scheme that it satisfies; "" for none
+	user   string // the user in access.sql; "" for no session
 	role   string // in the organization
-	idle   bool   // its session has no active organization
-	beside bool   // its session's active organization is another one of the user's
-	former bool   // it was in the organization, which is still its session's active one
-	away   bool   // it belongs to another organization, where its role is owner
+	idle   bool   // the session has no active organization
+	beside bool   // the active organization of the session is another organization of the user
+	former bool   // the user was removed from the organization, which is still active in the session
+	away   bool   // the credential belongs to another organization, in which the role is owner
 	show   func(a *call, h http.Header)
 }
 
@@ -113,7 +116,7 @@ func showCookie(a *call, h http.Header) { h.Set("Cookie", "svc_session="+a.token
 func showBearer(a *call, h http.Header) { h.Set("Authorization", "Bearer "+a.token) }
 
 func showKey(name string) func(*call, http.Header) {
-	return func(a *call, h http.Header) { h.Set("X-API-Key", a.home()[name]) }
+	return func(a *call, h http.Header) { h.Set("X-API-Key", a.callerTenant()[name]) }
 }
 
 // showRevokedKey shows a key that was revoked after its first use, so that the service
@@ -143,7 +146,7 @@ var credentials = []credential{
 	{name: "owner elsewhere", scheme: byBearer, user: "owner", role: "owner", away: true, show: showBearer},
 	{name: "removed member", scheme: byBearer, user: "former", former: true, show: showBearer},
 	{name: "ended session", user: "owner", show: func(a *call, h http.Header) {
-		a.must(a.house.parts.accounts.SignOut(a.t.Context(), a.token))
+		a.must(a.env.parts.accounts.SignOut(a.t.Context(), a.token))
 		showCookie(a, h)
 	}},
 	{name: "key", scheme: byKey, show: showKey("key")},
@@ -166,7 +169,7 @@ func (h *testEnv) signIn(t *testing.T, v tenant, user string) string {
 	return session.Token
 }
 
-// signInProvider is an OpenID provider, as far as starting to sign in goes.
+// signInProvider starts an OpenID provider that supports only the start of a sign-in.
 func signInProvider(t *testing.T) (issuer string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,19 +9,19 @@ import (
 
 const accessTable = "testdata/access.md"
 
-const accessHeading = `# Who may do what
+const accessHeading = `# Access by credential
 
-Every operation of the cloud, asked with every credential; written by ` + "`go test ./cloud/internal/app -run Credential -update`" + `.
-The organization that is asked about has an owner, an admin, a member and keys. *None active* is an owner whose session has
-no active organization. *Another active* is an owner whose session's active organization is another one. *Elsewhere* is of another organization, and asks about this one where the request names something.
-A *removed member* has a session in which the organization is still the active one.
+The answer of every operation to every credential. Update with ` + "`go test ./cloud/internal/app -run TestAccess -update`" + `.
+The organization has an owner, an admin, a member and keys. *None active*: an owner without an active organization in the
+session. *Another active*: an owner with another active organization. *Elsewhere*: a credential of another organization;
+requests that name a resource name one of this organization. *Removed member*: the organization is still active in the session.
 
-A refusal has the code that its status has nearly always, and is spelled out where it is another one: 400
+The error code is shown if it is not the default code of the status: 400
 VALIDATION_ERROR, 401 AUTHENTICATION_ERROR, 403 AUTHORIZATION_ERROR, 404 RESOURCE_NOT_FOUND, 409 RESOURCE_CONFLICT.
 
 `
 
-// render writes the outcomes as a table, a row for each request.
+// render returns the outcomes as a table with one row per request.
 func render(rows [][]outcome) string {
 	var b strings.Builder
 	b.WriteString(accessHeading)
@@ -62,14 +62,14 @@ func checkTable(t *testing.T, rows [][]outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, was := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	after, before := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for _, change := range []struct {
 		sign           string
 		lines, without []string
-	}{{"-", was, is}, {"+", is, was}} {
+	}{{"-", before, after}, {"+", after, before}} {
 		for _, line := range change.lines {
 			if !slices.Contains(change.without, line) {
-				t.Errorf("%s (rewrite it with -update, if that is right)\n%s %s", accessTable, change.sign, line)
+				t.Errorf("%s (if the change is intended, update the file with -update)\n%s %s", accessTable, change.sign, line)
 			}
 		}
 	}

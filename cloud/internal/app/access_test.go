@@ -16,16 +16,16 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// TestAccess_EveryOperationWithEveryCredential asks every operation of the document
-// with every credential, each time in a fresh organization. The answers are held
-// to the document, to the rules that follow from it (access_rules_test.go), and
-// to testdata/access.md, which -update rewrites: a right that changes shows up
+// TestAccess_EveryOperationWithEveryCredential calls every operation of the document
+// with every credential, each time in a new organization. It compares the answers with
+// the document, with the rules derived from it (access_rules_test.go) and with
+// testdata/access.md, which -update rewrites. A changed permission is therefore visible
 // in a review.
 func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
 	h.publish(t)
 	operations := operationsOf(h.document.T())
-	hash, everything := cheapHash(t), checksumSQL(t, h)
+	hash, checksum := cheapHash(t), checksumSQL(t, h)
 	rows := make([][]outcome, len(requests))
 	asked := map[string]bool{}
 	t.Run("ask", func(t *testing.T) {
@@ -40,12 +40,12 @@ func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 				t.Parallel()
 				client := contracttest.New(t, h.document, nil)
 				for _, c := range credentials {
-					a := &call{t: t, house: h, client: client, op: op, request: r, credential: c, everything: everything}
+					a := &call{t: t, env: h, client: client, op: op, request: r, credential: c, checksumSQL: checksum}
 					a.ours, a.theirs = newTenant(hash), newTenant(hash)
 					got := a.ask()
 					rows[i] = append(rows[i], got)
 					if problem := a.check(got, rows[i][0]); problem != "" {
-						t.Errorf("%s: answers %s %s, but %s", c.name, got, got.body, problem)
+						t.Errorf("%s: got %s %s: %s", c.name, got, got.body, problem)
 					}
 				}
 			})
@@ -59,11 +59,11 @@ func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 	checkTable(t, rows)
 }
 
-// operation is one of the document.
+// operation is an operation of the document.
 type operation struct {
 	*openapi3.Operation
 	method, path string
-	schemes      map[string]bool // of which one is enough; none for a public one
+	schemes      map[string]bool // alternatives; none for a public operation
 	roles        []string        // x-roles
 	anyOrg       bool            // x-active-organization: any
 }
@@ -95,23 +95,23 @@ func operationsOf(spec *openapi3.T) map[string]operation {
 
 // call is one request with one credential.
 type call struct {
-	t          *testing.T
-	house      *testEnv
-	client     *http.Client
-	op         operation
-	request    request
-	credential credential
-	everything string // SQL that sums up an organization
+	t           *testing.T
+	env         *testEnv
+	client      *http.Client
+	op          operation
+	request     request
+	credential  credential
+	checksumSQL string // checksums the organization $1
 
-	ours, theirs tenant // the credential belongs to theirs when it is away
-	free         tenant // what belongs to no organization: {callerId}, {freshId} and so on
-	token        string // of the session, when the credential has one
+	ours, theirs tenant // a credential with away belongs to theirs
+	free         tenant // values that belong to no organization, such as {freshId}
+	token        string // of the session, if the credential has one
 	sent         string // path, query and body
-	changed      bool   // whether anything of ours is other than before
+	changed      bool   // whether the request changed data of ours
 }
 
-// home is the tenant that the credential belongs to.
-func (a *call) home() tenant {
+// callerTenant returns the tenant that the credential belongs to.
+func (a *call) callerTenant() tenant {
 	if a.credential.away {
 		return a.theirs
 	}
@@ -125,17 +125,17 @@ func (a *call) must(err error) {
 	}
 }
 
-// fill puts the values of ours, and of what is nobody's, into a text.
+// fill replaces the placeholders of ours and free in a text.
 func (a *call) fill(text string) string { return a.free.fill(a.ours.fill(text)) }
 
-// exec runs statements in which names stand.
+// exec runs statements with placeholders.
 func (a *call) exec(statements string) {
 	a.t.Helper()
-	_, err := a.house.all.ExecContext(a.t.Context(), a.fill(statements))
+	_, err := a.env.all.ExecContext(a.t.Context(), a.fill(statements))
 	a.must(err)
 }
 
-// ask makes the organizations, signs in, and asks.
+// ask prepares the call, sends its request and returns the outcome.
 func (a *call) ask() outcome {
 	a.t.Helper()
 	a.prepare()
@@ -146,7 +146,7 @@ func (a *call) ask() outcome {
 	return got
 }
 
-// prepare makes the organizations, signs in, and makes what else must be there.
+// prepare creates the organizations and the other required data, and signs in.
 func (a *call) prepare() {
 	a.t.Helper()
 	a.exec(accessSQL)
@@ -154,18 +154,18 @@ func (a *call) prepare() {
 		a.exec(a.theirs.fill(accessSQL))
 	}
 	a.free = tenant{
-		"callerId":    cmp.Or(a.home()[a.credential.user+"Id"], uuid.NewString()),
-		"callerEmail": cmp.Or(a.credential.user, "nobody") + "-" + a.home()["mark"] + "@example.com",
-		"homeId":      a.home()["organizationId"],
-		"freshId":     uuid.NewString(),
-		"mailToken":   base64.RawURLEncoding.EncodeToString(random(32)),
-		"version":     releaseVersion,
+		"callerId":             cmp.Or(a.callerTenant()[a.credential.user+"Id"], uuid.NewString()),
+		"callerEmail":          cmp.Or(a.credential.user, "nobody") + "-" + a.callerTenant()["mark"] + "@example.com",
+		"callerOrganizationId": a.callerTenant()["organizationId"],
+		"freshId":              uuid.NewString(),
+		"mailToken":            base64.RawURLEncoding.EncodeToString(random(32)),
+		"version":              releaseVersion,
 	}
 	if a.credential.user != "" {
-		a.token = a.house.signIn(a.t, a.home(), a.credential.user)
+		a.token = a.env.signIn(a.t, a.callerTenant(), a.credential.user)
 	}
 	if a.credential.beside {
-		a.must(a.house.parts.accounts.Activate(a.t.Context(), a.token, uuid.MustParse(a.ours["besideId"])))
+		a.must(a.env.parts.accounts.Activate(a.t.Context(), a.token, uuid.MustParse(a.ours["besideId"])))
 	}
 	if a.credential.former {
 		a.exec(`DELETE FROM memberships WHERE user_id = '{callerId}'`)
@@ -175,7 +175,7 @@ func (a *call) prepare() {
 	}
 }
 
-// send sends a request, and reads the answer.
+// send sends a request and returns the outcome.
 func (a *call) send(r *http.Request) outcome {
 	a.t.Helper()
 	response, err := a.client.Do(r)
@@ -193,7 +193,7 @@ func (a *call) send(r *http.Request) outcome {
 	}
 }
 
-// compose makes the request.
+// compose returns the request.
 func (a *call) compose() *http.Request {
 	a.t.Helper()
 	target := a.fill(cmp.Or(a.request.path, a.op.path))
@@ -206,7 +206,7 @@ func (a *call) compose() *http.Request {
 	if text != "" {
 		body = bytes.NewBufferString(text)
 	}
-	r, err := http.NewRequestWithContext(a.t.Context(), a.op.method, a.house.url+target, body)
+	r, err := http.NewRequestWithContext(a.t.Context(), a.op.method, a.env.url+target, body)
 	a.must(err)
 	if text != "" {
 		r.Header.Set("Content-Type", mediaType)
@@ -214,12 +214,12 @@ func (a *call) compose() *http.Request {
 	for name, value := range a.request.headers {
 		r.Header.Set(name, value)
 	}
-	r.Header.Set("X-Forwarded-For", randomAddress()) // none is slowed by those before
+	r.Header.Set("X-Forwarded-For", randomAddress()) // avoids the limits per address
 	a.credential.show(a, r.Header)
 	return r
 }
 
-// body is the request's own, or the document's example.
+// body returns the body of the request, or the document's example.
 func (a *call) body() (text, mediaType string) {
 	a.t.Helper()
 	if a.op.RequestBody == nil {

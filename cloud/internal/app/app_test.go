@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// routed is a cloud with all its routes, that serves until the test ends.
+// routed is a cloud with all its routes that serves until the test ends.
 func routed(t *testing.T) (*echo.Echo, httpd.Options) {
 	t.Helper()
 	config := Config{Port: 8080, DataDir: t.TempDir(), ReapInterval: time.Minute}
@@ -55,7 +55,7 @@ func TestRoutes_AreAllInOpenAPI(t *testing.T) {
 		}
 		item := document.T().Paths.Find(parameter.ReplaceAllString(route.Path, "{$1}"))
 		if item != nil && route.Method == "HEAD" && item.Head == nil && item.Get != nil {
-			continue // wherever GET is
+			continue // on the same paths as GET
 		}
 		if item == nil || item.GetOperation(route.Method) == nil {
 			t.Errorf("%s %s is served, but not in the document", route.Method, route.Path)

@@ -13,11 +13,11 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// badRequest is what can be wrong with a request whatever it is about.
+// badRequest is a defect that a request of many operations can have.
 type badRequest struct {
 	name   string
 	status int
-	of     func(op operation) bool // the operations whose requests can have it
+	of     func(op operation) bool // whether requests of the operation can have the defect
 	spoil  func(r *http.Request)
 }
 
@@ -49,8 +49,8 @@ func hasBody(op operation) bool { return op.RequestBody != nil }
 
 func guardedBody(op operation) bool { return guarded(op) && hasBody(op) }
 
-// forBrowsers is true of what changes something for whoever has a cookie, or for
-// everybody.
+// forBrowsers reports whether the operation changes something and accepts a cookie or
+// no credential.
 func forBrowsers(op operation) bool {
 	reads := op.method == http.MethodGet || op.method == http.MethodHead
 	return !reads && (len(op.schemes) == 0 || op.schemes[byCookie])
@@ -58,9 +58,9 @@ func forBrowsers(op operation) bool {
 
 func forWorkers(op operation) bool { return len(op.schemes) == 1 && op.schemes[byKey] }
 
-// TestOperations_RefuseBadRequestsAsDocumented spoils a good request to every
-// operation in every way that it can be spoilt: where the document has the
-// status, and nowhere else.
+// TestOperations_RefuseBadRequestsAsDocumented sends each possible bad request to every
+// operation. The document must list exactly the statuses of the bad requests that are
+// possible.
 func TestOperations_RefuseBadRequestsAsDocumented(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
 	h.publish(t)
@@ -69,31 +69,31 @@ func TestOperations_RefuseBadRequestsAsDocumented(t *testing.T) {
 		t.Parallel()
 		a := h.attempt(t, op, r, hash)
 		a.prepare()
-		for _, trouble := range badRequests {
-			if !trouble.of(op) {
+		for _, defect := range badRequests {
+			if !defect.of(op) {
 				continue
 			}
-			spoilt := a.compose()
-			trouble.spoil(spoilt)
-			got := a.send(spoilt.WithContext(contracttest.AllowInvalidRequest(t.Context())))
-			if got.status != trouble.status {
-				t.Errorf("%s: answers %s %s, want %d", trouble.name, got, got.body, trouble.status)
+			bad := a.compose()
+			defect.spoil(bad)
+			got := a.send(bad.WithContext(contracttest.AllowInvalidRequest(t.Context())))
+			if got.status != defect.status {
+				t.Errorf("%s: got %s %s, want %d", defect.name, got, got.body, defect.status)
 			}
-			if !documents(op, trouble.status) {
-				t.Errorf("%s: the document does not have %d", trouble.name, trouble.status)
+			if !documents(op, defect.status) {
+				t.Errorf("%s: the document does not have %d", defect.name, defect.status)
 			}
 		}
 		for _, status := range []int{http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType} {
-			able := slices.ContainsFunc(badRequests, func(tr badRequest) bool { return tr.status == status && tr.of(op) })
-			if documents(op, status) && !able {
-				t.Errorf("the document has %d, and nothing leads there", status)
+			possible := slices.ContainsFunc(badRequests, func(tr badRequest) bool { return tr.status == status && tr.of(op) })
+			if documents(op, status) && !possible {
+				t.Errorf("the document has %d, but no bad request gets it", status)
 			}
 		}
 	})
 }
 
-// TestIdempotencyKey_RefusesReuseForAnotherRequest uses a key again for a request that is not
-// the same, and then for the first one: of every operation that takes keys.
+// TestIdempotencyKey_RefusesReuseForAnotherRequest reuses a key, first for a different
+// request and then for the same request, for every operation that accepts keys.
 func TestIdempotencyKey_RefusesReuseForAnotherRequest(t *testing.T) {
 	const header = "Idempotency-Key"
 	h, hash, asked := newTestEnv(t, nil), cheapHash(t), 0
@@ -110,17 +110,17 @@ func TestIdempotencyKey_RefusesReuseForAnotherRequest(t *testing.T) {
 			first, other, again := a.compose(), a.compose(), a.compose()
 			for _, r := range []*http.Request{first, other, again} {
 				r.Header.Set(header, "once")
-				r.Header.Set("X-Forwarded-For", first.Header.Get("X-Forwarded-For")) // nobody else is known by an address
+				r.Header.Set("X-Forwarded-For", first.Header.Get("X-Forwarded-For")) // a caller without a credential is identified by address
 			}
-			other.URL.RawQuery = "&" // as good as none, and yet another
+			other.URL.RawQuery = "&" // an empty query, but a different fingerprint
 			if got := a.send(first); !got.succeeded() {
-				t.Fatalf("the first answers %s %s", got, got.body)
+				t.Fatalf("first request: got %s %s, want success", got, got.body)
 			}
 			if got := a.send(other); got.status != http.StatusConflict {
-				t.Errorf("another answers %s %s", got, got.body)
+				t.Errorf("different request: got %s %s, want 409", got, got.body)
 			}
 			if got := a.send(again); got.succeeded() == (parameter.Extensions["x-shown-once"] == true) {
-				t.Errorf("the first again answers %s %s", got, got.body)
+				t.Errorf("repeated request: got %s %s", got, got.body)
 			}
 			if !documents(op, http.StatusConflict) {
 				t.Error("the document does not have 409")
@@ -128,7 +128,7 @@ func TestIdempotencyKey_RefusesReuseForAnotherRequest(t *testing.T) {
 		})
 	})
 	if asked == 0 {
-		t.Error("no operation takes a key")
+		t.Error("no operation accepts a key")
 	}
 }
 
@@ -153,8 +153,7 @@ func TestIdempotencyKey_AnswerExpiresAfterConfiguredTime(t *testing.T) {
 	}
 }
 
-// eachOperation runs a test for each operation, with the first request that is
-// there for it.
+// eachOperation runs a test for each operation, with its first request in requests.
 func (h *testEnv) eachOperation(t *testing.T, test func(t *testing.T, op operation, r request)) {
 	t.Helper()
 	operations, done := operationsOf(h.document.T()), map[string]bool{}
@@ -166,10 +165,10 @@ func (h *testEnv) eachOperation(t *testing.T, test func(t *testing.T, op operati
 	}
 }
 
-// attempt is one with the credential that may do most.
+// attempt returns a call with the first credential that the operation accepts.
 func (h *testEnv) attempt(t *testing.T, op operation, r request, passwordHash string) *call {
 	t.Helper()
-	a := &call{t: t, house: h, client: contracttest.New(t, h.document, nil), op: op, request: r}
+	a := &call{t: t, env: h, client: contracttest.New(t, h.document, nil), op: op, request: r}
 	a.ours, a.theirs = newTenant(passwordHash), newTenant(passwordHash)
 	for _, c := range credentials {
 		if c.scheme == "" && len(op.schemes) == 0 || c.scheme != "" && op.schemes[c.scheme] {
@@ -177,11 +176,11 @@ func (h *testEnv) attempt(t *testing.T, op operation, r request, passwordHash st
 			return a
 		}
 	}
-	t.Fatal("no credential is for the operation")
+	t.Fatal("the operation accepts none of the credentials")
 	return nil
 }
 
-// documents reports whether the operation names the status.
+// documents reports whether the document lists the status for the operation.
 func documents(op operation, status int) bool {
 	return op.Responses.Value(fmt.Sprint(status)) != nil
 }

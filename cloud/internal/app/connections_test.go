@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// TestLaunch_DoesNotNeedTenantConnections takes all that are not for launches,
-// as organizations that are stuck would, and launches.
+// TestLaunch_DoesNotNeedTenantConnections takes all connections except those for
+// launches, as blocked organizations would, and then launches.
 func TestLaunch_DoesNotNeedTenantConnections(t *testing.T) {
 	h := newTestEnv(t, nil)
 	var launches []*call

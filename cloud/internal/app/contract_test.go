@@ -22,7 +22,7 @@ func TestRoutes_AnswersCarryContractVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := server.Client().Transport.RoundTrip(request) // redirects are answers, too
+		answer, err := server.Client().Transport.RoundTrip(request) // redirects are validated, too
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ type database struct {
 	server *embedded.Server
 	logger *slog.Logger
 
-	address string // the file that tells how to reach the server
+	address string // the file with the server's address
 }
 
 // addressSuffix is appended to the directory of the embedded PostgreSQL to name
@@ -112,8 +112,8 @@ func (d *database) migrate(ctx context.Context) error {
 // take only a few connections.
 type pools struct {
 	tenants  *sqlx.DB // sees one organization at a time, in pg.InOrg
-	system   *sqlx.DB // sees all: to find out whose a request is, and for what is counted or swept across them
-	launches *sqlx.DB // sees all: for what is combined, that is key checks, grants and releases
+	system   *sqlx.DB // sees all organizations; identifies the organization of a request, counts and sweeps
+	launches *sqlx.DB // sees all organizations; for batches of key checks, grants and releases
 	configs  *sqlx.DB // sees one organization in each statement: for the configurations that launches wait for
 }
 

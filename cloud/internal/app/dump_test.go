@@ -18,32 +18,32 @@ import (
 	"github.com/browser-svc/svc/db/embedded"
 )
 
-// TestDatabaseDump_ContainsNoPlaintextSecret lives with the service for a while
-// (life_test.go), and then looks for every secret that came up in all that the
-// database holds, however often that is wrapped in hexadecimal or base64.
+// TestDatabaseDump_ContainsNoPlaintextSecret uses the service (lifecycle_test.go) and
+// then searches a dump of the database for every secret, also in data that is encoded
+// as hexadecimal or base64, up to four times.
 func TestDatabaseDump_ContainsNoPlaintextSecret(t *testing.T) {
 	h := newTestEnv(t, nil)
 	l := startLifecycle(t, h)
-	waiting := unwrapped(dump(t, h.dsn)) // some mail is still in the outbox
-	l.must(l.deliver() == 2, "the reset and the invitation of the end were not waiting")
-	for when, layers := range map[string][]string{"while mail waits": waiting, "when all mail is out": unwrapped(dump(t, h.dsn))} {
+	waiting := decodeAll(dump(t, h.dsn)) // some mail is still in the outbox
+	l.must(l.deliver() == 2, "the last password reset and invitation are not in the outbox")
+	for when, layers := range map[string][]string{"while mail is queued": waiting, "after all mail is sent": decodeAll(dump(t, h.dsn))} {
 		for _, what := range slices.Sorted(maps.Keys(l.secrets)) {
 			for how, form := range forms(l.secrets[what]) {
 				if place := find(layers, form); place != "" {
-					t.Errorf("%s, the dump has the %s (%s): %q", when, what, how, place)
+					t.Errorf("%s: the dump contains the %s (%s): %q", when, what, how, place)
 				}
 			}
 		}
-		// Had the search gone wrong, it would not find these either.
-		for _, what := range l.remembered {
+		// These must be found; otherwise the search does not work.
+		for _, what := range l.hashed {
 			if sum := sha256.Sum256([]byte(l.secrets[what])); find(layers, string(sum[:])) == "" {
-				t.Errorf("%s, the dump lacks the SHA-256 of the %s", when, what)
+				t.Errorf("%s: the dump does not contain the SHA-256 of the %s", when, what)
 			}
 		}
 	}
 }
 
-// dump is all that the tables hold; bytea is in hexadecimal.
+// dump returns the data of all tables; bytea is in hexadecimal.
 func dump(t *testing.T, dsn string) string {
 	t.Helper()
 	bin, err := embedded.FindBin(t.Context(), "")
@@ -51,11 +51,11 @@ func dump(t *testing.T, dsn string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_dump"), "--data-only", "--dbname="+dsn)
-	var complaint bytes.Buffer
-	cmd.Stderr = &complaint
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	text, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("pg_dump: %v: %s", err, complaint.String())
+		t.Fatalf("pg_dump: %v: %s", err, stderr.String())
 	}
 	return string(text)
 }
@@ -66,9 +66,9 @@ var (
 	oneBase64 = strings.NewReplacer("-", "+", "_", "/")
 )
 
-// unwrapped is a text, and what comes out of it when all that may be hexadecimal
-// or base64 is decoded, four times over.
-func unwrapped(text string) []string {
+// decodeAll returns the text and all decodings of its parts that can be hexadecimal or
+// base64, up to four levels deep.
+func decodeAll(text string) []string {
 	layers, last := []string{text}, []string{text}
 	for range 4 {
 		var next []string
@@ -76,13 +76,13 @@ func unwrapped(text string) []string {
 			for _, run := range hexRun.FindAllString(layer, -1) {
 				for skip := range 2 {
 					even := run[skip : len(run)-(len(run)-skip)%2]
-					raw, _ := hex.DecodeString(even) // it has nothing but digits
+					raw, _ := hex.DecodeString(even) // always hexadecimal digits
 					next = append(next, string(raw))
 				}
 			}
 			for _, run := range base64Run.FindAllString(layer, -1) {
-				for skip := range 4 { // where the encoding began is not known
-					raw, _ := base64.RawStdEncoding.DecodeString(oneBase64.Replace(run[skip:])) // what comes before an end that is none
+				for skip := range 4 { // the start of the encoded data is unknown
+					raw, _ := base64.RawStdEncoding.DecodeString(oneBase64.Replace(run[skip:])) // decodes up to the first invalid character
 					next = append(next, string(raw))
 				}
 			}
@@ -92,16 +92,15 @@ func unwrapped(text string) []string {
 	return layers
 }
 
-// forms are the ways in which a secret could be there: as it is, as the bytes
-// that it stands for when it is a token or a key, or as a password that is
-// hashed without salt.
+// forms returns the forms in which a secret could be stored: as it is, decoded (a token
+// or a key), and hashed without salt (a password).
 func forms(secret string) map[string]string {
-	all := map[string]string{"in clear": secret}
+	all := map[string]string{"plaintext": secret}
 	if raw, err := base64.RawURLEncoding.DecodeString(secret); err == nil && len(raw) == 32 {
 		all["decoded"] = string(raw)
 	}
 	if body, isKey := strings.CutPrefix(secret, "svc_"); isKey {
-		all["without its marker"] = body
+		all["without its prefix"] = body
 		if raw, err := base32.StdEncoding.DecodeString(strings.ToUpper(body)); err == nil {
 			all["decoded"] = string(raw)
 		}
@@ -113,7 +112,7 @@ func forms(secret string) map[string]string {
 	return all
 }
 
-// find is where in the layers something is, "" when it is in none.
+// find returns the context of the first match in the layers, or "".
 func find(layers []string, form string) string {
 	for _, layer := range layers {
 		if at := strings.Index(layer, form); at >= 0 {

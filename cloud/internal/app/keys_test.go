@@ -13,8 +13,8 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 )
 
-// keyClient is an organization whose worker has asked for a launch before, so that
-// its key is known.
+// keyClient is an organization whose worker has already authorized a launch, so that
+// its key is cached.
 type keyClient struct {
 	t             *testing.T
 	h             *testEnv
@@ -23,7 +23,7 @@ type keyClient struct {
 	key           apikey.Key
 	secret        string
 	profile, boot uuid.UUID
-	session       uuid.UUID // that has a slot
+	session       uuid.UUID // holds a slot
 }
 
 func (h *testEnv) newKeyClient(t *testing.T) *keyClient {
@@ -41,8 +41,8 @@ func (h *testEnv) newKeyClient(t *testing.T) *keyClient {
 	k.must(err)
 	k.profile = p.ID
 	k.limit(2)
-	for range 2 { // the second time it is known
-		k.want("asking for a slot", k.ask(k.launch(k.session)), http.StatusOK)
+	for range 2 { // the first request caches the key
+		k.want("authorize", k.ask(k.launch(k.session)), http.StatusOK)
 	}
 	return k
 }
@@ -54,14 +54,14 @@ func (k *keyClient) must(err error) {
 	}
 }
 
-// limit lets the organization have that many slots.
+// limit sets the organization's slot limit.
 func (k *keyClient) limit(slots int) {
 	k.t.Helper()
 	_, err := k.h.all.ExecContext(k.t.Context(), `UPDATE license_org SET max_slots = $2 WHERE organization_id = $1`, k.org, slots)
 	k.must(err)
 }
 
-// launch is the body of an authorize.
+// launch returns the body of an authorize request for the profile.
 func (k *keyClient) launch(session uuid.UUID) string {
 	return k.launchOf(session, fmt.Sprintf(`"profileId": %q`, k.profile))
 }
@@ -70,7 +70,7 @@ func (k *keyClient) launchOf(session uuid.UUID, what string) string {
 	return fmt.Sprintf(`{"machineId": "worker-1", "bootId": %q, "sessionId": %q, %s}`, k.boot, session, what)
 }
 
-// ask asks for a launch, and returns the status.
+// ask sends an authorize request and returns the status.
 func (k *keyClient) ask(body string, headers ...string) int {
 	k.t.Helper()
 	return k.send(http.MethodPost, "/v1/license/authorize", body, headers...)
@@ -94,16 +94,16 @@ func (k *keyClient) send(method, path, body string, headers ...string) int {
 func (k *keyClient) want(what string, got, want int) {
 	k.t.Helper()
 	if got != want {
-		k.t.Errorf("%s answers %d, want %d", what, got, want)
+		k.t.Errorf("%s: got %d, want %d", what, got, want)
 	}
 }
 
 // fresh returns the body of an authorize request for a new session.
 func (k *keyClient) fresh(what string) string { return k.launchOf(uuid.Must(uuid.NewV7()), what) }
 
-// asks are the requests of a worker, each with what it is answered while the key
-// is good, in an organization whose slots are all taken or not.
-var asks = []struct {
+// workerRequests are requests of a worker with the status that each gets with a valid
+// key. full means that all slots of the organization are taken.
+var workerRequests = []struct {
 	what   string
 	full   bool
 	status int
@@ -119,18 +119,18 @@ var asks = []struct {
 	{"the session of another machine", false, 409, func(k *keyClient) int {
 		return k.ask(strings.Replace(k.launch(k.session), "worker-1", "worker-2", 1))
 	}},
-	{"a profile that is not there", false, 404, func(k *keyClient) int { return k.ask(k.fresh(`"profileId": "` + uuid.NewString() + `"`)) }},
+	{"an unknown profile", false, 404, func(k *keyClient) int { return k.ask(k.fresh(`"profileId": "` + uuid.NewString() + `"`)) }},
 	{"a spec without a version", false, 400, func(k *keyClient) int { return k.ask(k.fresh(`"spec": {}`)) }},
-	{"a body that is wrong", false, 400, func(k *keyClient) int { return k.ask(`{}`) }},
-	{"a body that is no JSON", false, 415, func(k *keyClient) int { return k.ask("a", "Content-Type", "text/plain") }},
+	{"an invalid body", false, 400, func(k *keyClient) int { return k.ask(`{}`) }},
+	{"a body that is not JSON", false, 415, func(k *keyClient) int { return k.ask("a", "Content-Type", "text/plain") }},
 	{"another operation", false, 200, func(k *keyClient) int { return k.send("GET", "/v1/license/sessions", "") }},
 }
 
-// TestAuthorize_RefusesCachedKeyOnceInvalid: what is remembered of a key
-// lets nobody in, whatever the request would have been answered.
+// TestAuthorize_RefusesCachedKeyOnceInvalid checks that an invalid key is refused
+// although it is cached, for every kind of answer that a valid key would get.
 func TestAuthorize_RefusesCachedKeyOnceInvalid(t *testing.T) {
 	h := newTestEnv(t, nil)
-	for name, spoil := range map[string]func(k *keyClient) error{
+	for name, invalidate := range map[string]func(k *keyClient) error{
 		"good": nil,
 		"revoked": func(k *keyClient) error {
 			return h.parts.keys.Revoke(k.t.Context(), k.org, k.key.ID)
@@ -139,34 +139,34 @@ func TestAuthorize_RefusesCachedKeyOnceInvalid(t *testing.T) {
 			_, err := h.all.ExecContext(k.t.Context(), `UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE id = $1`, k.key.ID)
 			return err
 		},
-		"of an organization that is deleted": func(k *keyClient) error {
+		"of a deleted organization": func(k *keyClient) error {
 			return h.parts.organizations.Delete(k.t.Context(), k.org, k.user, k.slug)
 		},
 	} {
-		for _, ask := range asks {
+		for _, ask := range workerRequests {
 			t.Run(name+": "+ask.what, func(t *testing.T) {
 				k := h.newKeyClient(t)
 				if ask.full {
 					k.limit(1)
-					k.want("a launch too many", k.ask(k.launch(uuid.Must(uuid.NewV7()))), http.StatusPaymentRequired)
+					k.want("a launch above the limit", k.ask(k.launch(uuid.Must(uuid.NewV7()))), http.StatusPaymentRequired)
 				}
-				if spoil == nil {
+				if invalidate == nil {
 					k.want(ask.what, ask.send(k), ask.status)
 					return
 				}
-				k.must(spoil(k))
-				before := k.taken()
+				k.must(invalidate(k))
+				before := k.rowCount()
 				k.want(ask.what, ask.send(k), http.StatusUnauthorized)
-				if after := k.taken(); after != before {
-					t.Errorf("%d slots and profiles are there, before it were %d", after, before)
+				if after := k.rowCount(); after != before {
+					t.Errorf("got %d slots and profiles, want %d as before", after, before)
 				}
 			})
 		}
 	}
 }
 
-// taken is how many slots and profiles the organization has.
-func (k *keyClient) taken() (n int) {
+// rowCount returns the number of slots and profiles of the organization.
+func (k *keyClient) rowCount() (n int) {
 	k.t.Helper()
 	k.must(k.h.all.GetContext(k.t.Context(), &n, `SELECT (SELECT count(*) FROM license_slots WHERE organization_id = $1)
 		+ (SELECT count(*) FROM profiles WHERE organization_id = $1)`, k.org))

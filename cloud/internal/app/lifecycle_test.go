@@ -20,21 +20,20 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// lifecycle uses the whole service as a user would, and collects the secrets that
-// occur.
+// lifecycle uses the whole service as a user would, and records the secrets that occur.
 type lifecycle struct {
 	t       *testing.T
-	house   *testEnv
+	env     *testEnv
 	client  *http.Client
 	mailbox mailbox
 	secrets map[string]string
 	token   string // of the session
 	key     string
 
-	remembered []string // those whose SHA-256 the database has in the end
+	hashed []string // names of the secrets whose SHA-256 is stored at the end
 }
 
-// mailbox takes all mail; it is a mail.Transport.
+// mailbox is a mail.Transport that keeps all mail.
 type mailbox struct {
 	mu    sync.Mutex
 	mails []mail.Message
@@ -48,11 +47,11 @@ func (m *mailbox) Deliver(_ context.Context, message mail.Message) error {
 	return nil
 }
 
-// startLifecycle does everything that a secret comes up in. Mail of the end is still to
-// be delivered.
+// startLifecycle performs every action that involves a secret. Afterwards the outbox
+// contains two mails.
 func startLifecycle(t *testing.T, h *testEnv) *lifecycle {
 	t.Helper()
-	l := &lifecycle{t: t, house: h, client: contracttest.New(t, h.document, nil), secrets: map[string]string{}}
+	l := &lifecycle{t: t, env: h, client: contracttest.New(t, h.document, nil), secrets: map[string]string{}}
 	h.parts.outbox.Transport, h.parts.outbox.RetryPolicy.Every = &l.mailbox, 10*time.Millisecond
 	l.account()
 	orgID := l.organization()
@@ -62,7 +61,7 @@ func startLifecycle(t *testing.T, h *testEnv) *lifecycle {
 	return l
 }
 
-// account signs up, in and out, and replaces passwords.
+// account signs up, signs in and changes the password.
 func (l *lifecycle) account() {
 	const email = "ada@example.com"
 	first := l.password("first")
@@ -76,11 +75,10 @@ func (l *lifecycle) account() {
 	l.refused("POST", "/v1/auth/sign-in", `{"email": "`+email+`", "password": "`+l.password("wrong")+`"}`)
 	l.session("of signing in", l.do("POST", "/v1/auth/sign-in", `{"email": "`+email+`", "password": "`+second+`"}`))
 	l.do("POST", "/v1/auth/password/change", `{"currentPassword": "`+second+`", "newPassword": "`+l.password("third")+`"}`)
-	l.remembered = append(l.remembered, "session token of signing in")
+	l.hashed = append(l.hashed, "session token of signing in")
 }
 
-// organization makes one with keys, a profile and an invitation that is
-// accepted.
+// organization creates an organization with keys, a profile and an accepted invitation.
 func (l *lifecycle) organization() (orgID string) {
 	orgID = l.do("POST", "/v1/organizations", `{"name": "Analytical Engines"}`, "Idempotency-Key", "one").text("id")
 	l.do("POST", "/v1/billing/checkout", `{"plan": "team"}`, "Idempotency-Key", "two")
@@ -89,12 +87,12 @@ func (l *lifecycle) organization() (orgID string) {
 	l.secret("first organization key", created.text("key"))
 	rotated := l.do("POST", keys+"/"+created.in("apiKey").text("id")+"/rotate", `{}`, "Idempotency-Key", "sixteen")
 	l.key = l.secret("second organization key", rotated.text("key"))
-	l.remembered = append(l.remembered, "first organization key", "second organization key")
+	l.hashed = append(l.hashed, "first organization key", "second organization key")
 
 	l.do("POST", "/v1/organizations/"+orgID+"/members/invite", `{"email": "charles@example.com", "role": "member"}`, "Idempotency-Key", "three")
 	l.deliver()
 	invitation := l.mailed("used invitation token")
-	l.remembered = append(l.remembered, "used invitation token")
+	l.hashed = append(l.hashed, "used invitation token")
 	ada := l.token
 	l.session("of the guest", l.do("POST", "/v1/auth/sign-up", `{"email": "charles@example.com", "password": "`+l.password("guest's")+`", "name": "Charles"}`))
 	l.deliver()
@@ -104,20 +102,20 @@ func (l *lifecycle) organization() (orgID string) {
 	return orgID
 }
 
-// workers give profiles proxy passwords, and read them.
+// workers creates profiles with proxy passwords and reads them as a worker.
 func (l *lifecycle) workers() {
 	proxy := func(name string) string {
 		return `{"server": "http://proxy.example.com:3128", "username": "robot", "password": "` + l.password(name) + `"}`
 	}
 	body := `{"name": "Checkout", "browserVersion": 156, "proxy": ` + proxy("first proxy") + `}`
-	made := l.do("POST", "/v1/profiles", body, "Idempotency-Key", "five")
-	l.do("POST", "/v1/profiles", body, "Idempotency-Key", "five") // the answer that was kept
-	id := made.text("id")
+	created := l.do("POST", "/v1/profiles", body, "Idempotency-Key", "five")
+	l.do("POST", "/v1/profiles", body, "Idempotency-Key", "five") // a replayed answer
+	id := created.text("id")
 	l.do("POST", "/v1/profiles/"+id+"/duplicate", `{}`, "Idempotency-Key", "six")
 	l.do("PATCH", "/v1/profiles/"+id, `{"proxy": `+proxy("second proxy")+`}`)
 	boot, session := uuid.Must(uuid.NewV7()).String(), uuid.NewString()
 	worker := `"machineId": "worker-1", "bootId": "` + boot + `", "sessionId": "`
-	// The answer, which is kept, has the proxy password.
+	// The stored answer contains the proxy password.
 	l.do("POST", "/v1/license/authorize", `{`+worker+session+`", "profileId": "`+id+`"}`, "Idempotency-Key", "seven")
 	l.do("POST", "/v1/license/authorize", `{`+worker+uuid.NewString()+`", "spec": {"browserVersion": 156, "proxy": `+proxy("launch's proxy")+`}}`, "Idempotency-Key", "eight")
 	l.do("POST", "/v1/profiles/"+id+"/sessions", `{`+worker+session+`", "seq": 1, "launchId": "`+session+`", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`, "Idempotency-Key", "nine")
@@ -127,7 +125,7 @@ func (l *lifecycle) workers() {
 	l.refused("GET", "/v1/license/sessions", "", "X-API-Key", wrong)
 }
 
-// subscription pays, by the manual provider.
+// subscription changes the subscription, which is billed manually.
 func (l *lifecycle) subscription() {
 	l.do("POST", "/v1/billing/add-ons", `{"addOn": "profiles", "quantity": 2}`, "Idempotency-Key", "ten")
 	l.do("POST", "/v1/billing/change-plan", `{"plan": "scale"}`, "Idempotency-Key", "eleven")
@@ -135,21 +133,21 @@ func (l *lifecycle) subscription() {
 	l.do("POST", "/v1/contact", `{"name": "Ada", "email": "ada@example.com", "message": "How much is it?"}`, "Idempotency-Key", "thirteen")
 }
 
-// end asks for mail that is still in the outbox afterwards.
+// end requests mails that stay in the outbox.
 func (l *lifecycle) end(orgID string) {
 	l.do("POST", "/v1/auth/password/forgot", `{"email": "ada@example.com"}`)
 	l.do("POST", "/v1/organizations/"+orgID+"/members/invite", `{"email": "grace@example.com", "role": "member"}`, "Idempotency-Key", "fourteen")
 }
 
-// secret notes a secret.
+// secret records a secret.
 func (l *lifecycle) secret(what, secret string) string {
 	l.t.Helper()
-	l.must(len(secret) >= 16, what+" is too short to be looked for: "+secret)
+	l.must(len(secret) >= 16, what+" is too short to search for:  "+secret)
 	l.secrets[what] = secret
 	return secret
 }
 
-// passwordPrefix is what forms knows a password by.
+// passwordPrefix marks passwords for forms.
 const passwordPrefix = "password-"
 
 func (l *lifecycle) password(name string) string {
@@ -163,17 +161,16 @@ func (l *lifecycle) session(what string, answer data) {
 
 var mailToken = regexp.MustCompile(`#token=([A-Za-z0-9_-]{43})\b`)
 
-// deliver sends what waits, and notes the tokens in it. It returns how many there
-// are.
+// deliver sends the queued mail and records the tokens in it. It returns their number.
 func (l *lifecycle) deliver() (tokens int) {
 	l.t.Helper()
 	from := len(l.mailbox.mails)
 	ctx, stop := context.WithCancel(l.t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { l.house.parts.outbox.Run(ctx) })
-	testenv.Eventually(l.t, "all mail is out", func() bool {
+	running.Go(func() { l.env.parts.outbox.Run(ctx) })
+	testenv.Eventually(l.t, "all mail is sent", func() bool {
 		var waiting int
-		err := l.house.all.GetContext(ctx, &waiting, `SELECT count(*) FROM mail_outbox WHERE state = 'queued'`)
+		err := l.env.all.GetContext(ctx, &waiting, `SELECT count(*) FROM mail_outbox WHERE state = 'queued'`)
 		return err == nil && waiting == 0
 	})
 	stop()
@@ -187,7 +184,7 @@ func (l *lifecycle) deliver() (tokens int) {
 	return tokens
 }
 
-// mailed is the token of the last mail that had one.
+// mailed returns the token of the last mail that contains one, and records it.
 func (l *lifecycle) mailed(what string) string {
 	l.t.Helper()
 	for _, m := range slices.Backward(l.mailbox.mails) {
@@ -195,11 +192,11 @@ func (l *lifecycle) mailed(what string) string {
 			return l.secret(what, found[1])
 		}
 	}
-	l.t.Fatal("no mail has a token")
+	l.t.Fatal("no mail contains a token")
 	return ""
 }
 
-// mailedTo is the token of the last mail to the address with such a subject.
+// mailedTo returns the token of the last mail to the address with this subject prefix.
 func (l *lifecycle) mailedTo(address, subject string) string {
 	l.t.Helper()
 	for _, m := range slices.Backward(l.mailbox.mails) {
@@ -207,14 +204,14 @@ func (l *lifecycle) mailedTo(address, subject string) string {
 			return found[1]
 		}
 	}
-	l.t.Fatalf("no mail to %s has a token", address)
+	l.t.Fatalf("no mail to %s contains a token", address)
 	return ""
 }
 
-func (l *lifecycle) must(ok bool, complaint string) {
+func (l *lifecycle) must(ok bool, message string) {
 	l.t.Helper()
 	if !ok {
-		l.t.Fatal(complaint)
+		l.t.Fatal(message)
 	}
 }
 
@@ -224,7 +221,7 @@ type data map[string]any
 func (d data) text(name string) string { s, _ := d[name].(string); return s }
 func (d data) in(name string) data     { m, _ := d[name].(map[string]any); return m }
 
-// do asks as whom the path is for: the user who is signed in, or a worker.
+// do sends a request as the signed-in user or as a worker, depending on the path.
 func (l *lifecycle) do(method, path, body string, headers ...string) data {
 	l.t.Helper()
 	status, answer := l.ask(method, path, body, headers)
@@ -246,7 +243,7 @@ var workerPath = regexp.MustCompile(`^/v1/(license/|profiles/[^/]+/(config|sessi
 
 func (l *lifecycle) ask(method, path, body string, headers []string) (status int, answer string) {
 	l.t.Helper()
-	r, err := http.NewRequestWithContext(l.t.Context(), method, l.house.url+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(l.t.Context(), method, l.env.url+path, strings.NewReader(body))
 	if err != nil {
 		l.t.Fatal(err)
 	}

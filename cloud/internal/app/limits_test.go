@@ -27,7 +27,7 @@ func (h *testEnv) newVisitor(t *testing.T) *visitor {
 	return &visitor{t: t, h: h, client: contracttest.New(t, h.document, nil)}
 }
 
-// reply is what the cloud answered.
+// reply is an answer of the cloud.
 type reply struct {
 	status int
 	text   string
@@ -78,7 +78,7 @@ func (p *visitor) ask(method, path string, body map[string]any) reply {
 	return answer
 }
 
-// want asks, and fails the test unless the answer has that status.
+// want sends a request and fails the test unless the answer has this status.
 func (p *visitor) want(status int, method, path string, body map[string]any) reply {
 	p.t.Helper()
 	answer := p.ask(method, path, body)
@@ -88,7 +88,7 @@ func (p *visitor) want(status int, method, path string, body map[string]any) rep
 	return answer
 }
 
-// signUp signs up, and uses the account from then on.
+// signUp creates an account, which the visitor then uses.
 func (p *visitor) signUp() reply {
 	p.t.Helper()
 	answer := p.want(201, "POST", "/v1/auth/sign-up", map[string]any{"email": "ada@example.com", "password": password, "name": "Ada"})
@@ -96,8 +96,8 @@ func (p *visitor) signUp() reply {
 	return answer
 }
 
-// atOnce asks the same so many times at the same time, and counts the answers by
-// their status. All refusals must name the limit.
+// atOnce sends the same request n times concurrently and counts the answers by status.
+// All refusals must name the limit.
 func (p *visitor) atOnce(n int, path string, body map[string]any, limit int) map[int]int {
 	p.t.Helper()
 	var mu sync.Mutex
@@ -122,8 +122,8 @@ func (p *visitor) atOnce(n int, path string, body map[string]any, limit int) map
 	return counts
 }
 
-// TestCreateOrganization_StopsAtLimit: an unverified user gets one, a verified one
-// three, however many are asked for at once.
+// TestCreateOrganization_StopsAtLimit: an unverified user can create one organization
+// and a verified user three, even with concurrent requests.
 func TestCreateOrganization_StopsAtLimit(t *testing.T) {
 	h := newTestEnv(t, nil)
 	ada := h.newVisitor(t)
@@ -147,8 +147,8 @@ func TestCreateKey_StopsAtLimit(t *testing.T) {
 	}
 }
 
-// TestDefaults_AnonymousVisitorGetsNoAccess: the first user can sign up, later
-// ones need an invitation, and nobody gets a paid plan.
+// TestDefaults_AnonymousVisitorGetsNoAccess: the first user can sign up, later users
+// need an invitation, and no user gets a paid plan.
 func TestDefaults_AnonymousVisitorGetsNoAccess(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"SIGN_UP": "", "BILLING_SELF_SERVICE": "", "CONTACT_EMAIL": "sales@example.com"})
 	ada := h.newVisitor(t)
@@ -167,8 +167,8 @@ func TestDefaults_AnonymousVisitorGetsNoAccess(t *testing.T) {
 	}
 	eve := h.newVisitor(t)
 	eve.want(403, "POST", "/v1/auth/sign-up", map[string]any{"email": "eve@example.com", "password": password, "name": "Eve"})
-	eve.want(403, "POST", "/v1/auth/sign-up", map[string]any{"email": "ada@example.com", "password": password, "name": "Eve"}) // the same for an account's
-	l := &lifecycle{t: t, house: h, secrets: map[string]string{}}
+	eve.want(403, "POST", "/v1/auth/sign-up", map[string]any{"email": "ada@example.com", "password": password, "name": "Eve"}) // the same link as for a new account
+	l := &lifecycle{t: t, env: h, secrets: map[string]string{}}
 	h.parts.outbox.Transport = &l.mailbox
 	ada.want(201, "POST", "/v1/organizations/"+organization+"/members/invite", map[string]any{"email": "charles@example.com", "role": "member"})
 	l.deliver()

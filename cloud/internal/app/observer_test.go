@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// TestObserver_ResumedSessionKeepsEphemeralProfile gives up the slot of a launch by spec, which
-// its worker then reports as running, and as over.
+// TestObserver_ResumedSessionKeepsEphemeralProfile releases the slot of a launch by
+// spec. The worker then reports the session as running and as ended.
 func TestObserver_ResumedSessionKeepsEphemeralProfile(t *testing.T) {
 	h := newTestEnv(t, nil)
 	org, machine, boot, session := uuid.New(), "worker-1", uuid.New(), uuid.New()

@@ -19,14 +19,14 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// command runs svc-cloud with these words, as an operator would.
+// command runs svc-cloud with these arguments.
 func command(environ map[string]string, input string, words ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
 	status = newProgram(environ, strings.NewReader(input), &stdout, &stderr).Main(words)
 	return status, stdout.String(), stderr.String()
 }
 
-// shell is an operator's, on a database.
+// shell runs commands of an operator on a database.
 type shell struct {
 	t       *testing.T
 	environ map[string]string
@@ -38,7 +38,7 @@ func (h *testEnv) shell(t *testing.T) shell {
 	}}
 }
 
-// run runs a command that must succeed, and returns what it prints.
+// run runs a command that must succeed, and returns its output.
 func (s shell) run(words ...string) string {
 	s.t.Helper()
 	status, out, errs := command(s.environ, "", words...)
@@ -48,7 +48,7 @@ func (s shell) run(words ...string) string {
 	return out
 }
 
-// fails runs a command that must fail, and say so.
+// fails runs a command that must fail with this text.
 func (s shell) fails(want string, words ...string) {
 	s.t.Helper()
 	status, out, errs := command(s.environ, "", words...)
@@ -57,7 +57,7 @@ func (s shell) fails(want string, words ...string) {
 	}
 }
 
-// read runs a command with --json.
+// read runs a command with --json and decodes its output.
 func (s shell) read(into any, words ...string) {
 	s.t.Helper()
 	if out := s.run(append(words, "--json")...); json.Unmarshal([]byte(out), into) != nil {
@@ -65,7 +65,7 @@ func (s shell) read(into any, words ...string) {
 	}
 }
 
-// events are what the audit log has, "action actor operator" with the target.
+// events returns the audit log of a target as "action actor operator".
 func (h *testEnv) events(t *testing.T, target string) (found []string) {
 	t.Helper()
 	err := h.all.SelectContext(t.Context(), &found, `
@@ -140,21 +140,21 @@ func TestUsersCommand_ListsDisablesAndResetsPassword(t *testing.T) {
 	}
 	ada.want(201, "POST", "/v1/organizations", map[string]any{"name": "Works"})
 	if list := strings.Join(strings.Fields(sh.run("users", "list", "--search", "ADA@")), " "); !strings.Contains(list, id+" ada@example.com unverified 1 ") {
-		t.Errorf("the list is %s", list)
+		t.Errorf("got the list %s", list)
 	}
 
 	if out := sh.run("users", "disable", "Ada@example.com"); out != "ada@example.com is disabled; 1 sessions ended\n" {
 		t.Errorf("%q", out)
 	}
-	ada.want(401, "GET", "/v1/auth/session", nil) // at once
-	stranger := h.newVisitor(t)
-	stranger.want(403, "POST", "/v1/auth/sign-in", signIn(password))
-	stranger.want(401, "POST", "/v1/auth/sign-in", signIn("not the password"))
+	ada.want(401, "GET", "/v1/auth/session", nil) // ends immediately
+	otherClient := h.newVisitor(t)
+	otherClient.want(403, "POST", "/v1/auth/sign-in", signIn(password))
+	otherClient.want(401, "POST", "/v1/auth/sign-in", signIn("not the password"))
 	sh.fails("is disabled already", "users", "disable", id)
 	sh.fails("Enable the user first", "users", "reset-password", id)
 	sh.fails(`no user has the ID or e-mail address "eve"; list them with svc-cloud users list`, "users", "disable", "eve")
 	sh.run("users", "enable", id)
-	stranger.want(200, "POST", "/v1/auth/sign-in", signIn(password))
+	otherClient.want(200, "POST", "/v1/auth/sign-in", signIn(password))
 	sh.fails("is not disabled", "users", "enable", id)
 
 	found := resetLink.FindStringSubmatch(sh.run("users", "reset-password", "ada@example.com"))
@@ -162,25 +162,25 @@ func TestUsersCommand_ListsDisablesAndResetsPassword(t *testing.T) {
 		t.Fatalf("no link to %s: %q", h.url, found)
 	}
 	reset := map[string]any{"token": found[2], "password": "purple monkey dishwasher"}
-	stranger.want(200, "POST", "/v1/auth/password/reset", reset)
-	stranger.want(400, "POST", "/v1/auth/password/reset", reset) // once
-	session := stranger.want(200, "POST", "/v1/auth/sign-in", signIn("purple monkey dishwasher"))
+	otherClient.want(200, "POST", "/v1/auth/password/reset", reset)
+	otherClient.want(400, "POST", "/v1/auth/password/reset", reset) // valid only once
+	session := otherClient.want(200, "POST", "/v1/auth/sign-in", signIn("purple monkey dishwasher"))
 	if session.Data["user"].(map[string]any)["emailVerified"] != false {
-		t.Error("a link that was handed over verifies the address")
+		t.Error("a link from the operator verified the address")
 	}
 	wantEvents(t, h.events(t, id),
 		"user.disabled operator by name", "user.disabled operator by name of the service",
 		"user.enabled operator by name", "user.enabled operator by name of the service",
 		"user.passwordResetIssued operator by name", "user.passwordResetIssued operator by name of the service")
 
-	l := &lifecycle{t: t, house: h, secrets: map[string]string{}}
+	l := &lifecycle{t: t, env: h, secrets: map[string]string{}}
 	h.parts.outbox.Transport = &l.mailbox
 	var mailed struct{ MailedTo string }
 	if sh.read(&mailed, "users", "reset-password", id, "--mail"); mailed.MailedTo != "ada@example.com" {
 		t.Errorf("mailed %+v", mailed)
 	}
 	l.deliver()
-	stranger.want(200, "POST", "/v1/auth/password/reset", map[string]any{"token": l.mailedTo("ada@example.com", "Set a new password"), "password": password})
+	otherClient.want(200, "POST", "/v1/auth/password/reset", map[string]any{"token": l.mailedTo("ada@example.com", "Set a new password"), "password": password})
 }
 
 func TestUsersCommand_DisableEndsSignInInProgress(t *testing.T) {
@@ -198,7 +198,7 @@ func TestUsersCommand_DisableEndsSignInInProgress(t *testing.T) {
 	go func() {
 		answer <- h.newVisitor(t).ask("POST", "/v1/auth/sign-in", map[string]any{"email": "ada@example.com", "password": password}).status
 	}()
-	super := dbtest.Open(t, h.dsn, pg.Options{}) // sees what other roles wait for
+	super := dbtest.Open(t, h.dsn, pg.Options{}) // sees locks of other roles
 	testenv.Eventually(t, "the sign-in waits for the user", func() bool {
 		var waiting bool
 		err := super.GetContext(t.Context(), &waiting, `SELECT EXISTS (SELECT FROM pg_stat_activity
@@ -209,7 +209,7 @@ func TestUsersCommand_DisableEndsSignInInProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status := <-answer; status != 401 {
-		t.Errorf("the sign-in is answered %d", status)
+		t.Errorf("sign-in: got %d, want 401", status)
 	}
 	ada.want(401, "GET", "/v1/auth/session", nil)
 }
@@ -233,8 +233,8 @@ func TestKeysCommand_RevokesByIDAndByText(t *testing.T) {
 	}
 }
 
-// TestOperatorCommands_WorkBesideRunningCloud: on the PostgreSQL that the cloud runs,
-// and alone.
+// TestOperatorCommands_WorkBesideRunningCloud runs commands on the PostgreSQL of a
+// running cloud, and without a running cloud.
 func TestOperatorCommands_WorkBesideRunningCloud(t *testing.T) {
 	dir, port := testenv.PublicTempDir(t), testenv.FreePort(t)
 	environ := map[string]string{"DATA_DIR": dir, "HOST": "127.0.0.1", "PORT": strconv.Itoa(port), "LOG_LEVEL": "error"}
@@ -251,7 +251,7 @@ func TestOperatorCommands_WorkBesideRunningCloud(t *testing.T) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusCreated {
-		t.Fatalf("the first user is answered %d", answer.StatusCode)
+		t.Fatalf("sign-up: got %d, want 201", answer.StatusCode)
 	}
 	sh.run("users", "disable", "ada@example.com")
 	stop()
@@ -259,7 +259,7 @@ func TestOperatorCommands_WorkBesideRunningCloud(t *testing.T) {
 		t.Error(err)
 	}
 	if out := sh.run("users", "list"); !strings.Contains(out, " disabled ") {
-		t.Errorf("alone:\n%s", out)
+		t.Errorf("without a running cloud:\n%s", out)
 	}
 }
 

@@ -44,7 +44,7 @@ func withDeadline(c echo.Context, limit time.Duration, next echo.HandlerFunc) er
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer func() {
 		cancel()
-		c.SetRequest(r) // what comes after tells a client that left by the context
+		c.SetRequest(r) // later middleware detects a disconnected client by the context
 	}()
 	c.SetRequest(r.WithContext(ctx))
 	return next(c)

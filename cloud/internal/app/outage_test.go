@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// TestMapOutages_BoundsWaitForConnection: all connections are taken, as
-// by statements that a stopped server does not answer.
+// TestMapOutages_BoundsWaitForConnection takes all connections, as statements on a
+// stopped server would.
 func TestMapOutages_BoundsWaitForConnection(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{MaxOpen: 1})
 	taken, err := db.Connx(t.Context())
@@ -49,8 +49,8 @@ func TestMapOutages_BoundsWaitForConnection(t *testing.T) {
 	}
 }
 
-// TestMapOutages_WithIdempotencyKey: a disk that is full is an outage
-// for requests whose answers are kept, too.
+// TestMapOutages_WithIdempotencyKey: a full disk is also an outage for requests whose
+// answers are stored.
 func TestMapOutages_WithIdempotencyKey(t *testing.T) {
 	h := newTestEnv(t, nil)
 	v := newTenant(cheapHash(t))

@@ -21,21 +21,21 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// elsewhere are operations that come to the database only after an outside party
-// did its part, and statuses that only such a party brings about: their tests are
-// beside its other ones.
+// elsewhere lists operations, and statuses of operations, that depend on an external
+// party. Other tests cover them.
 var elsewhere = map[string]string{
-	"completeOidcSignIn": "cloud/internal/rest: the provider confirms who it is",
-	"receiveStripeEvent": "cloud/internal/rest: Stripe signs what it sends",
+	"completeOidcSignIn": "cloud/internal/rest: needs an answer of the provider",
+	"receiveStripeEvent": "cloud/internal/rest: needs a signature of Stripe",
 
 	"startOidcSignIn 503":     "cloud/internal/rest: the provider cannot be reached",
-	"checkCloudReadiness 503": "TestReadiness_WithoutDatabase: an answer holds for a second",
+	"checkCloudReadiness 503": "TestReadiness_WithoutDatabase: the answer is cached for a second",
 }
 
-// TestOperations_AnswerWhenDatabaseFails takes the tables away from the service,
-// which is a defect of ours (500), and then the server, which is an outage (503
-// with Retry-After). Every operation that documents the status answers so, and
-// says nothing of the cause. Those that need no database answer as ever.
+// TestOperations_AnswerWhenDatabaseFails first revokes the service's access to tables,
+// which is an internal error (500), and then stops the connections to the server, which
+// is an outage (503 with Retry-After). Every operation that documents the status must
+// return it without disclosing the cause. Operations that need no database must not be
+// affected.
 func TestOperations_AnswerWhenDatabaseFails(t *testing.T) {
 	dsn, cut := relay(t, dbtest.NewDSN(t))
 	h := newTestEnv(t, map[string]string{
@@ -71,7 +71,7 @@ func TestOperations_AnswerWhenDatabaseFails(t *testing.T) {
 				}
 				failed[got.status][a.op.OperationID] = true
 				if want := failureBodies[got.status]; a.op.method != http.MethodHead && a.op.OperationID != "getCloudHealth" && a.op.OperationID != "checkCloudReadiness" && got.body != want {
-					t.Errorf("%s says %s, want %s", a.op.OperationID, got.body, want)
+					t.Errorf("%s: got %s, want %s", a.op.OperationID, got.body, want)
 				}
 				if got.status == http.StatusServiceUnavailable && got.retryAfter == "" {
 					t.Errorf("%s: no Retry-After", a.op.OperationID)
@@ -84,7 +84,7 @@ func TestOperations_AnswerWhenDatabaseFails(t *testing.T) {
 		for status, operations := range failed {
 			_, there := elsewhere[id]
 			if _, tested := elsewhere[fmt.Sprintf("%s %d", id, status)]; operations[id] != documents(a.op, status) && !there && !tested {
-				t.Errorf("%s: answered %d: %v, which the document does not say", id, status, operations[id])
+				t.Errorf("%s: returned %d: %v, which differs from the document", id, status, operations[id])
 			}
 		}
 	}
@@ -95,8 +95,8 @@ var failureBodies = map[int]string{
 	http.StatusServiceUnavailable:  `{"success":false,"error":{"code":"EXTERNAL_SERVICE_ERROR","message":"The database cannot be reached. Try again later."}}`,
 }
 
-// relay returns the address of a database through a TCP relay, and what cuts it:
-// connections that are open break, and no other one comes about.
+// relay returns the address of a database through a TCP relay. cut closes all
+// connections and refuses new ones.
 func relay(t *testing.T, dsn string) (through string, cut func()) {
 	t.Helper()
 	address, err := url.Parse(dsn)
@@ -156,13 +156,13 @@ func relay(t *testing.T, dsn string) (through string, cut func()) {
 	return address.String(), cut
 }
 
-// revokeTable leaves the service only the tables that say who calls.
+// revokeTable revokes access to all tables except those that identify the caller.
 func (h *testEnv) revokeTable(t *testing.T) {
 	t.Helper()
 	h.revoke(t, `tablename NOT IN ('auth_sessions', 'users', 'memberships', 'api_keys')`)
 }
 
-// revokeAllTables leaves the service none.
+// revokeAllTables revokes access to all tables.
 func (h *testEnv) revokeAllTables(t *testing.T) {
 	t.Helper()
 	h.revoke(t, `true`)
@@ -187,12 +187,12 @@ func TestHealth_WithoutDatabase(t *testing.T) {
 	a := h.attempt(t, operationsOf(h.document.T())["getCloudHealth"], request{}, "")
 	a.free = tenant{}
 	if got := a.send(a.compose()); got.status != http.StatusServiceUnavailable {
-		t.Errorf("answers %s %s", got, got.body)
+		t.Errorf("got %s %s, want 503", got, got.body)
 	}
 }
 
-// TestReadiness_WithoutDatabase asks a replica that has lost its connections,
-// and one whose database only reads.
+// TestReadiness_WithoutDatabase checks a replica that has lost its connections, and a
+// replica with a read-only database.
 func TestReadiness_WithoutDatabase(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin func(t *testing.T, h *testEnv)
@@ -222,17 +222,17 @@ func TestReadiness_WithoutDatabase(t *testing.T) {
 			}
 			c.begin(t, h)
 			if got := ask("checkCloudReadiness"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, `"constraint":{"reason":"`+c.code+`"}`) {
-				t.Errorf("it answers %s %s", got, got.body)
+				t.Errorf("readiness: got %s %s", got, got.body)
 			}
 			if got := ask("checkCloudLiveness"); got.status != http.StatusOK {
-				t.Errorf("a restart would not help, but liveness answers %s %s", got, got.body)
+				t.Errorf("liveness: got %s %s, want 200 (a restart would not help)", got, got.body)
 			}
 		})
 	}
 }
 
-// TestReadiness_FailsBeforePortCloses tells a cloud to stop: it answers for
-// SHUTDOWN_DELAY, and says that it wants no more.
+// TestReadiness_FailsBeforePortCloses stops a cloud: for SHUTDOWN_DELAY it still
+// answers requests, but is not ready.
 func TestReadiness_FailsBeforePortCloses(t *testing.T) {
 	port := testenv.FreePort(t)
 	const delay = 2 * time.Second
@@ -258,22 +258,22 @@ func TestReadiness_FailsBeforePortCloses(t *testing.T) {
 	began := time.Now()
 	for ask("/readyz") == http.StatusOK {
 		if time.Since(began) > delay {
-			t.Fatal("it is still ready")
+			t.Fatal("the cloud is still ready")
 		}
 	}
 	if readiness, plans := ask("/readyz"), ask("/v1/plans"); readiness != http.StatusServiceUnavailable || plans != http.StatusOK {
-		t.Errorf("while it shuts down, /readyz answers %d and /v1/plans %d; want 503 and 200", readiness, plans)
+		t.Errorf("during shutdown: /readyz returned %d and /v1/plans %d, want 503 and 200", readiness, plans)
 	}
 	if err := <-done; err != nil || time.Since(began) < delay {
-		t.Errorf("it ended after %v: %v", time.Since(began), err)
+		t.Errorf("Serve returned after %v: %v", time.Since(began), err)
 	}
 	if got := ask("/livez"); got != 0 {
-		t.Errorf("it still answers %d", got)
+		t.Errorf("after shutdown: got status %d, want none", got)
 	}
 }
 
-// TestHealth_ChecksDatabaseAcceptsWrites: it fails while the database is
-// read-only, and no longer than that.
+// TestHealth_ChecksDatabaseAcceptsWrites: the health check fails exactly while the
+// database is read-only.
 func TestHealth_ChecksDatabaseAcceptsWrites(t *testing.T) {
 	h := newTestEnv(t, nil)
 	health := func() outcome {
@@ -290,7 +290,7 @@ func TestHealth_ChecksDatabaseAcceptsWrites(t *testing.T) {
 	}
 	readOnly(true)
 	got := health()
-	for range h.parts.pools.launches.Stats().MaxOpenConnections { // those that were open are gone, which is told first
+	for range h.parts.pools.launches.Stats().MaxOpenConnections { // the closed connections fail first
 		if !strings.Contains(got.body, "cannot be reached") {
 			break
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// releases runs `svc-cloud releases` with these words.
+// releases runs `svc-cloud releases` with these arguments.
 func releases(environ map[string]string, words ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
 	status = program.Program[Config]{

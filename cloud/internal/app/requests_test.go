@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// TestRateLimitHeaders_ForDashboardUsersOnly: the limits of the plan are shown, by the
-// assembled cloud, and refuse nothing (specification 8).
+// TestRateLimitHeaders_ForDashboardUsersOnly: the assembled cloud reports the plan's
+// limits and does not refuse requests above them (specification 8).
 func TestRateLimitHeaders_ForDashboardUsersOnly(t *testing.T) {
 	h := newTestEnv(t, nil)
 	v := newTenant(cheapHash(t))
@@ -59,7 +59,7 @@ func TestRateLimitHeaders_ForDashboardUsersOnly(t *testing.T) {
 	if err := json.NewDecoder(answer.Body).Decode(&stats); err != nil {
 		t.Fatal(err)
 	}
-	// The hour may have changed since the first request, but not for this one.
+	// The hour may have changed since the first request, but not since this one.
 	if got := stats.Data; got.APIRphUsed < 1 || got.APIRphUsed > 9 || got.APIRphRemaining != got.APIRphLimit-got.APIRphUsed {
 		t.Errorf("stats %+v, want at most the nine requests", got)
 	}

@@ -247,7 +247,7 @@ func (c *attemptCount) increment(now time.Time) {
 	}
 }
 
-// window returns how long attempts of the kind are remembered.
+// window returns how long attempts of the kind are counted.
 func (k limitKind) window() time.Duration {
 	if k.hourly {
 		return time.Hour

@@ -28,7 +28,7 @@ func TestSignIn_AccountPauseGrowsAfterFiveFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.signUp(t)
-			// From a different client each time: this is about the account.
+			// A different client each time, so that only the account is limited.
 			attempt := func(i int) error {
 				_, err := f.SignIn(t.Context(), at(fmt.Sprintf("198.51.100.%d", i)), email, "not the password")
 				return err
@@ -39,7 +39,7 @@ func TestSignIn_AccountPauseGrowsAfterFiveFailures(t *testing.T) {
 			for i, pause := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 15 * time.Minute} {
 				wantRetry(t, attempt(10+i), pause)
 				f.clock.Advance(pause - time.Second)
-				wantRetry(t, attempt(20+i), time.Second) // and this did not count
+				wantRetry(t, attempt(20+i), time.Second) // refused attempts are not counted
 				f.clock.Advance(time.Second)
 				wantKind(t, attempt(30+i), fault.Unauthenticated)
 			}
@@ -84,7 +84,7 @@ func TestSignIn_SuccessResetsAccountFailuresOnly(t *testing.T) {
 		wantKind(t, err, fault.Unauthenticated)
 	}
 	_, err := f.SignIn(t.Context(), home, ada.Email, ada.Password)
-	wantRetry(t, err, 30*time.Second) // these were 20 failures from one client
+	wantRetry(t, err, 30*time.Second) // 20 failures from one client
 }
 
 func TestSignIn_FailuresExpireAfterWindow(t *testing.T) {
@@ -195,7 +195,7 @@ func TestSignUp_LimitsAccountsPerClient(t *testing.T) {
 	f := newFixture(t)
 	for i := range 10 {
 		n := ada
-		n.Email = fmt.Sprintf("%d@example.com", i%9) // one of them is taken
+		n.Email = fmt.Sprintf("%d@example.com", i%9) // one address is taken
 		_, err := f.SignUp(t.Context(), home, n)
 		if i < 9 && err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func TestSignUp_LimitsAccountsPerClient(t *testing.T) {
 	n := ada
 	n.Email = "late@example.com"
 	_, err := f.SignUp(t.Context(), home, n)
-	wantRetry(t, err, 50*time.Minute) // an hour after the first one
+	wantRetry(t, err, 50*time.Minute) // one hour after the first sign-up
 	f.clock.Advance(50*time.Minute - time.Second)
 	_, err = f.SignUp(t.Context(), home, n)
 	wantRetry(t, err, time.Second)
@@ -221,9 +221,9 @@ func TestSignUp_LimitsAccountsPerClient(t *testing.T) {
 
 func TestSweep_DeletesExpiredRows(t *testing.T) {
 	f := newFixture(t)
-	session := f.signUp(t) // a session, a token, a count, a home
+	session := f.signUp(t) // creates a session, a token, a count and a known network
 	_, err := f.SignIn(t.Context(), home, "eve@example.com", "not the password")
-	wantKind(t, err, fault.Unauthenticated) // two counts
+	wantKind(t, err, fault.Unauthenticated) // creates two counts
 	count := func() (n int) {
 		t.Helper()
 		err := f.db.Get(&n, `SELECT (SELECT count(*) FROM auth_sessions) + (SELECT count(*) FROM auth_tokens) + (SELECT count(*) FROM auth_attempts)`)

@@ -22,7 +22,7 @@ type User struct {
 	ID              uuid.UUID  `db:"id"`
 	Email           string     `db:"email"` // as email.Normal has it
 	Name            string     `db:"name"`
-	EmailVerifiedAt *time.Time `db:"email_verified_at"` // nil when it is not
+	EmailVerifiedAt *time.Time `db:"email_verified_at"` // nil if not verified
 	CreatedAt       time.Time  `db:"created_at"`
 }
 

@@ -18,10 +18,10 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// cheap makes passwords fast enough for tests.
+// cheap is the minimal cost of a password hash.
 var cheap = auth.Cost{MemoryKiB: 64, Iterations: 1}
 
-// members is who works where.
+// members are the roles of users by organization.
 type members map[uuid.UUID][]uuid.UUID
 
 func (m members) Organizations(_ context.Context, userID uuid.UUID) ([]uuid.UUID, error) {
@@ -52,7 +52,7 @@ func newFixture(t *testing.T) fixture {
 	return f
 }
 
-// home is where requests come from unless a test says otherwise.
+// home is the default address of requests.
 var home = auth.Client{Address: "203.0.113.7", UserAgent: "Mozilla/5.0"}
 
 var ada = auth.NewUser{Email: "Ada@Example.com", Password: "correct horse battery", Name: "Ada"}
@@ -75,7 +75,7 @@ func (f fixture) signIn(t *testing.T) auth.Session {
 	return session
 }
 
-// organization makes an organization, with the user as a member.
+// organization creates an organization with the user as a member.
 func (f fixture) organization(t *testing.T, userID uuid.UUID) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -169,7 +169,7 @@ func TestSession_ExpiresAfterSevenDays(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	f.clock.Advance(7*24*time.Hour - time.Microsecond)
-	if _, err := f.Sweep(t.Context()); err != nil { // of what the sign-up left besides
+	if _, err := f.Sweep(t.Context()); err != nil { // deletes other rows of the sign-up
 		t.Error(err)
 	}
 	if _, err := f.Authenticate(t.Context(), session.Token); err != nil {

@@ -8,8 +8,8 @@ import (
 
 // Client is the client that sent a request.
 type Client struct {
-	Address   string // IP address, as the trusted proxies tell it
-	UserAgent string // as the client calls itself; may be empty
+	Address   string // IP address, as reported by trusted proxies
+	UserAgent string // as sent by the client; may be empty
 }
 
 // ipv6Site is the prefix length of the IPv6 network that one customer has.
@@ -25,7 +25,7 @@ func (c Client) network() string {
 	if address.Is4() {
 		return address.String()
 	}
-	site, _ := address.Prefix(ipv6Site) // fails for more bits than there are
+	site, _ := address.Prefix(ipv6Site) // fails if the address has fewer bits
 	return site.String()
 }
 

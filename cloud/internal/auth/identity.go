@@ -22,7 +22,7 @@ type Identity struct {
 	Issuer        string
 	Subject       string // unique and never reused at the issuer
 	Email         string
-	EmailVerified bool // as the provider says
+	EmailVerified bool // as reported by the provider
 	Name          string
 }
 

@@ -32,7 +32,7 @@ func TestSignInAs_CreatesAccountOnce(t *testing.T) {
 	}
 	orgID := f.organization(t, first.User.ID)
 	moved := adaElsewhere
-	moved.Email, moved.EmailVerified = "ada@elsewhere.example", false // the subject is who it is
+	moved.Email, moved.EmailVerified = "ada@elsewhere.example", false // the subject identifies the user
 	second := f.signInAs(t, moved)
 	if second.User.ID != first.User.ID || second.Token == first.Token || second.ActiveOrgID != orgID {
 		t.Errorf("came back as %+v, was %+v", second, first)
@@ -122,7 +122,7 @@ func TestSignInAs_AlwaysSetsName(t *testing.T) {
 
 func TestSignInAs_ConcurrentCallsCreateOneUser(t *testing.T) {
 	f := newFixture(t)
-	const rounds = 5 // in the first one, most wait for a connection
+	const rounds = 5 // in the first one, most attempts wait for a connection
 	for round := range rounds {
 		got := outcomes(func(i int) error {
 			identity := adaElsewhere

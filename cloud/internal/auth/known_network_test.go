@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// besiege makes an address pause, from elsewhere than home.
+// besiege fails sign-ins from other networks until the address is paused.
 func (f fixture) besiege(t *testing.T, email string) {
 	t.Helper()
 	var err error
@@ -22,8 +22,8 @@ func (f fixture) besiege(t *testing.T, email string) {
 	wantKind(t, err, fault.RateLimited)
 }
 
-// TestKnownNetwork_SignInSucceedsDuringPause has strangers guess without a pause for four
-// hours, each from an address of its own at every attempt.
+// TestKnownNetwork_SignInSucceedsDuringPause lets attackers guess for four hours, each
+// attempt from a different address.
 func TestKnownNetwork_SignInSucceedsDuringPause(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
@@ -38,9 +38,10 @@ func TestKnownNetwork_SignInSucceedsDuringPause(t *testing.T) {
 		}
 		f.clock.Advance(10 * time.Second)
 	}
-	// Five, then after 0.5, 1, 2, 4 and 8 minutes, then each quarter of an hour.
+	// Five free attempts, five during the doubling pauses (0.5 to 8 minutes), then four
+	// per hour.
 	if most := 5 + 5 + 4*4; answered > most {
-		t.Errorf("strangers had %d guesses answered, want at most %d", answered, most)
+		t.Errorf("%d guesses of attackers were answered, want at most %d", answered, most)
 	}
 }
 
@@ -57,20 +58,20 @@ func TestKnownNetwork_GuessesAreLimited(t *testing.T) {
 	f.clock.Advance(29 * time.Second)
 	_, err = f.SignIn(t.Context(), home, ada.Email, ada.Password)
 	wantRetry(t, err, time.Second)
-	f.clock.Advance(time.Second) // the address, too, is free again: a stranger takes its next try
+	f.clock.Advance(time.Second) // the pause of the address ends, too; an attacker uses its next attempt
 	_, err = f.SignIn(t.Context(), at("198.51.100.9"), ada.Email, "not the password")
 	wantKind(t, err, fault.Unauthenticated)
 	_, err = f.SignIn(t.Context(), home, ada.Email, "not the password")
 	wantRetry(t, err, time.Minute)
 	_, err = f.SignIn(t.Context(), home, ada.Email, ada.Password)
-	wantRetry(t, err, time.Minute) // the sixth at home made it pause for a minute
+	wantRetry(t, err, time.Minute) // after the sixth failure at home
 	f.clock.Advance(time.Minute)
 	f.signIn(t)
 }
 
-// TestKnownNetwork_WrongPasswordAnswersAsElsewhere makes the same attempts, from two
-// networks, at an account that has its home in one of them, at one that has it
-// elsewhere, and at none.
+// TestKnownNetwork_WrongPasswordAnswersAsElsewhere makes the same attempts from two
+// networks: for an account that knows one of them, for an account that knows neither,
+// and for an unknown address.
 func TestKnownNetwork_WrongPasswordAnswersAsElsewhere(t *testing.T) {
 	owner := func(client auth.Client) func(f fixture) {
 		return func(f fixture) {
@@ -122,7 +123,7 @@ func TestKnownNetwork_SignInKeepsOtherFailures(t *testing.T) {
 func TestKnownNetwork_ExpiresThirtyDaysAfterLastSignIn(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
-	for range 5 { // which make it no shorter
+	for range 5 { // the pause does not become shorter
 		_, err := f.SignIn(t.Context(), home, ada.Email, "not the password")
 		wantKind(t, err, fault.Unauthenticated)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// caller is who comes with that session.
+// caller returns the caller of the session.
 func (f fixture) caller(t *testing.T, session auth.Session) auth.Caller {
 	t.Helper()
 	caller, err := f.Authenticate(t.Context(), session.Token)
@@ -23,7 +23,7 @@ func (f fixture) caller(t *testing.T, session auth.Session) auth.Caller {
 	return caller
 }
 
-// presences are the caller's sessions, the oldest first.
+// presences returns the caller's sessions, oldest first.
 func (f fixture) presences(t *testing.T, caller auth.Caller) []auth.SessionInfo {
 	t.Helper()
 	found, err := f.ListSessions(t.Context(), caller, page.Request{Page: 1, Limit: 100, SortBy: "createdAt"})
@@ -109,12 +109,12 @@ func TestEndSession_OnlyByOwner(t *testing.T) {
 	first, second := f.signUp(t), f.signIn(t)
 	eve := ada
 	eve.Email = "eve@example.com"
-	stranger, err := f.SignUp(t.Context(), home, eve)
+	otherUser, err := f.SignUp(t.Context(), home, eve)
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := f.caller(t, first).SessionID
-	wantKind(t, f.EndSession(t.Context(), stranger.User.ID, id), fault.NotFound)
+	wantKind(t, f.EndSession(t.Context(), otherUser.User.ID, id), fault.NotFound)
 	wantKind(t, f.EndSession(t.Context(), first.User.ID, uuid.New()), fault.NotFound)
 	if err := f.EndSession(t.Context(), first.User.ID, id); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestSignOutEverywhere_EndsAllSessions(t *testing.T) {
 	sessions := []auth.Session{f.signUp(t), f.signIn(t), f.signIn(t)}
 	eve := ada
 	eve.Email = "eve@example.com"
-	stranger, err := f.SignUp(t.Context(), home, eve)
+	otherUser, err := f.SignUp(t.Context(), home, eve)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,5 +141,5 @@ func TestSignOutEverywhere_EndsAllSessions(t *testing.T) {
 		_, err := f.Authenticate(t.Context(), session.Token)
 		wantKind(t, err, fault.Unauthenticated)
 	}
-	f.caller(t, stranger)
+	f.caller(t, otherUser)
 }

@@ -122,7 +122,7 @@ func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpo
 	if err != nil {
 		return User{}, false, nil, fmt.Errorf("use a token: %w", err)
 	}
-	if used, err := result.RowsAffected(); err != nil || used == 0 { // while this waited for the lock
+	if used, err := result.RowsAffected(); err != nil || used == 0 { // the token was used while this transaction waited for the lock
 		return User{}, false, errInvalidToken(), err
 	}
 	return found.User, found.Mailed, nil, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// mailbox keeps mails in a table, so that a transaction that is rolled back
-// takes them along; asked counts what it was asked to send.
+// mailbox stores mails in a table, so that a rollback removes them. asked counts the
+// calls of Send.
 type mailbox struct{ asked atomic.Int64 }
 
 func (m *mailbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
@@ -27,7 +27,7 @@ func (m *mailbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text strin
 	return err
 }
 
-// mails returns the texts of the mails with that subject, oldest first.
+// mails returns the texts of the mails with this subject, oldest first.
 func (f fixture) mails(t *testing.T, subject string) []string {
 	t.Helper()
 	var bodies []string
@@ -42,7 +42,7 @@ const (
 	resetSubject  = "Set a new password"
 )
 
-// tokens returns the tokens in the mails with that subject, oldest first.
+// tokens returns the tokens in the mails with this subject, oldest first.
 func (f fixture) tokens(t *testing.T, subject string) []string {
 	t.Helper()
 	var tokens []string
@@ -56,7 +56,7 @@ func (f fixture) tokens(t *testing.T, subject string) []string {
 	return tokens
 }
 
-// last returns the token of the last mail with that subject.
+// last returns the token of the last mail with this subject.
 func (f fixture) last(t *testing.T, subject string) string {
 	t.Helper()
 	tokens := f.tokens(t, subject)
@@ -66,7 +66,7 @@ func (f fixture) last(t *testing.T, subject string) string {
 	return tokens[len(tokens)-1]
 }
 
-// verified reports what Address says of the first user there is.
+// verified reports whether the address of the first user is verified.
 func (f fixture) verified(t *testing.T, session auth.Session) bool {
 	t.Helper()
 	_, verified, err := f.Address(t.Context(), session.User.ID)

@@ -11,12 +11,12 @@ import (
 // clients of the same network wait for each other.
 type networkLocks struct {
 	mu        sync.Mutex
-	byNetwork map[string]*networkLock // those held or waited for
+	byNetwork map[string]*networkLock // locks that are held or waited for
 }
 
 type networkLock struct {
 	locked  chan struct{}
-	waiters int // how many stand in it, the first included
+	waiters int // number of callers that hold or wait for the lock
 }
 
 // acquire waits for the network's lock. The caller releases it with leave.

@@ -34,9 +34,9 @@ type Operator struct {
 // Account is a user as shown to the operator.
 type Account struct {
 	User
-	DisabledAt *time.Time `db:"disabled_at"`  // nil when it is not
-	Sessions   int        `db:"sessions"`     // dashboard sessions that go on
-	LastSeenAt *time.Time `db:"last_seen_at"` // in one of them; nil when there is none
+	DisabledAt *time.Time `db:"disabled_at"`  // nil if not disabled
+	Sessions   int        `db:"sessions"`     // active dashboard sessions
+	LastSeenAt *time.Time `db:"last_seen_at"` // in an active session; nil if there is none
 }
 
 const accountsSQL = `

@@ -18,7 +18,7 @@ func TestSignIn_WrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 	f.signUp(t)
 	_, wrong := f.SignIn(t.Context(), home, ada.Email, "not the password")
 	_, unknown := f.SignIn(t.Context(), home, "eve@example.com", ada.Password)
-	_, decoy := f.SignIn(t.Context(), home, "eve@example.com", "") // what the decoy is the hash of
+	_, decoy := f.SignIn(t.Context(), home, "eve@example.com", "") // the password of the decoy
 	wantKind(t, wrong, fault.Unauthenticated)
 	for _, err := range []error{unknown, decoy} {
 		wantKind(t, err, fault.Unauthenticated)
@@ -28,13 +28,13 @@ func TestSignIn_WrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 	}
 }
 
-// costMiB is what a password of a dear fixture takes. The tests of work go by
-// memory, of which Argon2 takes all that it is told to: time would say the same,
-// but less reliably.
+// costMiB is the memory of one password hash of an expensive fixture. The tests compare
+// allocated memory instead of time, because it is proportional to the number of hashes
+// and more reliable.
 const costMiB = 16
 
-// dear is a fixture whose passwords take costMiB.
-func dear(t *testing.T) fixture {
+// expensive returns a fixture with a cost of costMiB.
+func expensive(t *testing.T) fixture {
 	t.Helper()
 	f := newFixture(t)
 	service, err := auth.New(f.db, f.clock, f.members, auth.Cost{MemoryKiB: costMiB * 1024, Iterations: 1})
@@ -47,8 +47,8 @@ func dear(t *testing.T) fixture {
 	return f
 }
 
-// taken is how many MiB the work takes.
-func taken(work func()) uint64 {
+// allocated returns the memory that the work allocates, in MiB.
+func allocated(work func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	work()
@@ -56,14 +56,14 @@ func taken(work func()) uint64 {
 	return (after.TotalAlloc - before.TotalAlloc) >> 20
 }
 
-// TestSignIn_RefusalsTakeConstantWork is also of the pause of an address: whether
-// its own password is tried at home, where it would open, must not show.
+// TestSignIn_RefusalsTakeConstantWork also covers a paused address: the work must not
+// reveal that a known network may still try the password.
 func TestSignIn_RefusalsTakeConstantWork(t *testing.T) {
-	f := dear(t)
+	f := expensive(t)
 	attempt := func(client auth.Client, email, password string, kind fault.Kind) {
 		t.Helper()
 		var err error
-		took := taken(func() { _, err = f.SignIn(t.Context(), client, email, password) })
+		took := allocated(func() { _, err = f.SignIn(t.Context(), client, email, password) })
 		wantKind(t, err, kind)
 		if took < costMiB || took > costMiB+1 {
 			t.Errorf("refusing %s took %d MiB, want %d", email, took, costMiB)
@@ -81,7 +81,7 @@ func TestSignIn_RefusalsTakeConstantWork(t *testing.T) {
 }
 
 func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
-	f := dear(t)
+	f := expensive(t)
 	caller, err := f.Authenticate(t.Context(), f.signIn(t).Token)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 		_, err := f.SignIn(t.Context(), home, "eve@example.com", "not the password")
 		return err
 	}
-	// Five are answered, and what is refused then counts for the client, too.
+	// Five are answered; the following refusals count as failures of the client, too.
 	for range 20 {
 		if err := guess(); err == nil {
 			t.Fatal("it signed in")
@@ -99,7 +99,7 @@ func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 	for range 60 {
 		_, _ = f.SignUp(t.Context(), home, ada)
 	}
-	took := taken(func() { _, err = f.SignUp(t.Context(), home, ada) })
+	took := allocated(func() { _, err = f.SignUp(t.Context(), home, ada) })
 	wantRetry(t, err, time.Hour)
 	if took > 1 {
 		t.Errorf("sign-up: refusing it took %d MiB, want none", took)
@@ -109,13 +109,13 @@ func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 		"reset":   func() error { return f.ResetPassword(t.Context(), home, "wrong", another) },
 		"change":  func() error { return f.ChangePassword(t.Context(), home, caller, "wrong", another) },
 	} {
-		took := taken(func() { err = attempt() })
+		took := allocated(func() { err = attempt() })
 		wantRetry(t, err, 30*time.Second)
 		if took > 1 {
 			t.Errorf("%s: refusing it took %d MiB, want none", name, took)
 		}
 	}
-	took = taken(func() { err = f.ResetPassword(t.Context(), at("198.51.100.1"), "wrong", another) })
+	took = allocated(func() { err = f.ResetPassword(t.Context(), at("198.51.100.1"), "wrong", another) })
 	wantKind(t, err, fault.Validation)
 	if took > 1 {
 		t.Errorf("refusing a wrong token took %d MiB, want none", took)
@@ -123,9 +123,9 @@ func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 }
 
 func TestSignIn_ConcurrentAttemptsHashWithinLimit(t *testing.T) {
-	f := dear(t)
+	f := expensive(t)
 	var got map[fault.Kind]int
-	took := taken(func() {
+	took := allocated(func() {
 		got = outcomes(func(i int) error {
 			_, err := f.SignIn(t.Context(), home, fmt.Sprintf("%d@example.com", i), "not the password")
 			return err

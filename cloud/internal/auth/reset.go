@@ -52,7 +52,7 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 func (s *Service) ResetPassword(ctx context.Context, client Client, token, password string) error {
 	counted := []limitKey{failuresByClient(client)}
 	return s.withNetworkLock(ctx, client, counted, func() error {
-		hash := "" // of no token
+		hash := "" // empty for an invalid token
 		if u, is, err := s.findByToken(ctx, token, reset); err != nil {
 			return err
 		} else if is {
@@ -117,7 +117,7 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 	}
 	counted := []limitKey{failuresBySession(caller.SessionID), failuresByClient(client)}
 	return s.withNetworkLock(ctx, client, counted, func() error {
-		hash, err := s.passwords.hash(ctx, password) // first, so that a right password takes no longer than a wrong one
+		hash, err := s.passwords.hash(ctx, password) // hashed first, so that a correct password takes no longer than a wrong one
 		if err != nil {
 			return err
 		}

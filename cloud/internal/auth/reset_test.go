@@ -17,7 +17,7 @@ import (
 
 const another = "another password"
 
-// forgot asks for a reset of ada's password and returns the mail's token.
+// forgot requests a reset of ada's password and returns the mailed token.
 func (f fixture) forgot(t *testing.T) string {
 	t.Helper()
 	if err := f.RequestReset(t.Context(), home, ada.Email); err != nil {
@@ -94,11 +94,11 @@ func TestResetToken_UsedOnceConcurrently(t *testing.T) {
 	}
 }
 
-// TestRequestReset_AnswersAlikeForUnknownAddress goes by what is written: an unknown address
-// takes the same statements, and leaves nothing but its count.
+// TestRequestReset_AnswersAlikeForUnknownAddress compares the number of row writes: an
+// unknown address causes the same writes, but only its count is committed.
 func TestRequestReset_AnswersAlikeForUnknownAddress(t *testing.T) {
 	f := newFixture(t)
-	f.db.SetMaxOpenConns(1) // the one whose statistics are flushed
+	f.db.SetMaxOpenConns(1) // the connection whose statistics are flushed
 	f.signUp(t)
 	written := func(email string) (asked int64, tuples int64) {
 		t.Helper()
@@ -131,8 +131,8 @@ func TestRequestReset_AnswersAlikeForUnknownAddress(t *testing.T) {
 	wantRetry(t, f.RequestReset(t.Context(), at("198.51.100.9"), "eve@example.com"), 30*time.Second)
 }
 
-// written is how many rows of the tables that a reset writes were ever inserted
-// or updated, also by what was rolled back.
+// written returns the number of row inserts and updates in the tables that a reset
+// writes, including rolled-back ones.
 func (f fixture) written(t *testing.T) int64 {
 	t.Helper()
 	f.db.MustExec(`SELECT pg_stat_force_next_flush()`)
@@ -204,7 +204,7 @@ func TestChangePassword_RateLimitedPerSession(t *testing.T) {
 	}
 }
 
-// holdUp stops a sign-in between the check of the password and the session.
+// holdUp pauses a sign-in between the password check and the creation of the session.
 type holdUp struct{ reached, resume chan struct{} }
 
 func (h *holdUp) Organizations(context.Context, uuid.UUID) ([]uuid.UUID, error) {
@@ -238,7 +238,7 @@ func TestSignIn_FailsIfPasswordChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// slowMailer holds a transaction up at its mail with that subject.
+// slowMailer pauses a transaction at its mail with this subject.
 type slowMailer struct {
 	mailbox
 	subject string

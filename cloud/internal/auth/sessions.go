@@ -86,7 +86,7 @@ func (s sessions) open(ctx context.Context, token string) (context.Context, entr
 		return nil, entry{}, err
 	}
 	userID, err := uuid.Parse(s.manager.GetString(ctx, userField))
-	if err != nil { // what the manager makes of an unknown token has no user
+	if err != nil { // unknown tokens have no user
 		return nil, entry{}, errInvalidSession()
 	}
 	e := entry{userID: userID, expires: s.manager.Deadline(ctx)}

@@ -21,7 +21,7 @@ type account struct {
 	PasswordHash      string        `db:"password_hash"` // empty for none
 	CredentialVersion int           `db:"credential_version"`
 	LastOrgID         uuid.NullUUID `db:"last_organization_id"`
-	DisabledAt        *time.Time    `db:"disabled_at"` // nil when it is not
+	DisabledAt        *time.Time    `db:"disabled_at"` // nil if not disabled
 }
 
 // accountColumns are the columns of an account.

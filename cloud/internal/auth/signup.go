@@ -18,9 +18,9 @@ type SignUpPolicy string
 
 // The sign-up policies.
 const (
-	SignUpFirst  SignUpPolicy = ""       // anybody while there is no user, then as SignUpInvite
-	SignUpOpen   SignUpPolicy = "open"   // anybody
-	SignUpInvite SignUpPolicy = "invite" // who was invited to an organization
+	SignUpFirst  SignUpPolicy = ""       // anyone while there is no user, then as SignUpInvite
+	SignUpOpen   SignUpPolicy = "open"   // anyone
+	SignUpInvite SignUpPolicy = "invite" // users invited to an organization
 	SignUpClosed SignUpPolicy = "closed" // nobody
 )
 
@@ -102,7 +102,7 @@ func (s *Service) signUpInvited(ctx context.Context, client Client, u *User, n N
 		if err != nil {
 			return err
 		}
-		hash := "" // of no invitation
+		hash := "" // empty for an invalid token
 		if invited {
 			if hash, err = s.passwords.hash(ctx, n.Password); err != nil {
 				return err

@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// invited is the tokens of invitations, by address.
+// invited contains the tokens of invitations by address.
 type invited map[string]string
 
 func (i invited) HasInvitation(_ context.Context, email string) (bool, error) {
@@ -26,11 +26,11 @@ func TestSignUp_FollowsPolicy(t *testing.T) {
 	const good = "the token of the mail"
 	for _, c := range []struct {
 		rule         auth.SignUpPolicy
-		others       bool   // whether there is a user
-		token        string // of the body
+		others       bool   // whether another user exists
+		token        string // in the request body
 		want         fault.Kind
-		identity     bool // whether an OpenID provider's user gets in without an invitation
-		wantIdentity bool // with an invitation
+		identity     bool // whether an OpenID identity can sign up without an invitation
+		wantIdentity bool // whether it can with an invitation
 	}{
 		{auth.SignUpFirst, false, "", 0, true, true},
 		{auth.SignUpFirst, true, "", fault.Forbidden, false, true},
@@ -50,7 +50,7 @@ func TestSignUp_FollowsPolicy(t *testing.T) {
 			if c.others {
 				f.db.MustExec(`INSERT INTO users (id, email, name, created_at) VALUES (gen_random_uuid(), 'first@example.com', 'First', now())`)
 			}
-			_, err := f.SignInAs(t.Context(), home, auth.Identity{Issuer: "i", Subject: "stranger", Email: "eve@example.com", EmailVerified: true})
+			_, err := f.SignInAs(t.Context(), home, auth.Identity{Issuer: "i", Subject: "other", Email: "eve@example.com", EmailVerified: true})
 			if (err == nil) != c.identity || err != nil && !fault.Is(err, fault.Forbidden) {
 				t.Errorf("an identity without an invitation: %v", err)
 			}
@@ -70,7 +70,7 @@ func TestSignUp_FollowsPolicy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The token came by mail: it proves the address, and no other mail has to.
+			// The token was mailed, so it verifies the address without another mail.
 			if proved := session.User.EmailVerifiedAt != nil; proved != (c.token != "") {
 				t.Errorf("the address is verified: %v", proved)
 			}
@@ -139,7 +139,7 @@ func TestSignUp_InvalidInvitationsPauseClient(t *testing.T) {
 	wantKind(t, err, fault.RateLimited)
 }
 
-// TestSignUp_KeepsDistinctMailboxesApart: the Kelvin sign is no k.
+// TestSignUp_KeepsDistinctMailboxesApart: the Kelvin sign is not the letter k.
 func TestSignUp_KeepsDistinctMailboxesApart(t *testing.T) {
 	f := newFixture(t)
 	k, kelvin := ada, ada

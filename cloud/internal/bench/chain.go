@@ -92,7 +92,7 @@ func (k keyring) Recall(secret string) (apikey.Identity, bool) {
 
 // inMemory counts slots without recording who holds them.
 type inMemory struct {
-	*license.Service // of what isn't measured
+	*license.Service // methods that are not measured
 	limit            *int
 	taken            atomic.Int64
 }
@@ -110,7 +110,7 @@ func (m *inMemory) Authorize(_ context.Context, req license.Request) (license.Gr
 
 // oneProfile knows one profile.
 type oneProfile struct {
-	*profile.Service // of what isn't measured
+	*profile.Service // methods that are not measured
 	config           profile.Config
 }
 

@@ -20,7 +20,7 @@ import (
 type conn struct {
 	net  net.Conn
 	in   *bufio.Reader
-	body []byte // of the last answer, when kept
+	body []byte // of the last answer, if kept
 	keep bool
 }
 
@@ -122,7 +122,7 @@ func post(path, key string, body []byte) []byte {
 // requestTemplate is an authorize request whose session id is replaced for each use.
 type requestTemplate struct {
 	request []byte
-	session int // where its id begins in the request
+	session int // offset of the session id in the request
 }
 
 func (t tenant) requestTemplate() requestTemplate {
@@ -149,8 +149,8 @@ func encodeID(to []byte, id uuid.UUID) {
 	to[8], to[13], to[18], to[23] = '-', '-', '-', '-'
 }
 
-// requestSide is the side whose clients send authorize requests to a server and expect
-// that status.
+// requestSide is a side whose clients send authorize requests to a server and expect
+// this status.
 func (b *bench) requestSide(ctx context.Context, server *child, t tenant, clients, status int, turn time.Duration) (side, func(), error) {
 	conns, closeAll, err := connect(ctx, server.address, clients)
 	if err != nil {

@@ -166,7 +166,7 @@ func (noObserver) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) erro
 // unlimited is the limit of an unlimited organization.
 const unlimited = -1
 
-// organizations creates n organizations with that limit.
+// organizations creates n organizations with this limit.
 func (d database) organizations(ctx context.Context, n, limit int) ([]uuid.UUID, error) {
 	all := make([]uuid.UUID, n)
 	for i := range all {
@@ -219,8 +219,8 @@ func (d database) recount(ctx context.Context) error {
 	return d.settle(ctx)
 }
 
-// environment lets PostgreSQL's own programs reach the database as the service
-// does: the password must not be among their arguments.
+// environment returns environment variables with which PostgreSQL's programs connect to
+// the database. The password must not be an argument.
 func (s *testEnv) environment() ([]string, error) {
 	address, err := url.Parse(s.dsn)
 	if err != nil {

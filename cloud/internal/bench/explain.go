@@ -90,7 +90,7 @@ func (b *bench) statements(ctx context.Context) (string, error) {
 	var all []struct {
 		Calls int     `db:"calls"`
 		Rows  int     `db:"rows"`
-		Total float64 `db:"total"` // ms, as the next
+		Total float64 `db:"total"` // in milliseconds, like Mean
 		Mean  float64 `db:"mean"`
 		Bytes float64 `db:"wal"`
 		Text  string  `db:"query"`

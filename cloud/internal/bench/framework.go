@@ -28,7 +28,7 @@ func (b *bench) framework(ctx context.Context) (rows []benchresult.Row, err erro
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, server.stop()) }()
-		if t.Config == nil { // the server written by hand gives it back
+		if t.Config == nil { // the baseline server returns the configuration
 			verdict, err := t.authorize(ctx, server)
 			if err != nil {
 				return nil, err

@@ -210,8 +210,8 @@ type updates struct {
 	HeapOnly int `db:"n_tup_hot_upd"`
 }
 
-// updates waits until at least that many updates are counted and the number is stable:
-// PostgreSQL updates its statistics a second late.
+// updates waits until at least `least` updates are counted and the number is stable:
+// PostgreSQL updates its statistics with a delay of one second.
 func (d database) updates(ctx context.Context, least int) (u updates, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -99,7 +99,7 @@ func (d database) fill(ctx context.Context, orgs []uuid.UUID, live, ended int) e
 func (b *bench) drop(ctx context.Context, d database, name string) error {
 	err := d.closePools()
 	if ctx.Err() != nil {
-		return err // the server is removed, too
+		return err // removing the server removes the database
 	}
 	_, dropErr := b.admin.ExecContext(ctx, "DROP DATABASE "+pq.QuoteIdentifier(name)+" WITH (FORCE)")
 	return errors.Join(err, dropErr)

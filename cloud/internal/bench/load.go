@@ -14,9 +14,9 @@ import (
 // load is the result of one measurement.
 type load struct {
 	perSecond float64
-	p50, p99  time.Duration // of one piece of work
-	cpuMicros float64       // of the server's process for each, where it is measured
-	p99Call   time.Duration // of one call, where a piece of work has several
+	p50, p99  time.Duration // of one operation
+	cpuMicros float64       // of the server process per operation, if measured
+	p99Call   time.Duration // of one call, if an operation has several calls
 }
 
 func rate(l load) float64      { return l.perSecond }
@@ -36,7 +36,7 @@ func runClients(ctx context.Context, clients int, turn time.Duration, work func(
 	var mu sync.Mutex
 	var took []time.Duration
 	var group sync.WaitGroup
-	runtime.GC() // of what the last turn left
+	runtime.GC() // garbage of the previous measurement
 	began := time.Now()
 	for client := range clients {
 		group.Go(func() {

@@ -29,10 +29,10 @@ const (
 // machineFleet is a growing number of machines.
 type machineFleet struct {
 	*bench
-	address string // of the cloud
+	address string // address of the cloud
 	tenants []tenant
 	size    int
-	round   atomic.Int64 // grows: each machine's next heartbeat is later than its last
+	round   atomic.Int64 // makes the sequence numbers of heartbeats increase
 }
 
 // machines measures the maximum number of machines whose heartbeats are answered in
@@ -149,9 +149,9 @@ func (c *machineFleet) heartbeat(m int) []byte {
 	return post("/v1/license/sessions/heartbeat", c.tenants[m%len(c.tenants)].Key, append(body, ']', '}'))
 }
 
-// sendHeartbeats sends the heartbeats of that time, each when it is due, regardless of
-// earlier ones, and measures from the due time, so that a stall counts for all
-// heartbeats that it delays.
+// sendHeartbeats sends the heartbeats of a duration. Each is sent when it is due,
+// regardless of earlier ones, and its latency is measured from the due time, so that a
+// stall counts for all heartbeats that it delays.
 func (c *machineFleet) sendHeartbeats(ctx context.Context, n int, long time.Duration) (load, error) {
 	conns, closeAll, err := connect(ctx, c.address, senders)
 	if err != nil {

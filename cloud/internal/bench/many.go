@@ -33,7 +33,7 @@ WITH ended AS (
 UPDATE license_org SET in_use = in_use - 1 WHERE organization_id = $1 AND EXISTS (SELECT FROM ended)`
 )
 
-// many uses so many organizations that batching can't help.
+// many uses so many organizations that requests are rarely batched.
 func (b *bench) many(ctx context.Context) (rows []benchresult.Row, err error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {

@@ -43,7 +43,7 @@ func (b *bench) uncontended(ctx context.Context) ([]benchresult.Row, error) {
 		return nil, err
 	}
 	slow := *b
-	slow.duration = time.Second // pgbench knows no shorter one
+	slow.duration = time.Second // the minimum duration of pgbench
 	bare, closeBare, err := slow.floorByDriver(ctx, orgs[1])
 	if err != nil {
 		return nil, err

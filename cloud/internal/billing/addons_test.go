@@ -44,7 +44,7 @@ func TestRemoveAddOn_OtherOrganizationNotFound(t *testing.T) {
 	if _, _, err := h.Checkout(t.Context(), other, "team", ""); err != nil {
 		t.Fatal(err)
 	}
-	h.DB = h.System // the first wall holds without the second
+	h.DB = h.System // without row-level security, the query itself must restrict the organization
 	_, err := h.RemoveAddOn(t.Context(), other, mine)
 	wantFault(t, "a foreign add-on", err, fault.NotFound)
 	diff(t, "limits", new(60), h.sub().Effective().Profiles)
@@ -212,7 +212,7 @@ func TestAddAddOn_SeesPlanChangedWhileWaiting(t *testing.T) {
 	}
 }
 
-// failingProvider is a provider that fails, or waits.
+// failingProvider is a provider that fails or blocks.
 type failingProvider struct {
 	billing.Manual
 	fail  error
@@ -241,7 +241,7 @@ func TestChange_ProviderFailureChangesNothing(t *testing.T) {
 	if after.Plan.Slug != before.Plan.Slug || len(h.invoices()) != 1 || len(h.actions()) != 1 {
 		t.Errorf("after %+v", after)
 	}
-	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1)) // and the next change is free to begin
+	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1)) // the next change can begin
 }
 
 func TestChange_RefusesConcurrentChange(t *testing.T) {
@@ -256,8 +256,8 @@ func TestChange_RefusesConcurrentChange(t *testing.T) {
 	_, err := h.AddAddOn(t.Context(), h.org, "profiles", 1)
 	wantFault(t, "a second change", err, fault.Conflict)
 	h.clock.Advance(40 * 24 * time.Hour)
-	h.sweep(0) // not into the change either
-	cancel()   // the client has gone, but what was done is written down
+	h.sweep(0) // the lock also protects against Sweep
+	cancel()   // the client disconnects, but the result is saved
 	close(p.leave)
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -278,7 +278,7 @@ func TestChange_DoesNotOverwriteNewerState(t *testing.T) {
 	<-p.enter
 	h.exec(`UPDATE subscriptions SET status = 'past_due', revision = revision + 1`)
 	close(p.leave)
-	wantFault(t, "what was decided on something old", <-done, fault.Conflict)
+	wantFault(t, "a change of an outdated subscription", <-done, fault.Conflict)
 	if s := h.sub(); s.Plan.Slug != "team" || s.Status != billing.PastDue || len(h.invoices()) != 1 {
 		t.Errorf("subscription %+v", s)
 	}
@@ -287,6 +287,6 @@ func TestChange_DoesNotOverwriteNewerState(t *testing.T) {
 func TestChangeLock_Expires(t *testing.T) {
 	h := newFixture(t)
 	h.buy("team")
-	h.exec(`UPDATE subscriptions SET changing_until = clock_timestamp() - interval '1 second'`) // its program has died
+	h.exec(`UPDATE subscriptions SET changing_until = clock_timestamp() - interval '1 second'`) // the process has died
 	h.must(h.AddAddOn(t.Context(), h.org, "profiles", 1))
 }

@@ -1,13 +1,13 @@
-// Package billing holds what organizations subscribe to and pay: changes of
-// plan, add-ons, cancellation and invoices (specification 2.7, 4.1, 8).
+// Package billing manages subscriptions: plan changes, add-ons, cancellation and
+// invoices (specification 2.7, 4.1, 8).
 //
-// The limits and prices of a plan or an add-on are copied when it is bought:
-// later changes of the catalog don't reach a subscription. Whatever changes the
-// limits changes the organization's slots in the same transaction. Nothing is
-// ever deleted because a limit became lower.
+// The limits and prices of a plan or an add-on are copied at the purchase, so later
+// changes of the catalog do not affect existing subscriptions. A change of the limits
+// updates the organization's slots in the same transaction. A lower limit never deletes
+// anything.
 //
-// Who takes the money is a Provider: Manual, which trusts and writes invoices,
-// or a Remote one, whose events say what became of a change.
+// A Provider collects the payments: Manual only writes invoices; a Remote provider
+// reports the result of a change by an event.
 package billing
 
 import (
@@ -25,9 +25,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Slots sets how many launches an organization may run concurrently.
+// Slots sets the maximum number of concurrent launches of an organization.
 type Slots interface {
-	// SetLimit sets it; nil is unlimited.
+	// SetLimit sets the number of slots; nil is unlimited.
 	SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, limit *int) error
 }
 
@@ -36,21 +36,21 @@ type Recorder interface {
 	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
 }
 
-// Provider takes the money. It is called outside of any transaction, with a
-// deadline, and never twice at once for one organization. Its errors are
-// *fault.Error; after one, nothing has changed.
+// Provider collects payments. It is called outside of transactions, with a deadline,
+// and not concurrently for one organization. It returns *fault.Error; after an error
+// nothing has changed.
 type Provider interface {
 	Name() string
-	// Checkout subscribes an organization that pays nothing yet.
+	// Checkout subscribes an organization without a paid subscription.
 	Checkout(ctx context.Context, s Subscription, to Plan, returnURL string) (Outcome, error)
-	// ChangePlan changes to another plan now. To one that costs nothing, it ends
-	// the paid subscription, or closes the open checkout session.
+	// ChangePlan changes the plan immediately. A change to a free plan ends the paid
+	// subscription, or closes the open checkout session.
 	ChangePlan(ctx context.Context, s Subscription, to Plan) (Outcome, error)
-	// AddAddOn adds so many of what is offered.
+	// AddAddOn adds a quantity of an offered add-on.
 	AddAddOn(ctx context.Context, s Subscription, o Offer, quantity int) (Outcome, error)
-	// RemoveAddOn ends an add-on altogether.
+	// RemoveAddOn removes an add-on completely.
 	RemoveAddOn(ctx context.Context, s Subscription, slug string) (Outcome, error)
-	// SetCancel says whether the subscription ends with its period.
+	// SetCancel sets whether the subscription ends with its period.
 	SetCancel(ctx context.Context, s Subscription, cancel bool) (Outcome, error)
 	// Portal returns the URL of the page for the payment method, or "". Returns
 	// Conflict if the organization has never paid.
@@ -59,9 +59,9 @@ type Provider interface {
 
 // Outcome is the result of a provider call.
 type Outcome struct {
-	URL          string        // where the user pays; "" for nowhere
-	Subscription *Subscription // as it is from now on; nil when an event will tell
-	Invoice      *Invoice      // to be written; its ID and Number are still to be given
+	URL          string        // the page on which the user pays; "" for none
+	Subscription *Subscription // the new state; nil if an event will report it
+	Invoice      *Invoice      // the invoice to write, without ID and Number
 }
 
 // The timeouts of the steps of a change. The change lock outlasts the other
@@ -74,17 +74,17 @@ const (
 
 // Service changes subscriptions and reads them.
 type Service struct {
-	DB       *sqlx.DB // for what one organization does
-	System   *sqlx.DB // sees all organizations: for Sweep and Receive, until they know which one it is
+	DB       *sqlx.DB // for statements on one organization
+	System   *sqlx.DB // for Sweep and Receive; sees all organizations
 	Clock    clock.Clock
 	Slots    Slots
 	Audit    Recorder
 	Provider Provider // of new subscriptions
 	Logger   *slog.Logger
-	// SelfService lets organizations change what Manual bills: plans and add-ons.
-	// Otherwise an operator does, by Assign.
+	// SelfService lets organizations change manually billed plans and add-ons.
+	// Otherwise only an operator can, with Assign.
 	SelfService bool
-	Contact     string // the operator's e-mail address, which refusals name; may be empty
+	Contact     string // the operator's e-mail address for refusals; may be empty
 }
 
 // Subscription returns the organization's subscription.
@@ -97,8 +97,8 @@ func (s *Service) Subscription(ctx context.Context, orgID uuid.UUID) (Subscripti
 	return found, err
 }
 
-// AvailableAddOn is an add-on of the plan as it is offered today, and what the
-// subscription has of it.
+// AvailableAddOn is an add-on that the plan currently offers, with the quantity that
+// the subscription has.
 type AvailableAddOn struct {
 	Offer
 	Bought *AddOn // nil for none
@@ -125,8 +125,8 @@ func (s *Service) AddOns(ctx context.Context, orgID uuid.UUID) ([]AvailableAddOn
 	return list, err
 }
 
-// Portal returns where the user manages the means of payment, "" for nowhere.
-// An organization that never paid is a Conflict.
+// Portal returns the URL of the page for the payment method, "" for none. Returns
+// Conflict if the organization has never paid.
 func (s *Service) Portal(ctx context.Context, orgID uuid.UUID, returnURL string) (string, error) {
 	sub, err := s.Subscription(ctx, orgID)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Service) change(ctx context.Context, orgID uuid.UUID, action string, de
 	working, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
 	outcome, err := do(working, sub)
-	// The client may be gone by now; what was done must still be written down.
+	// A disconnected client must not prevent saving the result.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	if err == nil {
@@ -256,7 +256,7 @@ func (s *Service) applyOutcome(ctx context.Context, tx *sqlx.Tx, outcome Outcome
 		return err
 	}
 	var err error
-	if sub.OperatorSuspended, err = isOperatorSuspended(ctx, tx, sub.OrgID); err != nil { // it may have changed since the subscription was read
+	if sub.OperatorSuspended, err = isOperatorSuspended(ctx, tx, sub.OrgID); err != nil { // the subscription may have changed since it was read
 		return err
 	}
 	if err := s.Slots.SetLimit(ctx, tx, sub.OrgID, sub.Effective().Profiles); err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Checkout subscribes an organization that pays nothing yet to a plan that
-// costs something. It returns where the user pays, "" when nothing is left to
-// do, and the subscription as it is now. An unknown plan is NotFound; an
-// organization that pays already, or has to, is a Conflict. What only an operator
-// changes, see SelfService, is Forbidden, here as in the changes below.
+// Checkout subscribes an organization without a paid subscription to a paid plan. It
+// returns the URL of the page on which the user pays ("" if no step is left) and the
+// current subscription. Returns NotFound for an unknown plan, and Conflict if the
+// organization has a paid subscription or an open payment. Like the changes below, it
+// returns Forbidden if only an operator can make the change (see SelfService).
 func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL string) (Subscription, string, error) {
 	return s.change(ctx, orgID, "subscription.checkedOut", map[string]any{"plan": slug},
 		func(tx *sqlx.Tx, sub Subscription) (providerCall, error) {
@@ -40,10 +40,9 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 		})
 }
 
-// ChangePlan changes to another plan at once, on its terms of today. A plan
-// that costs nothing ends what was paid for, and what could still be: the page
-// to pay at. It returns the subscription as it
-// is now: a Remote provider may still have to tell of the change.
+// ChangePlan changes the plan immediately, on its current terms. A change to a free
+// plan ends the paid subscription and closes an open checkout session. It returns the
+// current subscription; an event of a Remote provider may report the change later.
 func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.planChanged", map[string]any{"plan": slug},
 		func(tx *sqlx.Tx, sub Subscription) (providerCall, error) {
@@ -70,13 +69,12 @@ func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) 
 	return sub, err
 }
 
-// Cancel ends the subscription with its period. A plan that costs nothing is a
-// Conflict.
+// Cancel ends the subscription with its period. Returns Conflict for a free plan.
 func (s *Service) Cancel(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
 	return s.setCancel(ctx, orgID, true, "subscription.canceled", "There is nothing to cancel: the plan costs nothing.")
 }
 
-// Resume takes a cancellation back, for as long as the period lasts.
+// Resume reverts a cancellation until the period ends.
 func (s *Service) Resume(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
 	return s.setCancel(ctx, orgID, false, "subscription.resumed", "There is nothing to resume: the plan costs nothing.")
 }
@@ -94,8 +92,8 @@ func (s *Service) setCancel(ctx context.Context, orgID uuid.UUID, cancel bool, a
 	return sub, err
 }
 
-// AddAddOn buys so many of an add-on. More of what the subscription has already
-// is on the terms of that. A limit that is unlimited can't be raised.
+// AddAddOn buys a quantity of an add-on. If the subscription already has the add-on,
+// the terms of its purchase apply. An unlimited limit cannot be raised.
 func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, quantity int) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.addOnAdded", map[string]any{"addOn": slug, "quantity": quantity},
 		func(tx *sqlx.Tx, sub Subscription) (providerCall, error) {
@@ -117,7 +115,8 @@ func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, qu
 	return sub, err
 }
 
-// RemoveAddOn ends an add-on of the subscription; an unknown one is NotFound.
+// RemoveAddOn removes an add-on of the subscription. Returns NotFound for an unknown
+// one.
 func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.addOnRemoved", map[string]any{"addOnId": addOnID.String()},
 		func(_ *sqlx.Tx, sub Subscription) (providerCall, error) {
@@ -149,7 +148,7 @@ func requireNotSuspended(sub Subscription) error {
 	return nil
 }
 
-// findOffer returns what the subscription can have more of.
+// findOffer returns the offer of an add-on that the subscription can buy.
 func findOffer(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) (Offer, error) {
 	if err := requireNotSuspended(sub); err != nil {
 		return Offer{}, err
@@ -170,8 +169,8 @@ func findOffer(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) 
 	return *offer, nil
 }
 
-// errNotOffered says why: an add-on of another plan may raise what this one does
-// not limit.
+// errNotOffered returns the reason: the plan does not offer the add-on, or the limit
+// that it raises is unlimited.
 func errNotOffered(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) error {
 	others, err := offersOf(ctx, tx, slug)
 	if err != nil {

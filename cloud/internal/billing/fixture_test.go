@@ -21,10 +21,10 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// start is the initial time of the fixture's clock: a month of 30 days
+// start is the initial time of the fixture's clock, in a month of 30 days.
 var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// fixture is one organization on the free plan, on a database of its own.
+// fixture is one organization on the free plan, on its own database.
 type fixture struct {
 	t     *testing.T
 	db    *sqlx.DB
@@ -57,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 	return h
 }
 
-// organization makes another organization, as production does.
+// organization creates another organization, as in production.
 func (h *fixture) organization(slug string) uuid.UUID {
 	h.t.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -79,7 +79,7 @@ func (h *fixture) organization(slug string) uuid.UUID {
 	return id
 }
 
-// audit writes the audit log into a table of the test.
+// audit writes the audit log to a table of the test.
 type audit struct{}
 
 func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
@@ -91,9 +91,9 @@ func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, t
 	return err
 }
 
-// checkLimits holds at the end of every test: the slots are the effective
-// profile limit, the sums of the add-ons are those of the subscription, no
-// change is still under way, and the numbers of invoices have no gap.
+// checkLimits checks the state at the end of every test: the slots equal the effective
+// profile limit, the sums of the add-ons equal those of the subscription, no change is
+// in progress, and the invoice numbers have no gaps.
 func (h *fixture) checkLimits() {
 	for query, what := range map[string]string{
 		`SELECT count(*) FROM subscriptions s JOIN license_org l ON l.organization_id = s.organization_id
@@ -160,7 +160,7 @@ func (h *fixture) invoices() []billing.Invoice {
 	return found.Items
 }
 
-// amounts are the lines of an invoice, without their periods.
+// amounts returns the lines of an invoice without their periods.
 func amounts(i billing.Invoice) map[string]int64 {
 	found := map[string]int64{}
 	for _, l := range i.Lines {

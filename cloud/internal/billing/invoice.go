@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// InvoiceStatus is how an invoice stands.
+// InvoiceStatus is the status of an invoice.
 type InvoiceStatus string
 
 // The states of an invoice.
@@ -25,7 +25,7 @@ const (
 	InvoiceVoid          InvoiceStatus = "void"
 )
 
-// Invoice is what was charged or credited, in hundredths of the currency.
+// Invoice is a charge or a credit, in hundredths of the currency.
 type Invoice struct {
 	ID             uuid.UUID     `db:"id"`
 	Number         string        `db:"number"`
@@ -33,21 +33,21 @@ type Invoice struct {
 	Currency       string        `db:"currency"`
 	SubtotalCents  int64         `db:"subtotal_cents"`   // the sum of the lines
 	TotalCents     int64         `db:"total_cents"`      // with discounts and taxes; negative for a credit
-	AmountDueCents int64         `db:"amount_due_cents"` // what is to be paid, once credits are used
+	AmountDueCents int64         `db:"amount_due_cents"` // the amount to pay after credits
 	Lines          Lines         `db:"lines"`
 	PeriodStart    time.Time     `db:"period_start"`
 	PeriodEnd      time.Time     `db:"period_end"`
-	HostedURL      *string       `db:"hosted_url"` // the provider's page of it; nil for none
+	HostedURL      *string       `db:"hosted_url"` // the provider's page of the invoice; nil for none
 	Provider       string        `db:"provider"`
-	RemoteID       *string       `db:"provider_invoice_id"` // the provider's name for it; nil for none
+	RemoteID       *string       `db:"provider_invoice_id"` // the provider's invoice ID; nil for none
 	CreatedAt      time.Time     `db:"created_at"`
 }
 
-// Line is what one amount of an invoice is for.
+// Line is one amount of an invoice.
 type Line struct {
 	Description string    `json:"description"`
 	Quantity    int64     `json:"quantity"`
-	AmountCents int64     `json:"amountCents"` // of all of them; negative for a credit
+	AmountCents int64     `json:"amountCents"` // of the whole quantity; negative for a credit
 	PeriodStart time.Time `json:"periodStart"`
 	PeriodEnd   time.Time `json:"periodEnd"`
 }
@@ -64,14 +64,15 @@ func (l *Lines) Scan(value any) error {
 	return json.Unmarshal(text, l)
 }
 
-// Value implements driver.Valuer: as text, which the driver sends as it is.
+// Value implements driver.Valuer. The value is a text, which the driver sends
+// unchanged.
 func (l Lines) Value() (driver.Value, error) {
 	text, err := json.Marshal(l)
 	return string(text), err
 }
 
-// Span is when the first period begins and the last one ends; there must be a
-// line.
+// Span returns the start of the first period and the end of the last one. There must be
+// at least one line.
 func (l Lines) Span() (start, end time.Time) {
 	start, end = l[0].PeriodStart, l[0].PeriodEnd
 	for _, line := range l[1:] {
@@ -85,7 +86,7 @@ func (l Lines) Span() (start, end time.Time) {
 	return start, end
 }
 
-// sortable maps the names that invoices sort by to columns.
+// sortable maps sort keys to columns.
 var sortable = map[string]string{"createdAt": "created_at", "totalCents": "total_cents"}
 
 // Invoices returns a page of the organization's invoices. It sorts by createdAt
@@ -108,9 +109,8 @@ func (s *Service) Invoices(ctx context.Context, orgID uuid.UUID, r page.Request)
 	return result, err
 }
 
-// writeInvoice gives an invoice of manual billing its number, the next one of
-// the organization, and writes it. The caller holds the lock of the
-// subscription, so no number is left out.
+// writeInvoice writes an invoice of manual billing with the organization's next number.
+// The caller holds the subscription's lock, so the numbers have no gaps.
 func writeInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) error {
 	var n int
 	err := tx.GetContext(ctx, &n, `

@@ -152,7 +152,7 @@ func newOutcome(s Subscription, currency string, lines []Line, now time.Time) Ou
 	if empty {
 		return Outcome{Subscription: &s}
 	}
-	used := min(s.CreditCents, total) // negative when there is more to credit
+	used := min(s.CreditCents, total) // a negative total increases the credit
 	s.CreditCents -= used
 	invoice := Invoice{
 		Status: InvoicePaid, Currency: currency, SubtotalCents: total, TotalCents: total, AmountDueCents: max(total-used, 0),

@@ -190,7 +190,7 @@ func TestSweep_RenewsOnlyDueSubscriptions(t *testing.T) {
 	if got := h.actions(); got[len(got)-1] != "subscription.renewed" {
 		t.Errorf("audit %v", got)
 	}
-	// A cloud that slept makes up for it, period by period.
+	// A late sweep renews all missed periods.
 	h.clock.Advance(62 * 24 * time.Hour)
 	h.sweep(1)
 	h.sweep(1)
@@ -277,7 +277,7 @@ func TestInvoices_Pagination(t *testing.T) {
 	if err != nil || found.Total != 5 || len(found.Items) != 2 || found.Items[0].Number[9:] != "0003" {
 		t.Errorf("page %+v, %v", found, err)
 	}
-	h.DB = h.System // the first wall holds without the second
+	h.DB = h.System // without row-level security, the query itself must restrict the organization
 	if found, err := h.Invoices(t.Context(), other, page.Request{Page: 1, Limit: 2}); err != nil || found.Total != 0 || len(found.Items) != 0 {
 		t.Errorf("another organization's: %+v, %v", found, err)
 	}

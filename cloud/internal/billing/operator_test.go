@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// changes are what an organization would change of its subscription by itself.
+// changes are the changes that an organization can make itself.
 func (h *fixture) changes(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"checkout":    func() error { _, _, err := h.Checkout(ctx, h.org, "enterprise", "https://example.com"); return err },
@@ -88,7 +88,7 @@ func TestSuspend_RemovesSlotsUntilRestored(t *testing.T) {
 		t.Errorf("suspended twice: %v", err)
 	}
 	h.clock.Advance(32 * 24 * 3600e9)
-	if n, err := h.Sweep(t.Context()); n != 1 || err != nil || *slots() != 0 { // a new period is no end of it
+	if n, err := h.Sweep(t.Context()); n != 1 || err != nil || *slots() != 0 { // a new period does not end the suspension
 		t.Errorf("renewed %d, %v, with %d slots", n, err, *slots())
 	}
 	if sub, err := h.Assign(t.Context(), h.org, "scale"); err != nil || *slots() != 0 || !sub.OperatorSuspended {
@@ -105,7 +105,7 @@ func TestSuspend_RemovesSlotsUntilRestored(t *testing.T) {
 	}
 }
 
-// slowProvider lets something happen while a change is with the provider.
+// slowProvider calls a function while a change is with the provider.
 type slowProvider struct {
 	billing.Manual
 	meanwhile func() error
@@ -128,5 +128,5 @@ func TestSuspend_DuringPlanChangeStays(t *testing.T) {
 	}
 	if !sub.OperatorSuspended || *sub.Effective().Profiles != 0 {
 		t.Errorf("the subscription is %+v", sub)
-	} // checkLimits looks at the slots
+	} // checkLimits reads the slots
 }

@@ -45,7 +45,7 @@ func (p Period) prorate(cents int64, now time.Time) int64 {
 // addMonths adds months to a time, clamped to the last day of a shorter month.
 func addMonths(t time.Time, months int) time.Time {
 	later := t.AddDate(0, months, 0)
-	if later.Day() != t.Day() { // it ran over into the month after
+	if later.Day() != t.Day() { // the day does not exist in that month
 		later = later.AddDate(0, 0, -later.Day())
 	}
 	return later

@@ -23,7 +23,7 @@ type Remote interface {
 	// Event is an event of a Remote provider. At most one of the three IDs is
 	// set; none if the kind of event is ignored.
 	Event(payload []byte, signature string) (Event, error)
-	// Subscription returns how a subscription stands.
+	// Subscription returns the provider's state of a subscription.
 	Subscription(ctx context.Context, id string) (RemoteSubscription, error)
 	// CurrentSubscriptions returns the IDs of the organization's subscriptions that
 	// have not ended. A subscription created in the last minutes may be missing.
@@ -32,8 +32,8 @@ type Remote interface {
 	Invoice(ctx context.Context, id string) (RemoteInvoice, error)
 }
 
-// Event is what a Remote provider tells. At most one of the three is set; none
-// when the kind of event is of no use.
+// Event is an event of a Remote provider. At most one of the three IDs is set; none if
+// the kind of event is ignored.
 type Event struct {
 	ID             string
 	Kind           string
@@ -46,7 +46,7 @@ type Event struct {
 type RemoteSubscription struct {
 	ID                string
 	CustomerID        string
-	OrgID             uuid.UUID // uuid.Nil when it is none of ours
+	OrgID             uuid.UUID // uuid.Nil if it is not an organization of this service
 	Status            Status    // "" while the first payment is missing
 	Plan              string    // the slug
 	PriceCents        int
@@ -61,14 +61,14 @@ type RemoteSubscription struct {
 type RemoteAddOn struct {
 	Slug       string
 	Quantity   int
-	PriceCents int // of one
+	PriceCents int // of one unit
 }
 
 // RemoteInvoice is an invoice as stored at the provider.
 type RemoteInvoice struct {
 	Invoice
 	Draft          bool
-	OrgID          uuid.UUID // uuid.Nil when the provider does not say
+	OrgID          uuid.UUID // uuid.Nil if the provider does not report it
 	SubscriptionID string
 }
 
@@ -183,9 +183,9 @@ type applyFunc func(tx *sqlx.Tx, sub Subscription) error
 // errOrganizationDeleted means that the organization of an event does not exist.
 var errOrganizationDeleted = errors.New("the organization of the event was deleted")
 
-// sync reads the object from the provider and applies it, unless something newer
-// was applied in between: then it reads again. So nothing old ever replaces
-// what is newer. An organization that is gone is errOrganizationDeleted.
+// sync reads the object from the provider and applies it. If another event was applied
+// meanwhile, it reads again, so that older state never replaces newer state. It returns
+// errOrganizationDeleted for a deleted organization.
 func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch func() (applyFunc, error)) error {
 	for range maxRereads {
 		var revision int64
@@ -208,8 +208,8 @@ func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch 
 	return fault.New(fault.Unavailable, "The subscription was changed concurrently. Try again.")
 }
 
-// applyAt applies what was read when the subscription had this revision; false
-// when it has another one by now.
+// applyAt applies a state that was read when the subscription had this revision. It
+// returns false if the revision has changed.
 func (s *Service) applyAt(ctx context.Context, orgID uuid.UUID, revision int64, event Event, apply applyFunc) (bool, error) {
 	done := false
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {

@@ -65,7 +65,7 @@ func (s *Service) applyRemoteAddOns(sub Subscription, remote []RemoteAddOn) (Sub
 	after := sub
 	after.AddOns = nil
 	for _, r := range remote {
-		if twice := after.addOn(r.Slug); twice != nil { // at an older and at a newer price
+		if twice := after.addOn(r.Slug); twice != nil { // Stripe can have the same add-on at an older and a newer price
 			twice.Quantity += r.Quantity
 			continue
 		}

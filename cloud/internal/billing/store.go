@@ -64,7 +64,7 @@ func findPlan(ctx context.Context, tx *sqlx.Tx, slug string) (Plan, error) {
 	return r.plan(), nil
 }
 
-// fallbackRow is the limits that apply while a subscription is suspended.
+// fallbackRow contains the limits that apply during a suspension.
 type fallbackRow struct {
 	Profiles *int `db:"suspended_profile_limit"`
 	Members  *int `db:"suspended_member_limit"`

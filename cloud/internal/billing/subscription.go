@@ -20,17 +20,17 @@ type Status string
 // The statuses of a subscription.
 const (
 	Active    Status = "active"
-	PastDue   Status = "past_due"  // a payment failed and is tried again; the limits stay
-	Suspended Status = "suspended" // no payment is tried any more: the free plan's limits count until one is made
-	Canceled  Status = "canceled"  // what was paid for has ended; on the free plan
+	PastDue   Status = "past_due"  // a payment failed and is retried; the limits stay
+	Suspended Status = "suspended" // payment is no longer tried; the free plan's limits apply until a payment
+	Canceled  Status = "canceled"  // the paid subscription has ended; on the free plan
 )
 
 // Limits are the four limits; nil means unlimited, never zero.
 type Limits struct {
 	Profiles *int
 	Members  *int
-	APIRpm   *int // requests a minute
-	APIRph   *int // requests an hour
+	APIRpm   *int // requests per minute
+	APIRph   *int // requests per hour
 }
 
 // The names of the limits in the catalog.
@@ -46,17 +46,17 @@ func (l Limits) byName(name string) *int {
 	return map[string]*int{profileLimit: l.Profiles, memberLimit: l.Members, apiRpmLimit: l.APIRpm, apiRphLimit: l.APIRph}[name]
 }
 
-// Plan is a plan; in a Subscription, on the terms of the purchase. Amounts are in
+// Plan is a plan; in a Subscription, with the terms of the purchase. Amounts are in
 // hundredths of the currency.
 type Plan struct {
 	ID         uuid.UUID
 	Slug       string
 	Name       string
-	PriceCents int // of one interval
+	PriceCents int // per interval
 	Currency   string
 	Interval   string // month or year
 	Limits     Limits
-	Offers     Offers // of today, also in a Subscription
+	Offers     Offers // current offers, also in a Subscription
 }
 
 func (p Plan) offer(slug string) *Offer {
@@ -78,8 +78,8 @@ type Offer struct {
 	Slug       string `json:"slug"`
 	Name       string `json:"name"`
 	Limit      string `json:"limit"`      // the name of the limit that it raises
-	Amount     int    `json:"amount"`     // by how much
-	PriceCents int    `json:"priceCents"` // of one interval
+	Amount     int    `json:"amount"`     // the increase of the limit
+	PriceCents int    `json:"priceCents"` // per interval
 }
 
 // AddOn is a purchased add-on, on the terms of the purchase.
@@ -95,15 +95,15 @@ type Subscription struct {
 	OrgID             uuid.UUID
 	Plan              Plan
 	Status            Status
-	AddOns            []AddOn // the oldest first
-	Fallback          *Limits // what counts instead while it is suspended; nil otherwise
-	OperatorSuspended bool    // an operator suspended the organization: it launches nothing
-	Period            *Period // nil on a plan that costs nothing
+	AddOns            []AddOn // oldest first
+	Fallback          *Limits // the limits during a suspension; nil otherwise
+	OperatorSuspended bool    // an operator suspended the organization: no launches
+	Period            *Period // nil for a free plan
 	CancelAtPeriodEnd bool
-	CreditCents       int64  // of manual billing; the next invoices use it up
-	Provider          string // who bills; "" for nobody
-	CustomerID        string // the provider's; kept when the subscription has ended
-	RemoteID          string // the provider's subscription; "" for none
+	CreditCents       int64  // of manual billing; used by the next invoices
+	Provider          string // the provider that bills; "" for none
+	CustomerID        string // the provider's customer ID; kept after the subscription ends
+	RemoteID          string // the provider's subscription ID; "" for none
 	CheckoutID        string // the provider's open checkout session; "" for none
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
@@ -111,7 +111,7 @@ type Subscription struct {
 	revision int64
 }
 
-// Paid reports whether the subscription is paid for or has an open payment.
+// Paid reports whether the subscription is paid or has an open payment.
 func (s Subscription) Paid() bool { return s.Period != nil }
 
 // Additional returns the sum of the add-ons per limit; no limit is nil.

@@ -26,7 +26,7 @@ type Build struct {
 	Arch    string `db:"arch"`    // x86_64 or arm64
 }
 
-// String is such as 156.0.8078.79 for linux x86_64.
+// String returns the build as in "156.0.8078.79 for linux x86_64".
 func (b Build) String() string { return b.Version + " for " + b.OS + " " + b.Arch }
 
 // Release is a published build.
@@ -35,8 +35,8 @@ type Release struct {
 	Build
 	Major       int32     `db:"major"`
 	Channel     string    `db:"channel"`    // stable, beta, dev or canary
-	SizeBytes   int64     `db:"size_bytes"` // of the archive, a zip
-	SHA256      string    `db:"sha256"`     // of the archive, hexadecimal
+	SizeBytes   int64     `db:"size_bytes"` // of the zip archive
+	SHA256      string    `db:"sha256"`     // of the archive, in hexadecimal
 	ObjectKey   string    `db:"object_key"` // in the store
 	PublishedAt time.Time `db:"published_at"`
 }
@@ -48,7 +48,7 @@ type Service struct {
 	Clock clock.Clock
 }
 
-// Filter narrows a list; nil leaves it as it is.
+// Filter filters releases; nil fields do not filter.
 type Filter struct {
 	OS    *string
 	Arch  *string
@@ -57,7 +57,7 @@ type Filter struct {
 
 const columns = `id, version, major, channel, os, arch, size_bytes, sha256, object_key, published_at`
 
-// sortColumns maps the sortBy of the API to what it sorts by: versions number
+// sortColumns maps sortBy of the API to sort expressions. Versions are compared number
 // by number.
 var sortColumns = map[string]string{
 	"publishedAt": "published_at",

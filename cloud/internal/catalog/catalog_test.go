@@ -24,7 +24,7 @@ import (
 type fixture struct {
 	*Service
 	t     *testing.T
-	dir   string // of the store
+	dir   string // directory of the store
 	clock *clock.Fake
 }
 
@@ -54,7 +54,7 @@ func inEachStore(t *testing.T, test func(t *testing.T, f *fixture)) {
 	})
 }
 
-// archive writes a zip with these entries; each has its name for content.
+// archive returns a zip file with these entries. The content of an entry is its name.
 func (f *fixture) archive(names ...string) *os.File {
 	f.t.Helper()
 	var out bytes.Buffer

@@ -15,10 +15,10 @@ const (
 	defaultArch = "x86_64"
 )
 
-// Find returns the release of a build, or NotFound. Where OS or Arch is empty it
-// is the only one there is; of several the one for linux and x86_64. When that
-// is not among them either, the error is a Validation that names os and arch,
-// with the values that there are.
+// Find returns the release of a build, or NotFound. An empty OS or Arch matches every
+// value. If several releases match, linux is preferred for an empty OS and x86_64 for
+// an empty Arch; if none of these exists, Find returns a Validation error that lists
+// the possible values of os and arch.
 func (s *Service) Find(ctx context.Context, b Build) (Release, error) {
 	var found []Release
 	err := s.DB.SelectContext(ctx, &found, `

@@ -20,7 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// What a build can be for. The document has the same.
+// The permitted values, which the document repeats.
 var (
 	systems  = []string{"linux", "macos", "windows"}
 	archs    = []string{"x86_64", "arm64"}
@@ -33,7 +33,7 @@ type Publication struct {
 	Build
 	Channel string
 	File    *os.File
-	// Progress, if set, is written what the store has taken in.
+	// Progress, if set, receives the bytes that are uploaded.
 	Progress io.Writer
 }
 
@@ -112,16 +112,16 @@ func (s *Service) store(ctx context.Context, p Publication, r Release) error {
 	if err != nil {
 		return err
 	}
-	hash, counts := sha256.New(), p.Progress
-	if counts == nil {
-		counts = io.Discard
+	hash, progress := sha256.New(), p.Progress
+	if progress == nil {
+		progress = io.Discard
 	}
-	_, err = io.Copy(io.MultiWriter(object, hash, counts), p.File)
+	_, err = io.Copy(io.MultiWriter(object, hash, progress), p.File)
 	if err == nil && hex.EncodeToString(hash.Sum(nil)) != r.SHA256 {
 		err = errors.New("the file changed while it was being read")
 	}
 	if err != nil {
-		cancel() // Close then leaves nothing behind
+		cancel() // so that Close does not create the object
 	}
 	return errors.Join(err, object.Close())
 }

@@ -9,19 +9,18 @@ import (
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
 	_ "gocloud.dev/blob/gcsblob" // gs://
-	_ "gocloud.dev/blob/s3blob"  // s3://, and all that speaks its protocol
+	_ "gocloud.dev/blob/s3blob"  // s3:// and compatible services
 )
 
-// OpenStore opens where archives are kept: the store at the address (file://,
-// s3:// or gs://), or the directory when the address is empty. The directory is
-// made where it is missing.
+// OpenStore opens the store of the archives: the bucket with this URL (file://, s3://
+// or gs://), or the directory if the URL is empty. A missing directory is created.
 func OpenStore(ctx context.Context, address, dir string) (*blob.Bucket, error) {
 	if address == "" {
 		return openDir(dir)
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("RELEASES_URL is not a URL") // unquoted: it may hold a secret
+		return nil, errors.New("RELEASES_URL is not a URL") // not quoted, because the URL may contain a secret
 	}
 	switch u.Scheme {
 	case "file":
@@ -42,7 +41,7 @@ func OpenStore(ctx context.Context, address, dir string) (*blob.Bucket, error) {
 func openDir(dir string) (*blob.Bucket, error) {
 	store, err := fileblob.OpenBucket(dir, &fileblob.Options{
 		CreateDir: true, DirFileMode: 0o750, Metadata: fileblob.MetadataDontWrite,
-		NoTempDir: true, // the temporary files' file system may be another, or small
+		NoTempDir: true, // temporary files may be on another or a small file system
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the directory of releases: %w", err)

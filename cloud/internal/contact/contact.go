@@ -1,5 +1,5 @@
-// Package contact accepts messages to the operators from anybody, five per hour and
-// address (specification 8.4).
+// Package contact accepts messages to the operators from anyone, at most five per hour
+// and address (specification 8.4).
 package contact
 
 import (
@@ -36,7 +36,7 @@ type Message struct {
 	Company string // optional
 	Subject string // optional
 	Text    string
-	// ClientAddress is the address of the sender, as far as it can be trusted.
+	// ClientAddress is the address of the sender, as reported by trusted proxies.
 	ClientAddress string
 }
 
@@ -58,8 +58,8 @@ type Service struct {
 	To     string // recipient of each message; empty for none
 }
 
-// Submit stores a message and mails it to the operators. The sixth message from one
-// address within an hour is RateLimited, with the time to retry after.
+// Submit stores a message and mails it to the operators. It returns RateLimited with
+// the time to retry after for the sixth message from one address within an hour.
 func (s *Service) Submit(ctx context.Context, m Message) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -93,7 +93,7 @@ func checkRate(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('contact ' || $1, 0))`, network.String()); err != nil {
 		return fmt.Errorf("lock a network: %w", err)
 	}
-	var wait float64 // seconds until the window has a free place
+	var wait float64 // seconds until a message leaves the window
 	err := tx.GetContext(ctx, &wait, `
 		SELECT EXTRACT(epoch FROM created_at - clock_timestamp()) + $3 FROM contact_messages
 		WHERE network = $1 ORDER BY created_at DESC OFFSET $2 LIMIT 1`, network.String(), Limit-1, Window.Seconds())
@@ -108,7 +108,7 @@ func checkRate(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
 	return refusal
 }
 
-// limitKey returns the network that the limit counts: an IPv4 address or an IPv6
+// limitKey returns the network whose messages are counted: an IPv4 address or an IPv6
 // network. All invalid addresses share one network.
 func limitKey(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)

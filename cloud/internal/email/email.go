@@ -1,11 +1,12 @@
-// Package email says which spellings of an e-mail address are one address.
+// Package email normalizes e-mail addresses.
 package email
 
 import "strings"
 
-// Normal is how an address is stored and compared: without spaces around it, and
-// with the ASCII letters in lower case. Other letters stay as they are: folding
-// them would make one mailbox of several, such as the Kelvin sign's and k's.
+// Normal returns the form in which an address is stored and compared: without
+// surrounding spaces and with ASCII letters in lower case. Other letters are unchanged,
+// because lowercasing them would merge different mailboxes, such as those of the Kelvin
+// sign and k.
 func Normal(address string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {

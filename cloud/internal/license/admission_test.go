@@ -188,8 +188,8 @@ func TestAuthorize_FailsWhenKeyCheckFails(t *testing.T) {
 	}
 }
 
-// TestAuthorize_ReturnsProfileConfig mixes launches of existing, of missing and
-// without profiles, so that they share batches.
+// TestAuthorize_ReturnsProfileConfig mixes launches of existing profiles, of missing
+// profiles and without a profile, so that they share batches.
 func TestAuthorize_ReturnsProfileConfig(t *testing.T) {
 	const each = 25
 	h := newFixture(t, -1)

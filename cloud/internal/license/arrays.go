@@ -12,7 +12,7 @@ import (
 // binaryArray encodes an array in PostgreSQL's binary format, which the server parses
 // much faster than text. add appends an element; nil is null.
 func binaryArray[T any](of elementType, items []T, add func(raw []byte, item T) []byte) []byte {
-	header := []uint32{1, 1, uint32(of), uint32(len(items)), 1} // dimensions, nulls may come, type; length, first index
+	header := []uint32{1, 1, uint32(of), uint32(len(items)), 1} // dimensions, whether nulls may occur, element type; length, first index
 	if len(items) == 0 {
 		header = []uint32{0, 0, uint32(of)}
 	}

@@ -32,7 +32,7 @@ type orgPool struct {
 // orgConns limits the connections of one organization.
 type orgConns struct {
 	slots chan struct{}
-	calls int // that have a connection or wait for one
+	calls int // calls that have a connection or wait for one
 }
 
 func newOrgPool(db *sqlx.DB) *orgPool { return &orgPool{db: db, orgs: map[uuid.UUID]*orgConns{}} }

@@ -48,8 +48,8 @@ func (h *fixture) calls(s *license.Service, running, reserved uuid.UUID) map[str
 	end := func(session uuid.UUID) func() error {
 		return func() error { _, err := s.End(h.t.Context(), h.endReport(session)); return err }
 	}
-	stranger := h.heartbeat(running)
-	stranger.MachineID, stranger.BootID = "worker-2", id()
+	newMachine := h.heartbeat(running)
+	newMachine.MachineID, newMachine.BootID = "worker-2", id()
 	made := newProfileFunc(h, nil)
 	return map[string]func() error{
 		"authorize":                  authorize(nil),
@@ -58,7 +58,7 @@ func (h *fixture) calls(s *license.Service, running, reserved uuid.UUID) map[str
 		"start":                      start(reserved),
 		"start without a slot":       start(id()),
 		"heartbeat":                  beat(h.heartbeat(running)),
-		"heartbeat of a new machine": beat(stranger),
+		"heartbeat of a new machine": beat(newMachine),
 		"end":                        end(running),
 		"end of an unknown session":  end(id()),
 		"reclaim":                    func() error { _, err := s.Reclaim(h.t.Context(), h.org); return err },

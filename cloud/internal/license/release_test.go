@@ -145,8 +145,8 @@ func TestEnd_BatchAnswersEachSeparately(t *testing.T) {
 	}
 	wrong := of(foreign, license.Idle)
 	wrong.ProfileID = id()
-	stranger := of(unheard, license.Drain)
-	stranger.ProfileID = id()
+	otherProfile := of(unheard, license.Drain)
+	otherProfile.ProfileID = id()
 	tests := []struct {
 		report  license.EndReport
 		reason  license.EndReason // of the answer; "" means NotFound
@@ -160,7 +160,7 @@ func TestEnd_BatchAnswersEachSeparately(t *testing.T) {
 		{of(lapsed, license.MaxDuration), license.MaxDuration, true},
 		{wrong, "", false},
 		{of(unheard, license.Crash), license.Crash, false},
-		{stranger, "", false},
+		{otherProfile, "", false},
 		{of(unheard, license.Idle), license.Crash, false},
 	}
 	release := h.lockCounter()

@@ -184,7 +184,7 @@ func TestStart_ClampsStartedAtToReservation(t *testing.T) {
 	for name, reserve := range map[string]func() uuid.UUID{"authorized": h.authorize, "never authorized": id} {
 		session, before := reserve(), time.Now().Add(-time.Second)
 		report := h.startReport(session)
-		report.StartedAt = time.Unix(0, 0) // a machine without a battery
+		report.StartedAt = time.Unix(0, 0) // a machine without a clock battery
 		got := h.mustStart(report)
 		if got.StartedAt.Before(before) || h.leaseSeconds(session) != 360 {
 			t.Errorf("%s: started at %v, held for %d minutes", name, got.StartedAt, h.leaseSeconds(session))

@@ -39,7 +39,7 @@ func TestTimeline_ListsMomentsOfSlot(t *testing.T) {
 		t.Errorf("reserved: %+v", got)
 	}
 	report := h.startReport(session)
-	report.StartedAt = time.Now().Add(time.Hour) // kept within what can be
+	report.StartedAt = time.Now().Add(time.Hour) // clamped to the present
 	h.mustStart(report)
 	for range 3 {
 		h.mustHeartbeat(h.heartbeat(session))

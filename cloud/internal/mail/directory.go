@@ -16,8 +16,8 @@ import (
 // Directory is a Transport for installations without a mail server: it writes
 // each mail to a file that only its owner can read, and logs the file name.
 type Directory struct {
-	Path   string // made when there is mail
-	From   string // the sender, "Name <address>" or an address alone
+	Path   string // created for the first mail
+	From   string // the sender: an address, or "Name <address>"
 	Logger *slog.Logger
 }
 

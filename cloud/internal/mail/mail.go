@@ -32,7 +32,7 @@ type Message struct {
 	ID        uuid.UUID // the same for every attempt
 	To        string    // an address without a name
 	Subject   string    // one line
-	Text      string    // plain text; it may carry a token, and is never logged
+	Text      string    // plain text; may contain a token and is never logged
 	CreatedAt time.Time
 }
 
@@ -45,8 +45,8 @@ type Transport interface {
 	Deliver(ctx context.Context, m Message) error
 }
 
-// Sealer encrypts texts for storage. What was sealed with one aad can't be
-// opened with another.
+// Sealer encrypts texts for storage. A text can be decrypted only with the aad with
+// which it was encrypted.
 type Sealer interface {
 	Seal(plain, aad []byte) ([]byte, error)
 	Open(sealed, aad []byte) ([]byte, error)
@@ -73,7 +73,7 @@ type Urgent struct{ *Outbox }
 // urgentHeadStart is how much earlier an urgent mail is due.
 const urgentHeadStart = 24 * time.Hour
 
-// Send is Outbox.Send for a mail that goes before all others of the last day.
+// Send queues a mail like Outbox.Send, ahead of all other mails of the last day.
 func (u Urgent) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
 	return u.queue(ctx, tx, urgentHeadStart, to, subject, text)
 }

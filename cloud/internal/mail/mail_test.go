@@ -25,7 +25,7 @@ import (
 
 const from = "svc <noreply@svc.example>"
 
-// fixture is an outbox on a database of its own.
+// fixture is an outbox on its own database.
 type fixture struct {
 	t   *testing.T
 	dsn string
@@ -42,7 +42,7 @@ func newFixture(t *testing.T, transport mail.Transport) *fixture {
 	return h
 }
 
-// replica is another Outbox on the same database.
+// replica returns another Outbox on the same database.
 func (h *fixture) replica(db *sqlx.DB, transport mail.Transport) mail.Outbox {
 	h.t.Helper()
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
@@ -53,7 +53,7 @@ func (h *fixture) replica(db *sqlx.DB, transport mail.Transport) mail.Outbox {
 		RetryPolicy: mail.RetryPolicy{Every: 5 * time.Millisecond, Timeout: 5 * time.Second, Backoff: 20 * time.Minute}}
 }
 
-// queue sends a mail in a transaction of its own.
+// queue sends a mail in its own transaction.
 func (h *fixture) queue(to, subject, text string) {
 	h.t.Helper()
 	err := pg.InTx(h.t.Context(), h.db, func(tx *sqlx.Tx) error { return h.Send(h.t.Context(), tx, to, subject, text) })
@@ -62,7 +62,7 @@ func (h *fixture) queue(to, subject, text string) {
 	}
 }
 
-// run runs the outbox until the returned function has ended it.
+// run starts Outbox.Run and returns a function that ends it.
 func run(t *testing.T, o *mail.Outbox) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,13 +73,13 @@ func run(t *testing.T, o *mail.Outbox) (stop func()) {
 	return stop
 }
 
-// row is what the table says of the one mail.
+// row is the stored state of the only mail.
 type row struct {
 	State    string  `db:"state"`
 	Attempts int     `db:"attempts"`
 	Error    *string `db:"last_error"`
 	Wiped    bool    `db:"wiped"`
-	Waits    float64 `db:"waits"` // seconds until it is due
+	Waits    float64 `db:"waits"` // seconds until the mail is due
 }
 
 func (h *fixture) row() row {
@@ -93,7 +93,7 @@ func (h *fixture) row() row {
 	return r
 }
 
-// await waits until the one mail is as the test wants it.
+// await waits until the only mail satisfies the condition.
 func (h *fixture) await(what string, as func(row) bool) row {
 	h.t.Helper()
 	var r row
@@ -116,13 +116,13 @@ func eventually(t *testing.T, done func() bool) {
 	}
 }
 
-// failed tells that an attempt is over and its failure noted: the pause is
-// longer than a claim.
+// failed reports whether an attempt has failed and was recorded: only then is the pause
+// longer than a lease.
 func failed(attempts int) func(row) bool {
 	return func(r row) bool { return r.Attempts == attempts && r.State == "queued" && r.Waits > 600 }
 }
 
-// due makes what waits due.
+// due makes all queued mails due.
 func (h *fixture) due() {
 	h.t.Helper()
 	if _, err := h.db.ExecContext(context.Background(), `UPDATE mail_outbox SET due_at = clock_timestamp()`); err != nil {
@@ -130,7 +130,7 @@ func (h *fixture) due() {
 	}
 }
 
-// dialer is the transport to a server of the test.
+// dialer returns a transport to a server of the test.
 func dialer(t *testing.T, address string, s *server) *mail.SMTP {
 	t.Helper()
 	transport, err := mail.ParseSMTP(address, from)
@@ -141,13 +141,13 @@ func dialer(t *testing.T, address string, s *server) *mail.SMTP {
 	return transport
 }
 
-// plain is the transport to a server without TLS.
+// plain returns a transport to a server without TLS.
 func plain(t *testing.T, port string) *mail.SMTP {
 	t.Helper()
 	return dialer(t, "smtp://localhost:"+port+"?tls=none", &server{})
 }
 
-// logs collects what is logged.
+// logs collects log records.
 type logs struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -165,7 +165,7 @@ func (l *logs) text() string {
 	return l.buf.String()
 }
 
-// decoded is the text of a mail.
+// decoded returns the text of a mail.
 func decoded(m *netmail.Message) io.Reader {
 	switch strings.ToLower(m.Header.Get("Content-Transfer-Encoding")) {
 	case "quoted-printable":
@@ -176,7 +176,7 @@ func decoded(m *netmail.Message) io.Reader {
 	return m.Body
 }
 
-// countingTransport delivers nothing and counts, by mail.
+// countingTransport counts the deliveries of each mail and delivers nothing.
 type countingTransport struct {
 	mu   sync.Mutex
 	seen map[uuid.UUID]int

@@ -193,7 +193,7 @@ func TestRun_StopsWhileServerHangs(t *testing.T) {
 	}
 }
 
-// interruptedTransport is a Transport that ends Run before it delivers.
+// interruptedTransport ends Run before it delivers.
 type interruptedTransport struct {
 	mail.Transport
 	end func()
@@ -215,8 +215,8 @@ func TestRun_FinishesAttemptOnShutdown(t *testing.T) {
 	}
 }
 
-// crashingTransport is a process that is no more once its mail was delivered: it has lost
-// its database before it can note anything.
+// crashingTransport simulates a process that crashes after a delivery: it closes the
+// database before the result can be recorded.
 type crashingTransport struct {
 	mail.Transport
 	die func()

@@ -15,17 +15,17 @@ import (
 // RetryPolicy sets the intervals and limits of an Outbox. Zero values mean the
 // defaults.
 type RetryPolicy struct {
-	Every    time.Duration // how often to look for mail; default 1 s
-	Timeout  time.Duration // the longest attempt; default 30 s
-	Grace    time.Duration // what an attempt under way gets when Run is to end; default 5 s
-	Backoff  time.Duration // the pause after the first attempt, doubled after each; default 30 s
-	Attempts int           // after which a mail is given up; default 12, about six hours
+	Every    time.Duration // the interval at which due mail is searched; default 1 s
+	Timeout  time.Duration // the timeout of an attempt; default 30 s
+	Grace    time.Duration // the time that attempts in progress get when Run ends; default 5 s
+	Backoff  time.Duration // the pause after the first attempt, doubled after each further one; default 30 s
+	Attempts int           // the number of attempts before a mail is given up; default 12, about six hours
 }
 
 const (
-	batch      = 8 // mails that one replica sends at the same time
+	batch      = 8 // the maximum number of mails that a replica sends concurrently
 	maxBackoff = time.Hour
-	maxError   = 500 // characters that are kept
+	maxError   = 500 // characters of an error that are stored
 	markTime   = 10 * time.Second
 )
 
@@ -72,13 +72,13 @@ func (o *Outbox) Run(ctx context.Context) {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			o.Logger.ErrorContext(ctx, "failed to read queued mail", "error", err)
-			pause *= 10 // the database is away
+			pause *= 10 // the database is probably unavailable
 		case sent == batch:
 			continue
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause)): // replicas drift apart
+		case <-time.After(pause/2 + rand.N(pause)): // so that replicas do not run in lockstep
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// server is a real mail server that keeps what it gets.
+// server is a real mail server that stores the mails it receives.
 type server struct {
 	t       *testing.T
 	address string
@@ -34,11 +34,11 @@ type server struct {
 	mu       sync.Mutex
 	mails    []received
 	refusals map[string]error // by recipient
-	content  error            // what it says to the content of a mail
-	user     string           // who signed in last
+	content  error            // the reply to the content of a mail
+	user     string           // the user that signed in last
 }
 
-// received is a mail as the server got it.
+// received is a mail as the server received it.
 type received struct {
 	from, to string
 	header   mail.Header
@@ -46,7 +46,7 @@ type received struct {
 	secure   bool
 }
 
-// serve starts a server on loopback; implicit means TLS from the first byte.
+// serve starts a server on loopback. implicit means TLS from the first byte.
 func serve(t *testing.T, implicit bool) *server {
 	t.Helper()
 	certificate, roots := newCertificate(t)
@@ -148,7 +148,7 @@ func reply(code int, text string) error {
 	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{code / 100, 1, 1}, Message: text}
 }
 
-// startHangingServer is a server that takes connections and never says a word.
+// startHangingServer starts a server that accepts connections and never answers.
 func startHangingServer(t *testing.T) (port string, dialed func() int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -183,7 +183,7 @@ func startHangingServer(t *testing.T) (port string, dialed func() int) {
 	}
 }
 
-// newCertificate makes a certificate for localhost and the pool that trusts it.
+// newCertificate returns a certificate for localhost and the pool that trusts it.
 func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -208,15 +208,15 @@ func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
 }
 
-// serverQuirk are what is odd about a server.
+// serverQuirk is unusual behavior of a server.
 type serverQuirk int
 
 const (
-	sealedEars serverQuirk = iota // it must hear neither credentials nor a mail
-	rude                          // it hangs up on QUIT
+	rejectsAllMail serverQuirk = iota // fails the test if it receives credentials or a mail
+	closesOnQuit                      // closes the connection on QUIT
 )
 
-// serveInClear starts a server that has no certificate.
+// serveInClear starts a server without a certificate.
 func serveInClear(t *testing.T, odd serverQuirk) *server {
 	t.Helper()
 	s := &server{t: t, refusals: map[string]error{}}
@@ -227,7 +227,7 @@ func serveInClear(t *testing.T, odd serverQuirk) *server {
 		t.Fatal(err)
 	}
 	s.port = strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	if odd == rude {
+	if odd == closesOnQuit {
 		listener = closingListener{listener}
 	}
 	var running sync.WaitGroup
@@ -235,14 +235,14 @@ func serveInClear(t *testing.T, odd serverQuirk) *server {
 	t.Cleanup(func() {
 		inner.Close()
 		running.Wait()
-		if odd == sealedEars && (s.user != "" || len(s.mails) > 0) {
+		if odd == rejectsAllMail && (s.user != "" || len(s.mails) > 0) {
 			t.Error("a server without TLS got the credentials, or a mail")
 		}
 	})
 	return s
 }
 
-// closingListener breaks a connection when it reads QUIT.
+// closingListener closes a connection when it reads QUIT.
 type closingListener struct{ net.Listener }
 
 func (l closingListener) Accept() (net.Conn, error) {

@@ -22,13 +22,13 @@ const (
 
 // SMTP is a Transport to an SMTP server, with one connection per mail.
 type SMTP struct {
-	From    string         // the sender, "Name <address>" or an address alone
-	Host    string         // of the server, and the name on its certificate
-	Port    int            // TCP
-	TLS     TLS            // how the connection is encrypted
-	User    string         // none signs in as nobody
+	From    string         // the sender: an address, or "Name <address>"
+	Host    string         // of the server; must match its certificate
+	Port    int            // TCP port
+	TLS     TLS            // the encryption of the connection
+	User    string         // "" sends no credentials
 	Secret  string         // the user's password; never logged
-	RootCAs *x509.CertPool // who may have signed the certificate; nil means those of the system
+	RootCAs *x509.CertPool // trusted certificate authorities; nil means those of the system
 }
 
 // TLS is how a connection to a mail server is encrypted.
@@ -36,9 +36,9 @@ type TLS int
 
 // The TLS modes. The zero value is STARTTLS.
 const (
-	StartTLS TLS = iota // asked for, and insisted on, in clear
+	StartTLS TLS = iota // required STARTTLS
 	Implicit            // from the first byte
-	NoTLS               // not at all: for a relay on the same host or network
+	NoTLS               // none; for a relay on the same host or network
 )
 
 // ParseSMTP parses the URL of a mail server: smtp://user:password@host:port
@@ -112,7 +112,8 @@ func (s *SMTP) options(line *connection) []gomail.Option {
 	}
 	switch s.TLS {
 	case Implicit:
-		// Opportunistic, so that the client looks whether the line is encrypted: it is.
+		// Opportunistic, so that the client detects that the connection is already
+		// encrypted.
 		all = append(all, gomail.WithTLSPolicy(gomail.TLSOpportunistic), gomail.WithDialContextFunc(line.dialTLS(s.tls())))
 	case NoTLS:
 		all = append(all, gomail.WithTLSPolicy(gomail.NoTLS), gomail.WithDialContextFunc(line.dial))

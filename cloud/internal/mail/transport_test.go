@@ -51,8 +51,8 @@ func TestSMTP_RefusesUntrustedServer(t *testing.T) {
 		"a certificate of somebody else": dialer(t, "smtp://robot:hunter2@localhost:"+s.port, &server{}),
 		"a certificate for another name": dialer(t, "smtp://robot:hunter2@127.0.0.1:"+s.port, s),
 		"a wrong password":               dialer(t, "smtp://robot:wrong-one@localhost:"+s.port, s),
-		"a server without STARTTLS":      dialer(t, "smtp://localhost:"+serveInClear(t, sealedEars).port, s),
-		"credentials without STARTTLS":   dialer(t, "smtp://robot:hunter2@localhost:"+serveInClear(t, sealedEars).port, s),
+		"a server without STARTTLS":      dialer(t, "smtp://localhost:"+serveInClear(t, rejectsAllMail).port, s),
+		"credentials without STARTTLS":   dialer(t, "smtp://robot:hunter2@localhost:"+serveInClear(t, rejectsAllMail).port, s),
 	} {
 		err := transport.Deliver(t.Context(), newMessage())
 		if err == nil || errors.Is(err, mail.ErrPermanent) {
@@ -68,7 +68,7 @@ func TestSMTP_RefusesUntrustedServer(t *testing.T) {
 }
 
 func TestSMTP_IgnoresFailedQuit(t *testing.T) {
-	s := serveInClear(t, rude)
+	s := serveInClear(t, closesOnQuit)
 	if err := dialer(t, "smtp://localhost:"+s.port+"?tls=none", s).Deliver(t.Context(), newMessage()); err != nil {
 		t.Errorf("the server took the mail, but: %v", err)
 	}
@@ -133,7 +133,7 @@ func TestDirectory_WritesOneFilePerMail(t *testing.T) {
 	log := &logs{}
 	d := &mail.Directory{Path: dir, From: from, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	m := newMessage()
-	for range 2 { // an attempt that is repeated replaces its file
+	for range 2 { // a repeated attempt replaces the file
 		if err := d.Deliver(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}

@@ -32,8 +32,8 @@ func newClient() *http.Client {
 	}
 }
 
-// transport makes an error of an answer that is none, as of a failure to reach
-// the provider. Only a refused code is told by a status: that is what is posted.
+// transport returns an error for an error response, and for a failure to reach the
+// provider. Only the status of a POST is passed on: it means that the code was refused.
 type transport struct{ http.RoundTripper }
 
 // statusError is the status of an error response.
@@ -60,8 +60,7 @@ type limitedBody struct {
 	io.Closer
 }
 
-// keySet keeps the error of a key download, of which the verifier keeps only the
-// text.
+// keySet keeps the error of a key download; the verifier passes on only its text.
 type keySet struct {
 	oidc.KeySet
 	err error

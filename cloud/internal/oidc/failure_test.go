@@ -33,7 +33,7 @@ func TestProvider_ReportsOutage(t *testing.T) {
 	for _, path := range []string{"/.well-known/openid-configuration", "/token", "/jwks", "/me"} {
 		for name, answer := range answers {
 			t.Run(path[1:]+" "+name, func(t *testing.T) {
-				f.Provider = oidc.New(config(f.real, f.real.Client)) // which has not asked for anything
+				f.Provider = oidc.New(config(f.real, f.real.Client)) // without a download of the keys
 				attempt, params := f.begin(t, "ada")
 				f.real.WrapHandler(func(provider http.Handler) http.Handler {
 					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +82,7 @@ func TestProvider_DiscoversOnce(t *testing.T) {
 		})
 	})
 	_, _, err := f.Start(t.Context())
-	wantKind(t, err, fault.BadGateway) // and this is not remembered
+	wantKind(t, err, fault.BadGateway) // the failure is not cached
 	for range 3 {
 		attempt, answer := f.begin(t, "ada")
 		if _, err := f.Finish(t.Context(), attempt, answer); err != nil {

@@ -22,18 +22,18 @@ import (
 
 // Config identifies this service at the provider.
 type Config struct {
-	Issuer       string // the provider, as its ID tokens name it
+	Issuer       string // the provider's issuer identifier, as in its ID tokens
 	ClientID     string
 	ClientSecret string
-	RedirectURL  string // where the provider sends browsers back to
+	RedirectURL  string // where the provider redirects browsers after the sign-in
 }
 
 // Attempt is the state of a sign-in in progress. It is kept in the browser and
 // must stay secret.
 type Attempt struct {
-	State    string // comes back with the browser
-	Nonce    string // comes back in the ID token
-	Verifier string // proves to the provider who began (PKCE)
+	State    string // returned with the browser
+	Nonce    string // returned in the ID token
+	Verifier string // proves to the provider that the same client began the sign-in (PKCE)
 }
 
 // Identity is a user's identity at the provider.
@@ -41,7 +41,7 @@ type Identity struct {
 	Issuer        string
 	Subject       string
 	Email         string
-	EmailVerified bool // as the provider says
+	EmailVerified bool // as reported by the provider
 	Name          string
 }
 
@@ -101,7 +101,7 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Id
 	if err != nil {
 		return Identity{}, err
 	}
-	if claims.Email == "" { // providers may tell it only there
+	if claims.Email == "" { // some providers return the address only there
 		if claims, err = userInfo(ctx, d, token, claims); err != nil {
 			return Identity{}, err
 		}
@@ -133,7 +133,8 @@ func (p *Provider) discover(ctx context.Context) (*discovery, error) {
 	if len(says.Methods) > 0 && !slices.Contains(says.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
-	// Keys are fetched for all requests that wait for them, under none's context.
+	// The keys are fetched for all waiting requests, so not in the context of one of
+	// them.
 	d := &discovery{
 		provider: provider,
 		keys:     oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), p.client), says.KeysURL),

@@ -22,7 +22,7 @@ import (
 
 const redirectURL = "http://127.0.0.1:1/v1/auth/oidc/callback"
 
-// fixture is a provider and a service that signs in there.
+// fixture is a provider with a service that uses it for sign-in.
 type fixture struct {
 	*oidc.Provider
 	real *oidctest.Provider
@@ -39,7 +39,7 @@ func config(real *oidctest.Provider, client oidctest.Client) oidc.Config {
 	return oidc.Config{Issuer: real.Issuer, ClientID: client.ID, ClientSecret: client.Secret, RedirectURL: redirectURL}
 }
 
-// begin starts a sign-in and goes to the provider as that name.
+// begin starts a sign-in and signs in at the provider with this name.
 func (f fixture) begin(t *testing.T, name string) (oidc.Attempt, url.Values) {
 	t.Helper()
 	attempt, address, err := f.Start(t.Context())
@@ -114,7 +114,7 @@ func TestFinish_RefusesInvalidAnswer(t *testing.T) {
 		t.Errorf("the true answer, after all that: %v", err)
 	}
 	_, err := f.Finish(t.Context(), attempt, answer)
-	wantKind(t, err, fault.Unauthenticated) // a code counts once
+	wantKind(t, err, fault.Unauthenticated) // a code is valid only once
 
 	_, answer = f.begin(t, "ada")
 	wrongVerifier.State = answer.Get("state")
@@ -122,7 +122,7 @@ func TestFinish_RefusesInvalidAnswer(t *testing.T) {
 	wantKind(t, err, fault.Unauthenticated)
 }
 
-// swap makes the provider answer something else in one place.
+// swap replaces one part of the provider's answers.
 func (f fixture) swap(path, name, value string) {
 	f.real.WrapHandler(func(provider http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +141,7 @@ func (f fixture) swap(path, name, value string) {
 	})
 }
 
-// idToken is a true ID token that the provider issues to a client.
+// idToken returns a valid ID token that the provider issued to a client.
 func (f fixture) idToken(t *testing.T, client oidctest.Client, nonce string) string {
 	t.Helper()
 	party := oauth2.Config{
@@ -160,7 +160,7 @@ func (f fixture) idToken(t *testing.T, client oidctest.Client, nonce string) str
 	return id
 }
 
-// sign makes an ID token that says what a true one says, under another header.
+// sign returns an ID token with the claims of a valid one and another header.
 func sign(t *testing.T, token, header string, key []byte) string {
 	t.Helper()
 	text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + strings.Split(token, ".")[1]

@@ -42,7 +42,7 @@ func TestAccept_CreatesMembership(t *testing.T) {
 func TestAccept_Refusals(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
-	stranger, unverified, other := f.user("Zoe"), f.user("Una"), f.user("Oscar")
+	otherUser, unverified, other := f.user("Zoe"), f.user("Una"), f.user("Oscar")
 	f.db.MustExec(`UPDATE users SET email_verified_at = NULL WHERE id = $1`, unverified)
 	invite := func(email string) string {
 		t.Helper()
@@ -52,20 +52,20 @@ func TestAccept_Refusals(t *testing.T) {
 	accept := func(userID uuid.UUID, token string) error { return errorOf(f.Accept(t.Context(), userID, token)) }
 
 	una := invite(address("Una"))
-	wantKind(t, "another's", accept(stranger, una), fault.Forbidden, "for another e-mail address")
+	wantKind(t, "another's", accept(otherUser, una), fault.Forbidden, "for another e-mail address")
 	wantKind(t, "not verified", accept(unverified, una), fault.Forbidden, "Verify your e-mail address")
-	wantKind(t, "unknown", accept(stranger, "8Yk0mJ8n1m9kz1p0xJbqk8m0b2sVvJ5dT3xYw9QxZ7E"), fault.NotFound, "No such invitation")
+	wantKind(t, "unknown", accept(otherUser, "8Yk0mJ8n1m9kz1p0xJbqk8m0b2sVvJ5dT3xYw9QxZ7E"), fault.NotFound, "No such invitation")
 
 	zoe := invite(address("Zoe"))
-	if err := accept(stranger, zoe); err != nil {
+	if err := accept(otherUser, zoe); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, "used", accept(stranger, zoe), fault.Conflict, "already been accepted")
+	wantKind(t, "used", accept(otherUser, zoe), fault.Conflict, "already been accepted")
 	wantKind(t, "used, another's", accept(other, zoe), fault.Forbidden, "for another e-mail address")
-	if err := f.Remove(t.Context(), tm.id, tm.owner, stranger); err != nil {
+	if err := f.Remove(t.Context(), tm.id, tm.owner, otherUser); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, "used, and thrown out", accept(stranger, zoe), fault.Conflict, "already been accepted")
+	wantKind(t, "used, by a removed member", accept(otherUser, zoe), fault.Conflict, "already been accepted")
 
 	revoked := f.invite(tm.id, tm.owner, address("Oscar"), org.Member)
 	oscar := f.token(address("Oscar"))
@@ -148,8 +148,8 @@ func TestAccept_InvitationUsedOnceConcurrently(t *testing.T) {
 	}
 }
 
-// TestInviteAndAccept_LimitIsExactConcurrently mixes both at the limit, with
-// members who leave and a plan that shrinks meanwhile.
+// TestInviteAndAccept_LimitIsExactConcurrently invites and accepts concurrently at the
+// limit, while members leave and the plan shrinks.
 func TestInviteAndAccept_LimitIsExactConcurrently(t *testing.T) {
 	const limit = 8
 	f := newFixture(t)

@@ -50,11 +50,11 @@ func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change)
 	return o, err
 }
 
-// Delete removes an organization for good, with everything in it. Only an owner
-// may (Forbidden), and slug must be the organization's own (Validation).
+// Delete removes an organization permanently, with all its data. Returns Forbidden for
+// users who are not owners, and Validation if slug is not the organization's slug.
 //
-// The locks come in the order in which everybody else takes them: the
-// subscription, what Ender locks, and the rows that have foreign keys.
+// The locks are taken in the order that all transactions use: the subscription, those
+// of Ender, then the rows with foreign keys.
 func (s *Service) Delete(ctx context.Context, orgID, userID uuid.UUID, slug string) error {
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		role, err := lockForMember(ctx, tx, orgID, userID)

@@ -44,27 +44,26 @@ func TestUpdate_Renames(t *testing.T) {
 func TestUpdate_Refusals(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
-	stranger := f.user("Zoe")
-	f.create(stranger, "Elsewhere", "elsewhere")
+	otherUser := f.user("Zoe")
+	f.create(otherUser, "Elsewhere", "elsewhere")
 	f.recorded()
 	_, err := f.Update(t.Context(), tm.id, tm.owner, org.Change{Name: new("N"), Slug: new("elsewhere")})
 	wantKind(t, "a taken slug", err, fault.Conflict, "taken")
 	_, err = f.Update(t.Context(), tm.id, tm.member, org.Change{Name: new("N")})
 	wantKind(t, "a member", err, fault.Forbidden, "Only an owner or an admin")
-	_, err = f.Update(t.Context(), tm.id, stranger, org.Change{Name: new("N")})
-	wantKind(t, "a stranger", err, fault.NotFound, "organization")
+	_, err = f.Update(t.Context(), tm.id, otherUser, org.Change{Name: new("N")})
+	wantKind(t, "another user", err, fault.NotFound, "organization")
 	if o, err := f.Get(t.Context(), tm.owner, tm.id); err != nil || o.Name != "Analytical Engines" || o.Slug != "engines" || f.recorded() != nil {
 		t.Errorf("changed to %+v, %v", o, err)
 	}
 }
 
-// TestDelete_RemovesEverything looks into every table that has a column for an
-// organization.
+// TestDelete_RemovesEverything checks every table with an organization column.
 func TestDelete_RemovesEverything(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
-	stranger := f.user("Zoe")
-	kept := f.create(stranger, "Elsewhere", "elsewhere").ID
+	otherUser := f.user("Zoe")
+	kept := f.create(otherUser, "Elsewhere", "elsewhere").ID
 	for _, id := range []uuid.UUID{tm.id, kept} {
 		f.db.MustExec(`INSERT INTO profiles (id, organization_id, name, browser_version, created_at, updated_at) VALUES ($1, $2, 'P', 156, now(), now())`, uuid.New(), id)
 		f.db.MustExec(`INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, created_at) VALUES ($1::uuid, $2, 'K', sha256($1::text::bytea), 'p', 'last', now())`, uuid.New(), id)
@@ -119,8 +118,8 @@ func TestDelete_RemovesEverything(t *testing.T) {
 func TestDelete_Refusals(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
-	stranger := f.user("Zoe")
-	f.create(stranger, "Elsewhere", "elsewhere")
+	otherUser := f.user("Zoe")
+	f.create(otherUser, "Elsewhere", "elsewhere")
 	f.recorded()
 	for name, err := range map[string]error{
 		"an admin": f.Delete(t.Context(), tm.id, tm.admin, "engines"),
@@ -128,7 +127,7 @@ func TestDelete_Refusals(t *testing.T) {
 	} {
 		wantKind(t, name, err, fault.Forbidden, "Only an owner")
 	}
-	wantKind(t, "a stranger", f.Delete(t.Context(), tm.id, stranger, "engines"), fault.NotFound, "organization")
+	wantKind(t, "another user", f.Delete(t.Context(), tm.id, otherUser, "engines"), fault.NotFound, "organization")
 	for _, slug := range []string{"", "Engines", "elsewhere"} {
 		err := f.Delete(t.Context(), tm.id, tm.owner, slug)
 		wantKind(t, slug, err, fault.Validation, "")

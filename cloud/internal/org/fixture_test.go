@@ -54,14 +54,14 @@ func newFixture(t *testing.T) fixture {
 	return f
 }
 
-// provisioner puts organizations on the team plan (ten members), and records
-// which ones; or it fails.
+// provisioner subscribes organizations to the team plan (ten members) and records them,
+// or fails.
 type provisioner struct {
 	plans *plan.Service
 	clock clock.Clock
 	orgs  []uuid.UUID
 	err   error
-	free  bool // on the free plan instead
+	free  bool // subscribes to the free plan instead
 
 	mu sync.Mutex
 }
@@ -84,7 +84,7 @@ func (p *provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUI
 	return errors.Join(p.plans.Subscribe(ctx, tx, orgID, slug, p.clock.Now()), p.err)
 }
 
-// recordingEnder records what ends while the organization is still there; or it fails.
+// recordingEnder records the organizations that end, which must still exist, or fails.
 type recordingEnder struct {
 	orgs []uuid.UUID
 	err  error
@@ -99,7 +99,7 @@ func (e *recordingEnder) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID
 	return e.err
 }
 
-// users are the accounts of the database. They count invitations, or refuse them.
+// users are the accounts of the database. They count invitations or refuse them.
 type users struct {
 	db      *sqlx.DB
 	refusal error
@@ -114,7 +114,7 @@ func (u *users) Address(ctx context.Context, userID uuid.UUID) (email string, ve
 	return email, verified, err
 }
 
-// outbox keeps what was mailed.
+// outbox keeps the mails.
 type outbox struct {
 	mu    sync.Mutex
 	mails []mail
@@ -132,7 +132,7 @@ func (o *outbox) Send(_ context.Context, _ *sqlx.Tx, to, subject, text string) e
 
 var tokenPattern = regexp.MustCompile(`#token=([A-Za-z0-9_-]{43})\n`)
 
-// token is that of the last mail to the address.
+// token returns the token of the last mail to the address.
 func (f fixture) token(email string) string {
 	f.t.Helper()
 	f.mail.mu.Lock()
@@ -146,7 +146,7 @@ func (f fixture) token(email string) string {
 	return ""
 }
 
-// auditRecorder keeps what was recorded, "action target".
+// auditRecorder keeps audit events as "action target".
 type auditRecorder struct {
 	mu      sync.Mutex
 	entries []string
@@ -159,7 +159,7 @@ func (j *auditRecorder) Record(_ context.Context, _ *sqlx.Tx, _ uuid.UUID, actio
 	return nil
 }
 
-// recorded returns what was recorded since the last call.
+// recorded returns the events since the last call.
 func (f fixture) recorded() []string {
 	f.audit.mu.Lock()
 	defer f.audit.mu.Unlock()
@@ -168,7 +168,7 @@ func (f fixture) recorded() []string {
 	return entries
 }
 
-// user makes an account with a verified address.
+// user creates an account with a verified address.
 func (f fixture) user(name string) uuid.UUID {
 	f.t.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -190,7 +190,7 @@ func (f fixture) create(userID uuid.UUID, name, slug string) org.Organization {
 	return o
 }
 
-// join makes a new user a member.
+// join creates a user who is a member.
 func (f fixture) join(orgID uuid.UUID, name string, role org.Role) uuid.UUID {
 	f.t.Helper()
 	id := f.user(name)
@@ -200,7 +200,7 @@ func (f fixture) join(orgID uuid.UUID, name string, role org.Role) uuid.UUID {
 	return id
 }
 
-// team is an organization with an owner, an admin and a member.
+// team returns an organization with an owner, an admin and a member.
 type team struct {
 	id                   uuid.UUID
 	owner, admin, member uuid.UUID
@@ -234,7 +234,7 @@ func (f fixture) limitMembers(orgID uuid.UUID, limit *int) {
 	f.db.MustExec(`UPDATE subscriptions SET base_member_limit = $2 WHERE organization_id = $1`, orgID, limit)
 }
 
-// count counts the rows of the table that the condition names.
+// count counts the rows of the table that match the condition.
 func (f fixture) count(from string, args ...any) int {
 	f.t.Helper()
 	var n int
@@ -253,7 +253,7 @@ func (f fixture) role(orgID, userID uuid.UUID) string {
 	return role
 }
 
-// wantKind checks the kind of an error, and that its message contains the text.
+// wantKind checks the kind of an error and that its message contains the text.
 func wantKind(t *testing.T, what string, err error, kind fault.Kind, text string) {
 	t.Helper()
 	if !fault.Is(err, kind) || !strings.Contains(fault.From(err).Message, text) {
@@ -261,7 +261,7 @@ func wantKind(t *testing.T, what string, err error, kind fault.Kind, text string
 	}
 }
 
-// concurrently calls fn n times at once and counts the kinds of its errors; those
+// concurrently calls fn n times concurrently and counts the kinds of its errors. Errors
 // without a kind fail the test.
 func (f fixture) concurrently(n int, fn func(i int) error) (done int, refused map[fault.Kind]int) {
 	f.t.Helper()
@@ -292,8 +292,8 @@ func (f fixture) concurrently(n int, fn func(i int) error) (done int, refused ma
 	return done, refused
 }
 
-// connect opens all connections that the pool may have: else those who come at
-// once would queue for their connections, not for the locks.
+// connect opens all connections of the pool. Otherwise concurrent calls would wait for
+// connections instead of locks.
 func (f fixture) connect(pool *sqlx.DB) {
 	f.t.Helper()
 	for range pool.Stats().MaxOpenConnections {

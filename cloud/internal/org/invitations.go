@@ -17,8 +17,8 @@ import (
 
 const invitationLifetime = 7 * 24 * time.Hour
 
-// Invitation invites an address to become a member. Only the owner of the mailbox
-// learns the token.
+// Invitation is an invitation of an address to become a member. Its token is only
+// mailed.
 type Invitation struct {
 	ID        uuid.UUID     `db:"id"`
 	Email     string        `db:"email"` // lowercase
@@ -30,17 +30,16 @@ type Invitation struct {
 
 // NewInvitation is the input of Invite.
 type NewInvitation struct {
-	Email string // in any case
+	Email string // in any letter case
 	Role  Role
 }
 
-// Invite mails an invitation that is good for seven days and once. Only an owner
-// invites owners and admins (Forbidden). The address of a member, or one that
-// has a live invitation, is a Conflict. At the memberLimit, to which members and
-// live invitations count, it returns a Forbidden fault with both numbers
-// (specification 7.3.2). An address with an account and one without make no
-// difference, neither to the result nor to what is done. Since the mail goes to
-// whoever the inviter names, too many are RateLimited.
+// Invite mails an invitation that is valid once and for seven days. Only owners may
+// invite owners and admins (Forbidden). Returns Conflict if the address belongs to a
+// member or has an open invitation, and Forbidden with both numbers at the memberLimit,
+// which counts members and open invitations (specification 7.3.2). The result and the
+// work do not depend on whether the address has an account. Returns RateLimited after
+// too many invitations, because the inviter chooses the recipient of the mail.
 func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInvitation) (Invitation, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -99,8 +98,7 @@ func (i Invitation) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, to
 	return nil
 }
 
-// expire ends invitations that have expired, so that they no longer count to the
-// limit.
+// expire ends expired invitations, so that they no longer count toward the limit.
 func expire(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE invitations SET outcome = 'expired', ended_at = expires_at
@@ -155,7 +153,7 @@ func (s *Service) checkMemberLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.
 	})
 }
 
-// invitationOrder maps the names that invitations sort by to columns.
+// invitationOrder maps sort keys to columns.
 var invitationOrder = map[string]string{"createdAt": "created_at", "expiresAt": "expires_at", "email": "email"}
 
 // Invitations returns a page of the organization's live invitations. It sorts by

@@ -71,11 +71,11 @@ func TestInvite_RolePermissions(t *testing.T) {
 		t.Errorf("%d invitations and %d mails, want 4", n, len(f.mail.mails))
 	}
 	_, err := f.Invite(t.Context(), tm.id, f.user("Zoe"), org.NewInvitation{Email: "x@example.com", Role: org.Member})
-	wantKind(t, "a stranger", err, fault.NotFound, "organization")
+	wantKind(t, "another user", err, fault.NotFound, "organization")
 }
 
-// TestInvite_DoesNotRevealAccounts compares an address with an account and
-// one without in everything that is answered, mailed, recorded and stored.
+// TestInvite_DoesNotRevealAccounts invites an address with an account and one without,
+// and compares the answers, mails, records and tables.
 func TestInvite_DoesNotRevealAccounts(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()

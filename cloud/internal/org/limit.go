@@ -10,11 +10,11 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// checkOrganizationLimit refuses a user who may not make another organization. It holds off
-// the user's other attempts until tx ends, so that each sees what those before
-// have committed. The pool of tx sees one organization only: the others are
-// counted by another one, which nobody holds while they wait for a lock here. A
-// second connection of the first pool could be waited for forever.
+// checkOrganizationLimit refuses a user who may not create another organization. It
+// blocks the user's other attempts until tx ends, so that each sees the organizations
+// that previous attempts committed. The pool of tx sees only one organization, so
+// another pool counts the others: with a second connection of the same pool, all
+// connections could wait for each other.
 func (s *Service) checkOrganizationLimit(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, verified bool) error {
 	_, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('organizations of ' || $1, 0))`, userID.String())
 	if err != nil {

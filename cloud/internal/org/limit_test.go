@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// newUser makes a user who makes organizations.
+// newUser creates a user without organizations.
 func (f fixture) newUser(verified bool) uuid.UUID {
 	f.t.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -19,7 +19,7 @@ func (f fixture) newUser(verified bool) uuid.UUID {
 	return id
 }
 
-// createConcurrently makes so many organizations at the same time, and returns the refusals.
+// createConcurrently creates n organizations concurrently and returns the refusals.
 func (f fixture) createConcurrently(userID uuid.UUID, n int) (refusals []error) {
 	f.t.Helper()
 	errs := make(chan error, n)
@@ -65,7 +65,7 @@ func TestCreate_StopsAtFreeOrganizationLimit(t *testing.T) {
 	f := newFixture(t)
 	f.MaxFree = 3
 	user, other := f.newUser(true), f.newUser(true)
-	f.createConcurrently(user, 2) // on the team plan, which is not free
+	f.createConcurrently(user, 2) // on the team plan, which does not count
 	f.db.MustExec(`UPDATE subscriptions SET price_cents = 0 WHERE organization_id = (SELECT id FROM organizations ORDER BY id LIMIT 1)`)
 	f.provisioner.free = true
 	f.wantLimit(f.createConcurrently(user, 10), 8, "freeOrganizations", 3)

@@ -24,7 +24,7 @@ func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invi
 	}
 	organization := quoted(names.Organization)
 	link := s.PublicURL.JoinPath("account/accept-invitation")
-	link.Fragment = "token=" + token // which a browser sends to no server
+	link.Fragment = "token=" + token // browsers do not send the fragment to servers
 	text := fmt.Sprintf(`Hello,
 
 %s invites you to join %s as %s.

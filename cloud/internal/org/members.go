@@ -25,9 +25,9 @@ type Membership struct {
 	JoinedAt time.Time `db:"created_at"`
 }
 
-// MemberFilter narrows a list of members; empty fields don't.
+// MemberFilter filters members; empty fields do not filter.
 type MemberFilter struct {
-	Search string // text that the name or the address contains, in any case
+	Search string // text that the name or address contains, ignoring case
 	Role   Role
 }
 
@@ -35,8 +35,7 @@ const membersSQL = `
 	FROM memberships m JOIN users u ON u.id = m.user_id
 	WHERE m.organization_id = $1`
 
-// memberOrder maps the names that members sort by to columns. Roles sort by
-// their power.
+// memberOrder maps sort keys to columns. Roles are sorted by rank.
 var memberOrder = map[string]string{
 	"joinedAt": "m.created_at",
 	"name":     "u.name",

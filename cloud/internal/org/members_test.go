@@ -64,7 +64,8 @@ func TestMembers_FilterAndSort(t *testing.T) {
 	}
 }
 
-// TestChangeRole_Permissions tries every actor on every role, to every role.
+// TestChangeRole_Permissions tests every actor with every target role and every new
+// role.
 func TestChangeRole_Permissions(t *testing.T) {
 	roles := []org.Role{org.Owner, org.Admin, org.Member}
 	f := newFixture(t)
@@ -152,15 +153,15 @@ func TestChangeRole_ReturnedAndRecordedOnce(t *testing.T) {
 func TestChangeRoleAndRemove_UnknownMemberNotFound(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()
-	stranger := f.user("Zoe")
-	elsewhere := f.create(stranger, "Elsewhere", "elsewhere")
+	otherUser := f.user("Zoe")
+	elsewhere := f.create(otherUser, "Elsewhere", "elsewhere")
 	for name, err := range map[string]error{
-		"a stranger's role":       errorOf(f.ChangeRole(t.Context(), tm.id, tm.owner, stranger, org.Admin)),
-		"remove a stranger":       f.Remove(t.Context(), tm.id, tm.owner, stranger),
-		"an unknown user":         f.Remove(t.Context(), tm.id, tm.owner, uuid.New()),
-		"an owner from elsewhere": f.Remove(t.Context(), tm.id, stranger, tm.member),
-		"a member of elsewhere":   f.Remove(t.Context(), elsewhere.ID, stranger, tm.member),
-		"an unknown organization": f.Remove(t.Context(), uuid.New(), tm.owner, tm.member),
+		"the role of another user": errorOf(f.ChangeRole(t.Context(), tm.id, tm.owner, otherUser, org.Admin)),
+		"remove another user":      f.Remove(t.Context(), tm.id, tm.owner, otherUser),
+		"an unknown user":          f.Remove(t.Context(), tm.id, tm.owner, uuid.New()),
+		"an owner from elsewhere":  f.Remove(t.Context(), tm.id, otherUser, tm.member),
+		"a member of elsewhere":    f.Remove(t.Context(), elsewhere.ID, otherUser, tm.member),
+		"an unknown organization":  f.Remove(t.Context(), uuid.New(), tm.owner, tm.member),
 	} {
 		wantKind(t, name, err, fault.NotFound, "No such")
 	}
@@ -185,7 +186,7 @@ func TestRemove_ConcurrentOwnersKeepOne(t *testing.T) {
 				return f.Remove(t.Context(), id, me, me)
 			case 1:
 				return errorOf(f.ChangeRole(t.Context(), id, me, me, org.Member))
-			case 2: // the one who was quicker leaves the other without a right to answer
+			case 2: // the first removal makes the second one forbidden
 				return errorOf(f.ChangeRole(t.Context(), id, me, you, org.Member))
 			default:
 				return f.Remove(t.Context(), id, me, you)

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Summary is an organization as the operator of the service sees it.
+// Summary is an organization as shown to the operator.
 type Summary struct {
 	ID        uuid.UUID `db:"id"`
 	Name      string    `db:"name"`
@@ -27,8 +27,8 @@ const summariesSQL = `
 	SELECT id, name, slug, created_at, (SELECT count(*) FROM memberships WHERE organization_id = o.id) AS members
 	FROM organizations o `
 
-// ListAll returns a page of the organizations whose name or slug contains the text, in
-// any case, the oldest first.
+// ListAll returns a page of the organizations whose name or slug contains the text,
+// ignoring case, oldest first.
 func (s *Service) ListAll(ctx context.Context, search string, r page.Request) (page.Page[Summary], error) {
 	result := page.Page[Summary]{Request: r, Items: []Summary{}}
 	pattern := "%" + likeEscaper.Replace(search) + "%"

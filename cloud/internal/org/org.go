@@ -19,19 +19,19 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Organization is a tenant, as one of its members sees it.
+// Organization is a tenant, as shown to one of its members.
 type Organization struct {
 	ID        uuid.UUID `db:"id"`
 	Name      string    `db:"name"`
 	Slug      string    `db:"slug"`
-	Role      Role      `db:"role"` // the member's
+	Role      Role      `db:"role"` // the member's role
 	CreatedAt time.Time `db:"created_at"`
 }
 
-// Service keeps organizations, their members and invitations.
+// Service manages organizations, their members and invitations.
 type Service struct {
-	DB          *sqlx.DB // acts for one organization at a time
-	System      *sqlx.DB // sees all of them: it finds out which one a user or a token belongs to
+	DB          *sqlx.DB // for one organization at a time
+	System      *sqlx.DB // sees all organizations; finds the organizations of users and tokens
 	Clock       clock.Clock
 	Provisioner Provisioner
 	Ender       Ender
@@ -39,8 +39,8 @@ type Service struct {
 	Users       Users
 	Mail        Mailer
 	Audit       Recorder
-	PublicURL   *url.URL // where people reach the service
-	MaxFree     int      // the most organizations on a free plan that a user makes; 0 for no limit
+	PublicURL   *url.URL // the public URL of the service
+	MaxFree     int      // maximum number of organizations on a free plan per user; 0 is unlimited
 }
 
 // Provisioner sets up a new organization in the transaction that creates it.
@@ -54,27 +54,27 @@ type Ender interface {
 	EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error
 }
 
-// Limits knows what an organization's subscription allows.
+// Limits returns the limits of an organization's subscription.
 type Limits interface {
-	// LockMemberLimit returns the memberLimit, nil for unlimited, and holds off
-	// all others who ask for it or change it until tx ends.
+	// LockMemberLimit returns the memberLimit, nil for unlimited. Until tx ends, no
+	// other transaction can lock or change it.
 	LockMemberLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error)
-	// CountFree returns how many of the organizations pay nothing.
+	// CountFree returns how many of the organizations have a free plan.
 	CountFree(ctx context.Context, q sqlx.QueryerContext, orgIDs []uuid.UUID) (int, error)
 }
 
-// Users knows the accounts.
+// Users returns data of accounts.
 type Users interface {
-	// Address returns the user's e-mail address, lowercase, and whether it is
-	// known to be the user's.
+	// Address returns the user's e-mail address in lower case, and whether it is
+	// verified.
 	Address(ctx context.Context, userID uuid.UUID) (email string, verified bool, err error)
-	// SpendInvitation counts, once tx is committed, a mail that invites the
-	// address. It is RateLimited when the address got too many of late, or too
-	// many went out from the organization or the inviter.
+	// SpendInvitation counts an invitation mail to the address once tx commits. It
+	// returns RateLimited after too many mails to the address, from the organization or
+	// from the inviter.
 	SpendInvitation(ctx context.Context, tx *sqlx.Tx, orgID, inviterID uuid.UUID, email string) error
 }
 
-// Mailer sends mail once tx is committed.
+// Mailer sends mail once tx commits.
 type Mailer interface {
 	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
 }
@@ -87,13 +87,13 @@ type Recorder interface {
 // NewOrganization is the input of Create.
 type NewOrganization struct {
 	Name string
-	Slug string // made from the name when empty
+	Slug string // derived from the name if empty
 }
 
-// Create makes an organization that the user owns. The second one needs a verified
-// address, and there are no more than MaxFree on a free plan (Forbidden, with both
-// numbers); what counts is who made them. A slug that is taken is a Conflict; one
-// that is made from the name gives way.
+// Create creates an organization that the user owns. It returns Forbidden for a second
+// one if the user's address is not verified, and, with both numbers, if the user has
+// created MaxFree organizations that are on a free plan. Returns Conflict if the given
+// slug is taken; a slug that is derived from the name is replaced by a free one.
 func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganization) (Organization, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganizatio
 	return o, nil
 }
 
-// insert writes the organization under the wanted slug, or the first free one
-// of its name's, and returns the slug.
+// insert inserts the organization with the given slug, or with the first free slug for
+// its name, and returns the slug.
 func insert(ctx context.Context, tx *sqlx.Tx, o Organization, wanted string, userID uuid.UUID) (string, error) {
 	candidates := []string{wanted}
 	if wanted == "" {
@@ -156,13 +156,13 @@ func errSlugTaken(slug string) error {
 		fault.Detail{Field: "slug", Code: fault.Custom, Message: "is taken", Received: slug})
 }
 
-// membershipsSQL is what a member sees of an organization.
+// membershipsSQL selects organizations as shown to a member.
 const membershipsSQL = `
 	SELECT o.id, o.name, o.slug, o.created_at, m.role
 	FROM organizations o JOIN memberships m ON m.organization_id = o.id
 	WHERE m.user_id = $1`
 
-// sortable maps the names that organizations sort by to columns.
+// sortable maps sort keys to columns.
 var sortable = map[string]string{"createdAt": "o.created_at", "name": "o.name"}
 
 // List returns a page of the organizations that the user is a member of. It
@@ -181,8 +181,7 @@ func (s *Service) List(ctx context.Context, userID uuid.UUID, r page.Request) (p
 	return result, nil
 }
 
-// Get returns an organization that the user is a member of; any other is
-// NotFound.
+// Get returns an organization of which the user is a member, or NotFound.
 func (s *Service) Get(ctx context.Context, userID, orgID uuid.UUID) (Organization, error) {
 	var o Organization
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {

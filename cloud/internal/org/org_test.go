@@ -59,7 +59,7 @@ func TestCreate_RefusesTakenSlug(t *testing.T) {
 	}
 }
 
-// document is the pattern of a slug in the document.
+// document is the pattern of a slug in the API document.
 var document = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 func TestCreate_DerivesSlugFromName(t *testing.T) {
@@ -119,14 +119,14 @@ func TestList_ShowsOnlyOwnMemberships(t *testing.T) {
 func TestGet_ForeignOrganizationNotFound(t *testing.T) {
 	f := newFixture(t)
 	o := f.create(f.user(uuid.NewString()), "A", "aa")
-	stranger := f.user(uuid.NewString())
-	if _, err := f.Get(t.Context(), stranger, o.ID); !fault.Is(err, fault.NotFound) {
+	otherUser := f.user(uuid.NewString())
+	if _, err := f.Get(t.Context(), otherUser, o.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("error %v, want not found", err)
 	}
-	if role, err := f.Role(t.Context(), o.ID, stranger); role != "" || err != nil {
+	if role, err := f.Role(t.Context(), o.ID, otherUser); role != "" || err != nil {
 		t.Errorf("role %q, %v; want none", role, err)
 	}
-	if ids, err := f.Organizations(t.Context(), stranger); len(ids) != 0 || err != nil {
+	if ids, err := f.Organizations(t.Context(), otherUser); len(ids) != 0 || err != nil {
 		t.Errorf("organizations %v, %v; want none", ids, err)
 	}
 }

@@ -24,7 +24,7 @@ func TestRevokeInvitation_Refusals(t *testing.T) {
 	wantKind(t, "an admin's by an admin", revoke(tm.id, tm.admin, admin.ID), fault.Forbidden, "Only an owner")
 	wantKind(t, "by a member", revoke(tm.id, tm.member, plain.ID), fault.Forbidden, "Only an owner")
 	wantKind(t, "of elsewhere", revoke(elsewhere, other, plain.ID), fault.NotFound, "invitation")
-	wantKind(t, "by a stranger", revoke(tm.id, other, plain.ID), fault.NotFound, "organization")
+	wantKind(t, "by another user", revoke(tm.id, other, plain.ID), fault.NotFound, "organization")
 	wantKind(t, "an unknown one", revoke(tm.id, tm.owner, uuid.New()), fault.NotFound, "invitation")
 	if err := revoke(tm.id, tm.admin, plain.ID); err != nil {
 		t.Error(err)

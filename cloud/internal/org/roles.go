@@ -15,25 +15,25 @@ import (
 // Role is what a member may do in an organization (specification 2.7).
 type Role string
 
-// The roles, the most powerful first.
+// The roles, highest first.
 const (
 	Owner  Role = "owner"
 	Admin  Role = "admin"
 	Member Role = "member"
 )
 
-// manages reports whether this role may grant, change or remove the other one: an
-// owner any, an admin only member.
+// manages reports whether this role may grant, change or remove the other role: an
+// owner any role, an admin only member.
 func (r Role) manages(other Role) bool {
 	return r == Owner || r == Admin && other == Member
 }
 
-// lockForMember begins a change of who belongs to the organization, or of the
-// organization itself: changes queue for its row, so each one sees what those
-// before it have done. It returns the role that the user has now; who is no
-// member any more is told that there is no such organization.
+// lockForMember locks the organization's row for a change of the organization or its
+// members, so that each change sees the previous ones. It returns the user's current
+// role, or NotFound if the user is no longer a member.
 //
-// The lock leaves foreign keys alone: launches go on meanwhile.
+// The lock does not block inserts of rows that refer to the organization, so launches
+// continue.
 func lockForMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) (Role, error) {
 	if err := lock(ctx, tx, orgID); err != nil {
 		return "", err

@@ -12,11 +12,11 @@ const (
 	slugMax     = 63 // characters, as in the document
 	slugMin     = 2
 	suffixBytes = 6
-	attempts    = 4 // with a random suffix; a second collision is a freak
+	attempts    = 4 // with a random suffix; a second collision is very unlikely
 )
 
-// slugCandidates returns the slugs to try for a name: the name's own, if it has one,
-// then some that end in random characters.
+// slugCandidates returns the slugs to try for a name: the slug of the name, if it is
+// not empty, and then slugs with random suffixes.
 func slugCandidates(name string) []string {
 	base := slugOf(name)
 	var result []string
@@ -32,14 +32,14 @@ func slugCandidates(name string) []string {
 	return result
 }
 
-// slugOf writes a name in lowercase Latin letters and digits, with hyphens for
-// what comes between. It is empty when nothing of the name is left.
+// slugOf returns the name in lowercase Latin letters and digits, with hyphens between
+// words. It is empty if the name has no such characters.
 func slugOf(name string) string {
 	var b strings.Builder
 	gap := false
 	for _, r := range norm.NFKD.String(strings.ToLower(name)) {
 		switch {
-		case unicode.Is(unicode.Mn, r): // the accent of the letter before
+		case unicode.Is(unicode.Mn, r): // a combining accent
 		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
 			if gap && b.Len() > 0 {
 				b.WriteByte('-')

@@ -12,11 +12,10 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Update applies a JSON merge patch that has passed the document's checks: what
-// is absent stays, null clears, proxy is merged field by field, lists and maps
-// are replaced. A new proxy server forgets the old password unless one is sent
-// along. Unless ifMatch is nil it must be the present version, else a Conflict
-// fault.
+// Update applies a JSON merge patch that passed the document's validation: absent
+// fields stay unchanged, null clears, proxy is merged field by field, lists and maps
+// are replaced. A new proxy server clears the password unless the patch contains one.
+// Returns Conflict if ifMatch is set and is not the current version.
 func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int64, patch json.RawMessage) (Profile, error) {
 	var result Profile
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {

@@ -26,8 +26,8 @@ type ConfigResult struct {
 	Err error
 }
 
-// Config returns what a worker needs to launch a profile, the proxy password
-// included. Callers at the same time may share it: it must not be changed.
+// Config returns what a worker needs to launch a profile, including the proxy password.
+// Concurrent callers may share the result, so it must not be modified.
 func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, error) {
 	s.configs.once.Do(func() {
 		s.configs.Combiner = combine.New(s.readConfigs, combine.Options[uuid.UUID, uuid.UUID]{})
@@ -43,15 +43,15 @@ func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.U
 	return combine.Lookup(ids, func(distinct []uuid.UUID) (map[uuid.UUID]ConfigResult, error) { return s.Configs(ctx, orgID, distinct) })
 }
 
-// configsSQL enters the organization and reads, in one round trip: every launch
-// waits for it. OFFSET 0 keeps the order of the two.
+// configsSQL sets the organization and reads the configurations in one round trip,
+// because every launch waits for it. OFFSET 0 ensures the order of the two steps.
 const configsSQL = `
 SELECT p.* FROM (SELECT set_config('svc.organization', $1, true) AS id) AS entered
 CROSS JOIN LATERAL (
 	SELECT ` + columns + ` FROM profiles
 	WHERE organization_id = entered.id::uuid AND id = ANY ($2) AND browser_version IS NOT NULL OFFSET 0) AS p`
 
-// Configs reads the configurations of several profiles, like Config.
+// Configs returns the configurations of several profiles, like Config.
 func (s *Service) Configs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]ConfigResult, error) {
 	var rows []row
 	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(ids)); err != nil {
@@ -70,12 +70,12 @@ func (s *Service) Configs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID)
 	return found, nil
 }
 
-// knownSQL enters the organization, as configsSQL does.
+// knownSQL sets the organization and reads, like configsSQL.
 const knownSQL = `
 SELECT p.id FROM (SELECT set_config('svc.organization', $1, true) AS id) AS entered
 CROSS JOIN LATERAL (SELECT id FROM profiles WHERE organization_id = entered.id::uuid AND id = ANY ($2) OFFSET 0) AS p`
 
-// Known returns those of the IDs that are profiles of the organization.
+// Known returns the IDs that belong to profiles of the organization.
 func (s *Service) Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var known []uuid.UUID
 	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &known, knownSQL, orgID, pq.Array(ids)); err != nil {

@@ -96,9 +96,9 @@ func (s *Service) newRow(orgID uuid.UUID, createdBy *uuid.UUID, draft Draft) (*r
 	return r, r.encryptPassword(s.Sealer, draft.ProxyPassword)
 }
 
-// insertWithinLimit never lets the organization have more than its
-// profileLimit: all who add a profile to it queue for the lock, and the count,
-// being a statement of its own, sees what those before have committed.
+// insertWithinLimit inserts a profile if the organization is below its profileLimit.
+// All inserts of an organization wait for the same lock, and the count is a separate
+// statement, so it sees the committed profiles.
 func (s *Service) insertWithinLimit(ctx context.Context, tx *sqlx.Tx, r *row) error {
 	limit, err := s.Limits.LockProfileLimit(ctx, tx, r.OrganizationID)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) insertWithinLimit(ctx context.Context, tx *sqlx.Tx, r *row) er
 	return r.insert(ctx, tx)
 }
 
-// profileCounts are the profiles that count to the profileLimit.
+// profileCounts is the condition of profiles that count toward the profileLimit.
 type profileCounts struct {
 	Listed    int `db:"listed"`
 	Ephemeral int `db:"ephemeral"`

@@ -13,9 +13,9 @@ import (
 // ephemeralName is the default name of an ephemeral profile.
 const ephemeralName = "Unnamed launch"
 
-// CreateEphemeral creates, within tx, the profile of one launch and returns its
-// ID. It counts to the profile limit, as in Create. The draft may omit the name
-// and the browser version, which TouchUsed then sets.
+// CreateEphemeral creates, within tx, the profile of one launch and returns its ID. The
+// profile counts toward the profile limit, as in Create. The draft may omit the name
+// and the browser version, which TouchUsed sets later.
 func (s *Service) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft Draft) (uuid.UUID, error) {
 	if err := draft.check("spec."); err != nil {
 		return uuid.Nil, err
@@ -31,7 +31,7 @@ func (s *Service) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return r.ID, s.insertWithinLimit(ctx, tx, r)
 }
 
-// RemoveEphemeral deletes, within tx, those of the profiles that are ephemeral.
+// RemoveEphemeral deletes, within tx, the ephemeral ones among the profiles.
 func (s *Service) RemoveEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE organization_id = $1 AND id = ANY($2) AND ephemeral`,
 		orgID, pq.Array(ids))
@@ -41,8 +41,8 @@ func (s *Service) RemoveEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return nil
 }
 
-// AbandonEphemeral stops counting, within tx, those of the profiles that are
-// ephemeral. They are kept in case their session is resumed.
+// AbandonEphemeral marks, within tx, the ephemeral ones among the profiles as not
+// counting toward the limit. They are kept in case their session is resumed.
 func (s *Service) AbandonEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE profiles SET given_up_at = clock_timestamp() WHERE organization_id = $1 AND id = ANY($2) AND ephemeral`,
@@ -53,8 +53,8 @@ func (s *Service) AbandonEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.
 	return nil
 }
 
-// ResumeEphemeral counts abandoned profiles again, within tx, even above the
-// profile limit: their sessions are running.
+// ResumeEphemeral makes abandoned profiles count again, within tx, even above the
+// profile limit, because their sessions are running.
 func (s *Service) ResumeEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE profiles SET given_up_at = NULL WHERE organization_id = $1 AND id = ANY($2) AND given_up_at IS NOT NULL`,
@@ -80,7 +80,7 @@ func (s *Service) SweepEphemeral(ctx context.Context, ago time.Duration) (int64,
 type Use struct {
 	OrganizationID uuid.UUID
 	ProfileID      uuid.UUID
-	BrowserVersion int32 // major; 0 when it isn't known
+	BrowserVersion int32 // major; 0 if unknown
 	At             time.Time
 }
 

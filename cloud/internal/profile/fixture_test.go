@@ -21,8 +21,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fixture is a Service over a database of its own, with one organization and
-// one user.
+// fixture is a Service on its own database, with one organization and one user.
 type fixture struct {
 	t     *testing.T
 	dsn   string
@@ -42,7 +41,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// service returns another Service on the same database, with a pool of its own.
+// service returns another Service on the same database, with its own pool.
 func (f *fixture) service() *Service {
 	f.t.Helper()
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
@@ -129,7 +128,7 @@ func named(name string) Draft { return Draft{Fields: Fields{Name: name, BrowserV
 
 const hunter = "hunter2-Ünïcode"
 
-// withProxy has a proxy with a password.
+// withProxy returns a draft with a proxy and its password.
 func withProxy() Draft {
 	d := named("Proxied")
 	d.Proxy = &Proxy{Server: "http://proxy.example.com:3128", Bypass: new("localhost"), Username: new("robot")}
@@ -158,7 +157,7 @@ func wantLimitError(t *testing.T, err error, want LimitError) {
 	}
 }
 
-// subscriptions is Limits by the table.
+// subscriptions implements Limits from the table.
 type subscriptions struct{ db *sqlx.DB }
 
 func (s subscriptions) LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (limit *int, err error) {
@@ -174,7 +173,7 @@ func (s subscriptions) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgI
 	return c, err
 }
 
-// liveSessions is LiveSessions by what the test says.
+// liveSessions implements LiveSessions with fixed numbers.
 type liveSessions struct {
 	mu    sync.Mutex
 	count map[uuid.UUID]int

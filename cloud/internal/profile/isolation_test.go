@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// TestRowLevelSecurity_HoldsWithoutWhereClause takes the organization out of
-// the query of the list, as a slip would.
+// TestRowLevelSecurity_HoldsWithoutWhereClause removes the organization from the list
+// query, as a mistake could.
 func TestRowLevelSecurity_HoldsWithoutWhereClause(t *testing.T) {
 	f := newFixture(t)
 	other := f.organization(nil)
@@ -35,15 +35,15 @@ func TestRowLevelSecurity_HoldsWithoutWhereClause(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(seen) != 1 || seen[0] != "ours" {
-		t.Errorf("without the first wall the list shows %q", seen)
+		t.Errorf("without row-level security the list contains %q", seen)
 	}
 	if err := pool.SelectContext(t.Context(), &unscoped, slip); err != nil || len(unscoped) != 0 {
 		t.Errorf("outside of an organization it shows %q, %v", unscoped, err)
 	}
 }
 
-// TestRowLevelSecurity_HoldsForConfigs takes the organization out of the
-// query of the configurations.
+// TestRowLevelSecurity_HoldsForConfigs removes the organization from the configuration
+// query.
 func TestRowLevelSecurity_HoldsForConfigs(t *testing.T) {
 	f := newFixture(t)
 	ours := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
@@ -63,7 +63,7 @@ func TestRowLevelSecurity_HoldsForConfigs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(seen) != 1 || seen[0].Name != "ours" {
-			t.Errorf("without the first wall it shows %d profiles: %+v", len(seen), seen)
+			t.Errorf("without row-level security the list contains %d profiles: %+v", len(seen), seen)
 		}
 		var all int
 		if err := pool.GetContext(t.Context(), &all, `SELECT count(*) FROM profiles`); err != nil || all != 0 {
@@ -72,8 +72,8 @@ func TestRowLevelSecurity_HoldsForConfigs(t *testing.T) {
 	}
 }
 
-// TestUpdate_StaysWithinOrganization writes a row as another
-// organization's, on a pool that sees them all.
+// TestUpdate_StaysWithinOrganization updates a row of another organization, on a pool
+// that sees all organizations.
 func TestUpdate_StaysWithinOrganization(t *testing.T) {
 	f := newFixture(t)
 	p := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})

@@ -55,7 +55,7 @@ func TestCreate_LimitIsExactConcurrently(t *testing.T) {
 	}
 }
 
-// add makes a profile in one of the three ways.
+// add creates a profile in one of three ways.
 func add(t *testing.T, svc *Service, f *fixture, source uuid.UUID, way int) error {
 	var err error
 	switch way % 3 {

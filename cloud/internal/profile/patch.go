@@ -7,15 +7,15 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// passwordChange is what a patch does to the proxy password.
+// passwordChange is the effect of a patch on the proxy password.
 type passwordChange struct {
 	forget bool
-	set    *string // the new one; nil for none
+	set    *string // the new password; nil for none
 }
 
-// applyPatch returns the fields with a JSON merge patch (RFC 7396) applied:
-// what is absent stays, null clears, proxy is merged field by field, lists and
-// maps are replaced. The patch has passed the document's checks.
+// applyPatch returns the fields after a JSON merge patch (RFC 7396) that passed the
+// document's validation: absent fields stay unchanged, null clears, proxy is merged
+// field by field, lists and maps are replaced.
 func applyPatch(fields Fields, patch json.RawMessage) (Fields, passwordChange, error) {
 	var changes map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &changes); err != nil {
@@ -39,9 +39,9 @@ func applyPatch(fields Fields, patch json.RawMessage) (Fields, passwordChange, e
 	return patched, password, nil
 }
 
-// patchProxy returns the proxy's document after the patch. A password belongs
-// to its server: another server, or none, forgets it unless the patch brings a
-// new one.
+// patchProxy returns the proxy's document after the patch. A password belongs to its
+// server: it is cleared if the server changes or is removed, unless the patch contains
+// a new one.
 func patchProxy(old *Proxy, patch json.RawMessage) (json.RawMessage, passwordChange, error) {
 	var changes map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &changes); err != nil {
@@ -78,7 +78,7 @@ func patchProxy(old *Proxy, patch json.RawMessage) (json.RawMessage, passwordCha
 	return merged, password, err
 }
 
-// merge applies the changes to the members: null removes one.
+// merge applies the changes to the members; null removes a member.
 func merge(document, changes map[string]json.RawMessage) {
 	for name, value := range changes {
 		if string(value) == "null" {
@@ -89,7 +89,7 @@ func merge(document, changes map[string]json.RawMessage) {
 	}
 }
 
-// members returns v, which is an object or nil, by its members.
+// members returns the members of v, which is an object or nil.
 func members(v any) (map[string]json.RawMessage, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -121,7 +121,7 @@ func TestUpdate_ChecksVersionAfterWaiting(t *testing.T) {
 	}
 }
 
-// awaitLockWaiter returns once somebody waits for a row.
+// awaitLockWaiter waits until another transaction waits for a row lock.
 func (f *fixture) awaitLockWaiter() {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)

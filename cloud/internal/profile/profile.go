@@ -17,8 +17,8 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// Settings are the emulation settings; nil is the browser's default. The names
-// in JSON are those of the API. No secret is among them.
+// Settings are the emulation settings; nil is the browser's default. The JSON names are
+// those of the API. Settings contain no secrets.
 type Settings struct {
 	OSVersion         *string           `json:"osVersion,omitempty"`
 	WindowsVersion    *string           `json:"windowsVersion,omitempty"` // 7, 10 or 11
@@ -50,7 +50,7 @@ type Size struct {
 	Width  int32 `json:"width"`
 }
 
-// Geolocation is a position: degrees, and metres of accuracy.
+// Geolocation is a position in degrees, with the accuracy in meters.
 type Geolocation struct {
 	Accuracy  *float64 `json:"accuracy,omitempty"`
 	Latitude  float64  `json:"latitude"`
@@ -64,14 +64,14 @@ type Proxy struct {
 	Username *string `json:"username,omitempty"`
 }
 
-// Fields are what a caller may set, except for the proxy password.
+// Fields are the fields that a caller may set, except for the proxy password.
 type Fields struct {
 	Name           string            `json:"name"`
 	Notes          string            `json:"notes"`
 	Tags           []string          `json:"tags"`
-	BrowserVersion int32             `json:"browserVersion"` // major; 0 while a launch leaves it to its worker
+	BrowserVersion int32             `json:"browserVersion"` // major; 0 if the worker of a launch chooses it
 	OS             *string           `json:"os,omitempty"`   // windows, macos, linux or android
-	Persist        bool              `json:"persist"`        // the browser's data is kept between launches
+	Persist        bool              `json:"persist"`        // whether the browser's data is kept between launches
 	Metadata       map[string]string `json:"metadata"`
 	Settings
 }
@@ -82,14 +82,14 @@ type Draft struct {
 	ProxyPassword *string
 }
 
-// Profile is a profile as it is shown.
+// Profile is a profile as returned to callers.
 type Profile struct {
 	ID             uuid.UUID
 	OrganizationID uuid.UUID
 	Fields
 	HasProxyPassword bool
-	Version          int64 // grows with every change, from 1
-	Ephemeral        bool  // lives as long as one launch
+	Version          int64 // starts at 1 and increases with every change
+	Ephemeral        bool  // belongs to one launch
 	ActiveSessions   int
 	LastUsedAt       *time.Time
 	CreatedBy        *uuid.UUID
@@ -97,17 +97,17 @@ type Profile struct {
 	UpdatedAt        time.Time
 }
 
-// Config is what a worker needs to launch a profile.
+// Config is the data that a worker needs to launch a profile.
 type Config struct {
 	Profile
 	ProxyPassword *string
 }
 
-// Stats is usage and ceilings; a nil ceiling is none (specification 2.7).
+// Stats contains usage and limits; a nil limit is unlimited (specification 2.7).
 type Stats struct {
-	TotalProfiles     int // as many as List has
-	EphemeralProfiles int // that live as long as one launch; with TotalProfiles what the profileLimit counts
-	ActiveProfiles    int // that run now, of both
+	TotalProfiles     int // profiles that List returns
+	EphemeralProfiles int // profiles of one launch; the profileLimit counts these and TotalProfiles
+	ActiveProfiles    int // profiles of both kinds that are running
 	Ceilings
 }
 
@@ -127,11 +127,11 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%d profiles of %d", e.Current, e.Limit)
 }
 
-// Limits knows what an organization's subscription allows.
+// Limits returns the limits of an organization's subscription.
 type Limits interface {
-	// LockProfileLimit returns the profileLimit, nil for unlimited, and holds
-	// off all others who ask for it until tx ends. An organization that was
-	// removed meanwhile is NotFound.
+	// LockProfileLimit returns the profileLimit, nil for unlimited. Until tx ends, no
+	// other transaction can lock it. Returns NotFound for an organization that was
+	// removed meanwhile.
 	LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error)
 	// Ceilings returns the four limits.
 	Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (Ceilings, error)
@@ -139,17 +139,18 @@ type Limits interface {
 
 // LiveSessions counts the running sessions of profiles.
 type LiveSessions interface {
-	// LiveByProfile returns how many live sessions each of the profiles has; one
-	// without any may be missing.
+	// LiveByProfile returns the number of running sessions of each profile. Profiles
+	// without one may be missing.
 	LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, profileIDs []uuid.UUID) (map[uuid.UUID]int, error)
-	// HeldByProfile counts a profile's live sessions and launches on their way.
+	// HeldByProfile returns the number of running sessions and reserved launches of a
+	// profile.
 	HeldByProfile(ctx context.Context, q sqlx.QueryerContext, orgID, profileID uuid.UUID) (int, error)
-	// LiveProfiles returns how many profiles have live sessions.
+	// LiveProfiles returns the number of profiles with running sessions.
 	LiveProfiles(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (int, error)
 }
 
-// Sealer encrypts secrets for storage. What was sealed with one aad can't be
-// opened with another.
+// Sealer encrypts secrets for storage. A secret can be decrypted only with the aad with
+// which it was encrypted.
 type Sealer interface {
 	Seal(plain, aad []byte) ([]byte, error)
 	Open(sealed, aad []byte) ([]byte, error)
@@ -160,16 +161,17 @@ type Recorder interface {
 	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
 }
 
-// Service manages profiles. A profile of another organization is NotFound.
+// Service manages profiles. Methods return NotFound for a profile of another
+// organization.
 type Service struct {
 	DB           *sqlx.DB
 	System       *sqlx.DB // sees all organizations
-	ConfigDB     *sqlx.DB // what Config reads by, within one organization as DB; DB when nil
+	ConfigDB     *sqlx.DB // for Config; limited to one organization, like DB; default DB
 	Clock        clock.Clock
 	Sealer       Sealer
 	Limits       Limits
 	LiveSessions LiveSessions
-	Recorder     Recorder // of the changes that users make; nil keeps none
+	Recorder     Recorder // records changes by users; nil records nothing
 
 	configs configs
 }

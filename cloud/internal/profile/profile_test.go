@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// full has every field set.
+// full returns fields that are all set.
 func full() Draft {
 	d := withProxy()
 	d.Name, d.Notes, d.Tags = "Everything", "Notes", []string{"b", "a,\"{}"}
@@ -215,8 +215,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestStats_MatchListAndLimit: the list has as many as totalProfiles,
-// and the limit is met by the sum with ephemeralProfiles.
+// TestStats_MatchListAndLimit: totalProfiles equals the length of the list, and the
+// limit applies to the sum with ephemeralProfiles.
 func TestStats_MatchListAndLimit(t *testing.T) {
 	f := newFixture(t)
 	f.org = f.organization(new(3))

@@ -14,16 +14,16 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Filter narrows a list; nil and empty leave it as it is.
+// Filter filters profiles; nil and empty fields do not filter.
 type Filter struct {
-	Search         string // in the name or the notes, in any case
+	Search         string // in the name or the notes, ignoring case
 	OS             *string
 	BrowserVersion *int32
 	Tag            *string
 }
 
-// sortColumns maps the sortBy of the API to what it sorts by. A profile that was
-// never used counts as used before all others.
+// sortColumns maps sortBy of the API to sort expressions. A profile that was never used
+// sorts before all used ones.
 var sortColumns = map[string]string{
 	"createdAt":      "created_at",
 	"updatedAt":      "updated_at",
@@ -46,7 +46,7 @@ func (s *Service) Get(ctx context.Context, orgID, id uuid.UUID) (Profile, error)
 	return p, err
 }
 
-// withLiveSessions is the row as a Profile with its live sessions counted.
+// withLiveSessions converts the row to a Profile with its number of running sessions.
 func (s *Service) withLiveSessions(ctx context.Context, q sqlx.QueryerContext, r *row) (Profile, error) {
 	all, err := s.withLiveSessionsAll(ctx, q, r.OrganizationID, []row{*r})
 	if err != nil {
@@ -55,8 +55,7 @@ func (s *Service) withLiveSessions(ctx context.Context, q sqlx.QueryerContext, r
 	return all[0], nil
 }
 
-// List returns a page of the organization's profiles, without those that live
-// as long as one launch.
+// List returns a page of the organization's profiles, without ephemeral ones.
 func (s *Service) List(ctx context.Context, orgID uuid.UUID, f Filter, req page.Request) (page.Page[Profile], error) {
 	result := page.Page[Profile]{Request: req}
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
@@ -76,7 +75,7 @@ func (s *Service) List(ctx context.Context, orgID uuid.UUID, f Filter, req page.
 	return result, err
 }
 
-// withLiveSessionsAll is shown for rows of one organization.
+// withLiveSessionsAll converts rows of one organization.
 func (s *Service) withLiveSessionsAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, rows []row) ([]Profile, error) {
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
@@ -111,7 +110,7 @@ func (f Filter) where(orgID uuid.UUID) (string, []any) {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// Stats returns usage and ceilings (specification 2.7).
+// Stats returns usage and limits (specification 2.7).
 func (s *Service) Stats(ctx context.Context, orgID uuid.UUID) (Stats, error) {
 	var stats Stats
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
@@ -131,8 +130,8 @@ func (s *Service) Stats(ctx context.Context, orgID uuid.UUID) (Stats, error) {
 	return stats, err
 }
 
-// Names returns the names of the organization's profiles among ids; one that is
-// gone is missing.
+// Names returns the names of the organization's profiles among ids. Deleted profiles
+// are missing.
 func Names(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]string, error) {
 	var rows []struct {
 		ID   uuid.UUID `db:"id"`
@@ -150,7 +149,7 @@ func Names(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, ids []uu
 	return names, nil
 }
 
-// EnsureExists returns NotFound unless the organization has the profile.
+// EnsureExists returns NotFound if the organization does not have the profile.
 func (s *Service) EnsureExists(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID) error {
 	names, err := Names(ctx, tx, orgID, []uuid.UUID{id})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// What is recorded.
+// The audit actions.
 const (
 	created    = "profile.created"
 	duplicated = "profile.duplicated"
@@ -19,8 +19,7 @@ const (
 	deleted    = "profile.deleted"
 )
 
-// record tells the Recorder of a change of the row, with its name and what more
-// there is to say.
+// record records a change of the row, with its name and the given details.
 func (s *Service) record(ctx context.Context, tx *sqlx.Tx, action string, r *row, more map[string]any) error {
 	if s.Recorder == nil {
 		return nil
@@ -33,10 +32,11 @@ func (s *Service) record(ctx context.Context, tx *sqlx.Tx, action string, r *row
 	return nil
 }
 
-// copyOf says what a profile was made from.
+// copyOf returns the details with the ID of the original profile.
 func copyOf(id uuid.UUID) map[string]any { return map[string]any{"sourceId": id} }
 
-// changeOf says which fields a patch names; never what they hold.
+// changeOf returns the details with the names of the fields in a patch, without their
+// values.
 func changeOf(patch json.RawMessage) (map[string]any, error) {
 	var changes map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &changes); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// auditTable is a Recorder that writes to a table, so that what is rolled back was
-// never recorded. It refuses the action that fails.
+// auditTable is a Recorder that writes to a table, so that rolled-back records are not
+// visible. It returns an error for the action `fails`.
 type auditTable struct{ fails string }
 
 var errRefused = errors.New("refused")
@@ -32,7 +32,8 @@ func (r auditTable) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ac
 	return err
 }
 
-// recording makes the fixture record, and returns what was recorded.
+// recording sets the fixture's Recorder and returns a function that returns the
+// records.
 func (f *fixture) recording(fails string) (lines func() []string) {
 	f.t.Helper()
 	f.exec(`CREATE TABLE recorded (n serial, org uuid, line text)`)

@@ -39,8 +39,8 @@ type row struct {
 const columns = `id, organization_id, name, notes, tags, browser_version, os, settings, proxy_secret, persist, metadata,
 	version, ephemeral, last_used_at, created_by, created_at, updated_at`
 
-// find returns a profile's row, locked against changes when lock is set. One
-// whose version its launch has not settled yet is not there for anybody.
+// find returns a profile's row, and locks it if lock is set. A profile whose browser
+// version is not set yet is not found.
 func find(ctx context.Context, q sqlx.QueryerContext, orgID, id uuid.UUID, lock bool) (row, error) {
 	query := `SELECT ` + columns + ` FROM profiles WHERE organization_id = $1 AND id = $2 AND browser_version IS NOT NULL`
 	if lock {
@@ -78,7 +78,7 @@ func (r *row) update(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
-// set writes the fields into the row.
+// set writes the fields to the row.
 func (r *row) set(f Fields) error {
 	settings, err := json.Marshal(f.Settings)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *row) set(f Fields) error {
 	return nil
 }
 
-// profile reads the row.
+// profile converts the row to a Profile.
 func (r *row) profile() (Profile, error) {
 	p := Profile{
 		ID: r.ID, OrganizationID: r.OrganizationID,
@@ -122,11 +122,11 @@ func (r *row) profile() (Profile, error) {
 	return p, nil
 }
 
-// associatedData says where the row's secret belongs, so that it can't be opened as
-// another profile's.
+// associatedData identifies the place of the row's secret, so that it cannot be
+// decrypted as the secret of another profile.
 func (r *row) associatedData() []byte { return append(r.OrganizationID[:], r.ID[:]...) }
 
-// encryptPassword keeps the proxy password in the row; nil or empty is none.
+// encryptPassword stores the proxy password in the row; nil or empty is none.
 func (r *row) encryptPassword(s Sealer, password *string) error {
 	r.ProxySecret = nil
 	if password == nil || *password == "" {

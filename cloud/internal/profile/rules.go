@@ -13,8 +13,8 @@ import (
 	"github.com/browser-svc/svc/shared/switches"
 )
 
-// check returns a Validation fault with every rule the fields break that the
-// API document can't express, or nil. Prefix stands before each field's name.
+// check returns a Validation fault with all violations of rules that the API document
+// cannot express, or nil. prefix is prepended to the field names.
 func (f *Fields) check(prefix string) error {
 	var found []fault.Detail
 	refuse := func(field, message string, received any) {
@@ -48,7 +48,7 @@ func (f *Fields) check(prefix string) error {
 	return nil
 }
 
-// knownTimezone leaves out the two names by which Go means something else.
+// knownTimezone refuses the two names that have a special meaning in Go.
 func knownTimezone(name string) bool {
 	if name == "" || name == "Local" {
 		return false
@@ -65,14 +65,14 @@ func isStartURL(raw string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && proxyaddr.ValidHost(u)
 }
 
-// connectionHeaders are the browser's and the connection's own (RFC 9110,
-// section 7.6.1); another value breaks the exchange.
+// connectionHeaders are set by the browser for the connection (RFC 9110, section
+// 7.6.1); other values break the connection.
 var connectionHeaders = []string{
 	"connection", "content-length", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization",
 	"proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 }
 
-// maxHeaderName is in bytes.
+// in bytes
 const maxHeaderName = 256
 
 func checkHeaders(headers map[string]string, refuse func(field, message string, received any)) {
@@ -92,7 +92,7 @@ func checkHeaders(headers map[string]string, refuse func(field, message string, 
 	}
 }
 
-// isToken tells whether s is a token of RFC 9110, section 5.6.2.
+// isToken reports whether s is a token of RFC 9110, section 5.6.2.
 func isToken(s string) bool {
 	for _, c := range []byte(s) {
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
@@ -120,7 +120,7 @@ func checkProxy(p *Proxy, refuse func(field, message string, received any)) {
 	}
 }
 
-// errLimitReached is the refusal at the profileLimit (specification 7.3.1).
+// errLimitReached returns the fault at the profileLimit (specification 7.3.1).
 func errLimitReached(current, limit int) error {
 	return fault.Wrap(&LimitError{Current: current, Limit: limit}, fault.Forbidden,
 		"The organization has all the profiles that its plan allows.",

@@ -30,23 +30,23 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// accounts is the accounts' part of the cloud, served as in production.
+// accounts is the part of the cloud for accounts, served as in production.
 type accounts struct {
 	t      *testing.T
 	db     *sqlx.DB
 	clock  *clock.Fake
-	client *http.Client // holds every exchange to the document
+	client *http.Client // validates every exchange against the document
 	url    string
 
-	journal auditRecorder // what the organizations recorded
-	outbox  outbox        // what they mailed
+	journal auditRecorder // audit events of the organizations
+	outbox  outbox        // mails of the organizations
 }
 
-// unimplemented stands for the operations of other parts.
+// unimplemented implements the operations of other parts.
 type unimplemented struct{ cloudapi.StrictServerInterface }
 
-// handlers are the accounts' operations, and two others in the least form that
-// shows whom the gate lets in.
+// handlers implements the accounts' operations, and minimal versions of two other
+// operations to test access.
 type handlers struct {
 	unimplemented
 	rest.Auth
@@ -67,7 +67,7 @@ func (handlers) ListLicenseSessions(context.Context, cloudapi.ListLicenseSession
 	}}, nil
 }
 
-// freePlan provisions as production does, without the license.
+// freePlan provisions as in production, without license accounting.
 type freePlan struct {
 	plans *plan.Service
 	clock clock.Clock
@@ -119,14 +119,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// credential is the headers that carry it.
+// credential is a set of headers.
 type credential map[string]string
 
 func bearer(token string) credential { return credential{"Authorization": "Bearer " + token} }
 func cookie(token string) credential { return credential{"Cookie": "svc_session=" + token} }
 func apiKey(key string) credential   { return credential{"X-API-Key": key} }
 
-// with returns the credential with one header more.
+// with returns the credential with an additional header.
 func (c credential) with(name, value string) credential {
 	result := credential{name: value}
 	for n, v := range c {
@@ -135,7 +135,7 @@ func (c credential) with(name, value string) credential {
 	return result
 }
 
-// reply is an answer as a test reads it.
+// reply is an answer.
 type reply struct {
 	status  int
 	header  http.Header
@@ -143,16 +143,16 @@ type reply struct {
 	data    json.RawMessage
 	code    string
 	message string
-	fields  []string // of the details, "field CODE"
+	fields  []string // of the details, as "field CODE"
 }
 
-// do makes a request that the document allows. A body is anything for JSON.
+// do sends a request that the document allows. The body is encoded as JSON.
 func (a *accounts) do(method, path string, c credential, body any) reply {
 	a.t.Helper()
 	return a.send(a.t.Context(), method, path, c, body)
 }
 
-// wrong makes a request that the document does not allow.
+// wrong sends a request that the document does not allow.
 func (a *accounts) wrong(method, path string, c credential, body any) reply {
 	a.t.Helper()
 	return a.send(contracttest.AllowInvalidRequest(a.t.Context()), method, path, c, body)
@@ -202,7 +202,7 @@ func read(t *testing.T, res *http.Response, body []byte) reply {
 	return result
 }
 
-// decode reads the data of an answer that must have this status.
+// decode returns the data of an answer, which must have this status.
 func decode[T any](t *testing.T, r reply, status int) T {
 	t.Helper()
 	var data T
@@ -228,7 +228,7 @@ func (a *accounts) signUp(email string) cloudapi.SignIn {
 		map[string]any{"email": email, "password": password, "name": "Ada"}), 201)
 }
 
-// verify has all users verified: who makes a second organization must be.
+// verify verifies the addresses of all users, which a second organization requires.
 func (a *accounts) verify() {
 	a.t.Helper()
 	if _, err := a.db.ExecContext(a.t.Context(), `UPDATE users SET email_verified_at = now()`); err != nil {
@@ -248,7 +248,7 @@ func (a *accounts) createKey(c credential, orgID uuid.UUID, body map[string]any)
 		a.do("POST", "/v1/organizations/"+orgID.String()+"/api-keys", c, body), 201)
 }
 
-// join makes a user a member.
+// join makes the user a member.
 func (a *accounts) join(orgID, userID uuid.UUID, role string) {
 	a.t.Helper()
 	_, err := a.db.Exec(`INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, now())`,

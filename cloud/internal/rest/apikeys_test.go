@@ -31,7 +31,7 @@ func TestAPIKey_Lifecycle(t *testing.T) {
 	used := a.clock.Now()
 	created.ApiKey.LastUsedAt = &used
 	var list cloudapi.ApiKeyList
-	testenv.Eventually(t, "the last use is written", func() bool { // no request waits for it
+	testenv.Eventually(t, "the last use is written", func() bool { // requests do not wait for the write
 		list = decode[cloudapi.ApiKeyList](t, a.do("GET", path+"?sortBy=lastUsedAt", me, nil), 200)
 		return len(list.Items) == 1 && list.Items[0].LastUsedAt != nil
 	})

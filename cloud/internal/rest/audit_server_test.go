@@ -33,10 +33,10 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// operationsAPI is the contact form, the audit log, and the profiles, whose
-// changes the log keeps. Its pool sees what the service's sees.
+// operationsAPI is the part of the cloud with the contact form, the audit log and
+// profiles. Its pool has row-level security, as in the service.
 type operationsAPI struct {
-	accounts // the client
+	accounts // sends the requests
 	log      *audit.Log
 	people   memberDirectory
 	org      uuid.UUID
@@ -49,7 +49,7 @@ type operationsHandlers struct {
 	rest.Profiles
 }
 
-// memberDirectory are the members, by token; each works in one organization.
+// memberDirectory contains the members by token, each of one organization.
 type memberDirectory map[string]member
 
 type member struct {
@@ -74,7 +74,7 @@ func (p memberDirectory) Role(_ context.Context, orgID, userID uuid.UUID) (strin
 	return "", nil
 }
 
-// noKeys knows no organization keys.
+// noKeys contains no organization keys.
 type noKeys struct{}
 
 func (noKeys) Verify(context.Context, string) (apikey.Identity, error) {
@@ -83,7 +83,7 @@ func (noKeys) Verify(context.Context, string) (apikey.Identity, error) {
 
 func (noKeys) Recall(string) (apikey.Identity, bool) { return apikey.Identity{}, false }
 
-// newOperationsAPI believes the X-Forwarded-For of those proxies.
+// newOperationsAPI trusts X-Forwarded-For from these proxies.
 func newOperationsAPI(t *testing.T, proxies ...netip.Prefix) *operationsAPI {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
@@ -93,9 +93,9 @@ func newOperationsAPI(t *testing.T, proxies ...netip.Prefix) *operationsAPI {
 	owner.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', 'test', now())`, a.org)
 	owner.MustExec(`INSERT INTO subscriptions (organization_id, plan_id, base_profile_limit, created_at, updated_at)
 		SELECT $1, id, 10, now(), now() FROM plans WHERE slug = 'free'`, a.org)
-	for token, org := range map[string]uuid.UUID{"owner": a.org, "admin": a.org, "member": a.org, "stranger": uuid.New()} {
+	for token, org := range map[string]uuid.UUID{"owner": a.org, "admin": a.org, "member": a.org, "other": uuid.New()} {
 		role := token
-		if token == "stranger" {
+		if token == "other" {
 			role = "owner"
 		}
 		a.people[token] = member{uuid.Must(uuid.NewV7()), org, role}
@@ -130,7 +130,7 @@ func (a *operationsAPI) serve(handlers cloudapi.StrictServerInterface, proxies [
 	a.url, a.client = server.URL, contracttest.New(a.t, document, nil)
 }
 
-// record records an event of the organization, a minute after the last.
+// record records an event of the organization, one minute after the previous one.
 func (a *operationsAPI) record(org uuid.UUID, action, target string) {
 	a.t.Helper()
 	a.clock.Advance(time.Minute)

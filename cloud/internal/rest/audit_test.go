@@ -85,10 +85,10 @@ func TestAudit_RequiresOwnerOrAdmin(t *testing.T) {
 	a.do("GET", "/v1/audit-events", bearer("member"), nil).want(t, 403, "AUTHORIZATION_ERROR")
 	a.do("GET", "/v1/audit-events", nil, nil).want(t, 401, "AUTHENTICATION_ERROR")
 	a.do("GET", "/v1/audit-events", apiKey("svc_x"), nil).want(t, 401, "AUTHENTICATION_ERROR")
-	list := decode[cloudapi.AuditEventList](t, a.do("GET", "/v1/audit-events", bearer("stranger"), nil), 200)
+	list := decode[cloudapi.AuditEventList](t, a.do("GET", "/v1/audit-events", bearer("other"), nil), 200)
 	if len(list.Items) != 0 || list.Pagination.Total != 0 {
 		t.Errorf("another organization's owner sees %+v", list)
 	}
-	a.people["stranger"] = member{user: a.people["stranger"].user}
-	a.do("GET", "/v1/audit-events", bearer("stranger"), nil).want(t, 400, "VALIDATION_ERROR")
+	a.people["other"] = member{user: a.people["other"].user}
+	a.do("GET", "/v1/audit-events", bearer("other"), nil).want(t, 400, "VALIDATION_ERROR")
 }

@@ -17,7 +17,7 @@ import (
 // Auth serves the Authentication operations.
 type Auth struct {
 	Accounts      accounts
-	SecureCookies bool // whether browsers reach the service by https
+	SecureCookies bool // whether browsers use https
 }
 
 type accounts interface {

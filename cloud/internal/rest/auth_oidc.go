@@ -17,12 +17,11 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// SingleSignOn serves sign-in through an OpenID provider, which works by
-// redirects.
+// SingleSignOn serves sign-in through an OpenID provider, which uses redirects.
 type SingleSignOn struct {
-	Provider provider // nil when none is set up
+	Provider provider // nil if not configured
 	Accounts identified
-	Public   *url.URL // where browsers reach the service
+	Public   *url.URL // URL of the service for browsers
 }
 
 type provider interface {
@@ -69,8 +68,8 @@ func (s SingleSignOn) start(c echo.Context) error {
 	return c.Redirect(http.StatusFound, address)
 }
 
-// callback implements the operation completeOidcSignIn. It guards itself: a
-// provider may send more parameters than the document has.
+// callback implements the operation completeOidcSignIn. It validates the request
+// itself, because a provider may send parameters that are not in the document.
 func (s SingleSignOn) callback(c echo.Context) error {
 	if s.Provider == nil {
 		return errNoSingleSignOn()
@@ -80,7 +79,7 @@ func (s SingleSignOn) callback(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.SetCookie(s.cookie("", -1)) // it counts once
+	c.SetCookie(s.cookie("", -1)) // a sign-in can be completed only once
 	identity, err := s.Provider.Finish(ctx, begun.Attempt, c.QueryParams())
 	if err != nil {
 		return err

@@ -14,8 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// get opens an address of the service in a browser; where it leads is in the
-// header.
+// get requests a URL of the service in a browser, without following redirects.
 func (s *signInAPI) get(browser *http.Client, address string) reply {
 	s.t.Helper()
 	return s.visit(browser, address, false)
@@ -40,8 +39,8 @@ func (s *signInAPI) visit(browser *http.Client, address string, wrong bool) repl
 	return read(s.t, res, body)
 }
 
-// atProvider starts a sign-in in the browser, goes through it at the provider,
-// and returns where that sends the browser back to.
+// atProvider starts a sign-in in the browser, signs in at the provider and returns the
+// URL of the redirect back.
 func (s *signInAPI) atProvider(browser *http.Client, name, returnTo string) *url.URL {
 	s.t.Helper()
 	started := s.get(browser, s.url+"/v1/auth/oidc/start?"+url.Values{"returnTo": {returnTo}}.Encode())
@@ -49,7 +48,7 @@ func (s *signInAPI) atProvider(browser *http.Client, name, returnTo string) *url
 	return s.provider.SignIn(s.t, browser.Jar, started.header.Get("Location"), name)
 }
 
-// cookieOf is a cookie that an answer sets.
+// cookieOf returns a cookie that an answer sets.
 func cookieOf(t *testing.T, r reply, name string) *http.Cookie {
 	t.Helper()
 	for _, line := range r.header.Values("Set-Cookie") {
@@ -95,7 +94,7 @@ func TestSingleSignOn_CreatesSession(t *testing.T) {
 	}
 	again := s.browser()
 	back = s.atProvider(again, "ada", "/")
-	again.Transport = http.DefaultTransport // no contract: some providers send more than they are asked for
+	again.Transport = http.DefaultTransport // without validation: some providers send additional parameters
 	done = s.get(again, back.String()+"&session_state=x")
 	second := decode[cloudapi.AuthSession](t, s.do("GET", "/v1/auth/session", cookie(cookieOf(t, done, "svc_session").Value), nil), 200)
 	if second.User.Id != got.User.Id {
@@ -113,12 +112,12 @@ func TestSingleSignOn_RefusesForeignCallback(t *testing.T) {
 	mallory, ada := s.browser(), s.browser()
 	theirs := s.atProvider(mallory, "mallory", "/").String()
 
-	stranger := s.get(ada, theirs) // a link that somebody sent
-	stranger.want(t, 400, "VALIDATION_ERROR")
+	foreignLink := s.get(ada, theirs) // a link from another user
+	foreignLink.want(t, 400, "VALIDATION_ERROR")
 	s.get(ada, s.url+"/v1/auth/oidc/start").want(t, 302, "")
 	other := s.get(ada, theirs)
 	other.want(t, 400, "VALIDATION_ERROR")
-	for _, r := range []reply{stranger, other} {
+	for _, r := range []reply{foreignLink, other} {
 		if strings.Contains(strings.Join(r.header.Values("Set-Cookie"), "\n"), "svc_session") {
 			t.Error("a refusal signs in")
 		}
@@ -126,9 +125,9 @@ func TestSingleSignOn_RefusesForeignCallback(t *testing.T) {
 	back := s.atProvider(ada, "ada", "/")
 	kept := ada.Jar.Cookies(back)
 	s.get(ada, back.String()).want(t, 302, "")
-	s.get(ada, back.String()).want(t, 400, "VALIDATION_ERROR") // the cookie is gone
+	s.get(ada, back.String()).want(t, 400, "VALIDATION_ERROR") // the cookie was deleted
 	ada.Jar.SetCookies(back, kept)
-	s.get(ada, back.String()).want(t, 401, "AUTHENTICATION_ERROR") // the code is used
+	s.get(ada, back.String()).want(t, 401, "AUTHENTICATION_ERROR") // the code was used
 	for _, value := range []string{"x", "%%%", base64.RawURLEncoding.EncodeToString([]byte("{}")), base64.RawURLEncoding.EncodeToString([]byte("null"))} {
 		ada.Jar.SetCookies(back, []*http.Cookie{{Name: "svc_oidc", Value: value, Path: "/v1/auth/oidc"}})
 		s.get(ada, s.url+"/v1/auth/oidc/callback?state=&code=x").want(t, 400, "VALIDATION_ERROR")
@@ -145,12 +144,12 @@ func TestSingleSignOn_LinksOnlyVerifiedAddresses(t *testing.T) {
 	}
 	signIn("ada").want(t, 409, "RESOURCE_CONFLICT")
 	signIn("unverified-eve").want(t, 403, "AUTHORIZATION_ERROR")
-	signIn("unverified-stranger").want(t, 403, "AUTHORIZATION_ERROR")
+	signIn("unverified-other").want(t, 403, "AUTHORIZATION_ERROR")
 	var users int
 	if err := s.db.Get(&users, `SELECT count(*) FROM users`); err != nil || users != 2 {
 		t.Errorf("%d users, %v; want the two that signed up", users, err)
 	}
-	// The last mail went to eve: ada's is the one before.
+	// The last mail went to eve; ada's is the previous one.
 	s.do("POST", "/v1/auth/verify-email/resend", bearer(local.Token), nil).want(t, 200, "")
 	s.do("POST", "/v1/auth/verify-email", nil, map[string]any{"token": s.post.token(t, "verify-email")}).want(t, 200, "")
 	linked := signIn("ada")
@@ -168,7 +167,7 @@ func TestSingleSignOn_RefusesExternalReturnURL(t *testing.T) {
 		"javascript:alert(1)", "/a\\b", "/ b",
 	} {
 		address := s.url + "/v1/auth/oidc/start?" + url.Values{"returnTo": {foreign}}.Encode()
-		if foreign == "/%0a" { // decoded once, this is a path like others
+		if foreign == "/%0a" { // decoded once, this is an ordinary path
 			s.get(s.browser(), address).want(t, 302, "")
 			continue
 		}
@@ -209,7 +208,7 @@ func TestSingleSignOn_ReportsProviderOutage(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
 	})
 	browser = s.browser()
-	s.get(browser, s.url+"/v1/auth/oidc/start").want(t, 302, "") // what it is was asked already
+	s.get(browser, s.url+"/v1/auth/oidc/start").want(t, 302, "") // the provider's configuration is cached
 	s.wantUnlogged(back.Query().Get("code"), s.provider.Client.Secret)
 }
 

@@ -14,21 +14,22 @@ import (
 
 // AccountPages serves the pages that links in mails open.
 type AccountPages struct {
-	Public *url.URL // where browsers reach the service
+	Public *url.URL // URL of the service for browsers
 }
 
 //go:embed account
 var accountFiles embed.FS
 
-// accountPolicy allows a page to load and call only this service.
+// accountPolicy allows a page to load only resources of this service and to call only
+// this service.
 const accountPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
 // accountPage is a page with a form that posts the token of a mail.
 type accountPage struct {
 	Title, Button, Done string
-	Path                string // of the operation that takes the token
-	Assets              string // where its script and style are
+	Path                string // of the operation that receives the token
+	Assets              string // path of its script and style
 	AsksPassword        bool
 }
 
@@ -58,9 +59,9 @@ func (p AccountPages) Register(e *echo.Echo) {
 	}
 }
 
-// publicPath returns the path at which browsers reach a path of the service.
+// publicPath returns the path of a URL of the service for browsers.
 func publicPath(public *url.URL, path string) string {
-	return "/" + strings.TrimPrefix(public.JoinPath(path).Path, "/") // without a path of its own, JoinPath leaves out the slash
+	return "/" + strings.TrimPrefix(public.JoinPath(path).Path, "/") // JoinPath omits the slash if the URL has no path
 }
 
 // serve implements the operations openVerifyEmail, openResetPassword and

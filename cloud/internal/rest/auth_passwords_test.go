@@ -74,7 +74,7 @@ func TestResetPassword(t *testing.T) {
 	s.wantUnlogged(session.Token, in.Token, token, password, replacement)
 }
 
-// tokenFor is the token of the last reset mail to that address.
+// tokenFor returns the token of the last reset mail to the address.
 func (s *signInAPI) tokenFor(email string) string {
 	s.t.Helper()
 	s.post.mu.Lock()
@@ -161,8 +161,8 @@ func TestAuthSessions_ListAndEnd(t *testing.T) {
 	if old.Current || strings.Contains(first.Token, old.Id.String()) {
 		t.Errorf("the other session is %+v", old)
 	}
-	stranger := s.signUp("eve@example.com")
-	s.do("DELETE", "/v1/auth/sessions/"+old.Id.String(), bearer(stranger.Token), nil).want(t, 404, "RESOURCE_NOT_FOUND")
+	otherUser := s.signUp("eve@example.com")
+	s.do("DELETE", "/v1/auth/sessions/"+old.Id.String(), bearer(otherUser.Token), nil).want(t, 404, "RESOURCE_NOT_FOUND")
 	s.do("DELETE", "/v1/auth/sessions/"+old.Id.String(), bearer(second.Token), nil).want(t, 200, "")
 	s.do("GET", "/v1/auth/session", bearer(first.Token), nil).want(t, 401, "AUTHENTICATION_ERROR")
 	s.do("DELETE", "/v1/auth/sessions/"+old.Id.String(), bearer(second.Token), nil).want(t, 404, "RESOURCE_NOT_FOUND")
@@ -174,7 +174,7 @@ func TestAuthSessions_ListAndEnd(t *testing.T) {
 		t.Errorf("the cookie is taken away by %q", got)
 	}
 	s.do("GET", "/v1/auth/sessions", bearer(second.Token), nil).want(t, 401, "AUTHENTICATION_ERROR")
-	s.do("GET", "/v1/auth/session", bearer(stranger.Token), nil).want(t, 200, "")
+	s.do("GET", "/v1/auth/session", bearer(otherUser.Token), nil).want(t, 200, "")
 }
 
 func TestAccountPages_ServeFormAndScript(t *testing.T) {

@@ -32,13 +32,13 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// signInAPI is sign-in as in production, for users without organizations.
+// signInAPI is the sign-in as in production, for users without organizations.
 type signInAPI struct {
-	accounts // the client
+	accounts // sends the requests
 	post     mailbox
 	log      testenv.Log
-	provider *oidctest.Provider // nil when none is set up
-	patience time.Duration      // that a request may take; 0 for any
+	provider *oidctest.Provider // nil if not configured
+	timeout time.Duration      // timeout of a request; 0 for none
 }
 
 type signInHandlers struct {
@@ -55,8 +55,8 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 	s := &signInAPI{accounts: accounts{t: t, db: dbtest.New(t), clock: clock.NewFake(time.Now().Truncate(time.Microsecond))}}
 	var routes http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.patience > 0 {
-			ctx, cancel := context.WithTimeout(r.Context(), s.patience)
+		if s.timeout > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), s.timeout)
 			defer cancel()
 			r = r.WithContext(ctx)
 		}
@@ -98,7 +98,7 @@ func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *bund
 	return e
 }
 
-// noOrganizations are users who are members of nothing.
+// noOrganizations are users without memberships.
 type noOrganizations struct{}
 
 func (noOrganizations) Organizations(context.Context, uuid.UUID) ([]uuid.UUID, error) {
@@ -107,7 +107,7 @@ func (noOrganizations) Organizations(context.Context, uuid.UUID) ([]uuid.UUID, e
 
 func (noOrganizations) Role(context.Context, uuid.UUID, uuid.UUID) (string, error) { return "", nil }
 
-// mailbox keeps the mails that were sent.
+// mailbox keeps the mails.
 type mailbox struct {
 	mu    sync.Mutex
 	texts []string
@@ -120,7 +120,7 @@ func (l *mailbox) Send(_ context.Context, _ *sqlx.Tx, to, _, text string) error 
 	return nil
 }
 
-// token is the token of the last mail with a link to that page.
+// token returns the token of the last mail with a link to the page.
 func (l *mailbox) token(t *testing.T, page string) string {
 	t.Helper()
 	l.mu.Lock()
@@ -135,7 +135,7 @@ func (l *mailbox) token(t *testing.T, page string) string {
 	return ""
 }
 
-// wantUnlogged checks that the log has something, but none of the secrets.
+// wantUnlogged checks that the log is not empty and contains none of the secrets.
 func (s *signInAPI) wantUnlogged(secrets ...string) {
 	s.t.Helper()
 	log := s.log.String()
@@ -149,7 +149,7 @@ func (s *signInAPI) wantUnlogged(secrets ...string) {
 	}
 }
 
-// browser is the client with a jar of cookies, as a person has it.
+// browser returns the client with a cookie jar.
 func (s *signInAPI) browser() *http.Client {
 	jar, err := cookiejar.New(nil)
 	must(s.t, err)

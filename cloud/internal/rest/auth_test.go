@@ -43,7 +43,7 @@ func TestAuth_SignUpToSignOut(t *testing.T) {
 	if len(full.fields) != 1 || full.fields[0] != "everywhere UNRECOGNIZED_KEY" {
 		t.Errorf("a body where none belongs: %v", full.fields)
 	}
-	out := a.do("POST", "/v1/auth/sign-out", cookie(session.Token), map[string]any{}) // no body, as generic clients send it
+	out := a.do("POST", "/v1/auth/sign-out", cookie(session.Token), map[string]any{}) // an empty object, as generic clients send it
 	decode[cloudapi.Empty](t, out, 200)
 	if got := out.header.Get("Set-Cookie"); got != "svc_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax" {
 		t.Errorf("the cookie is taken away by %q", got)
@@ -143,8 +143,8 @@ func TestAuth_ExpiredSessionIsRefused(t *testing.T) {
 	a.do("GET", "/v1/auth/session", bearer(session.Token), nil).want(t, 401, "AUTHENTICATION_ERROR")
 }
 
-// dashboard are the operations of this part that need a dashboard session; %s
-// is an organization.
+// dashboard are the operations of this part that require a dashboard session; %s is an
+// organization.
 var dashboard = []string{
 	"POST /v1/auth/sign-out", "GET /v1/auth/session", "POST /v1/auth/sign-out-everywhere", "GET /v1/auth/sessions",
 	"DELETE /v1/auth/sessions/019a5f3e-7b20-7f10-8a11-3c5d7e9f0b04", "POST /v1/auth/verify-email/resend", "POST /v1/auth/password/change",
@@ -153,7 +153,7 @@ var dashboard = []string{
 	"DELETE /v1/organizations/%s/api-keys/019a5f3e-5a07-7e44-8c61-90f3b1d2c403", "GET /v1/profiles/stats",
 }
 
-// each calls do with the method, path and a good body of each of these.
+// each calls do with the method, path and a valid body of each operation.
 func each(operations []string, orgID uuid.UUID, do func(method, path string, body any)) {
 	for _, operation := range operations {
 		method, path, _ := strings.Cut(operation, " ")
@@ -187,7 +187,7 @@ func TestDashboardOperations_RequireSession(t *testing.T) {
 			}
 		}
 	})
-	stale := bearer(session.Token).with("Cookie", "svc_session=wrong") // a cookie comes along unasked
+	stale := bearer(session.Token).with("Cookie", "svc_session=wrong") // browsers send cookies with every request
 	decode[cloudapi.AuthSession](t, a.do("GET", "/v1/auth/session", stale, nil), 200)
 }
 
@@ -227,7 +227,7 @@ func TestAuth_StoresNoPlaintextTokenOrKey(t *testing.T) {
 		}
 	}
 	var data []byte
-	must(t, a.db.Get(&data, `SELECT data FROM auth_sessions`)) // to_jsonb shows it in hexadecimal
+	must(t, a.db.Get(&data, `SELECT data FROM auth_sessions`)) // to_jsonb formats it in hexadecimal
 	dump += string(data)
 	if !strings.Contains(dump, "ada@example.com") || !strings.Contains(dump, orgID.String()) {
 		t.Fatalf("the dump is not complete: %s", dump)

@@ -16,7 +16,7 @@ import (
 // Billing serves the Billing operations. All act on the active organization.
 type Billing struct {
 	Subscriptions subscriptions
-	Public        *url.URL // where users come back to when nobody says
+	Public        *url.URL // where users return to by default
 }
 
 type subscriptions interface {

@@ -31,10 +31,10 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// billingAPI serves the billing of one organization, with a user in each role and
+// billingAPI serves the billing of one organization, with a user for each role, and
 // "nobody", who has no active organization.
 type billingAPI struct {
-	accounts // the client
+	accounts // sends the requests
 	service  *billing.Service
 	org      uuid.UUID
 }
@@ -90,7 +90,7 @@ func (a *billingAPI) serve() {
 	a.url, a.client = server.URL, contracttest.New(a.t, document, nil)
 }
 
-// throughStripe makes the service take payments through Stripe.
+// throughStripe configures Stripe as the payment provider.
 func (a *billingAPI) throughStripe() *stripetest.Stripe {
 	a.t.Helper()
 	fake := stripetest.New(a.t)
@@ -102,13 +102,13 @@ func (a *billingAPI) throughStripe() *stripetest.Stripe {
 	return fake
 }
 
-// post makes a request that changes billing, as the owner.
+// post sends a request that changes billing, as the owner.
 func (a *billingAPI) post(path string, body any) reply {
 	a.t.Helper()
 	return a.do("POST", "/v1/billing/"+path, bearer("owner"), body)
 }
 
-// event sends an event as Stripe does.
+// event sends an event like Stripe.
 func (a *billingAPI) event(payload []byte, signature string) reply {
 	a.t.Helper()
 	r, err := http.NewRequestWithContext(a.t.Context(), "POST", a.url+"/v1/webhooks/stripe", bytes.NewReader(payload))

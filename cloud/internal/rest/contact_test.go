@@ -21,7 +21,7 @@ var (
 	loopbacks = netip.MustParsePrefix("127.0.0.0/8")
 )
 
-// forwarded is the credential of nobody, from there.
+// forwarded returns an anonymous credential with this X-Forwarded-For header.
 func forwarded(address string) credential { return credential{"X-Forwarded-For": address} }
 
 func TestContact_AcceptsAnonymousMessage(t *testing.T) {
@@ -49,7 +49,7 @@ func TestContact_RefusesInvalidMessage(t *testing.T) {
 	}
 	a.wrong("POST", "/v1/contact", nil, map[string]any{}).want(t, 400, "VALIDATION_ERROR")
 	a.do("POST", "/v1/contact", credential{"Sec-Fetch-Site": "cross-site"}, letter).want(t, 403, "AUTHORIZATION_ERROR")
-	for range 5 { // what was refused does not count
+	for range 5 { // refused messages are not counted
 		a.do("POST", "/v1/contact", nil, letter).want(t, 201, "")
 	}
 }
@@ -57,7 +57,7 @@ func TestContact_RefusesInvalidMessage(t *testing.T) {
 func TestContact_LimitsMessagesPerAddress(t *testing.T) {
 	a := newOperationsAPI(t)
 	for n := range 5 {
-		// What strangers say about their address is not believed.
+		// X-Forwarded-For is trusted only from trusted proxies.
 		a.do("POST", "/v1/contact", forwarded(fmt.Sprintf("203.0.113.%d", n)).with("X-Real-Ip", fmt.Sprintf("198.51.100.%d", n)), letter).want(t, 201, "")
 	}
 	r := a.do("POST", "/v1/contact", forwarded("203.0.113.99").with("Forwarded", "for=203.0.113.99"), letter)
@@ -75,7 +75,7 @@ func TestContact_UsesForwardedAddressFromTrustedProxy(t *testing.T) {
 		a.do("POST", "/v1/contact", forwarded("203.0.113.7"), letter).want(t, 201, "")
 	}
 	for address, status := range map[string]int{
-		"203.0.113.7": 429, "1.2.3.4, 203.0.113.7": 429, "203.0.113.7, 203.0.113.8": 201, // only the last hop is the proxy's word
+		"203.0.113.7": 429, "1.2.3.4, 203.0.113.7": 429, "203.0.113.7, 203.0.113.8": 201, // only the last address was added by the proxy
 		"::ffff:203.0.113.7": 429, "203.0.113.9": 201,
 	} {
 		if r := a.do("POST", "/v1/contact", forwarded(address), letter); r.status != status {

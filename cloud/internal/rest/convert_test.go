@@ -12,8 +12,7 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 )
 
-// everySetting has each setting that a spec can name, under its name in the
-// API.
+// everySetting contains each setting of a spec under its API name.
 const everySetting = `{"name":"N","filename":"pixel-9.json","browserVersion":156,"os":"windows","osVersion":"11","windowsVersion":"11","osArch":"x86",
 	"model":"M","renderer":"R","gpuName":"G","userAgent":"UA","locale":"de-DE","timezoneId":"Europe/Berlin",
 	"colorScheme":"dark","viewport":{"width":800,"height":600},"screen":{"width":1920,"height":1080},
@@ -28,7 +27,7 @@ func TestDraftFromSpec_CopiesAllFields(t *testing.T) {
 	draft := draftFromSpec(spec)
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, draft.Fields)
 	delete(want["proxy"].(map[string]any), "password")
-	delete(want, "filename") // the worker's alone
+	delete(want, "filename") // only in the worker's API
 	for _, name := range []string{"notes", "tags", "persist"} {
 		delete(got, name)
 	}
@@ -45,7 +44,7 @@ func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 	config := configFromProfile(profile.Config{
 		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword})
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
-	delete(want, "filename") // the worker's alone
+	delete(want, "filename") // only in the worker's API
 	want["version"], want["ephemeral"], want["persist"] = 7.0, true, false
 	want["profileId"] = "00000000-0000-0000-0000-000000000000"
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -86,7 +85,7 @@ func TestDraftFromCreate_CopiesAllFields(t *testing.T) {
 	}
 }
 
-// wantAllSet fails when the document has got a field that the test leaves out.
+// wantAllSet fails if the test does not cover a field of the document.
 func wantAllSet(t *testing.T, v any) {
 	t.Helper()
 	value := reflect.ValueOf(v)

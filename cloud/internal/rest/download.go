@@ -22,8 +22,8 @@ func (h Releases) Register(e *echo.Echo) {
 }
 
 // download implements the operations downloadChromiumRelease and
-// getChromiumReleaseHeaders. The archive streams: nothing keeps more of it than
-// a buffer.
+// getChromiumReleaseHeaders. The archive is streamed, so only a buffer of it is in
+// memory.
 func (h Releases) download(c echo.Context) error {
 	r := c.Request()
 	found, err := h.Catalog.Find(r.Context(), catalog.Build{
@@ -52,7 +52,7 @@ func (h Releases) download(c echo.Context) error {
 	if w.refused == 0 {
 		return nil
 	}
-	clear(header) // it tells of an archive, not of a failure
+	clear(header) // the headers describe the archive, not a failure
 	maps.Copy(header, before)
 	if w.refused == http.StatusPreconditionFailed {
 		return fault.New(fault.PreconditionFailed, "The archive does not match the precondition of the request.")
@@ -74,7 +74,7 @@ type slowClientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	timer   *time.Timer
-	refused int // the status kept back
+	refused int // the suppressed status
 }
 
 func newSlowClientWriter(w http.ResponseWriter, cancel func()) *slowClientWriter {
@@ -96,7 +96,7 @@ func (p *slowClientWriter) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	p.timer.Reset(stallTimeout)
-	_ = p.control.SetWriteDeadline(time.Now().Add(stallTimeout)) // a recorder in a test has none
+	_ = p.control.SetWriteDeadline(time.Now().Add(stallTimeout)) // fails for the recorder of a test
 	return p.ResponseWriter.Write(b)
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// TestAuth_EveryAttemptKindIsLimited makes attempts of one kind until the client
-// has to wait, and says how many that may take.
+// TestAuth_EveryAttemptKindIsLimited makes attempts of one kind until they are refused,
+// and checks the number of attempts.
 func TestAuth_EveryAttemptKindIsLimited(t *testing.T) {
 	for _, c := range []struct {
 		path   string
@@ -53,13 +53,13 @@ func TestAuth_EveryAttemptKindIsLimited(t *testing.T) {
 	}
 }
 
-// token is one that nobody was mailed.
+// token is a token that was not mailed.
 func token(i int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", i))
 }
 
-// TestSingleSignOn_FailureStatuses lets the provider fail in each way at
-// each of the two steps, and then the database.
+// TestSingleSignOn_FailureStatuses lets the provider, and then the database, fail in
+// each way at each of the two steps.
 func TestSingleSignOn_FailureStatuses(t *testing.T) {
 	s := newSingleSignOn(t)
 	start := s.url + "/v1/auth/oidc/start"
@@ -70,7 +70,7 @@ func TestSingleSignOn_FailureStatuses(t *testing.T) {
 		{http.StatusBadGateway, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }},
 		{http.StatusServiceUnavailable, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 		{http.StatusGatewayTimeout, func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // the end of the request shows only after its body
+			_, _ = io.Copy(io.Discard, r.Body) // the server notices the end of the request only after its body is read
 			<-r.Context().Done()
 		}},
 	}
@@ -83,11 +83,11 @@ func TestSingleSignOn_FailureStatuses(t *testing.T) {
 	} {
 		for _, f := range failures {
 			s.provider.WrapHandler(func(http.Handler) http.Handler { return f.answer })
-			s.patience = 300 * time.Millisecond
+			s.timeout = 300 * time.Millisecond
 			s.get(browser, step()).want(t, f.status, "EXTERNAL_SERVICE_ERROR")
 		}
 		s.provider.WrapHandler(nil)
-		s.patience = 0
+		s.timeout = 0
 		back = s.atProvider(browser, "ada", "/")
 		kept = browser.Jar.Cookies(back)
 	}
@@ -95,18 +95,18 @@ func TestSingleSignOn_FailureStatuses(t *testing.T) {
 	s.get(browser, back.String()).want(t, 500, "INTERNAL_ERROR")
 }
 
-// TestBilling_StripeFailures lets Stripe refuse what each operation asks of
-// it, and then be too busy.
+// TestBilling_StripeFailures lets Stripe refuse the request of each operation, and then
+// be overloaded.
 func TestBilling_StripeFailures(t *testing.T) {
 	a := newBillingAPI(t)
 	atStripe := a.throughStripe()
 	for _, c := range []struct {
 		method, path string
 		body         any
-		at           string // of Stripe
+		at           string // request to Stripe that fails
 	}{
 		{"POST", "/v1/billing/checkout", map[string]any{"plan": "team"}, "POST /v1/checkout/sessions"},
-		{"POST", "/v1/webhooks/stripe", "customer.subscription.created", "GET /v1/subscriptions/sub_1"}, // from here on it is paid for
+		{"POST", "/v1/webhooks/stripe", "customer.subscription.created", "GET /v1/subscriptions/sub_1"}, // from here on with a paid subscription
 		{"POST", "/v1/billing/change-plan", map[string]any{"plan": "scale"}, "POST /v1/subscriptions/sub_1"},
 		{"POST", "/v1/billing/cancel", nil, "POST /v1/subscriptions/sub_1"},
 		{"POST", "/v1/billing/resume", nil, "POST /v1/subscriptions/sub_1"},
@@ -137,8 +137,8 @@ func TestBilling_StripeFailures(t *testing.T) {
 	a.signed(`{"id": "evt_3", "object": "event", "type": "invoice.paid", "data": {"object": {"id": "in_1"}}}`).want(t, 500, "INTERNAL_ERROR")
 }
 
-// subscribed is what Stripe says of the organization's subscription: to the plan
-// team, with ten profiles more.
+// subscribed sets Stripe's subscription of the organization: the plan team with ten
+// additional profiles.
 func (a *billingAPI) subscribed(atStripe *stripetest.Stripe) {
 	item := func(id, key string, cents int) map[string]any {
 		return map[string]any{
@@ -152,7 +152,7 @@ func (a *billingAPI) subscribed(atStripe *stripetest.Stripe) {
 	})
 }
 
-// bought puts the id of the add-on that the organization has into a path.
+// bought replaces the placeholder in a path by the ID of the organization's add-on.
 func (a *billingAPI) bought(path string) string {
 	a.t.Helper()
 	before, found := strings.CutSuffix(path, "{addOnId}")
@@ -163,14 +163,14 @@ func (a *billingAPI) bought(path string) string {
 	return before + s.AddOns[0].Id.String()
 }
 
-// signed sends what Stripe signed.
+// signed sends a signed event.
 func (a *billingAPI) signed(payload string) reply {
 	a.t.Helper()
 	now := time.Now()
 	return a.event([]byte(payload), fmt.Sprintf("t=%d,v1=%x", now.Unix(), webhook.ComputeSignature(now, []byte(payload), stripetest.WebhookSecret)))
 }
 
-// busyLicenses is a license whose every slot goes to somebody quicker.
+// busyLicenses is a license service in which every launch loses the race for a slot.
 type busyLicenses struct{ *license.Service }
 
 func (busyLicenses) Authorize(context.Context, license.Request) (license.Grant, error) {

@@ -8,11 +8,11 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 )
 
-// documentedETag is what the document lets pass as If-Match.
+// documentedETag is the pattern of If-Match in the document.
 var documentedETag = regexp.MustCompile(`^(\*|"[0-9]{1,18}")$`)
 
-// FuzzIfMatch: every ETag is the version that it was made of, and of what the
-// document lets pass only * is no version.
+// FuzzIfMatch: the ETag of a version is parsed to that version. Of the values that the
+// document allows, only * is not a version.
 func FuzzIfMatch(f *testing.F) {
 	for _, header := range []string{`"1"`, `*`, `"007"`, `"999999999999999999"`, `"9999999999999999999"`, `W/"1"`, `""`, `1`, `"-1"`, `"1", "2"`, "\"1\"\n"} {
 		f.Add(header, int64(1))

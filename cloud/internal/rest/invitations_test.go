@@ -66,7 +66,7 @@ func TestAcceptInvitation_Refusals(t *testing.T) {
 	}
 	_, token := a.invite(tm, "new@example.com", "member")
 	a.do("POST", "/v1/invitations/accept", nil, map[string]any{"token": token}).want(t, 401, "AUTHENTICATION_ERROR")
-	refused("a stranger", accept(tm.stranger, token), 403, "AUTHORIZATION_ERROR")
+	refused("another user", accept(tm.otherUser, token), 403, "AUTHORIZATION_ERROR")
 	a.db.MustExec(`UPDATE users SET email_verified_at = NULL WHERE id = $1`, newcomer.id)
 	refused("an address that is not verified", accept(newcomer, token), 403, "AUTHORIZATION_ERROR")
 	a.db.MustExec(`UPDATE users SET email_verified_at = now()`)
@@ -98,12 +98,12 @@ func TestAcceptInvitation_Refusals(t *testing.T) {
 	}
 }
 
-// TestInviteMember_DoesNotRevealAccounts compares whole answers.
+// TestInviteMember_DoesNotRevealAccounts compares complete answers.
 func TestInviteMember_DoesNotRevealAccounts(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	var bodies []string
-	for _, email := range []string{"stranger@example.com", "someone1@example.com"} {
+	for _, email := range []string{"unknown@example.com", "someone1@example.com"} {
 		r := a.do("POST", tm.path+"/members/invite", tm.owner.c, map[string]any{"email": email, "role": "member"})
 		made := decode[cloudapi.Invitation](t, r, 201)
 		bodies = append(bodies, strings.NewReplacer(email, "E", made.Id.String(), "I").Replace(r.body))

@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// beat is the next heartbeat of a boot of the machine.
+// beat returns the next heartbeat of a boot of the machine.
 func (a *licenseAPI) beat(boot uuid.UUID, sessions ...uuid.UUID) cloudapi.Heartbeat {
 	a.t.Helper()
 	a.seq++
@@ -72,7 +72,7 @@ func TestLicenseEvents_ShowRefusalReason(t *testing.T) {
 	}
 }
 
-// wantRefusal waits for the event and checks it, for each who may read it.
+// wantRefusal waits for the event and checks it as every caller that may read it.
 func (a *licenseAPI) wantRefusal(session uuid.UUID) {
 	t := a.t
 	t.Helper()

@@ -20,8 +20,8 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// licenseAPI is the license's part of the cloud, for a worker of an
-// organization with two slots, one profile and room for two more.
+// licenseAPI is the license part of the cloud, for a worker of an organization with two
+// slots, one profile and a limit of three profiles.
 type licenseAPI struct {
 	*profilesAPI
 	license rest.License
@@ -35,7 +35,7 @@ type licenseHandlers struct {
 	rest.License
 }
 
-// ephemeralProfiles has profiles launched as the assembled cloud does.
+// ephemeralProfiles creates profiles of launches as in production.
 type ephemeralProfiles struct{ *profile.Service }
 
 func (l ephemeralProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
@@ -55,7 +55,7 @@ func (l ephemeralProfiles) Prepare(ctx context.Context, orgID uuid.UUID, ids []u
 	return prepared, err
 }
 
-// noObserver listens.
+// noObserver does nothing.
 type noObserver struct{}
 
 func (noObserver) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
@@ -83,7 +83,7 @@ func newLicenseAPI(t *testing.T) *licenseAPI {
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-// ask for a slot, for a profile or with a spec.
+// ask returns a request for a slot, for a profile or with a spec.
 func (a *licenseAPI) ask(session uuid.UUID, key string, value any) reply {
 	a.t.Helper()
 	return a.do("POST", "/v1/license/authorize", a.worker, map[string]any{
@@ -211,9 +211,9 @@ func TestAuthorize_SpecRefusedAtProfileLimit(t *testing.T) {
 	}
 }
 
-// TestEndProfileSession_UnknownProfileNotFound: nothing is remembered of
-// what was made up. An unknown session of a known profile may have overtaken its
-// start.
+// TestEndProfileSession_UnknownProfileNotFound: nothing is stored for an unknown
+// profile. An unknown session of a known profile may have ended before its start
+// arrived.
 func TestEndProfileSession_UnknownProfileNotFound(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.do("DELETE", "/v1/profiles/"+newID().String()+"/sessions/"+newID().String(), a.worker, nil).want(t, 404, "RESOURCE_NOT_FOUND")
@@ -251,7 +251,7 @@ func TestAuthorize_RefusesBothSelectors(t *testing.T) {
 	a.do("POST", "/v1/license/authorize", a.worker, request).want(t, 200, "")
 }
 
-// failingConfig makes profiles whose configuration can't be read.
+// failingConfig creates profiles whose configuration cannot be read.
 type failingConfig struct{ ephemeralProfiles }
 
 func (failingConfig) Config(context.Context, uuid.UUID, uuid.UUID) (profile.Config, error) {

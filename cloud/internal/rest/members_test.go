@@ -54,7 +54,7 @@ func TestUpdateMember_Permissions(t *testing.T) {
 	a.do("PATCH", at(tm.member), tm.admin.c, role("admin")).want(t, 403, "AUTHORIZATION_ERROR")
 	a.do("PATCH", at(tm.member), tm.member.c, role("admin")).want(t, 403, "AUTHORIZATION_ERROR")
 	a.do("PATCH", at(tm.owner), tm.owner.c, role("admin")).want(t, 409, "RESOURCE_CONFLICT")
-	a.do("PATCH", at(tm.stranger), tm.owner.c, role("admin")).want(t, 404, "RESOURCE_NOT_FOUND")
+	a.do("PATCH", at(tm.otherUser), tm.owner.c, role("admin")).want(t, 404, "RESOURCE_NOT_FOUND")
 	for _, body := range []map[string]any{{}, {"role": "boss"}, {"role": 1}, {"role": "admin", "name": "x"}} {
 		a.wrong("PATCH", at(tm.member), tm.owner.c, body).want(t, 400, "VALIDATION_ERROR")
 	}
@@ -70,7 +70,7 @@ func TestDeleteMember(t *testing.T) {
 	a.do("DELETE", at(tm.admin), tm.member.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
 	a.do("DELETE", at(tm.owner), tm.admin.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
 	a.do("DELETE", at(tm.owner), tm.owner.c, nil).want(t, 409, "RESOURCE_CONFLICT")
-	a.do("DELETE", at(tm.stranger), tm.owner.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
+	a.do("DELETE", at(tm.otherUser), tm.owner.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
 
 	decode[cloudapi.Empty](t, a.do("DELETE", at(tm.member), tm.member.c, nil), 200)
 	a.do("GET", tm.path, tm.member.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
@@ -80,8 +80,8 @@ func TestDeleteMember(t *testing.T) {
 	a.do("GET", "/v1/license/sessions", apiKey(key.Key), nil).want(t, 200, "")
 }
 
-// TestMembersAndInvitations_RefuseNonMembers: for a stranger an organization that is
-// not the own one answers like one that is not there.
+// TestMembersAndInvitations_RefuseNonMembers: for users who are not members, an
+// existing organization gets the same answer as an unknown one.
 func TestMembersAndInvitations_RefuseNonMembers(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
@@ -105,15 +105,15 @@ func TestMembersAndInvitations_RefuseNonMembers(t *testing.T) {
 		{"GET", "/connect", nil},
 	}
 	for _, op := range operations {
-		foreign := a.do(op.method, tm.path+op.path, tm.stranger.c, op.body)
-		unknown := a.do(op.method, "/v1/organizations/"+uuid.NewString()+op.path, tm.stranger.c, op.body)
+		foreign := a.do(op.method, tm.path+op.path, tm.otherUser.c, op.body)
+		unknown := a.do(op.method, "/v1/organizations/"+uuid.NewString()+op.path, tm.otherUser.c, op.body)
 		foreign.want(t, 404, "RESOURCE_NOT_FOUND")
 		if foreign.status != unknown.status || foreign.body != unknown.body {
 			t.Errorf("%s %s: %d %s, but for an unknown one %d %s", op.method, op.path, foreign.status, foreign.body, unknown.status, unknown.body)
 		}
 		a.do(op.method, tm.path+op.path, nil, op.body).want(t, 401, "AUTHENTICATION_ERROR")
 	}
-	for _, op := range operations { // what is for managers only
+	for _, op := range operations { // operations for managers only
 		leaves := op.method == "DELETE" && op.path == "/members/"+tm.member.id.String()
 		if op.method != "GET" && !leaves || op.path == "/invitations" {
 			a.do(op.method, tm.path+op.path, tm.member.c, op.body).want(t, 403, "AUTHORIZATION_ERROR")

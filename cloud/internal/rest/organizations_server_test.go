@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// organizations is the service as in production, with a mailer and an audit log
-// that the test reads. Users come later: they need it themselves.
+// organizations is the service as in production, with a mailer and an audit log that
+// tests can read. Users are set later, because they depend on it.
 func (a *accounts) organizations(plans *plan.Service, public *url.URL) *org.Service {
 	return &org.Service{
 		DB: a.db, System: a.db, Clock: a.clock, Provisioner: freePlan{plans, a.clock}, Ender: &a.journal, Limits: plans,
@@ -25,8 +25,7 @@ func (a *accounts) organizations(plans *plan.Service, public *url.URL) *org.Serv
 	}
 }
 
-// auditRecorder keeps the actions that were recorded, and the organizations that
-// ended.
+// auditRecorder keeps the recorded actions and the ended organizations.
 type auditRecorder struct {
 	mu      sync.Mutex
 	actions []string
@@ -47,7 +46,7 @@ func (j *auditRecorder) EndOrganization(_ context.Context, _ *sqlx.Tx, orgID uui
 	return nil
 }
 
-// outbox keeps the tokens that were mailed, by address.
+// outbox keeps the mailed tokens by address.
 type outbox struct {
 	mu     sync.Mutex
 	tokens map[string]string
@@ -81,7 +80,7 @@ type person struct {
 	c  credential
 }
 
-// person signs somebody up, with a verified address.
+// person signs up a user with a verified address.
 func (a *accounts) person(name string) person {
 	a.t.Helper()
 	session := a.signUp(name + "@example.com")
@@ -89,16 +88,16 @@ func (a *accounts) person(name string) person {
 	return person{session.User.Id, bearer(session.Token)}
 }
 
-// team is an organization with somebody in each role, and a stranger.
+// team is an organization with one user for each role, and a user who is not a member.
 type team struct {
-	id                             uuid.UUID
-	path                           string
-	owner, admin, member, stranger person
+	id                              uuid.UUID
+	path                            string
+	owner, admin, member, otherUser person
 }
 
 func (a *accounts) team() team {
 	a.t.Helper()
-	tm := team{owner: a.person("owner"), admin: a.person("admin"), member: a.person("member"), stranger: a.person("stranger")}
+	tm := team{owner: a.person("owner"), admin: a.person("admin"), member: a.person("member"), otherUser: a.person("other")}
 	tm.id = a.createOrg(tm.owner.c, "Engines").Id
 	tm.path = "/v1/organizations/" + tm.id.String()
 	a.join(tm.id, tm.admin.id, "admin")

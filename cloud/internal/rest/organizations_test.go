@@ -71,20 +71,20 @@ func TestOrganizationOperations_RefuseNonMembers(t *testing.T) {
 	owner := bearer(a.signUp("ada@example.com").Token)
 	orgID := a.createOrg(owner, "Engines").Id
 	keyID := a.createKey(owner, orgID, map[string]any{"name": "fleet"}).ApiKey.Id
-	stranger := bearer(a.signUp("eve@example.com").Token)
-	a.createOrg(stranger, "Elsewhere")
+	otherUser := bearer(a.signUp("eve@example.com").Token)
+	a.createOrg(otherUser, "Elsewhere")
 	operations := []string{
 		"POST /v1/organizations/%s/activate", "GET /v1/organizations/%s/api-keys", "POST /v1/organizations/%s/api-keys",
 		"DELETE /v1/organizations/%s/api-keys/" + keyID.String(),
 	}
 	var foreign, unknown []string
 	each(operations, orgID, func(method, path string, body any) {
-		r := a.do(method, path, stranger, body)
+		r := a.do(method, path, otherUser, body)
 		r.want(t, 404, "RESOURCE_NOT_FOUND")
 		foreign = append(foreign, r.body)
 	})
 	each(operations, uuid.New(), func(method, path string, body any) {
-		r := a.do(method, path, stranger, body)
+		r := a.do(method, path, otherUser, body)
 		r.want(t, 404, "RESOURCE_NOT_FOUND")
 		unknown = append(unknown, r.body)
 	})
@@ -125,9 +125,8 @@ func TestListAPIKeys_ForbiddenForMembers(t *testing.T) {
 	}
 }
 
-// TestOrganizationOperations_UseActiveOrganization: another organization of the
-// caller's has to be activated first; reading and activating it is possible
-// without.
+// TestOrganizationOperations_UseActiveOrganization: most operations require that the
+// organization is the active one. Reading and activating it do not.
 func TestOrganizationOperations_UseActiveOrganization(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
@@ -208,7 +207,7 @@ func TestOrganization_GetAndRename(t *testing.T) {
 		t.Errorf("renamed %+v", got)
 	}
 	a.wantRecorded("organization.updated", "organization.updated")
-	taken := a.createOrg(tm.stranger.c, "Taken").Slug
+	taken := a.createOrg(tm.otherUser.c, "Taken").Slug
 	r := a.do("PATCH", tm.path, tm.owner.c, map[string]any{"slug": taken})
 	r.want(t, 409, "RESOURCE_CONFLICT")
 	if diff := cmp.Diff([]string{"slug CUSTOM"}, r.fields); diff != "" {

@@ -31,13 +31,13 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// profilesAPI is the profiles' part of the cloud, and the feed.
+// profilesAPI is the part of the cloud with profiles and the feed.
 type profilesAPI struct {
-	accounts // the client
+	accounts // sends the requests
 	live     liveSessions
 	feed     *activity.Feed
 	user     uuid.UUID
-	org      uuid.UUID // on the free plan: three profiles
+	org      uuid.UUID // on the free plan, with a limit of three profiles
 	requests *usage.Service
 	caller   credential // a member of org
 	worker   credential // of org
@@ -66,7 +66,7 @@ func newProfilesAPI(t *testing.T) *profilesAPI {
 	return a
 }
 
-// serve believes whatever organization the credential names.
+// serve trusts the organization in the credential.
 func (a *profilesAPI) serve(handlers cloudapi.StrictServerInterface) {
 	a.t.Helper()
 	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")

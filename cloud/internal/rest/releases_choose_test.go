@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// TestDownload_SelectsPlatform: without os and arch there is one build to
-// choose, or the one of workers, or a question.
+// TestDownload_SelectsPlatform: without os and arch, the download selects the only
+// build or the preferred one, or asks for them.
 func TestDownload_SelectsPlatform(t *testing.T) {
 	a := newReleasesAPI(t)
 	a.publish("150.0.1.1", "arm64", 100)
@@ -26,9 +26,9 @@ func TestDownload_SelectsPlatform(t *testing.T) {
 	_, err = a.db.Exec(`UPDATE chromium_releases SET os = CASE arch WHEN 'arm64' THEN 'macos' ELSE 'windows' END WHERE version = '153.0.1.1'`)
 	must(t, err)
 	for query, want := range map[string]string{
-		"150.0.1.1/download":                      "linux-arm64", // the only one
+		"150.0.1.1/download":                      "linux-arm64", // the only build
 		"150.0.1.1/download?os=linux":             "linux-arm64",
-		"151.0.1.1/download":                      "linux-x86_64", // that of workers
+		"151.0.1.1/download":                      "linux-x86_64", // the preferred build
 		"151.0.1.1/download?arch=arm64":           "linux-arm64",
 		"152.0.1.1/download":                      "linux-x86_64",
 		"152.0.1.1/download?os=macos":             "macos-arm64",

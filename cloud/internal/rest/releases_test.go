@@ -37,12 +37,12 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// releasesAPI is the catalog's part of the cloud.
+// releasesAPI is the part of the cloud with the catalog.
 type releasesAPI struct {
-	accounts // the client
+	accounts // sends the requests
 	service  *catalog.Service
 	worker   credential
-	dir      string // of the store
+	dir      string // directory of the store
 }
 
 type releaseHandlers struct {
@@ -88,7 +88,7 @@ func newReleasesAPIIn(t *testing.T, storeURL string) *releasesAPI {
 	return a
 }
 
-// publish publishes a build with an archive of about that many bytes.
+// publish publishes a build with an archive of about this many bytes.
 func (a *releasesAPI) publish(version, arch string, size int64) (catalog.Release, string) {
 	a.t.Helper()
 	file, err := os.Create(filepath.Join(a.t.TempDir(), "build.zip"))
@@ -108,7 +108,7 @@ func (a *releasesAPI) publish(version, arch string, size int64) (catalog.Release
 	return r, file.Name()
 }
 
-// download makes a request for an archive, and reads the answer.
+// download requests an archive and reads the answer.
 func (a *releasesAPI) download(ctx context.Context, method, query string, headers credential) (*http.Response, []byte) {
 	a.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, a.url+"/v1/chromium/releases/"+query, nil)
@@ -280,8 +280,8 @@ func TestDownload_RequiresKey(t *testing.T) {
 	}
 }
 
-// TestDownload_ResumesAfterCut reads 200 MB over connections that each break
-// after a while, and goes on where it was.
+// TestDownload_ResumesAfterCut downloads 200 MB over connections that break, and
+// resumes after each break.
 func TestDownload_ResumesAfterCut(t *testing.T) {
 	for name, store := range map[string]func(*testing.T) string{
 		"directory": func(*testing.T) string { return "" },
@@ -310,7 +310,7 @@ func TestDownload_ResumesAfterCut(t *testing.T) {
 				have += n
 				runtime.ReadMemStats(&now)
 				most = max(most, now.HeapInuse)
-				must(t, res.Body.Close()) // in the middle of the answer
+				must(t, res.Body.Close()) // before the end of the answer
 			}
 			if got := hex.EncodeToString(hash.Sum(nil)); got != r.SHA256 || cuts != 4 {
 				t.Errorf("after %d connections the content is %s, want %s", cuts, got, r.SHA256)

@@ -1,6 +1,5 @@
-// Package rest implements the cloud's operations. Each handler converts the
-// request, calls one service and converts the result. There is a struct for each
-// resource.
+// Package rest implements the cloud's operations. Each handler converts the request,
+// calls one service and converts the result. There is one struct for each resource.
 package rest
 
 import (
@@ -36,8 +35,8 @@ var _ cloudapi.StrictServerInterface = Server{}
 type Health struct {
 	Database        database
 	Readiness       readiness
-	Version         string // of the program
-	ContractVersion string // of the document
+	Version         string // version of the program
+	ContractVersion string // version of the document
 }
 
 type database interface {
@@ -45,7 +44,7 @@ type database interface {
 }
 
 type readiness interface {
-	Err(ctx context.Context) error // nil when requests are taken
+	Err(ctx context.Context) error // nil if the replica accepts requests
 }
 
 const pingTimeout = 2 * time.Second

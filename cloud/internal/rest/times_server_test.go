@@ -12,10 +12,10 @@ func TestTimeFilter_AcceptsAnyZone(t *testing.T) {
 	a.record(a.org, "profile.created", "one") // at 12:01 UTC
 	for since, want := range map[string]int64{
 		"2026-11-21T12:00:00Z":      1,
-		"2026-11-22T11:59:00+23:59": 1, // 12:00 UTC, said in a zone that PostgreSQL does not know
+		"2026-11-22T11:59:00+23:59": 1, // 12:00 UTC, with an offset that PostgreSQL does not accept
 		"2026-11-20T12:02:00-23:59": 1,
 		"2026-11-22T12:01:00+23:59": 0, // 12:02
-		"0001-01-02T00:00:00+23:59": 1, // the first minutes that there are
+		"0001-01-02T00:00:00+23:59": 1, // the earliest possible minutes
 	} {
 		answer := a.do("GET", "/v1/audit-events?from="+url.QueryEscape(since), bearer("owner"), nil)
 		if list := decode[cloudapi.AuditEventList](t, answer, 200); list.Pagination.Total != want {

@@ -27,7 +27,7 @@ class CloudBase(Surface):
         self._workers = self._api.keyed(seed["organizationKey"])
         self._accounts = Accounts(self._api, Path(seed["mailDir"]))
         self._organization: str = seed["organizationId"]
-        self._users = {seed[name]["email"] for name in ("owner", "admin", "member", "stranger")}
+        self._users = {seed[name]["email"] for name in ("owner", "admin", "member", "otherUser")}
         self._victim = self._accounts.verified()
         self._home = self._victim.organization()
         self._found_club()
@@ -43,7 +43,7 @@ class CloudBase(Surface):
 
     def _all_identities(self) -> list[Identity]:
         seed, wrong = self._seed, "x" * 43
-        users = [(name, name) for name in ("owner", "admin", "member")] + [("stranger", None)]
+        users = [(name, name) for name in ("owner", "admin", "member")] + [("otherUser", None)]
         return [
             Identity("nobody"),
             Identity("wrong token", headers={"Authorization": f"Bearer {wrong}"}),
@@ -52,7 +52,7 @@ class CloudBase(Surface):
             key("revoked key", seed["revokedKey"]),
             key("worker key", seed["workerKey"]),
             key("organization key", seed["organizationKey"], "organizationKey"),
-            key("stranger's key", seed["stranger"]["organizationKey"], "organizationKey"),
+            key("otherUser's key", seed["otherUser"]["organizationKey"], "organizationKey"),
             *[bearer(name, seed[name]["token"], role) for name, role in users],
             *[cookie(f"{name}'s cookie", seed[name]["token"], role) for name, role in users],
             *[key("full key", seed[name]["organizationKey"], "organizationKey") for name in ("full",) if name in seed],
@@ -79,8 +79,8 @@ class CloudBase(Surface):
             self._activate_own(call)
             return
         if call.odds(0.9):
-            stranger = call.identity.name.startswith("stranger") and call.odds(0.5)
-            own = self._seed["stranger"] if stranger else self._seed
+            other = call.identity.name.startswith("otherUser") and call.odds(0.5)
+            own = self._seed["otherUser"] if other else self._seed
             call.aim(organizationId=own["organizationId"])
             call.aim(profileId=own["profileId"] if call.case.method == "GET" else self._kept_profile)
 

@@ -1,5 +1,6 @@
--- One organization with everything in it, and one beside it that only the
--- partner is also an owner of: whose session then has no active organization.
+-- An organization with all kinds of resources, and a second organization whose only
+-- owner is the partner. With two organizations, a new session of the partner has no
+-- active organization.
 INSERT INTO users (id, email, name, password_hash, email_verified_at, created_at) VALUES
     ('{ownerId}',   'owner-{mark}@example.com',   'Olga {mark}',  '{passwordHash}', now(), now()),
     ('{partnerId}', 'partner-{mark}@example.com', 'Paul {mark}',  '{passwordHash}', now(), now()),

@@ -19,7 +19,7 @@ func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to bi
 		return p.endSubscription(ctx, s)
 	}
 	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
-		keys := map[string]string{} // by the id of the item
+		keys := map[string]string{} // by item ID
 		for _, i := range now.Items.Data {
 			plan, addOn := parseKey(i.Price)
 			switch {

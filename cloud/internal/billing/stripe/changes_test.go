@@ -21,7 +21,7 @@ func TestNew_RequiresSecrets(t *testing.T) {
 	}
 }
 
-// last is the form of the last request of that kind.
+// last returns the form of the last request of this kind.
 func (h *fixture) last(route string) url.Values {
 	h.t.Helper()
 	sent := h.stripe.Requests(route)
@@ -69,9 +69,9 @@ func TestCheckout_ChangesNothingUntilEvent(t *testing.T) {
 
 func TestCheckout_OneOpenSession(t *testing.T) {
 	h := newFixture(t)
-	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1)) // no event has told of it
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:team", 9900, 1)) // no event has reported it
 	for i, c := range []struct {
-		status string // of the page before
+		status string // status of the previous checkout session
 		closed int
 		kind   fault.Kind
 	}{{"", 0, 0}, {"open", 1, 0}, {"expired", 0, 0}, {"complete", 0, fault.Conflict}} {
@@ -91,7 +91,7 @@ func TestCheckout_OneOpenSession(t *testing.T) {
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
-	if _, _, err := h.Checkout(t.Context(), h.org, "team", back); err != nil { // what was paid is in the books
+	if _, _, err := h.Checkout(t.Context(), h.org, "team", back); err != nil { // the payment has been applied
 		t.Error(err)
 	}
 }
@@ -161,7 +161,7 @@ func TestAddOns_AreSubscriptionItems(t *testing.T) {
 		"items[0][price]": "price_svc:team:profiles", "items[0][quantity]": "2",
 		"proration_behavior": "always_invoice", "payment_behavior": "error_if_incomplete",
 	})
-	// The event has not come, and more is bought: none is lost.
+	// The event has not arrived. Another purchase must not lose it.
 	h.setSubscription(subscriptionID, "active", plan, item("si_2", "svc:team:profiles", 1900, 2))
 	if _, err := h.AddAddOn(t.Context(), h.org, "profiles", 3); err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func TestReceive_ConcurrentRepetitionAppliesOnce(t *testing.T) {
 	<-reading
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
 	h.must(h.send("evt_x", "customer.subscription.updated", subscriptionID, time.Now()))
-	h.setSubscription(subscriptionID, "active", item("si_1", "svc:starter", 2900, 1)) // of which another event will tell
+	h.setSubscription(subscriptionID, "active", item("si_1", "svc:starter", 2900, 1)) // another event will report it
 	close(release)
 	if err := <-slow; err != nil {
 		t.Error(err)
@@ -118,7 +118,7 @@ func TestReceive_FailedEventIsRetried(t *testing.T) {
 
 func TestReceive_OrderDoesNotMatter(t *testing.T) {
 	h := newFixture(t)
-	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1)) // how it stands by now
+	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1)) // the current state at Stripe
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
 	h.must(h.event("customer.subscription.updated", subscriptionID))
 	h.must(h.event("customer.subscription.created", subscriptionID))
@@ -132,7 +132,7 @@ func TestReceive_StaleReadDoesNotOverwriteNewer(t *testing.T) {
 	h.subscribe(item("si_1", "svc:team", 9900, 1))
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
 	reading, release := make(chan struct{}), make(chan struct{})
-	h.stripe.Before(readSub, func() { // it has read scale, and is slow
+	h.stripe.Before(readSub, func() { // after the slow request has read scale
 		close(reading)
 		<-release
 	})
@@ -196,7 +196,7 @@ func TestReceive_MapsStripeStatuses(t *testing.T) {
 		slots  int
 	}{
 		"active": {billing.Active, 50}, "trialing": {billing.Active, 50}, "past_due": {billing.PastDue, 50},
-		"incomplete": {billing.Active, 50}, // as it was
+		"incomplete": {billing.Active, 50}, // unchanged
 		"unpaid":     {billing.Suspended, 3}, "paused": {billing.Suspended, 3},
 		"canceled": {billing.Canceled, 3}, "incomplete_expired": {billing.Canceled, 3},
 	} {
@@ -208,7 +208,7 @@ func TestReceive_MapsStripeStatuses(t *testing.T) {
 			if s := h.sub(); s.Status != want.status || h.slots() != want.slots {
 				t.Errorf("subscription %+v", s)
 			}
-			h.subscribe(item("si_1", "svc:team", 9900, 1)) // a payment brings it back
+			h.subscribe(item("si_1", "svc:team", 9900, 1)) // a payment ends the suspension
 			if s := h.sub(); s.Status != billing.Active || h.slots() != 50 {
 				t.Errorf("back %+v", s)
 			}

@@ -43,7 +43,7 @@ func TestChange_StripeFailureChangesNothing(t *testing.T) {
 		h.stripe.Fail(changeSub)
 	}
 	h.stripe.Fail(changeSub, 503)
-	if _, err := h.ChangePlan(t.Context(), h.org, "scale"); err != nil { // one failure is got over
+	if _, err := h.ChangePlan(t.Context(), h.org, "scale"); err != nil { // a single failure is retried
 		t.Error(err)
 	}
 	if s := h.sub(); s.Plan.Slug != "team" {
@@ -65,7 +65,7 @@ func TestChange_StripeCallHonorsDeadline(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := h.Cancel(t.Context(), h.org); err != nil { // the next change is free to begin
+	if _, err := h.Cancel(t.Context(), h.org); err != nil { // the next change can begin
 		t.Error(err)
 	}
 }

@@ -94,7 +94,7 @@ func (h *fixture) organization() uuid.UUID {
 	return id
 }
 
-// audit writes the audit log into a table of the test.
+// audit writes the audit log to a table of the test.
 type audit struct{}
 
 func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, _ string, details map[string]any) error {
@@ -159,7 +159,7 @@ func (h *fixture) invoices() []billing.Invoice {
 	return found.Items
 }
 
-// an item of a subscription in Stripe's books.
+// item returns an item of a subscription as Stripe stores it.
 func item(id, key string, cents, quantity int) map[string]any {
 	return map[string]any{
 		"id": id, "object": "subscription_item", "price": stripetest.Price(key, cents), "quantity": quantity,
@@ -224,7 +224,7 @@ func (h *fixture) deleteOrganization() {
 	}))
 }
 
-// event sends an event of Stripe, signed now.
+// event sends an event with a current signature.
 func (h *fixture) event(kind, object string) error {
 	h.t.Helper()
 	h.events++
@@ -255,7 +255,7 @@ func signed(t *testing.T, id, kind, object string, at time.Time, secret string) 
 	return payload, fmt.Sprintf("t=%d,v1=%x", at.Unix(), webhook.ComputeSignature(at, payload, secret))
 }
 
-// subscribe makes the organization pay for a plan and add-ons.
+// subscribe buys a plan and add-ons.
 func (h *fixture) subscribe(items ...map[string]any) {
 	h.t.Helper()
 	h.setSubscription(subscriptionID, "active", items...)

@@ -15,10 +15,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// FuzzEvent: an event is believed when its header has one time, of the last five
-// minutes, and a signature of the body at that time, however they are written.
-// In the header {now}, {old} and {soon} are times and {s:now}, {s:old}, {s:soon}
-// and {foreign} signatures.
+// FuzzEvent: an event is accepted if its header has exactly one time, within the last
+// five minutes, and a signature of the body at that time. In the header, {now}, {old}
+// and {soon} are times, and {s:now}, {s:old}, {s:soon} and {foreign} are signatures.
 func FuzzEvent(f *testing.F) {
 	const payload = `{"object":"event","id":"evt_1","type":"customer.subscription.updated","data":{"object":{"id":"sub_1"}}}`
 	for _, header := range []string{
@@ -61,8 +60,8 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// isSigned reads the header as Stripe describes it: pairs of a name and a value
-// after commas, of which the last time counts.
+// isSigned parses the header as Stripe documents it: comma-separated pairs, of which
+// the last time counts.
 func isSigned(payload, header string, now time.Time) bool {
 	var at time.Time
 	var signatures []string

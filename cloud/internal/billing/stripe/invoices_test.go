@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/billing/stripetest"
 )
 
-// sign is the signature of a body, made now.
+// sign returns a current signature of a body.
 func sign(body string) string {
 	now := time.Now()
 	return fmt.Sprintf("t=%d,v1=%x", now.Unix(), webhook.ComputeSignature(now, []byte(body), stripetest.WebhookSecret))
@@ -24,7 +24,7 @@ func line(description string, cents int) map[string]any {
 	}
 }
 
-// setInvoice says how an invoice of the organization stands at Stripe.
+// setInvoice sets the state of an invoice of the organization at Stripe.
 func (h *fixture) setInvoice(id, status string, metadata map[string]any, lines ...map[string]any) map[string]any {
 	fields := map[string]any{
 		"id": id, "status": status, "number": "ABC-0001", "currency": "usd", "subtotal": 11800, "total": 14042, "amount_due": 14042,
@@ -76,7 +76,7 @@ func TestInvoices_FoundBySubscription(t *testing.T) {
 	if n := len(h.invoices()); n != 1 {
 		t.Errorf("%d invoices, want 1", n)
 	}
-	h.setInvoice("in_2", "paid", map[string]any{}, line("Team", 9900))["parent"] = nil // none of ours
+	h.setInvoice("in_2", "paid", map[string]any{}, line("Team", 9900))["parent"] = nil // not a subscription of this service
 	h.must(h.event("invoice.paid", "in_2"))
 	if n := len(h.invoices()); n != 1 {
 		t.Errorf("%d invoices, want 1", n)

@@ -78,7 +78,7 @@ func TestSuspension_EndsByPaymentOrCancellation(t *testing.T) {
 	if _, err := h.ChangePlan(t.Context(), h.org, "free"); err != nil {
 		t.Error(err)
 	}
-	h.wantForm(endSub, map[string]string{"prorate": "false", "invoice_now": "false"}) // nothing is credited that was not paid
+	h.wantForm(endSub, map[string]string{"prorate": "false", "invoice_now": "false"}) // unpaid time is not credited
 	h.setSubscription(subscriptionID, "canceled", items...)
 	h.must(h.event("customer.subscription.deleted", subscriptionID))
 	if s := h.sub(); s.Status != billing.Canceled || s.Fallback != nil || s.RemoteID != "" || len(s.AddOns) > 0 {

@@ -18,9 +18,8 @@ import (
 // maxLines is the maximum number of invoice lines to keep.
 const maxLines = 250
 
-// Event implements billing.Remote. A signature is good for 300 seconds. The API
-// version that the event was made with makes no difference: of its object only
-// the id is read.
+// Event implements billing.Remote. A signature is valid for 300 seconds. The API
+// version of the event does not matter, because only the ID of its object is read.
 func (p *Provider) Event(payload []byte, signature string) (billing.Event, error) {
 	e, err := webhook.ConstructEventWithOptions(payload, signature, p.secret,
 		webhook.ConstructEventOptions{Tolerance: webhook.DefaultTolerance, IgnoreAPIVersionMismatch: true})
@@ -42,7 +41,7 @@ func (p *Provider) Event(payload []byte, signature string) (billing.Event, error
 	case strings.HasPrefix(event.Kind, "checkout.session."):
 		event.SubscriptionID = text(e.Data.Object, "subscription")
 	case strings.HasPrefix(event.Kind, "invoice."):
-		event.InvoiceID = text(e.Data.Object, "id") // none in a preview of what is to come
+		event.InvoiceID = text(e.Data.Object, "id") // a preview of a future invoice has no ID
 	}
 	return event, nil
 }
@@ -114,9 +113,9 @@ func organization(metadata map[string]string) uuid.UUID {
 	return id
 }
 
-// status is what Stripe's state of a subscription means for the service: "" while
-// its first payment is missing. What is unpaid or paused goes on as it was bought
-// once it is paid for; what is left is over for good.
+// status maps Stripe's status of a subscription; "" while the first payment is missing.
+// An unpaid or paused subscription continues once it is paid. All other statuses mean
+// that it has ended.
 func status(s api.SubscriptionStatus) billing.Status {
 	switch s {
 	case api.SubscriptionStatusActive, api.SubscriptionStatusTrialing:
@@ -157,7 +156,7 @@ func (p *Provider) Invoice(ctx context.Context, id string) (billing.RemoteInvoic
 		}
 	}
 	r.Lines, err = p.lines(ctx, found)
-	if len(r.Lines) > 0 { // the period of an invoice's own is that before what it charges
+	if len(r.Lines) > 0 { // the invoice's own period is the one before the period that it charges
 		r.PeriodStart, r.PeriodEnd = r.Lines.Span()
 	}
 	return r, err

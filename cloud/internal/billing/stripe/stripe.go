@@ -31,7 +31,7 @@ const organizationKey = "organization_id"
 type Config struct {
 	SecretKey     string
 	WebhookSecret string // of the endpoint that receives events
-	APIBase       string // Stripe's own when empty
+	APIBase       string // Stripe's own if empty
 }
 
 // Provider is the Stripe provider.
@@ -52,9 +52,9 @@ func New(c Config) (*Provider, error) {
 	transport.ResponseHeaderTimeout = attemptTime
 	config := &api.BackendConfig{
 		HTTPClient:        &http.Client{Timeout: callTime, Transport: retryTransport{transport}},
-		MaxNetworkRetries: new(int64(0)), // retryTransport's
+		MaxNetworkRetries: new(int64(0)), // retryTransport retries instead
 		EnableTelemetry:   new(false),
-		LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // our errors say what is worth saying
+		LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // the returned errors contain the details
 	}
 	if c.APIBase != "" {
 		config.URL = &c.APIBase

@@ -1,9 +1,9 @@
-// Package stripetest is a fake Stripe API for tests: stripe-mock, which validates
-// every request, behind a server that records requests and overlays the fields
-// that a test sets on stripe-mock's answers.
+// Package stripetest is a fake Stripe API for tests. It runs stripe-mock, which
+// validates every request, behind a server that records requests and merges fields that
+// a test sets into the answers.
 //
-// stripe-mock is a Go program, pinned by the module in the folder mock and built
-// by the Go command: there is nothing to install.
+// stripe-mock is a Go program, pinned by the module in the folder mock and built by the
+// Go command, so it does not have to be installed.
 package stripetest
 
 import (
@@ -27,7 +27,7 @@ import (
 	"time"
 )
 
-// The secrets of a test. stripe-mock wants this shape.
+// The secrets of a test, in the form that stripe-mock requires.
 const (
 	SecretKey     = "sk_test_123"
 	WebhookSecret = "whsec_test"
@@ -74,7 +74,7 @@ func New(t testing.TB) *Stripe {
 	return s
 }
 
-// Answer overlays fields on stripe-mock's answer to requests with this method and
+// Answer merges fields into stripe-mock's answers to requests with this method and
 // path, such as "GET /v1/subscriptions/sub_1". Objects are merged recursively.
 func (s *Stripe) Answer(route string, fields map[string]any) {
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func overlayFields(under, over map[string]any) {
 	}
 }
 
-// prices has a price for each lookup key that is asked for: price_ and the key.
+// prices returns a price for each requested lookup key, with the ID price_ and the key.
 func prices(form url.Values) map[string]any {
 	found := []any{}
 	for name, values := range form {
@@ -212,7 +212,7 @@ func prices(form url.Values) map[string]any {
 	return map[string]any{"data": found, "has_more": false}
 }
 
-// Price is a monthly price with a lookup key, in cents; its id is price_ and the
+// Price returns a monthly price in cents with a lookup key. Its ID is price_ and the
 // key.
 func Price(key string, cents int) map[string]any {
 	return map[string]any{
@@ -227,12 +227,12 @@ func start() (socket string, err error) {
 	if err != nil {
 		return "", err
 	}
-	socket = fmt.Sprintf("@stripe-mock-%d-%d", os.Getpid(), time.Now().UnixNano()) // no file: nothing to remove
+	socket = fmt.Sprintf("@stripe-mock-%d-%d", os.Getpid(), time.Now().UnixNano()) // a socket in the abstract namespace: no file to remove
 	cmd := exec.CommandContext(context.Background(), program, "-http-unix", socket)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	ended := make(chan error, 1)
 	began := make(chan error)
-	go func() { // the signal comes when the thread that started it ends, so that one stays
+	go func() { // the signal is sent when the starting thread ends, so that thread must not end
 		runtime.LockOSThread()
 		began <- cmd.Start()
 		ended <- cmd.Wait()

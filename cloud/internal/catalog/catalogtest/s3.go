@@ -18,9 +18,9 @@ import (
 
 const bucket = "builds"
 
-// S3 starts a server with an empty bucket for the test, puts its credentials
-// into the environment, and returns the bucket's URL for catalog.OpenStore, and
-// the directory that its objects are in.
+// S3 starts a server with an empty bucket for the test and sets its credentials in the
+// environment. It returns the bucket's URL for catalog.OpenStore, and the directory
+// that contains the bucket's objects.
 func S3(t *testing.T) (storeURL, dir string) {
 	t.Helper()
 	const access, secret = "svc-test", "a secret of the tests"

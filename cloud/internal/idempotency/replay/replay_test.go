@@ -97,11 +97,11 @@ func TestReplay_KeyIsScopedToCaller(t *testing.T) {
 		first      []string
 		other      []string
 	}{
-		"another user":            {organizations, engines, []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(eve, home)}},
-		"another organization":    {"/v1/billing/portal", "", []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(ada, away)}},
-		"another worker key":      {reclaim, "", []string{"X-API-Key", key}, []string{"X-API-Key", otherKey}},
-		"another client address":  {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.7"}, []string{"X-Forwarded-For", "203.0.113.8"}},
-		"a stranger with a token": {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.9"}, []string{"Authorization", bearer(ada, home)}},
+		"another user":                           {organizations, engines, []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(eve, home)}},
+		"another organization":                   {"/v1/billing/portal", "", []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(ada, away)}},
+		"another worker key":                     {reclaim, "", []string{"X-API-Key", key}, []string{"X-API-Key", otherKey}},
+		"another client address":                 {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.7"}, []string{"X-Forwarded-For", "203.0.113.8"}},
+		"an unauthenticated caller with a token": {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.9"}, []string{"Authorization", bearer(ada, home)}},
 	} {
 		send := func(headers []string) reply {
 			return h.post(t.Context(), test.path, test.body, append([]string{keyName, name}, headers...)...)

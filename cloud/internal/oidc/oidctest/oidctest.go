@@ -1,5 +1,5 @@
-// Package oidctest runs a real OpenID provider for tests: the certified
-// oidc-provider of Node, behind a front that a test can make lie or fail.
+// Package oidctest runs a real OpenID provider for tests: the certified oidc-provider
+// of Node.js, behind a proxy with which a test can change answers.
 package oidctest
 
 import (
@@ -23,25 +23,24 @@ import (
 	"github.com/google/uuid"
 )
 
-// Client is a client that a Provider knows.
+// Client is a registered client of a Provider.
 type Client struct {
 	ID, Secret string
 }
 
-// Provider is a running OpenID provider. Somebody who signs in as "ada" there
-// has the address ada@example.com, which is verified unless the name begins with
-// "unverified".
+// Provider is a running OpenID provider. The user "ada" has the address
+// ada@example.com. The address is verified unless the name begins with "unverified".
 type Provider struct {
 	Issuer string
-	Client Client // the one to test
+	Client Client // the client under test
 	Other  Client // another one, with the same redirect URL
 	front  atomic.Pointer[func(http.Handler) http.Handler]
 }
 
-// Options say how a provider behaves.
+// Options configure a provider.
 type Options struct {
 	RedirectURL          string // of its clients
-	ClaimsAtUserInfoOnly bool   // ID tokens tell nothing but the subject
+	ClaimsAtUserInfoOnly bool   // ID tokens contain only the subject
 }
 
 // Start runs a provider until the test ends.
@@ -64,12 +63,12 @@ func Start(t testing.TB, o Options) *Provider {
 	address := p.run(t, o)
 	behind = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(address)
-		r.Out.Host = r.In.Host // the provider makes its URLs of it
+		r.Out.Host = r.In.Host // the provider derives its URLs from the host
 	}}
 	return p
 }
 
-// run starts Node, and returns where it listens.
+// run starts Node.js and returns the address of the provider.
 func (p *Provider) run(t testing.TB, o Options) *url.URL {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -97,7 +96,7 @@ func (p *Provider) run(t testing.TB, o Options) *url.URL {
 	}
 	t.Cleanup(func() {
 		_ = in.Close()
-		_ = cmd.Wait() // killed with the test's context at the latest
+		_ = cmd.Wait() // the process ends with the test's context at the latest
 	})
 	_, err = fmt.Fprintf(in, "%s\n", config)
 	if err != nil {
@@ -110,8 +109,7 @@ func (p *Provider) run(t testing.TB, o Options) *url.URL {
 	return &url.URL{Scheme: "http", Host: "127.0.0.1:" + strings.TrimSpace(port)}
 }
 
-// WrapHandler puts a handler before the provider, until the next call; nil takes it
-// away.
+// WrapHandler wraps the provider's handler until the next call; nil restores it.
 func (p *Provider) WrapHandler(wrap func(provider http.Handler) http.Handler) {
 	if wrap == nil {
 		p.front.Store(nil)
@@ -122,9 +120,9 @@ func (p *Provider) WrapHandler(wrap func(provider http.Handler) http.Handler) {
 
 var form = regexp.MustCompile(`<form[^>]* action="([^"]+)"[\s\S]*?name="prompt" value="(login|consent)"`)
 
-// SignIn is a person at the provider: it opens the address that the browser was
-// sent to, signs in by that name, agrees, and returns where the provider sends
-// the browser back to. The jar of the browser is used, and nothing else of it.
+// SignIn performs a user's steps at the provider: it opens the authorization URL, signs
+// in with the name, gives consent and returns the URL to which the provider redirects
+// the browser. It shares only the cookie jar with the given browser.
 func (p *Provider) SignIn(t testing.TB, jar http.CookieJar, address, name string) *url.URL {
 	t.Helper()
 	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
@@ -153,14 +151,14 @@ func (p *Provider) SignIn(t testing.TB, jar http.CookieJar, address, name string
 	return nil
 }
 
-// pageResult is what a person sees of an answer.
+// pageResult is a page, or a redirect, of the provider.
 type pageResult struct {
 	at     *url.URL
-	sentTo *url.URL // nil when it is no redirect
+	sentTo *url.URL // nil if it is not a redirect
 	text   []byte
 }
 
-// visit opens an address, or posts a form there.
+// visit requests a page, or posts a form to it.
 func visit(t testing.TB, browser *http.Client, method, address string, filled url.Values) pageResult {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(filled.Encode()))
@@ -177,6 +175,6 @@ func visit(t testing.TB, browser *http.Client, method, address string, filled ur
 	if err != nil {
 		t.Fatalf("at the OpenID provider: %v", err)
 	}
-	sentTo, _ := res.Location() // fails where there is none
+	sentTo, _ := res.Location() // fails if there is no location
 	return pageResult{at: res.Request.URL, sentTo: sentTo, text: text}
 }
