@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// unprotectedTables returns the tables with organizations' rows whose row-level
-// security is not what enable_tenant_rls sets up, each with what it is instead.
+// unprotectedTables returns the tables with rows of organizations whose row-level
+// security differs from that of enable_tenant_rls, with the difference.
 func unprotectedTables(t *testing.T, db *sqlx.DB) []string {
 	t.Helper()
 	var tables []struct{ Table, Column, Policies string }
@@ -71,8 +71,8 @@ func TestUnprotectedTables_FindsWrongPolicies(t *testing.T) {
 	}
 }
 
-// TestRowLevelSecurity_HidesOtherOrganizations sends statements that have no
-// condition on the organization.
+// TestRowLevelSecurity_HidesOtherOrganizations runs statements without a condition on
+// the organization.
 func TestRowLevelSecurity_HidesOtherOrganizations(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	all := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})

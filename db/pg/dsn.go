@@ -11,10 +11,10 @@ import (
 
 const defaultPort = "5432"
 
-// parseDSN reads a postgres:// URL or key=value pairs. Several hosts may be
-// given as libpq takes them (postgres://h1:5432,h2:5433/db): the first one that
-// accepts writes is used, unless target_session_attrs says otherwise. An error
-// does not repeat the address, which may hold a password.
+// parseDSN parses a postgres:// URL or key=value pairs. With several hosts in libpq
+// syntax (postgres://h1:5432,h2:5433/db), the first one that accepts writes is used,
+// unless target_session_attrs is set. Errors do not contain the DSN, which may contain
+// a password.
 func parseDSN(dsn string) (pq.Config, error) {
 	config, err := pq.NewConfig(portsAsParameter(dsn))
 	if _, unreadable := errors.AsType[*url.Error](err); unreadable {

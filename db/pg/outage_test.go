@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// readOnly has new sessions of the database start read-only, or not.
+// readOnly sets whether new sessions of the database are read-only.
 func readOnly(t *testing.T, admin *sqlx.DB, on bool) {
 	t.Helper()
 	var name string
@@ -22,9 +22,9 @@ func readOnly(t *testing.T, admin *sqlx.DB, on bool) {
 	exec(t, admin, fmt.Sprintf(`SET default_transaction_read_only = off; ALTER DATABASE %s SET default_transaction_read_only = %v`, name, on))
 }
 
-// TestPool_ReplacesReadOnlyConnections has every connection of a pool
-// start while the database is read-only. Sessions keep that setting: without new
-// connections the pool stays read-only after the database is writable again.
+// TestPool_ReplacesReadOnlyConnections opens all connections of a pool while the
+// database is read-only. Sessions keep that setting, so the pool would stay read-only
+// after the database becomes writable.
 func TestPool_ReplacesReadOnlyConnections(t *testing.T) {
 	const size = 4
 	dsn := dbtest.NewEmptyDSN(t)
@@ -65,7 +65,7 @@ func TestPool_ReplacesReadOnlyConnections(t *testing.T) {
 	}
 }
 
-// connections takes that many connections of the pool at once.
+// connections takes n connections of the pool at the same time.
 func connections(t *testing.T, db *sqlx.DB, n int) []*sqlx.Conn {
 	t.Helper()
 	open := make([]*sqlx.Conn, n)

@@ -244,7 +244,7 @@ func TestInTx_RetriesDeadlocks(t *testing.T) {
 				if err := add(tx, order[0]); err != nil {
 					return err
 				}
-				if first { // both hold their first row before either asks for its second
+				if first { // both transactions hold their first row before either locks its second
 					first = false
 					meet <- struct{}{}
 					for len(meet) < 2 {
@@ -289,8 +289,7 @@ func TestInTx_EndsWithContext(t *testing.T) {
 	}
 }
 
-// A server that is there and says nothing fails a statement, also one whose
-// context never ends.
+// A statement fails if the server stops responding, even if its context never ends.
 func TestStatement_FailsWhenServerStopsResponding(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{MaxOpen: 1, Statement: 100 * time.Millisecond})
 	var backend int
@@ -312,7 +311,7 @@ func TestStatement_FailsWhenServerStopsResponding(t *testing.T) {
 }
 
 func TestOpen_ConnectTimeout(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody reads
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections, but no process reads from them
 	if err != nil {
 		t.Fatal(err)
 	}

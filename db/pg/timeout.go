@@ -12,9 +12,9 @@ import (
 // timeoutMargin is the additional time for the network, beyond the statement timeout.
 const timeoutMargin = 5 * time.Second
 
-// responseTimeout is how long a server may take to answer what was sent to it; 0 is for
-// ever. It is the statement timeout and a little more: the server keeps that one,
-// and the connection notices when there is no server.
+// responseTimeout is how long a server may take to respond; 0 is unlimited. It is
+// slightly longer than the statement timeout: the server enforces that one, and the
+// connection detects a server that does not respond.
 func responseTimeout(config pq.Config) time.Duration {
 	ms, err := strconv.ParseInt(config.Runtime["statement_timeout"], 10, 64)
 	if err != nil || ms <= 0 {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Part is one subject of a benchmark; it makes rows of the table.
+// Part is one subject of a benchmark and produces rows of the table.
 type Part struct {
 	Name, What string
 	Measure    func(ctx context.Context) ([]Row, error)
 }
 
-// Parts are those of one benchmark, in the order in which they are measured.
+// Parts are the parts of a benchmark, in the order of measurement.
 type Parts []Part
 
-// Names lists the parts.
+// Names returns the names of the parts.
 func (p Parts) Names() (all []string) {
 	for _, part := range p {
 		all = append(all, part.Name)
@@ -26,18 +26,18 @@ func (p Parts) Names() (all []string) {
 	return all
 }
 
-// Check refuses names that no part has.
+// Check returns an error for unknown names.
 func (p Parts) Check(only []string) error {
 	for _, name := range only {
 		if !slices.Contains(p.Names(), name) {
-			return fmt.Errorf("there is no part %q, but %s", name, strings.Join(p.Names(), ", "))
+			return fmt.Errorf("unknown part %q: the parts are %s", name, strings.Join(p.Names(), ", "))
 		}
 	}
 	return nil
 }
 
-// Measure measures the parts of these names, or all for none, and tells the
-// person who waits.
+// Measure measures the parts with these names (all if the list is empty) and prints
+// progress messages.
 func (p Parts) Measure(ctx context.Context, only []string) (Table, error) {
 	var all Table
 	for _, part := range p {
@@ -48,7 +48,7 @@ func (p Parts) Measure(ctx context.Context, only []string) (Table, error) {
 		began := time.Now()
 		rows, err := part.Measure(ctx)
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx) // says more than what it broke off
+			return nil, context.Cause(ctx) // more specific than the error that it caused
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", part.Name, err)

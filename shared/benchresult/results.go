@@ -19,7 +19,7 @@ const (
 
 // Report is the result of a benchmark.
 type Report struct {
-	Title   string   // of its section
+	Title   string   // title of the section
 	Command string   // the command that runs it
 	On      []string // the environment, in addition to Machine
 	Rounds  int
@@ -84,7 +84,7 @@ func sections(text string) []string {
 // version.
 func Machine() string {
 	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
-	cpus, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
+	cpus, _ := os.ReadFile("/proc/cpuinfo") // exists only on Linux
 	for line := range strings.Lines(string(cpus)) {
 		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			parts = append(parts, strings.TrimSpace(model))

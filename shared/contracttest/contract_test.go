@@ -47,7 +47,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// answer is what the server under test says.
+// answer is the answer of the server under test.
 type answer struct {
 	status int
 	header map[string]string
@@ -61,15 +61,15 @@ const (
 	petPath = "/pets/0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 )
 
-// request is what the test sends; a nil ctx is the test's own.
+// request is the request of the test; a nil ctx is the context of the test.
 type request struct {
 	method, target, body string
 	header               map[string]string
 	mark                 func(context.Context) context.Context
 }
 
-// exchange makes one exchange with a server that says a, and returns what the
-// contract client found and the body as the test read it.
+// exchange sends a request to a server with this answer, and returns the violations
+// that the client found and the body that the test read.
 func exchange(t *testing.T, q request, a answer) (failures, body string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -264,7 +264,7 @@ func TestReport_HasOperationAndBodies(t *testing.T) {
 	}
 }
 
-// endless is a body that never ends by itself.
+// endless is a body without an end.
 type endless struct{ read int }
 
 func (e *endless) Read(p []byte) (int, error) { e.read += len(p); return len(p), nil }

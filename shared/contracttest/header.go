@@ -8,9 +8,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// standardHeaders are the response headers that HTTP itself, caches, downloads,
-// upgrades and browsers' protections use. Every other header says something
-// about the operation, and is documented with it.
+// standardHeaders are the response headers of HTTP itself, caches, downloads, upgrades
+// and browser security. Every other header must be documented by the operation.
 var standardHeaders = headers(
 	"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Trailer",
 	"Age", "Cache-Control", "Etag", "Expires", "Last-Modified", "Vary",
@@ -29,7 +28,7 @@ func headers(names ...string) map[string]bool {
 	return set
 }
 
-// checkUndocumentedHeaders finds headers that only the code knows of.
+// checkUndocumentedHeaders reports headers that are not in the document.
 func (x *Exchange) checkUndocumentedHeaders(documented *openapi3.Response) {
 	known := headers(slices.Collect(maps.Keys(documented.Headers))...)
 	for _, name := range slices.Sorted(maps.Keys(x.response.Header)) {

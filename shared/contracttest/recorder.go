@@ -24,8 +24,8 @@ type Observation struct {
 	Status      int
 }
 
-// surfaces are the documents that are recorded, by their titles. Documents that
-// a test makes up or changes are none of them.
+// surfaces are the recorded documents by title. Other documents, such as those of
+// tests, are not recorded.
 var surfaces = map[string]string{"svc cloud API": "cloud", "svc worker API": "worker"}
 
 // recorder records each observation of a document once.
@@ -49,8 +49,8 @@ func newRecorder(spec *openapi3.T) *recorder {
 	return &recorder{surface: surface, file: filepath.Join(dir, strconv.Itoa(os.Getpid())), entries: map[Observation]bool{}}
 }
 
-// add appends a line to the file of this process. One write of a line is one
-// line, whoever else appends.
+// add appends a line to the file of this process. Each line is written at once, so
+// other writers cannot split it.
 func (b *recorder) add(x *Exchange) error {
 	if b == nil || x.OperationID() == "" {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 )
 
-// recorded makes exchanges with a document of that title, and returns what was
-// recorded of them and how the test fared.
+// recorded makes exchanges with a document with this title, and returns the recorded
+// observations and the result of the test.
 func recorded(t *testing.T, title string, statuses ...int) (map[contracttest.Observation]bool, []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -26,8 +26,7 @@ func recorded(t *testing.T, title string, statuses ...int) (map[contracttest.Obs
 	return seen, failures
 }
 
-// answerWith asks for a pet as often as there are statuses, and then for
-// something else.
+// answerWith requests a pet once for each status, and then another resource.
 func answerWith(t *testing.T, title string, statuses ...int) []string {
 	t.Helper()
 	document := load(t)

@@ -13,13 +13,13 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 )
 
-// checkRequest lists where the request departs from its operation.
+// checkRequest returns the violations of the operation in the request.
 func (x *Exchange) checkRequest() []string {
 	r := x.request.Clone(x.request.Context())
 	r.GetBody = nil
 	hasBody := x.request.Body != nil && x.request.Body != http.NoBody
 	if x.match.operation.RequestBody == nil && string(bytes.TrimSpace(x.requestBody)) == "{}" {
-		hasBody = false // generic clients send it
+		hasBody = false // generic clients send an empty object
 	}
 	r.Body = io.NopCloser(bytes.NewReader(x.bodyWithoutNulls()))
 	err := openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
@@ -57,8 +57,8 @@ func (x *Exchange) checkRequest() []string {
 	return departures
 }
 
-// bodyWithoutNulls is the body without the nulls that stand for optional members:
-// they are the same as nothing.
+// bodyWithoutNulls returns the body without the nulls of optional members, which are
+// equivalent to absent members.
 func (x *Exchange) bodyWithoutNulls() []byte {
 	var value any
 	if x.match.operation.RequestBody == nil || !bytes.Contains(x.requestBody, []byte("null")) || json.Unmarshal(x.requestBody, &value) != nil {
@@ -75,8 +75,8 @@ func (x *Exchange) bodyWithoutNulls() []byte {
 	return kept
 }
 
-// removeNulls takes the null members out of a value that are optional and have no
-// null, and tells whether there was one.
+// removeNulls removes null members that are optional and not nullable from a value, and
+// reports whether it removed any.
 func removeNulls(schemas []*openapi3.Schema, value any) (found bool) {
 	parts := compose(schemas)
 	switch value := value.(type) {
@@ -105,8 +105,8 @@ func removeNulls(schemas []*openapi3.Schema, value any) (found bool) {
 	return found
 }
 
-// knowsQuery reports whether the operation has a query parameter, or takes a
-// credential, of that name.
+// knowsQuery reports whether the operation has a query parameter or a query credential
+// with this name.
 func (x *Exchange) knowsQuery(name string) bool {
 	if x.match.operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) != nil ||
 		x.match.route.item.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) != nil {
@@ -137,8 +137,8 @@ func (x *Exchange) scheme(name string) *openapi3.SecurityScheme {
 	return x.spec.Components.SecuritySchemes[name].Value
 }
 
-// hasCredential reports whether the request carries what one of the operation's
-// security alternatives asks for; whether it is right is the server's to say.
+// hasCredential reports whether the request has the credentials of one of the
+// operation's security alternatives. Only the server checks whether they are valid.
 func (x *Exchange) hasCredential() bool {
 	alternatives := x.security()
 	if len(alternatives) == 0 {
@@ -168,9 +168,9 @@ func carries(r *http.Request, s *openapi3.SecurityScheme) bool {
 	return r.Header.Get(s.Name) != ""
 }
 
-// isCookie compares a cookie's name to the documented one. A cookie of one
-// launch has the launch's id in its name (specification 5.5), which a document
-// can only hint at.
+// isCookie reports whether the cookie is the documented one. The cookies of a launch
+// have its ID in their names (specification 5.5), for which the document has a
+// placeholder.
 func isCookie(name, documented string) bool {
 	prefix, perLaunch := strings.CutSuffix(strings.Trim(documented, "{}<>"), "launchId")
 	if perLaunch {

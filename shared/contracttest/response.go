@@ -11,8 +11,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// checkResponse holds the answer to what the operation documents for its
-// status.
+// checkResponse returns the violations of the documented response with this status.
 func (x *Exchange) checkResponse() {
 	ref := x.match.operation.Responses.Status(x.response.StatusCode)
 	if ref == nil {
@@ -46,8 +45,8 @@ func (x *Exchange) checkHeaders(documented *openapi3.Response) {
 	}
 }
 
-// headerValue reads a header as the type that its schema wants; one that isn't
-// stays text, which the schema then refuses.
+// headerValue parses a header as the type in its schema. If that fails, it returns the
+// text, which the schema refuses.
 func headerValue(schema *openapi3.Schema, text string) any {
 	switch {
 	case schema.Type.Is("integer"), schema.Type.Is("number"):
@@ -96,9 +95,9 @@ func (x *Exchange) checkBody(documented *openapi3.Response) {
 	x.checkSuccess(value)
 }
 
-// checkSuccess compares the envelope's discriminant to the status
-// (specification 2.1). A refused authorization is a success with status 402
-// (specification 4.2); a raw operation answers in another protocol's shapes.
+// checkSuccess compares the member success with the status (specification 2.1). A
+// refused authorization is a success with status 402 (specification 4.2). Raw
+// operations have no envelope.
 func (x *Exchange) checkSuccess(value any) {
 	if slices.Contains(x.match.operation.Tags, "raw") || x.response.StatusCode == http.StatusPaymentRequired {
 		return
@@ -110,8 +109,7 @@ func (x *Exchange) checkSuccess(value any) {
 	}
 }
 
-// checkDetails asks for the details that every VALIDATION_ERROR has
-// (specification 7.1).
+// checkDetails requires the details of a VALIDATION_ERROR (specification 7.1).
 func (x *Exchange) checkDetails(envelope map[string]any) {
 	failure, _ := envelope["error"].(map[string]any)
 	if details, _ := failure["details"].([]any); failure["code"] == "VALIDATION_ERROR" && len(details) == 0 {
@@ -119,8 +117,9 @@ func (x *Exchange) checkDetails(envelope map[string]any) {
 	}
 }
 
-// checkFailureEnvelope is what an answer outside of every operation must be,
-// but for the text of the per-browser routes (specification 5.5).
+// checkFailureEnvelope checks an answer outside of all operations. It must be the
+// failure envelope, except for the text answers of the per-browser routes
+// (specification 5.5).
 func (x *Exchange) checkFailureEnvelope() {
 	if strings.HasPrefix(x.response.Header.Get("Content-Type"), "text/plain") && strings.Contains(x.request.URL.Path, "/browsers/") {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// route is one path template of the document.
+// route is a path template of the document.
 type route struct {
 	template string
 	pattern  *regexp.Regexp
@@ -19,7 +19,7 @@ type route struct {
 	item     *openapi3.PathItem
 }
 
-// match is the operation that a request is for.
+// match is the operation of a request.
 type match struct {
 	route     route
 	operation *openapi3.Operation
@@ -28,8 +28,8 @@ type match struct {
 
 var placeholder = regexp.MustCompile(`\{([^}]+)\}`)
 
-// routesOf lists the document's paths, those with fewer placeholders first: a
-// literal path wins over a template that also fits.
+// routesOf returns the document's paths, those with fewer placeholders first, because a
+// literal path takes precedence over a matching template.
 func routesOf(spec *openapi3.T) []route {
 	var routes []route
 	for template, item := range spec.Paths.Map() {

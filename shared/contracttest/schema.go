@@ -16,10 +16,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Violations lists where a value departs from a schema, formats included. A
-// property that the schema does not name departs from it even where it would be
-// allowed. The options say whose value it is: openapi3.VisitAsRequest or
-// VisitAsResponse.
+// Violations returns the differences between a value and a schema, including formats. A
+// property that is not in the schema is a violation even if additional properties are
+// allowed. The options tell whether it is a request or a response:
+// openapi3.VisitAsRequest or VisitAsResponse.
 func Violations(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidationOption) []string {
 	found := describe(schema.VisitJSON(value, append(options, openapi3.MultiErrors(), formats())...))
 	for _, path := range undocumentedPaths([]*openapi3.Schema{schema}, value, "") {
@@ -28,10 +28,10 @@ func Violations(schema *openapi3.Schema, value any, options ...openapi3.SchemaVa
 	return found
 }
 
-// undocumentedPaths lists the paths of the properties in value that none of the schemas
-// names. Answers are open in the document, so that a client survives a new
-// property; a server that sends one nobody wrote down is wrong all the same. An
-// object whose schema allows additional properties, or names none, is free.
+// undocumentedPaths returns the paths of the properties in value that are in none of
+// the schemas. The document allows additional properties in answers, so that clients
+// accept new ones, but the server must not send undocumented ones. Objects whose schema
+// explicitly allows additional properties, or has no properties, are not checked.
 func undocumentedPaths(schemas []*openapi3.Schema, value any, path string) []string {
 	parts := compose(schemas)
 	var found []string
@@ -63,7 +63,7 @@ func undocumentedPaths(schemas []*openapi3.Schema, value any, path string) []str
 	return found
 }
 
-// compose adds the schemas that the given ones are composed of.
+// compose appends the schemas of which the given ones are composed.
 func compose(schemas []*openapi3.Schema) []*openapi3.Schema {
 	var all []*openapi3.Schema
 	for _, schema := range schemas {
@@ -98,7 +98,7 @@ func propertySchemas(parts []*openapi3.Schema, key string) (candidates []*openap
 	return candidates, free || !named
 }
 
-// describe puts a validation error into one line a problem.
+// describe returns a line for each problem in a validation error.
 func describe(err error) []string {
 	if err == nil {
 		return nil
@@ -138,14 +138,14 @@ func describe(err error) []string {
 	return []string{first}
 }
 
-// isFree reports whether a schema allows every value, null included: in OpenAPI
-// 3.0.3 only a schema with a type has to allow null by name.
+// isFree reports whether a schema allows every value. In OpenAPI 3.0.3 such a schema
+// also allows null, because only a schema with a type must declare nullable.
 func isFree(s *openapi3.Schema) bool {
 	return s.Type == nil && len(s.Enum)+len(s.AllOf)+len(s.OneOf)+len(s.AnyOf) == 0
 }
 
-// branchesOf finds what each schema of a composition says; nil for an error that
-// is about no composition.
+// branchesOf returns the errors of the schemas in a composition, or nil if the error is
+// not about a composition.
 func branchesOf(e *openapi3.SchemaError) error {
 	for inner := e.Origin; inner != nil; inner = errors.Unwrap(inner) {
 		if branches, ok := inner.(openapi3.MultiError); ok { //nolint:errorlint // walks the chain itself
@@ -179,8 +179,8 @@ func describeSchemaError(e *openapi3.SchemaError) string {
 	return fmt.Sprintf("%s%s (got %s)", where, reason, value)
 }
 
-// formats checks the formats that the document uses and the validator leaves
-// open by itself.
+// formats returns options that check the document's formats that the validator does not
+// check itself.
 func formats() openapi3.SchemaValidationOption {
 	check := func(ok func(string) bool) openapi3.StringFormatValidator {
 		return openapi3.NewCallbackValidator(func(text string) error {

@@ -59,7 +59,7 @@ func (tr *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.response, nil
 }
 
-// Exchange is a request and its response with the violations found.
+// Exchange is a request and its response, with the violations.
 type Exchange struct {
 	Findings []string // the violations of the document
 
@@ -75,8 +75,8 @@ func (x *Exchange) addFinding(format string, args ...any) {
 	x.Findings = append(x.Findings, fmt.Sprintf(format, args...))
 }
 
-// keepRequestBody returns the request to send. A body that isn't JSON may be a
-// stream and is left alone.
+// keepRequestBody returns the request to send. A body that is not JSON may be a stream
+// and is not read.
 func (x *Exchange) keepRequestBody() (*http.Request, error) {
 	r := x.request
 	if r.Body == nil || r.Body == http.NoBody || !isJSON(r.Header) {
@@ -125,9 +125,8 @@ func (x *Exchange) check(routes []route) {
 	x.checkResponse()
 }
 
-// isUnguarded reports whether the operation takes requests as another protocol
-// or a browser sends them, whatever else they say: nothing but the credential is
-// checked before it.
+// isUnguarded reports whether the operation accepts requests of another protocol or
+// from a browser navigation. Of these, only the credential is validated.
 func (x *Exchange) isUnguarded() bool { return x.match.operation.Extensions["x-guard"] == "none" }
 
 func (x *Exchange) accepted() bool { return x.response.StatusCode < http.StatusBadRequest }
@@ -142,7 +141,7 @@ func (x *Exchange) checkUndocumented() {
 	}
 }
 
-// OperationID names the operation; empty when the document has none for it.
+// OperationID returns the ID of the operation, or "" if it is not in the document.
 func (x *Exchange) OperationID() string {
 	if x.match.operation == nil {
 		return ""
@@ -150,11 +149,10 @@ func (x *Exchange) OperationID() string {
 	return x.match.operation.OperationID
 }
 
-// Status is the answer's.
+// Status returns the status of the response.
 func (x *Exchange) Status() int { return x.response.StatusCode }
 
-// Report puts the findings under one heading, with the bodies of both sides as
-// far as they are JSON.
+// Report formats the findings with the JSON bodies of the request and the response.
 func (x *Exchange) Report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "contract: %s %s", x.request.Method, x.request.URL.EscapedPath())

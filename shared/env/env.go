@@ -1,5 +1,5 @@
 // Package env parses environment variables into a configuration struct. The
-// README table, the --help text and the configuration log line are generated from
+// Markdown table, the --help text and the configuration log line are generated from
 // the same struct.
 //
 //	type Config struct {

@@ -181,7 +181,7 @@ func TestServe_MaxConnections(t *testing.T) {
 	}
 
 	go ask()
-	if err := <-answered; err != nil { // its own place was given back, too
+	if err := <-answered; err != nil { // its own slot was released, too
 		t.Fatal(err)
 	}
 	if err := stop(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// deprecatedDocument is a surface of which one operation goes.
+// deprecatedDocument is a document with one deprecated operation.
 type deprecatedDocument struct{ document }
 
 func (deprecatedDocument) DeprecationHeaders(method, route string) http.Header {
@@ -102,8 +102,7 @@ func TestDeprecationHeaders_AreOnEveryResponse(t *testing.T) {
 	}
 }
 
-// exchange makes one request on a connection of its own, and reads the head of
-// its answer.
+// exchange sends one request on its own connection and reads the head of the answer.
 func exchange(t *testing.T, server *httptest.Server, method, path string, header http.Header) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

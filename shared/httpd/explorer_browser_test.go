@@ -20,8 +20,8 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// TestExplorer_WorksInBrowser opens the page in Chromium, at the root and
-// behind a prefix, with a policy that reports every violation to the test.
+// TestExplorer_WorksInBrowser opens the page in Chromium, at the root and behind a
+// prefix. A content security policy reports every violation to the test.
 func TestExplorer_WorksInBrowser(t *testing.T) {
 	for _, prefix := range []string{"", "/w/0190-worker"} {
 		t.Run("prefix "+prefix, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestExplorer_WorksInBrowser(t *testing.T) {
 	}
 }
 
-// pressExecute plays the visitor: it calls the operation that the page shows,
-// once Swagger UI has resolved it and shows what it answers.
+// pressExecute runs the displayed operation once Swagger UI has rendered it, and
+// displays the answer.
 const pressExecute = `
 const waiting = setInterval(() => {
   const execute = document.querySelector("button.execute");
@@ -90,7 +90,7 @@ const waiting = setInterval(() => {
   setTimeout(() => execute.click(), 1000);
 }, 100);`
 
-// reportingWriter has the browser report what the page's policy forbids.
+// reportingWriter makes the browser report violations of the page's policy.
 type reportingWriter struct {
 	http.ResponseWriter
 	to string
@@ -104,9 +104,9 @@ func (w *reportingWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// dumpPage opens address in a headless Chromium, as an unprivileged user when the
-// test is root (the sandbox needs that), and returns the page it built and what
-// it wrote to its log. With SCREENSHOT_DIR set, it leaves a picture there.
+// dumpPage opens the address in headless Chromium and returns the resulting page and
+// the browser's log. If the test runs as root, Chromium runs as another user, which its
+// sandbox requires. With SCREENSHOT_DIR set, dumpPage saves a screenshot there.
 func dumpPage(t *testing.T, address string) (page, console string) {
 	t.Helper()
 	home, err := os.MkdirTemp("", "explorer")

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// document is a description small enough to know by heart.
+// document is a small document.
 type document struct{}
 
 func (document) JSON() []byte {
@@ -55,7 +55,7 @@ func TestExplorer_ServesDocumentsAndFiles(t *testing.T) {
 		if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(path, "docs") != strings.HasPrefix(policy, "default-src 'none'; ") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
-		if kept := w.Header().Get("Cache-Control"); kept != "no-cache" { // to be asked for again each time
+		if kept := w.Header().Get("Cache-Control"); kept != "no-cache" { // clients must revalidate it each time
 			t.Errorf("%s: Cache-Control %q", path, kept)
 		}
 		tag := w.Header().Get("ETag")
@@ -87,8 +87,8 @@ func TestExplorer_ServesDocumentsAndFiles(t *testing.T) {
 	}
 }
 
-// TestExplorer_ServesReferencedFiles follows every reference as a browser
-// does that has the page from below some prefix.
+// TestExplorer_ServesReferencedFiles follows all references in the page, like a browser
+// that loaded it behind a prefix.
 func TestExplorer_ServesReferencedFiles(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{Document: document{}})
 	page, err := url.Parse("https://fleet.test/w/7/docs")

@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// FuzzClientAddress: the client's address is that of the first hop, seen from
-// here, that is no trusted proxy. Nobody becomes another by what they send.
+// FuzzClientAddress: the client address is the first hop, counted from the server, that
+// is not a trusted proxy. Headers of the client cannot change it.
 func FuzzClientAddress(f *testing.F) {
 	f.Add("10.0.0.1:1", "203.0.113.7", "", "")
 	f.Add("10.0.0.1:1", "198.51.100.9, 203.0.113.7 , 10.0.0.2", "", "")
@@ -35,7 +35,7 @@ func FuzzClientAddress(f *testing.F) {
 		}
 		address, err := netip.ParseAddrPort(peer)
 		if err != nil {
-			return // the server knows its peers
+			return // the peer address is always valid
 		}
 		direct := address.Addr().String()
 		if got := plain(r); got != direct && !equalAddress(got, direct) {
@@ -54,8 +54,8 @@ func equalAddress(a, b string) bool {
 	return errX == nil && errY == nil && x.Unmap().WithZone("") == y.Unmap().WithZone("")
 }
 
-// nearestUntrusted is the first of the hops, from the last one on, that is not trusted.
-// Where what is no address comes before it nothing is believed.
+// nearestUntrusted returns the last hop that is not trusted. If a hop before it is not
+// an address, the header is ignored.
 func nearestUntrusted(trusted []netip.Prefix, hops []string) string {
 	direct := hops[len(hops)-1]
 	for i := len(hops) - 1; i >= 0; i-- {

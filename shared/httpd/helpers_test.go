@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// testLog keeps what is logged, one JSON object a line.
+// testLog keeps the log, one JSON object per line.
 type testLog struct{ testenv.Log }
 
 // lastRequest returns the attributes of the last line of the access log.

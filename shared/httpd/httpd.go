@@ -32,8 +32,8 @@ type Document interface {
 	YAML31() []byte
 	// ContractVersion is info.version, which every response carries.
 	ContractVersion() string
-	// DeprecationHeaders is what the answers of a deprecated operation carry besides, by its
-	// method and its Echo pattern; nil for one that stays.
+	// DeprecationHeaders returns the additional response headers of a deprecated operation,
+	// identified by its method and Echo pattern; nil for other operations.
 	DeprecationHeaders(method, route string) http.Header
 }
 

@@ -78,7 +78,7 @@ func TestCached_RunsOncePerPeriod(t *testing.T) {
 		asked := 0
 		check := httpd.Cached(time.Second, 2*time.Second, func(ctx context.Context) []httpd.Reason {
 			asked++
-			if asked == 2 { // nobody answers
+			if asked == 2 { // the second call does not return in time
 				<-ctx.Done()
 				return []httpd.Reason{{"database", "database_unreachable", "No answer."}}
 			}

@@ -21,7 +21,7 @@ const (
 // that a client cannot fill the log.
 type refusalLimiter struct {
 	logger *slog.Logger
-	due    atomic.Int64 // when the next summary is, in Unix nanoseconds; 0 for never
+	due    atomic.Int64 // time of the next summary in Unix nanoseconds; 0 for none
 
 	mu     sync.Mutex
 	counts map[refusalKey]*refusalCount

@@ -20,7 +20,8 @@ func withRequestInfo(ctx context.Context, o *requestInfo) context.Context {
 	return context.WithValue(ctx, requestInfoKey{}, o)
 }
 
-// requestInfoFrom is the zero origin outside of a request.
+// requestInfoFrom returns the request information in ctx; the zero value outside of a
+// request.
 func requestInfoFrom(ctx context.Context) requestInfo {
 	if o, ok := ctx.Value(requestInfoKey{}).(*requestInfo); ok {
 		return *o

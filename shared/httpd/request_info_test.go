@@ -45,7 +45,7 @@ func TestDefaultHeaders_AreIndependent(t *testing.T) {
 		h.Set("X-Frame-Options", "SAMEORIGIN")
 		return c.NoContent(http.StatusNoContent)
 	})
-	for range 2 { // the second answer starts as the first did
+	for range 2 { // the first answer must not change the defaults
 		got := do(e, http.MethodGet, "/x", "X-Request-Id", "request-1").Header()
 		want := http.Header{
 			"X-Request-Id": {"request-1", "more"}, "X-Content-Type-Options": {"nosniff", "more"},

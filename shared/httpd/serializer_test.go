@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// inMemory is a body that offers its text and can't be read.
+// inMemory is a body that can only be read with Text.
 type inMemory string
 
 func (inMemory) Read([]byte) (int, error) { return 0, errors.New("it was read") }

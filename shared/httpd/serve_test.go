@@ -17,8 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
-// serve runs e on a loopback port; stop tells it to end and returns what Serve
-// returned.
+// serve runs e on a loopback port. stop ends it and returns the result of Serve.
 func serve(t *testing.T, e *echo.Echo, options httpd.Options) (address string, stop func() error) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

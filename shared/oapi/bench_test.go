@@ -22,26 +22,26 @@ const (
 	badBody   = `{"name":"t","slug":"T","count":0,"color":"pink","owner":"x","tags":[],"point":{"x":-1,"z":2}}`
 )
 
-// BenchmarkGuard is a small request through the guard and a handler that
-// decodes it as generated code does.
+// BenchmarkGuard sends a small request through the guard to a handler that decodes it
+// like generated code.
 func BenchmarkGuard(b *testing.B) {
 	benchmark(b, smallBody, http.StatusOK, decode, newGuard(b, oapi.Options{}).Middleware())
 }
 
-// BenchmarkHandWritten is the same request with a handler that decodes and checks it
-// by hand: what the guard is measured against.
+// BenchmarkHandWritten sends the same request to a handler that decodes and validates
+// it by hand, as a baseline for the guard.
 func BenchmarkHandWritten(b *testing.B) { benchmark(b, smallBody, http.StatusOK, decodeAndCheck) }
 
-// BenchmarkUnchecked is the same request decoded and not checked at all: the
-// guard's own cost is its difference to BenchmarkGuard.
+// BenchmarkUnchecked sends the same request to a handler that only decodes it. The
+// difference to BenchmarkGuard is the cost of the guard.
 func BenchmarkUnchecked(b *testing.B) { benchmark(b, smallBody, http.StatusOK, decode) }
 
-// BenchmarkGuardRefuses is a body with eight wrong fields.
+// BenchmarkGuardRefuses sends a body with eight invalid fields.
 func BenchmarkGuardRefuses(b *testing.B) {
 	benchmark(b, badBody, http.StatusBadRequest, decode, newGuard(b, oapi.Options{}).Middleware())
 }
 
-// BenchmarkGuardLarge is a body of 50 KB.
+// BenchmarkGuardLarge sends a body of 50 KB.
 func BenchmarkGuardLarge(b *testing.B) {
 	body := `{"name":"ab","metadata":{"list":[` + strings.Repeat(`{"key":"value","n":12345},`, 2000) + `0]}}`
 	b.SetBytes(int64(len(body)))
@@ -73,7 +73,7 @@ type nopCloser struct{ *strings.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// discard is a response that goes nowhere.
+// discard is a response writer without output.
 type discard struct {
 	header http.Header
 	status int

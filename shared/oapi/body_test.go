@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// wrong is one expected detail: "field CODE", with what is received and the
-// constraint as JSON ("" is absent), and a part of the message.
+// wrong is an expected detail: "field CODE", the received value and the constraint as
+// JSON ("" if absent), and a part of the message.
 type wrong struct {
 	field, code, received, constraint, message string
 }
@@ -215,7 +215,7 @@ func TestBody_NullOptionalMemberIsAbsent(t *testing.T) {
 		`{"id":null,"name":"ab","size":null,"shape":null}`:     `{"name":"ab"}`,
 		`{"name":"ab","child":{"name":"cd","point":null}}`:     `{"name":"ab","child":{"name":"cd"}}`,
 		`{"name":"ab","proxy":{"server":"s","password":null}}`: `{"name":"ab","proxy":{"server":"s"}}`,
-		// Where null has a meaning, it stays.
+		// A null that has a meaning is kept.
 		`{"name":"ab","override":null,"shade":null,"metadata":{"a":null}}`: `{"name":"ab","override":null,"shade":null,"metadata":{"a":null}}`,
 	} {
 		got := send(t, call{body: body})

@@ -11,7 +11,7 @@ import (
 // maxDetails limits the number of reported problems.
 const maxDetails = 100
 
-// step is one step from a value to a value in it.
+// step is a step from a value to one of its children.
 type step struct {
 	node int32 // a member of an object, by its node
 	item int   // an item of an array when node is 0
@@ -46,7 +46,7 @@ func (c *checker) reset() {
 	c.details, c.edits = nil, c.edits[:0]
 }
 
-// done tells that looking on would not change the answer.
+// done reports whether further checks cannot change the answer.
 func (c *checker) done() bool {
 	if c.quiet > 0 {
 		return c.failed > 0
@@ -116,8 +116,8 @@ func (c *checker) body(r *rule) {
 	}
 }
 
-// reportDuplicates reports the members whose name came before in the same object: which
-// of the two counts depends on the decoder.
+// reportDuplicates reports the members with the name of an earlier member of the same
+// object, because decoders disagree on which of them counts.
 func (c *checker) reportDuplicates() {
 	for _, i := range c.tape.duplicates {
 		c.path = c.tape.pathTo(c.path[:0], i)
@@ -145,7 +145,7 @@ func (t *tape) pathTo(path []step, target int32) []step {
 	return path
 }
 
-// applyEdits is the body with the edits made.
+// applyEdits returns the body with the edits.
 func (c *checker) applyEdits(body []byte) []byte {
 	if len(c.edits) == 0 {
 		return body

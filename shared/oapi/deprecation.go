@@ -12,15 +12,14 @@ import (
 // minNoticeMonths is the minimum time from deprecation to removal.
 const minNoticeMonths = 6
 
-// deprecations are the headers of the answers of deprecated operations, by method,
-// then pattern.
+// deprecations are the additional response headers of deprecated operations, by method
+// and pattern.
 type deprecations map[string]map[string]http.Header
 
-// DeprecationHeaders is what every answer of a deprecated operation carries beyond what all
-// answers do: Deprecation (RFC 9745), Sunset (RFC 8594), and a Link to its
-// description in /docs. The operation is told by its method and its Echo
-// pattern, however the placeholders are named; nil for one that stays. It must
-// not be changed.
+// DeprecationHeaders returns the additional response headers of a deprecated operation:
+// Deprecation (RFC 9745), Sunset (RFC 8594), and a Link to its description in /docs. It
+// identifies the operation by method and Echo pattern; the names of placeholders do not
+// matter. It returns nil for other operations. The caller must not modify the result.
 func (d *Document) DeprecationHeaders(method, route string) http.Header {
 	if len(d.deprecations) == 0 {
 		return nil
@@ -32,8 +31,8 @@ func (d *Document) DeprecationHeaders(method, route string) http.Header {
 	return d.deprecations[http.MethodGet][string(shape)]
 }
 
-// readDeprecations reads which operations go, and refuses those that do not say since
-// when and until when, or give too little time.
+// readDeprecations returns the headers of the deprecated operations. It returns an
+// error if an operation lacks one of its two dates, or if the notice is too short.
 func readDeprecations(s *spec) (deprecations, error) {
 	found := deprecations{}
 	var wrong []error
@@ -59,8 +58,8 @@ func readDeprecations(s *spec) (deprecations, error) {
 	return found, errors.Join(wrong...)
 }
 
-// deprecationDates reads the dates of an operation that goes; they are zero for one
-// that stays.
+// deprecationDates returns the dates of a deprecated operation, or zero times for
+// another operation.
 func deprecationDates(op *endpoint) (since, sunset time.Time, err error) {
 	from, until := op.DeprecatedAt, op.Sunset
 	if !op.Deprecated {
@@ -90,8 +89,8 @@ func parseDate(name string, value any) (time.Time, error) {
 	return found, nil
 }
 
-// docsLink is where /docs describes the operation, relative to its own
-// address, so that it holds behind a path prefix.
+// docsLink returns the link to the operation in /docs. It is relative to the
+// operation's path, so that it works behind a path prefix.
 func docsLink(path string, op *endpoint) string {
 	place := strings.Repeat("../", strings.Count(path, "/")-1) + "docs#"
 	if len(op.Tags) == 0 {

@@ -17,7 +17,8 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// deprecatedSpec is a document of which one operation goes and its neighbour stays.
+// deprecatedSpec is a document with one deprecated operation and another one on the
+// same path.
 const deprecatedSpec = `
 openapi: 3.0.3
 info: {title: plans, version: 4.5.6}
@@ -48,8 +49,8 @@ func loadText(t *testing.T, text string) (*bundled.Document, error) {
 	return bundled.Load(t.Context(), fstest.MapFS{"api.yaml": {Data: []byte(text)}}, "api.yaml")
 }
 
-// TestDeprecationHeaders_OfDeprecatedOperation goes over a real socket, through
-// the front and the guard of both surfaces.
+// TestDeprecationHeaders_OfDeprecatedOperation sends requests over a socket, through
+// the server and the guard of both programs.
 func TestDeprecationHeaders_OfDeprecatedOperation(t *testing.T) {
 	document, err := loadText(t, deprecatedSpec)
 	if err != nil {

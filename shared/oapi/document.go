@@ -56,8 +56,8 @@ func (d *Document) JSON31() []byte { return d.json31() }
 // YAML31 returns the document as OpenAPI 3.1 YAML. The caller must not modify it.
 func (d *Document) YAML31() []byte { return d.yaml31() }
 
-// toYAML and as31 are a document in other forms. What was read from its text can
-// be decoded and encoded.
+// toYAML and as31 convert a document. Errors are impossible, because the document was
+// parsed before.
 func toYAML(text []byte) []byte {
 	out, err := yaml.Marshal(json.RawMessage(text))
 	if err != nil {

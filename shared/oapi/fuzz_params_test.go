@@ -19,7 +19,7 @@ import (
 
 const aThing = "0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"
 
-// queries are seeds: one or more for each parameter of listThings.
+// queries are the seeds: at least one for each parameter of listThings.
 var queries = []string{
 	"", "page=1", "page=0", "page=1e2", "page=01", "page=+1", "page=1.0", "page=99999999999", "page=1&page=2", "page=", "offset=-9223372036854775808", "ratio=1e-400", "ratio=NaN", "ratio=0x1p-2",
 	"ratio=.5", "on=true", "on=1", "color=red", "color=RED", "version=7", "version=8", "search=a", "search=%E2%82%AC%E2%82%AC", "search=ab%00", "search=%ff%ff", "since=2026-01-31T12:00:00Z", "since=2026-01-31",
@@ -27,10 +27,10 @@ var queries = []string{
 	"on=", "since=&search=", "ratio=1_0", "offset=0x10", "ids=01,1", "tag[]=a", "page[a]=1",
 }
 
-// FuzzParameters holds the guard to its word for any query, path and header: it
-// answers 400 or lets the request through, what it lets through the schema
-// library lets pass too, and what it refuses that one refuses, or there is a
-// reason that the library doesn't know.
+// FuzzParameters compares the guard with the schema library for any query, path and
+// header: the guard answers 400 or accepts the request. The library must accept what
+// the guard accepts. It must refuse what the guard refuses, except where the guard is
+// stricter.
 func FuzzParameters(f *testing.F) {
 	seedParameters(f)
 	var saw receivedRequest
@@ -43,7 +43,7 @@ func FuzzParameters(f *testing.F) {
 		}
 		target, err := url.ParseRequestURI(path)
 		if err != nil || one && (id == "" || strings.ContainsAny(id, "/?#")) || strings.ContainsAny(query, " #\r\n") || strings.ContainsAny(header, "\r\n\x00") {
-			return // no request is like that
+			return // net/http never delivers such a request
 		}
 		target.RawQuery = query
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -91,8 +91,8 @@ func seedParameters(f *testing.F) {
 	f.Add(false, "", "", "5")
 }
 
-// refused is what the schema library says of a request's parameters, or of those
-// that the operation doesn't know; "" when it is content.
+// refused returns the error of the schema library for the parameters, or names a
+// parameter that the operation does not have; "" if the request is valid.
 func refused(t *testing.T, doc *openapi3.T, item *openapi3.PathItem, pattern string, r *http.Request, target *url.URL, id string) string {
 	t.Helper()
 	query, err := url.ParseQuery(target.RawQuery)
@@ -111,7 +111,7 @@ func refused(t *testing.T, doc *openapi3.T, item *openapi3.PathItem, pattern str
 	for _, parameter := range append(slices.Clone(item.Parameters), item.Get.Parameters...) {
 		known = append(known, parameter.Value.Name)
 		if err := openapi3filter.ValidateParameter(t.Context(), input, parameter.Value); err != nil && !errors.Is(err, openapi3filter.ErrInvalidEmptyValue) {
-			return err.Error() // what is sent empty is a text of no length, here
+			return err.Error() // the guard treats an empty parameter as an empty text
 		}
 	}
 	for name := range query {
@@ -122,9 +122,9 @@ func refused(t *testing.T, doc *openapi3.T, item *openapi3.PathItem, pattern str
 	return ""
 }
 
-// isStricter tells whether the guard may refuse for that what the schema library
-// lets pass: formats and text are checked harder, a value may come once, numbers
-// have one spelling, and a value that is sent empty is a value.
+// isStricter reports whether the guard may refuse this although the schema library does
+// not: it checks formats and text more strictly, accepts a value only once and only one
+// spelling of a number, and treats an empty value as a value.
 func isStricter(d fault.Detail) bool {
 	received, _ := d.Received.(string)
 	switch d.Code {

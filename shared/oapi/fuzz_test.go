@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// bodies are seeds: one or more for each property of Thing, good and bad.
+// bodies are the seeds: at least one valid and one invalid for each property of Thing.
 var bodies = []string{
 	``, ` `, `null`, `true`, `0`, `"a"`, `[]`, `{}`, `{"name":"a"}`, `{"name":"ab"}`, `{"name":"ab"}x`, `{"name":"ab","name":"ab"}`,
 	`{"name":"ab","count":1e2,"big":-0,"even":2.0}`, `{"name":"ab","count":1e99999999999999999999}`,
@@ -31,9 +31,9 @@ var bodies = []string{
 	`{"name":"ab","metadata":` + strings.Repeat(`{"a":`, 60) + `1` + strings.Repeat(`}`, 60) + `}`,
 }
 
-// FuzzBody holds the guard to what it promises for any body: it answers 400 or
-// lets it through, what it lets through decodes, what it says is JSON, and its
-// verdict is that of the schema library.
+// FuzzBody compares the guard with the schema library for any body: the guard answers
+// 400 with valid JSON, or accepts the body, which must then decode. Its verdict must be
+// that of the library, except where the guard is stricter.
 func FuzzBody(f *testing.F) {
 	for _, body := range bodies {
 		f.Add([]byte(body))
@@ -82,7 +82,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// refusal is what the schema library says of a body, "" when it is content.
+// refusal returns the error of the schema library for a body, "" if it is valid.
 func refusal(schema *openapi3.Schema, body []byte) string {
 	var v any
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -95,9 +95,9 @@ func refusal(schema *openapi3.Schema, body []byte) string {
 	return err.Error()
 }
 
-// stricter tells whether the guard may refuse what the schema library lets
-// pass: formats and text are checked harder, and members given twice, nesting
-// and the range of Go's numbers at all.
+// stricter reports whether the guard may refuse this although the schema library does
+// not: it checks formats and text more strictly, and it also checks duplicate members,
+// the nesting depth and the range of Go's numbers.
 func stricter(details []fault.Detail) bool {
 	for _, d := range details {
 		limit, bounded := d.Constraint["max"].(json.Number)

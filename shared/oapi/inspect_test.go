@@ -62,7 +62,7 @@ func TestCheckBody(t *testing.T) {
 	}
 }
 
-// fields are the offending fields that a fault names.
+// fields returns the fields in the details of a fault.
 func fields(err error) string {
 	if err == nil {
 		return ""

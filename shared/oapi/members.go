@@ -7,7 +7,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// members checks an object and what it holds.
+// members checks an object and its members.
 func (c *checker) members(r *rule, object int32) {
 	n := c.tape.nodes[object]
 	before, size := int32(0), int(n.size)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// upgradeTo31 turns a decoded OpenAPI 3.0 document into a 3.1 one, in place:
-// nullable becomes a type, boolean exclusive bounds become numbers, and the
-// example of a schema becomes its examples.
+// upgradeTo31 converts a decoded OpenAPI 3.0 document to 3.1, in place: nullable
+// becomes a type, boolean exclusive bounds become numbers, and the example of a schema
+// becomes its examples.
 func upgradeTo31(doc map[string]any) {
 	doc["openapi"] = "3.1.0"
 	components, _ := doc["components"].(map[string]any)

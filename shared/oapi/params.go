@@ -60,7 +60,7 @@ func (c *checker) query(ctx echo.Context, o *operation) {
 	slices.Sort(unknown)
 	for _, name := range unknown {
 		f := finding{code: fault.UnrecognizedKey, message: "is not a known query parameter"}
-		if !c.namesSecret(name) { // such as a token that belongs to another operation
+		if !c.namesSecret(name) { // such as a token for another operation
 			f.received = receivedValues(sent[name])
 		}
 		c.param = clipName(name)
@@ -96,7 +96,7 @@ func (c *checker) values(p *param, values []string) {
 	c.list(p.rule, values)
 }
 
-// receivedParam are the values of a parameter as an answer repeats them.
+// receivedParam returns the values of a parameter for an answer.
 func receivedParam(r *rule, values []string) any {
 	if r.holdsSecret(map[*rule]bool{}) {
 		return nil
@@ -140,7 +140,7 @@ func (c *checker) literal(r *rule, value string) {
 	}
 	before := c.failed
 	switch {
-	case r.kinds == 0: // what it is composed of says more
+	case r.kinds == 0: // the error of a composed schema is more specific
 	case r.kinds&kindString != 0:
 		if r.enum == nil {
 			c.text(r, []byte(value))

@@ -9,20 +9,20 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// maxName is how many characters of a foreign name an answer repeats.
+// maxName is the maximum length of a client's name in an answer, in characters.
 const maxName = 200
 
 func clipName(name string) string {
 	return fault.Truncate(strings.ToValidUTF8(name, "\uFFFD"), maxName)
 }
 
-// receivedText is a text as an answer repeats it.
+// receivedText returns a text for an answer.
 func receivedText(value string) any {
 	return fault.Truncate(fault.MaskSecrets(strings.ToValidUTF8(value, "\uFFFD")), fault.MaxReceived)
 }
 
-// receivedNumber is a number as it was sent, digit for digit; as text when few
-// decoders could read it.
+// receivedNumber returns a number for an answer, with the digits that were sent. It
+// returns a text if the number is too long or out of the range of a float64.
 func receivedNumber(literal string) any {
 	if len(literal) > fault.MaxReceived || !isFloat(literal) {
 		return fault.Truncate(literal, fault.MaxReceived)
@@ -30,7 +30,7 @@ func receivedNumber(literal string) any {
 	return json.RawMessage(literal)
 }
 
-// receivedValues are the values of a parameter as an answer repeats them.
+// receivedValues returns the values of a parameter for an answer.
 func receivedValues(values []string) any {
 	if len(values) == 1 {
 		return receivedText(values[0])
@@ -47,8 +47,8 @@ func receivedValues(values []string) any {
 	return sent
 }
 
-// received is the value of a node as an answer repeats it: without the secrets in
-// it, and as text where it is cut. It is nil where all of it may be a secret.
+// received returns the value of a node for an answer, without secrets, and as text if
+// it is truncated. It returns nil if the whole value may be a secret.
 func (c *checker) received(r *rule, i int32) any {
 	if c.quiet > 0 || c.secret {
 		return nil
@@ -56,14 +56,14 @@ func (c *checker) received(r *rule, i int32) any {
 	switch n := c.tape.nodes[i]; n.kind {
 	case kindString:
 		if r.kinds&kindString == 0 && r.holdsSecret(map[*rule]bool{}) {
-			return nil // such as a URL with its password in the place of an object
+			return nil // such as a URL with a password instead of an object
 		}
 		return receivedText(string(c.tape.str(i)))
 	case kindNumber:
 		return receivedNumber(string(c.tape.raw(i)))
 	case kindArray, kindObject:
 		if r.kinds != 0 && r.kinds&n.kind == 0 && r.holdsSecret(map[*rule]bool{}) {
-			return nil // nothing says which part belongs to which rule
+			return nil // the parts cannot be assigned to rules
 		}
 		e := redactedEncoder{check: c}
 		e.value(r, i)
@@ -77,8 +77,9 @@ func (c *checker) received(r *rule, i int32) any {
 	return json.RawMessage(slices.Clone(c.tape.raw(i)))
 }
 
-// receivedUnknown is the value of an unknown member as an answer repeats it. Beside a
-// secret it is not repeated: it may be that secret under a misspelt name.
+// receivedUnknown returns the value of an unknown member for an answer. If the object
+// has a secret member, the value is omitted, because it may be that secret under a
+// misspelled name.
 func (c *checker) receivedUnknown(r *rule, i int32) any {
 	for _, p := range r.object.props {
 		if p.secret {
@@ -91,8 +92,7 @@ func (c *checker) receivedUnknown(r *rule, i int32) any {
 	return c.received(&anyValue, i)
 }
 
-// receivedMember is the value of a member, whatever its rule, as an answer repeats
-// it.
+// receivedMember returns the value of a member for an answer, regardless of its rule.
 func (c *checker) receivedMember(object int32, name string) any {
 	if c.quiet > 0 || c.namesSecret(name) {
 		return nil
@@ -105,21 +105,21 @@ func (c *checker) receivedMember(object int32, name string) any {
 	return nil
 }
 
-// namesSecret tells whether what has that name is not to be repeated: the
-// document says that it is a secret, or the name does.
+// namesSecret reports whether the document declares a secret with this name, or the
+// name suggests one.
 func (c *checker) namesSecret(name string) bool {
 	return c.secrets[name] || fault.IsSecretName(name)
 }
 
-// redactedEncoder writes a value as JSON without the secrets in it, and stops soon after
-// the limit.
+// redactedEncoder writes a value as JSON without its secrets. It stops soon after the
+// maximum length.
 type redactedEncoder struct {
 	check *checker
 	out   strings.Builder
 }
 
-// full tells that what follows would be cut off: a character has four bytes at
-// most.
+// full reports whether further output would be truncated. A character has at most four
+// bytes.
 func (e *redactedEncoder) full() bool { return e.out.Len() > 4*fault.MaxReceived }
 
 func (e *redactedEncoder) value(r *rule, i int32) {
@@ -168,10 +168,10 @@ func (e *redactedEncoder) comma(first *bool) {
 	*first = false
 }
 
-// text writes a string. One that is not Unicode is repaired by the encoder.
+// text writes a string. The encoder replaces invalid Unicode.
 func (e *redactedEncoder) text(s string) {
 	encoded, err := json.Marshal(s)
-	if err != nil { // no string fails
+	if err != nil { // strings can always be encoded
 		encoded = []byte("null")
 	}
 	e.out.Write(encoded)
@@ -184,8 +184,8 @@ func isFloat(literal string) bool {
 
 func isSecret(r *rule) bool { return r != nil && r.secret }
 
-// visitParts are a rule and what it is composed of, as far as they describe the same
-// value.
+// visitParts calls yield for a rule and the rules of which it is composed, if they
+// describe the same value.
 func (r *rule) visitParts(yield func(*rule) bool) bool {
 	if r == nil {
 		return true
@@ -207,8 +207,8 @@ func (r *rule) visitParts(yield func(*rule) bool) bool {
 	return true
 }
 
-// propertyOf is the rule of a member. Where several parts describe it, a secret
-// one goes first.
+// propertyOf returns the rule of a member. If several parts describe it, a secret one
+// takes precedence.
 func propertyOf(r *rule, name string) (found *rule, known bool) {
 	r.visitParts(func(part *rule) bool {
 		if p, has := part.object.props[name]; has {
@@ -229,7 +229,7 @@ func itemsOf(r *rule) (found *rule) {
 	return found
 }
 
-// hasSecret tells whether a member of the object is a secret.
+// hasSecret reports whether a member of the object is a secret.
 func hasSecret(r *rule) (secret bool) {
 	r.visitParts(func(part *rule) bool {
 		for _, p := range part.object.props {

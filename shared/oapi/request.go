@@ -41,8 +41,8 @@ func hasBody(r *http.Request) bool {
 	return r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
 }
 
-// bodySchema decides by the content type how the body is checked, before anything
-// of it is read. It returns nil for a body that is left to the handler.
+// bodySchema returns the rule of the body for its content type, before the body is
+// read. It returns nil for a body that the guard does not validate.
 func (o *operation) bodySchema(r *http.Request) (*rule, error) {
 	if o.body == nil || !hasBody(r) {
 		return nil, nil
@@ -69,7 +69,7 @@ func (o *operation) bodySchema(r *http.Request) (*rule, error) {
 	return schema, nil
 }
 
-// unsupportedType refuses a content type that the operation does not take.
+// unsupportedType refuses a content type that the operation does not accept.
 func (b *bodyRule) unsupportedType(contentType string) error {
 	accepted := strings.Join(b.accepts, " or ")
 	detail := fault.Detail{
@@ -84,8 +84,8 @@ func (b *bodyRule) unsupportedType(contentType string) error {
 	return fault.New(fault.UnsupportedMediaType, "The body must be "+accepted+", and Content-Type must say so.", detail)
 }
 
-// checkRequestBody checks the body. Its error is about the body as a whole; what is wrong
-// inside it goes to run.
+// checkRequestBody checks the body. It returns errors about the body as a whole;
+// findings inside it are added to the checker.
 func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run *checker) error {
 	r := c.Request()
 	switch {
@@ -124,8 +124,7 @@ func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run
 	return nil
 }
 
-// checkedBody is a body that has been read and checked, for the handler to read
-// again.
+// checkedBody is a body that was read and checked. The handler can read it again.
 type checkedBody struct {
 	bytes.Reader
 	text []byte
@@ -137,15 +136,15 @@ func newCheckedBody(text []byte) *checkedBody {
 	return c
 }
 
-// Text is the whole body, for a decoder that needs no reader. It must not be
-// changed.
+// Text returns the whole body, for decoders that need no reader. The caller must not
+// modify it.
 func (c *checkedBody) Text() []byte { return c.text }
 
 // Close implements io.Closer.
 func (c *checkedBody) Close() error { return nil }
 
-// rejectBody refuses a body that the operation does not take. An empty object is
-// none: generic clients send it with each POST.
+// rejectBody refuses a body if the operation has none. An empty object is accepted,
+// because generic clients send it with each POST.
 func (g *Guard) rejectBody(c echo.Context, run *checker) error {
 	text, err := g.readBody(c)
 	if err != nil {
@@ -205,7 +204,7 @@ func bodyReadError(err error) error {
 	})
 }
 
-// syntaxFinding says where the body stops being JSON, as an editor counts.
+// syntaxFinding reports the position of a JSON syntax error as line and column.
 func syntaxFinding(text []byte, broken *syntaxError) finding {
 	before := text[:broken.offset]
 	line := bytes.Count(before, []byte("\n")) + 1

@@ -134,7 +134,7 @@ func TestBody_AsAWhole(t *testing.T) {
 	}
 }
 
-// slowReader is a body of unknown length that says whether it was read.
+// slowReader is a body of unknown length that records whether it was read.
 type slowReader struct {
 	left int
 	read bool

@@ -9,7 +9,7 @@ import (
 
 // rule is a compiled schema.
 type rule struct {
-	name     string // of the component it comes from, if any
+	name     string // of the component, if any
 	kinds    kind   // the permitted kinds; 0 permits all
 	typ      string // the declared type, for messages
 	nullable bool
@@ -41,8 +41,8 @@ type numberRule struct {
 	min, max         *float64
 	exclMin, exclMax bool
 	multipleOf       *float64
-	low, high        int64   // what the bound Go integer can hold
-	limit            float64 // what the bound Go float can hold
+	low, high        int64   // the range of the generated Go integer
+	limit            float64 // the range of the generated Go float
 }
 
 type arrayRule struct {
@@ -59,8 +59,8 @@ type objectRule struct {
 	min, max int   // of members; max < 0 is unbounded
 }
 
-// anyValue is the rule of a value without a schema: what it holds must still
-// be storable and decodable.
+// anyValue is the rule of a value without a schema: it must still be storable and
+// decodable.
 var anyValue = rule{
 	text:   textRule{max: -1},
 	number: numberRule{limit: math.MaxFloat64},
@@ -179,8 +179,8 @@ func (c *compiler) fillComposed(r *rule, s *schema) (err error) {
 	return err
 }
 
-// doubleNegated is what a schema asks for by denying it twice, and nil where it
-// does not. Under two negations nothing could tell what is wrong.
+// doubleNegated returns the schema in a `not` of a `not`, which is equivalent to the
+// schema itself but would produce no useful findings; otherwise nil.
 func (c *compiler) doubleNegated(s *schema) *schema {
 	if s.Not == nil {
 		return nil
@@ -193,8 +193,8 @@ func (c *compiler) doubleNegated(s *schema) *schema {
 	return meant
 }
 
-// exclusive are the members that a schema denies to be there together, and nil
-// where it denies something else.
+// exclusive returns the members that must not all be present, if that is what the
+// schema's `not` means; otherwise nil.
 func (c *compiler) exclusive(s *schema) []string {
 	if s.Not == nil {
 		return nil
@@ -262,7 +262,7 @@ func numberRuleOf(s *schema) numberRule {
 	case n.integer && s.Format == "int32":
 		n.low, n.high = math.MinInt32, math.MaxInt32
 	case !n.integer && s.Type == "number" && s.Format != "double":
-		n.limit = math.MaxFloat32 // code generation makes these a float32
+		n.limit = math.MaxFloat32 // the generated code uses float32
 	}
 	return n
 }

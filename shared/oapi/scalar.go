@@ -47,7 +47,7 @@ func (c *checker) numberNode(r *rule, i int32) {
 
 func isNotDigit(b byte) bool { return b != '-' && (b < '0' || b > '9') }
 
-// receivedFunc is how an answer repeats what was sent as this text.
+// receivedFunc converts a text that was sent to a value for an answer.
 type receivedFunc func(literal string) any
 
 // number validates a number that may have a fraction.
@@ -65,8 +65,7 @@ func (c *checker) number(r *rule, literal string, sent receivedFunc) {
 	c.bounds(r, f, literal, sent)
 }
 
-// integer checks a number that must be whole, of which n and v are what
-// parseInteger says.
+// integer validates an integer. n and v are the results of parseInteger.
 func (c *checker) integer(r *rule, literal string, n int64, v integerKind, sent receivedFunc) {
 	rule := &r.number
 	switch {
@@ -138,7 +137,7 @@ func (n *numberRule) boundsOr(key string, limit int64) map[string]any {
 
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// integerKind is what a number literal is as an integer.
+// integerKind is the result of parsing a number literal as an integer.
 type integerKind uint8
 
 const (
@@ -148,9 +147,9 @@ const (
 	isTooSmall
 )
 
-// parseInteger is the value of a JSON number literal that is whole in the sense
-// of mathematics: 100, 1e2 and 100.0 are the same. It is exact, and takes no
-// longer for 1e999999999.
+// parseInteger returns the value of a JSON number literal that is an integer; 100, 1e2
+// and 100.0 are equal. The result is exact, and a large exponent such as 1e999999999
+// does not take longer.
 func parseInteger(literal string) (int64, integerKind) {
 	if n, err := strconv.ParseInt(literal, 10, 64); err == nil {
 		return n, isWhole
@@ -185,8 +184,8 @@ func outOfRange(negative bool) integerKind {
 	return isTooBig
 }
 
-// splitDecimal takes a number literal apart: its value is the digits, which
-// neither begin nor end with a zero, times ten to the exponent.
+// splitDecimal splits a number literal: its value is the digits, without leading and
+// trailing zeros, times ten to the exponent.
 func splitDecimal(literal string) (digits []byte, negative bool, exponent int) {
 	fraction := false
 	for i := 0; i < len(literal); i++ {

@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// credentialSet is one way to be let in: all of these schemes. An empty one lets
-// anybody in.
+// credentialSet is a security alternative: all of its schemes are required. An empty
+// one requires no credential.
 type credentialSet []Authenticator
 
 // setSecurity sets the authenticators of the operation. Alternatives with cookies
@@ -55,7 +55,8 @@ func (o *operation) setSecurity(s *spec, op *endpoint, known map[string]Authenti
 	return nil
 }
 
-// credentialLocation is where a request has the credential of a scheme, and its name there.
+// credentialLocation is the place of a scheme's credential in a request, and its name
+// there.
 func (s *spec) credentialLocation(scheme string) (in, name string) {
 	if one := s.Components.SecuritySchemes[scheme]; one != nil {
 		return one.In, one.Name
@@ -118,7 +119,7 @@ func withContext(ctx context.Context, r *http.Request) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// pathParams are the path parameters by the document's names.
+// pathParams returns the path parameters under the document's names.
 func pathParams(c echo.Context, o *operation) map[string]string {
 	if len(o.path) == 0 {
 		return nil
@@ -130,9 +131,8 @@ func pathParams(c echo.Context, o *operation) map[string]string {
 	return params
 }
 
-// pathParam is the value of the i-th placeholder, decoded as the generated
-// code decodes it: Echo does so itself unless the path came with an escape
-// that matters.
+// pathParam returns the value of the i-th placeholder, decoded like in the generated
+// code. Echo decodes it itself unless the path contains certain escapes.
 func pathParam(c echo.Context, i int) (value string, ok bool) {
 	values := c.ParamValues()
 	if i >= len(values) {

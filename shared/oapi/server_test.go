@@ -20,7 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// thing is what code generation makes of the schema Thing.
+// thing is the generated type of the schema Thing.
 type thing struct {
 	ID       *string            `json:"id,omitempty"`
 	Name     string             `json:"name"`
@@ -78,7 +78,7 @@ type pick struct {
 	Place *int    `json:"place,omitempty"`
 }
 
-// receivedRequest is what the handlers and the authorizer saw.
+// receivedRequest is the request as the handlers and the authorizer received it.
 type receivedRequest struct {
 	handled bool
 	body    string
@@ -143,8 +143,8 @@ func newGuard(t testing.TB, opts oapi.Options) *oapi.Guard {
 	return guard
 }
 
-// newEcho has a handler for each route of the document, and an error handler
-// that writes what the error says.
+// newEcho returns a server with a handler for each route of the document, and an error
+// handler that writes the error.
 func newEcho(t testing.TB, saw *receivedRequest) *echo.Echo {
 	t.Helper()
 	e := echo.New()
@@ -204,8 +204,8 @@ type answer struct {
 	saw    receivedRequest
 }
 
-// send makes the call over HTTP, by default a POST of JSON to /things with a
-// good session.
+// send sends the call over HTTP, by default a POST of JSON to /things with a valid
+// session.
 func send(t testing.TB, in call) answer {
 	t.Helper()
 	var saw receivedRequest

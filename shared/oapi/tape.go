@@ -34,10 +34,10 @@ type node struct {
 	size          int32 // members or items
 	kind          kind
 	escaped       bool // a string with escapes
-	unstorable    bool // a string that no database stores: NUL or broken Unicode
+	unstorable    bool // NUL or invalid Unicode, which databases do not store
 	keyEscaped    bool
 	keyUnstorable bool
-	absent        bool // null for an optional member that has no null: as if it were not there
+	absent        bool // null for an optional member that is not nullable: treated as absent
 }
 
 // tape is a parsed JSON text. It is reused across requests.

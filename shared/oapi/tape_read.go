@@ -38,7 +38,7 @@ func unescape(quoted []byte) []byte {
 // fewMembers is the size up to which comparing all pairs is faster than a map.
 const fewMembers = 16
 
-// findDuplicates notes the members of an object whose name came before.
+// findDuplicates records the members of an object whose name occurred before.
 func (t *tape) findDuplicates(object int32) {
 	n := t.nodes[object]
 	if n.size < 2 {

@@ -63,8 +63,7 @@ func codeUnit(hex []byte) rune {
 	return unit
 }
 
-// isStorable tells whether s is text that every database stores: UTF-8 and
-// without NUL.
+// isStorable reports whether databases can store the text: valid UTF-8 without NUL.
 func isStorable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }

@@ -16,7 +16,7 @@ type union struct {
 	// selectors has the property that only this branch requires, for each branch;
 	// nil unless every branch has one.
 	selectors []string
-	// tag is the discriminator's property, and byTag what its values select.
+	// tag is the property of the discriminator; byTag maps its values to branches.
 	tag   string
 	byTag map[string]*rule
 }
@@ -115,7 +115,7 @@ func (c *checker) union(r *rule, u *union, i int32) {
 	}
 }
 
-// byDiscriminator reports by the branch that the discriminator's property selects.
+// byDiscriminator reports the findings of the branch that the discriminator selects.
 func (c *checker) byDiscriminator(u *union, i int32) {
 	tag, present := c.tape.textOf(i, u.tag)
 	if branch := u.byTag[tag]; branch != nil {
@@ -135,8 +135,8 @@ func (c *checker) byDiscriminator(u *union, i int32) {
 	c.report(f)
 }
 
-// bySelector reports by the branch whose selector the object has, or that it has
-// none or several.
+// bySelector reports the findings of the branch whose selector the object has, or that
+// it has none or several.
 func (c *checker) bySelector(u *union, i int32) {
 	var meant []*rule
 	for b, name := range u.selectors {
@@ -180,8 +180,8 @@ func (c *checker) exclusive(names []string, i int32) {
 	})
 }
 
-// branchForKind is the only branch that takes values of that kind, if there is
-// just one.
+// branchForKind returns the branch that accepts values of the kind, if there is exactly
+// one.
 func (u *union) branchForKind(k kind) *rule {
 	var meant *rule
 	for _, branch := range u.branches {
@@ -195,7 +195,7 @@ func (u *union) branchForKind(k kind) *rule {
 	return meant
 }
 
-// names returns the names of the branches, as far as the document has them.
+// names returns the names of the branches that have one in the document.
 func (u *union) names() []string {
 	names := make([]string, len(u.branches))
 	for i, b := range u.branches {

@@ -114,7 +114,7 @@ func (a arrayRule) bounds() map[string]any {
 func (t *tape) unique(array int32) bool {
 	seen := make(map[string]bool, t.nodes[array].size)
 	for i := array + 1; i < t.nodes[array].next; i = t.nodes[i].next {
-		// Encoding what was decoded gives equal values one spelling.
+		// The encoding of the decoded value is the same for equal values.
 		key, err := json.Marshal(t.decoded(i))
 		if err != nil || seen[string(key)] {
 			return false
@@ -124,8 +124,8 @@ func (t *tape) unique(array int32) bool {
 	return true
 }
 
-// decoded returns the value as encoding/json decodes it into an any; nil for a
-// number out of range.
+// decoded returns the value as encoding/json decodes it into an any; nil for a number
+// out of range.
 func (t *tape) decoded(i int32) any {
 	if n := t.nodes[i]; n.kind == kindString {
 		return string(t.str(i))
@@ -137,7 +137,7 @@ func (t *tape) decoded(i int32) any {
 	return v
 }
 
-// inEnum tells whether the value is one of the rule's enum.
+// inEnum reports whether the value is in the rule's enum.
 func (c *checker) inEnum(r *rule, i int32) bool {
 	if c.tape.nodes[i].kind == kindString {
 		return r.allowsText(c.tape.str(i))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzPages walks through a list page by page: each row is on one page, and the
-// pages say rightly where they stand.
+// FuzzPages reads a list page by page: each row must be on exactly one page, and
+// HasNext and HasPrev must be correct.
 func FuzzPages(f *testing.F) {
 	f.Add(uint16(0), uint8(20), int32(1), "createdAt", true)
 	f.Add(uint16(41), uint8(20), int32(3), "name; DROP TABLE profiles", false)

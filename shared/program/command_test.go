@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 )
 
-// runGroup runs a program with a group of commands and returns what the one that
-// ran was given.
+// runGroup runs a program with a group of commands and returns the arguments of the
+// command that ran.
 func runGroup(args ...string) (status int, out, errs, given string) {
 	var stdout, stderr bytes.Buffer
 	var file, channel string

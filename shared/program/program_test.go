@@ -21,7 +21,7 @@ type config struct {
 	Logging program.Logging
 }
 
-// run runs a program of two commands and returns what became of it.
+// run runs a program with two commands and returns the result.
 func run(environ map[string]string, args ...string) (status int, out, errs, ran string) {
 	var stdout, stderr bytes.Buffer
 	status = program.Program[config]{

@@ -1,4 +1,4 @@
 package program
 
-// Version is the product's, by semantic versioning.
+// Version is the product's version (semantic versioning).
 const Version = "0.1.0"

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// address is scheme://host[:port] as the documents and RFC 3986 have it, for
-// hosts that need no percent-encoding.
+// address matches scheme://host[:port] as in the documents and RFC 3986, for hosts
+// without percent-encoding.
 var address = regexp.MustCompile(`^(https?|socks5)://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$`)
 
-// FuzzCheck compares with the grammar where that is clear, and holds every
-// verdict to what a proxy's client needs.
+// FuzzCheck compares Check with the grammar, and checks that accepted addresses work
+// with a proxy client.
 func FuzzCheck(f *testing.F) {
 	for _, server := range []string{
 		"http://proxy.example:3128", "https://p", "socks5://[::1]:1080", "http://p:", "http://p:0", "http://p:65536", "http://p:+1", "http://p:00080",
@@ -53,7 +53,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// messages are those that say nothing of what was sent.
+// messages returns the messages that do not repeat the input.
 func messages() (all []string) {
 	for _, c := range [][3]string{{"", "", ""}, {"http://p", "a:b", ""}, {"socks5://p", "", "x"}} {
 		for _, p := range Check(c[0], c[1], c[2]) {

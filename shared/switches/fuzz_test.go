@@ -6,14 +6,15 @@ import (
 	"unicode"
 )
 
-// undoing are parts of names with which nothing passes, whatever is around them.
+// undoing are substrings of refused names.
 var undoing = []string{"proxy", "sandbox", "zygote", "seccomp"}
 
-// beginnings are those of names that nothing may have.
+// beginnings are prefixes of refused names.
 var beginnings = []string{"remote-", "load-", "headless", "ozone-platform", "svc-", "profile-", "in-process-", "mojo-"}
 
-// FuzzRefused: what passes is one switch that Chromium reads as it was judged,
-// and undoes nothing; how its name is spelled makes no difference.
+// FuzzRefused: an accepted argument is a single switch that Chromium parses in the same
+// way and that does not override a protection. The verdict does not depend on the case
+// of the name.
 func FuzzRefused(f *testing.F) {
 	for _, arg := range []string{
 		"--user-agent=a=b", "--lang", "--disable-extensions", "--NO-SANDBOX", "--enable-features=A,mojoJS", "--a=b\n--no-sandbox", "-no-sandbox",

@@ -14,7 +14,7 @@ import (
 // MaxLength is the maximum length of a switch in bytes.
 const MaxLength = 4096
 
-// maxNameShown is how many bytes of a name a reason repeats.
+// maxNameShown is the maximum length of a name in a reason, in bytes.
 const maxNameShown = 64
 
 var pattern = lazy.Regexp(`^--[A-Za-z0-9][A-Za-z0-9-]*(=[^\x00-\x1f\x7f]*)?$`)

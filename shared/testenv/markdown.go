@@ -9,7 +9,7 @@ import (
 
 // CheckMarkdown returns an error unless the section of the file between
 // <!-- env:marker --> and <!-- /env:marker --> equals table. Tests use it to keep
-// the README up to date:
+// the configuration tables up to date:
 //
 //	if *update {
 //		err = testenv.UpdateMarkdown("../README.md", "cloud", env.Table[Config]())

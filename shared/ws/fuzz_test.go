@@ -16,11 +16,11 @@ import (
 	"nhooyr.io/websocket"
 )
 
-// scriptedConn is a connection to a peer that has said everything already.
+// scriptedConn is a connection to a peer that has sent all of its data.
 type scriptedConn struct {
-	net.Conn // nil: what isn't below is not called
+	net.Conn // nil: other methods are not called
 	rest     []byte
-	size     int // how much is read at a time
+	size     int // bytes per read
 	written  bytes.Buffer
 }
 
@@ -35,9 +35,9 @@ func (s *scriptedConn) Read(p []byte) (int, error) {
 
 func (s *scriptedConn) Write(p []byte) (int, error) { return s.written.Write(p) }
 
-// FuzzShake: the browser hears one handshake, which carries of the client's
-// headers its key and protocols alone. Of its answer the client gets nothing but
-// what belongs to a handshake, and of what follows every byte, once.
+// FuzzShake: the browser receives exactly one handshake, which contains only the key
+// and the protocols of the client's headers. The client receives only handshake headers
+// of the answer, and each following byte once.
 func FuzzShake(f *testing.F) {
 	const head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n"
 	f.Add("dGhlIHNhbXBsZSBub25jZQ==", "cdp", []byte(head+"\r\n\x81\x02hi"), byte(0))
@@ -48,7 +48,7 @@ func FuzzShake(f *testing.F) {
 	f.Add("k", "", bytes.Repeat([]byte("x"), 10<<10), byte(255))
 	f.Fuzz(func(t *testing.T, key, protocol string, answer []byte, size byte) {
 		if strings.ContainsFunc(key+protocol, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\r\n\t", r) }) {
-			return // the server lets no such header in; line breaks, neither, but they would be the worst
+			return // net/http refuses such headers; line breaks are tested anyway
 		}
 		client := http.Header{
 			"Sec-Websocket-Key": {key}, "Sec-Websocket-Protocol": {protocol}, "Cookie": {"a=" + protocol}, "X-Api-Key": {key}, "Origin": {"https://evil.example"},
@@ -84,7 +84,7 @@ func FuzzShake(f *testing.F) {
 	})
 }
 
-// assertHandshakeOnly reads what a server was told.
+// assertHandshakeOnly checks the request that a server received.
 func assertHandshakeOnly(t *testing.T, heard []byte) {
 	t.Helper()
 	r := bufio.NewReader(bytes.NewReader(heard))
@@ -99,7 +99,7 @@ func assertHandshakeOnly(t *testing.T, heard []byte) {
 	}
 }
 
-// endOfHead is where the first empty line ends; -1 without one.
+// endOfHead returns the position of the first empty line, or -1.
 func endOfHead(answer []byte) int {
 	for at := 0; ; {
 		n := bytes.IndexByte(answer[at:], '\n')
@@ -113,8 +113,8 @@ func endOfHead(answer []byte) int {
 	}
 }
 
-// FuzzCheckHandshake compares with the WebSocket library, which is stricter
-// about keys alone.
+// FuzzCheckHandshake compares with the WebSocket library, which is stricter only about
+// keys.
 func FuzzCheckHandshake(f *testing.F) {
 	const key = "dGhlIHNhbXBsZSBub25jZQ=="
 	f.Add("GET", "Upgrade", "", "websocket", "13", key)
@@ -133,7 +133,7 @@ func FuzzCheckHandshake(f *testing.F) {
 		}
 		w := httptest.NewRecorder()
 		_, err := websocket.Accept(w, r, nil)
-		accepted := err == nil || w.Code == http.StatusNotImplemented // only a recorder's connection can't be taken over
+		accepted := err == nil || w.Code == http.StatusNotImplemented // the connection of a recorder cannot be hijacked
 		if ours := CheckHandshake(r); (ours == nil) != accepted {
 			t.Errorf("%s, %q, %q, %q, %q: %v, the library: %v", method, connection, second, upgrade, version, ours, err)
 		}

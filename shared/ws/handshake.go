@@ -34,7 +34,7 @@ func CheckHandshake(r *http.Request) error {
 			Field: "Sec-WebSocket-Version", Code: fault.InvalidEnumValue, Message: "must be 13",
 			Constraint: map[string]any{"allowed": []string{"13"}},
 		})
-	case r.Header.Get("Sec-WebSocket-Key") == "": // what it says is not judged: clients are known that send no 16 bytes
+	case r.Header.Get("Sec-WebSocket-Key") == "": // the key itself is not checked, because some clients do not send 16 bytes
 		return fault.New(fault.Validation, "The WebSocket handshake carries no key.", fault.Detail{
 			Field: "Sec-WebSocket-Key", Code: fault.Required, Message: "is required",
 		})
@@ -42,7 +42,7 @@ func CheckHandshake(r *http.Request) error {
 	return nil
 }
 
-// notWebSocket is the fault for a request without a WebSocket upgrade.
+// notWebSocket returns the fault for a request without a WebSocket upgrade.
 func notWebSocket(cause error) error {
 	return fault.Wrap(cause, fault.Validation, "This address speaks WebSocket only.", fault.Detail{
 		Field: "Upgrade", Code: fault.Custom, Message: "must ask for websocket, in a GET with Connection: Upgrade",
@@ -64,13 +64,13 @@ func hasToken(h http.Header, name, token string) bool {
 // writes and closes the frames.
 type Raw struct {
 	Conn  net.Conn
-	Early []byte // what the peer has sent since the handshake
+	Early []byte // data that the peer sent after the handshake
 }
 
-// Upstream is the server's side of a relayed WebSocket.
+// Upstream is the connection to the server of a relayed WebSocket.
 type Upstream struct {
 	Raw
-	answer http.Header // of its 101
+	answer http.Header // headers of its 101 response
 }
 
 // DialUpstream performs the handshake with the server at host:port on a
@@ -93,7 +93,7 @@ func DialUpstream(
 	}
 	interrupt := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	up, err := upgrade(conn, address, path, client)
-	if !interrupt() { // the deadline is in the past by now, or will be
+	if !interrupt() { // the deadline was set to the past
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -117,7 +117,7 @@ func upgrade(conn net.Conn, host, path string, client http.Header) (*Upstream, e
 	if answer.StatusCode != http.StatusSwitchingProtocols {
 		return nil, &RefusedError{Status: answer.StatusCode}
 	}
-	early, _ := r.Peek(r.Buffered()) // no more than is there
+	early, _ := r.Peek(r.Buffered()) // only buffered data
 	return &Upstream{Raw: Raw{Conn: conn, Early: early}, answer: answer.Header}, nil
 }
 
@@ -141,14 +141,14 @@ func takeOver(w http.ResponseWriter, answer http.Header) (*Raw, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take over the connection: %w", err)
 	}
-	_ = conn.SetDeadline(time.Time{}) // the server's own
+	_ = conn.SetDeadline(time.Time{}) // removes the server's deadline
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive)
 	}
-	early, _ := buffer.Peek(buffer.Reader.Buffered()) // no more than is there
+	early, _ := buffer.Peek(buffer.Reader.Buffered()) // only buffered data
 	copyHeaders(head, answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
 	_ = conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-	_ = writeHead(conn, "HTTP/1.1 101 Switching Protocols", head) // a client that has left ends the relay, too
+	_ = writeHead(conn, "HTTP/1.1 101 Switching Protocols", head) // if the client has disconnected, the relay ends
 	_ = conn.SetWriteDeadline(time.Time{})
 	return &Raw{Conn: conn, Early: early}, nil
 }

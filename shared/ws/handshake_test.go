@@ -18,7 +18,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// handshake is a client's, with these headers (name, value, ...) instead.
+// handshake returns a client's handshake, with these headers (name, value, ...)
+// replaced.
 func handshake(method string, instead ...string) *http.Request {
 	r := httptest.NewRequest(method, "/", nil)
 	all := append([]string{
@@ -55,7 +56,7 @@ func TestCheckHandshake_RefusesInvalidRequests(t *testing.T) {
 	}
 }
 
-// upstream is a server that takes one connection.
+// upstream is a server that accepts one connection.
 func upstream(t *testing.T, serve func(net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +78,7 @@ func upstream(t *testing.T, serve func(net.Conn)) (address string) {
 	return listener.Addr().String()
 }
 
-// relay connects whoever comes with the server at address, one word each way.
+// relay relays each client to the server at the address, one word in each direction.
 func relay(t *testing.T, address string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -78,15 +78,16 @@ func CloseStatus(err error) Status { return websocket.CloseStatus(err) }
 // Options configures a connection. The zero value accepts messages of up to
 // DefaultReadLimit bytes, from pages of the same host.
 type Options struct {
-	// ReadLimit is the largest message taken, in bytes; negative for any size.
+	// ReadLimit is the maximum size of a received message in bytes; negative is
+	// unlimited.
 	ReadLimit int64
 
-	// Origins are the hosts, beside the request's own, whose pages may connect;
-	// patterns as in path.Match. A request without an Origin is no page and may
-	// always. Accept only.
+	// Origins are additional hosts whose pages may connect, besides the host of the
+	// request; patterns as in path.Match. Requests without an Origin are not from pages
+	// and are always accepted. For Accept only.
 	Origins []string
 
-	// DialContext connects to the server; nil is the network's way. Dial only.
+	// DialContext connects to the server; nil uses the network. For Dial only.
 	DialContext func(ctx context.Context) (net.Conn, error)
 }
 
@@ -162,10 +163,10 @@ func (w *refusalRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
-// RefusedError is a server's answer other than a WebSocket handshake.
+// RefusedError is an answer of the server that is not a WebSocket handshake.
 type RefusedError struct {
 	Status int
-	Body   string // at most its first kilobyte
+	Body   string // at most the first kilobyte
 }
 
 // Error implements error.

@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// echoServer accepts with these options and sends every message back. What
-// Accept refused goes to refused.
+// echoServer accepts connections with these options and echoes every message. Errors of
+// Accept are sent to refused.
 func echoServer(t *testing.T, options ws.Options) (address string, refused chan error) {
 	t.Helper()
 	refused = make(chan error, 1)

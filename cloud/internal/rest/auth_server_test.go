@@ -38,7 +38,7 @@ type signInAPI struct {
 	post     mailbox
 	log      testenv.Log
 	provider *oidctest.Provider // nil if not configured
-	timeout time.Duration      // timeout of a request; 0 for none
+	timeout  time.Duration      // timeout of a request; 0 for none
 }
 
 type signInHandlers struct {
