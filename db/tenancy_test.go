@@ -97,7 +97,7 @@ func TestRowLevelSecurity_HidesOtherOrganizations(t *testing.T) {
 	}
 	err := pg.InOrg(t.Context(), one, mine, func(tx *sqlx.Tx) error {
 		if n := count(tx); n != 1 {
-			t.Errorf("an organization sees %d profiles, want its own", n)
+			t.Errorf("an organization sees %d profiles, want 1", n)
 		}
 		for _, statement := range []string{`UPDATE profiles SET name = 'stolen'`, `DELETE FROM profiles`} {
 			result, err := tx.ExecContext(t.Context(), statement)

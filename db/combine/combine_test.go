@@ -112,11 +112,11 @@ func TestDo_LoneCallRunsInCallersGoroutine(t *testing.T) {
 			t.Errorf("%d: got %d, %v", q, answer, err)
 		}
 		if !bytes.Contains(d.stacks[q], []byte(t.Name())) {
-			t.Errorf("call %d ran elsewhere:\n%s", q, d.stacks[q])
+			t.Errorf("call %d ran in another goroutine:\n%s", q, d.stacks[q])
 		}
 	}
 	if len(d.queues) != 0 {
-		t.Errorf("the idle combiner remembers %d keys", len(d.queues))
+		t.Errorf("the idle combiner still has %d keys", len(d.queues))
 	}
 }
 
@@ -134,7 +134,7 @@ func TestDo_QueuedCallsFormNextBatchInOrder(t *testing.T) {
 	}
 	d.Wait()
 	if len(d.queues) != 0 {
-		t.Errorf("the idle combiner remembers %d keys", len(d.queues))
+		t.Errorf("the idle combiner still has %d keys", len(d.queues))
 	}
 }
 
@@ -261,7 +261,7 @@ func TestDo_InvalidCallFailsAlone(t *testing.T) {
 				t.Errorf("done in the order %v", done)
 			}
 			if answer, err := d.Do(t.Context(), d.org, 8); err != nil || answer != 16 {
-				t.Errorf("after it: %d, %v", answer, err)
+				t.Errorf("next call: %d, %v", answer, err)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func TestScheduler_RunsOneBatchPerKeyAtATime(t *testing.T) {
 		t.Errorf("batches: %v", b.batches)
 	}
 	if left := len(a.opts.Scheduler.locks); left != 0 {
-		t.Errorf("the idle scheduler remembers %d keys", left)
+		t.Errorf("the idle scheduler still has %d keys", left)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestNew_TwentyFreshDatabases(t *testing.T) {
 	slices.Sort(costs)
 	t.Logf("a database: median %v, worst %v", costs[10].Round(100*time.Microsecond), costs[19].Round(100*time.Microsecond))
 	if costs[10] > time.Second {
-		t.Errorf("the median database costs %v", costs[10])
+		t.Errorf("median time to create a database: %v", costs[10])
 	}
 }
 
@@ -60,7 +60,7 @@ func TestNew_DropsDatabaseAfterTest(t *testing.T) {
 	db, err := pg.Open(t.Context(), dsn, pg.Options{})
 	if err == nil {
 		db.Close()
-		t.Error("the database outlives its test")
+		t.Error("the database still exists after its test")
 	} else if !strings.Contains(err.Error(), "does not exist") {
 		t.Error(err)
 	}
@@ -111,7 +111,7 @@ func TestKilledTest_LeaksNothing(t *testing.T) {
 		t.Fatalf("the data directory of the helper: %v", err)
 	}
 	if !runs(data) {
-		t.Fatal("the helper's server is not found: the test proves nothing")
+		t.Fatal("the helper's server was not found, so the test cannot check anything")
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -160,6 +160,6 @@ func TestExternalServer_IsUsedAndCleaned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) != 1 || !strings.HasPrefix(left[0], "svc_template_") {
-		t.Errorf("databases left: %v, want the template alone", left)
+		t.Errorf("got databases %v, want only the template", left)
 	}
 }

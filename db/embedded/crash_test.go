@@ -52,7 +52,7 @@ func helper(t *testing.T, dir string) (*osexec.Cmd, int) {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the helper said nothing: %v", err)
+		t.Fatalf("the helper printed nothing: %v", err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil {
@@ -87,7 +87,7 @@ func TestStart_StopsLeftoverServer(t *testing.T) {
 	}
 	parent.Wait()
 	if left := processes(t, dir); len(left) == 0 {
-		t.Fatal("nothing is left over: the test proves nothing")
+		t.Fatal("no process was left over, so the test cannot check anything")
 	}
 	resume := time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(postmaster, syscall.SIGCONT) })
 	defer resume.Stop()
@@ -121,7 +121,7 @@ func TestStart_StopsOrphanedBackend(t *testing.T) {
 	}
 	<-s.Done()
 	if len(processes(t, dir)) == 0 {
-		t.Fatal("no orphan is left: the test proves nothing")
+		t.Fatal("no orphan was left over, so the test cannot check anything")
 	}
 	stop(t, s)
 	gone(t, dir, 0)

@@ -66,7 +66,7 @@ func TestStart_SecureDefaults(t *testing.T) {
 	}
 	wrong.User = url.UserPassword("svc", "guess")
 	if _, err := pg.Open(t.Context(), wrong.String(), pg.Options{}); err == nil {
-		t.Error("a wrong password opens the database")
+		t.Error("a wrong password was accepted")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestServerKill_IsReportedAndRecovers(t *testing.T) {
 		t.Fatal("Done is not closed 5 s after the server was killed")
 	}
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("Err = %v, want one that says killed", err)
+		t.Errorf("Err = %v, want an error that contains killed", err)
 	}
 	stop(t, s)
 	if n := count(t, open(t, start(t, dir).DSN())); n != 1000 {
@@ -115,7 +115,7 @@ func TestStart_LongPathUsesShortSocket(t *testing.T) {
 	}
 	stop(t, s)
 	if _, err := os.Stat(sockets); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is left after Stop: %v", sockets, err)
+		t.Errorf("%s still exists after Stop: %v", sockets, err)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestStart_ErrorHasServerLog(t *testing.T) {
 		DataDir: dataDir(t), Settings: map[string]string{"shared_buffers": "nonsense"},
 	})
 	if err == nil || !strings.Contains(err.Error(), "shared_buffers") {
-		t.Errorf("Start = %v, want the server's own words", err)
+		t.Errorf("Start = %v, want the server's message", err)
 	}
 }
 

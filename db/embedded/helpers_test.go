@@ -89,7 +89,7 @@ func gone(t *testing.T, dir string, within time.Duration) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v these still run: %v", within, left)
+			t.Fatalf("still running after %v: %v", within, left)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

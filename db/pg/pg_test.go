@@ -73,18 +73,18 @@ func TestOpen_WaitsForServer(t *testing.T) {
 	began := time.Now()
 	_, err = pg.Open(t.Context(), through.String(), pg.Options{Wait: 200 * time.Millisecond})
 	if !pg.IsUnavailable(err) || time.Since(began) < 150*time.Millisecond {
-		t.Errorf("nobody listens: %v after %v, want unavailable after 200 ms", err, time.Since(began))
+		t.Errorf("without a server: %v after %v, want unavailable after 200 ms", err, time.Since(began))
 	}
 	const late = 300 * time.Millisecond
 	time.AfterFunc(late, func() { forward(t, front, network, behind) })
 	began = time.Now()
 	db, err := pg.Open(t.Context(), through.String(), pg.Options{Wait: 20 * time.Second})
 	if err != nil {
-		t.Fatalf("a server that comes up late: %v", err)
+		t.Fatalf("server that starts late: %v", err)
 	}
 	db.Close()
 	if took := time.Since(began); took < late {
-		t.Errorf("connected after %v, before the server was there", took)
+		t.Errorf("connected after %v, before the server started", took)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestOpen_FailsAtOnceOnPermanentErrors(t *testing.T) {
 	began := time.Now()
 	_, err = pg.Open(t.Context(), address.String(), pg.Options{Wait: 20 * time.Second})
 	if pq.As(err, pqerror.InvalidCatalogName) == nil || time.Since(began) > 5*time.Second {
-		t.Errorf("a missing database: %v after %v, want the refusal at once", err, time.Since(began))
+		t.Errorf("missing database: %v after %v, want an immediate error", err, time.Since(began))
 	}
 }
 
@@ -160,7 +160,7 @@ func TestErrors_Kinds(t *testing.T) {
 		}
 	}
 	if pg.IsUnique(nil, "") || pg.IsUnavailable(nil) || pg.IsUnavailable(errors.New("other")) {
-		t.Error("no error, or a foreign one, has a kind")
+		t.Error("nil or another error is classified")
 	}
 }
 

@@ -12,7 +12,7 @@ func TestWritable(t *testing.T) {
 	dsn := dbtest.NewEmptyDSN(t)
 	db := dbtest.Open(t, dsn, pg.Options{})
 	if err := pg.Writable(t.Context(), db); err != nil {
-		t.Errorf("a database that takes writes: %v", err)
+		t.Errorf("writable database: %v", err)
 	}
 	owner := dbtest.Open(t, dsn, pg.Options{MaxOpen: 1})
 	var name string
@@ -22,16 +22,16 @@ func TestWritable(t *testing.T) {
 	exec(t, owner, `ALTER DATABASE `+name+` SET default_transaction_read_only = on`)
 	reading := dbtest.Open(t, dsn, pg.Options{})
 	if err := pg.Writable(t.Context(), reading); !errors.Is(err, pg.ErrReadOnly) {
-		t.Errorf("one that does not: %v", err)
+		t.Errorf("read-only database: %v", err)
 	}
 	exec(t, owner, `ALTER DATABASE `+name+` RESET default_transaction_read_only`)
 	if err := pg.Writable(t.Context(), reading); err != nil {
-		t.Errorf("one that takes writes again: %v", err)
+		t.Errorf("database that is writable again: %v", err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := pg.Writable(t.Context(), db); err == nil || errors.Is(err, pg.ErrReadOnly) {
-		t.Errorf("one that is gone: %v", err)
+		t.Errorf("removed database: %v", err)
 	}
 }

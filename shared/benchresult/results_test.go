@@ -33,6 +33,6 @@ func TestWrite_ReplacesOwnSection(t *testing.T) {
 func TestWrite_KeepsUnreadableFile(t *testing.T) {
 	dir := t.TempDir()
 	if err := write(dir, "One", "text"); err == nil {
-		t.Error("a directory was taken for a file without sections")
+		t.Error("a directory was accepted as a file without sections")
 	}
 }

@@ -28,7 +28,7 @@ func TestInterleave_AlternatesSidesAfterWarmUp(t *testing.T) {
 		t.Errorf("the order (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([][]int{{6, 7, 12}, {5, 8, 11}, {4, 9, 10}}, all); diff != "" {
-		t.Errorf("what was kept (-want +got):\n%s", diff)
+		t.Errorf("results (-want +got):\n%s", diff)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestTarget_ComparesRatioOrFigure(t *testing.T) {
 		line := strings.Split(benchresult.Table{{Ours: test.ours, Other: test.other, Target: test.target}}.String(), "\n")[2]
 		cells := strings.Split(line, "|")
 		if got := strings.TrimSpace(cells[len(cells)-2]); got != test.want {
-			t.Errorf("%v beside %v is held to %q: %q, want %q", test.ours, test.other, test.target, got, test.want)
+			t.Errorf("%v compared with %v, target %q: got %q, want %q", test.ours, test.other, test.target, got, test.want)
 		}
 	}
 }

@@ -77,11 +77,11 @@ func TestParse_ReportsAllInvalidVariablesWithoutSecrets(t *testing.T) {
 		"everyone", "\n  PIN: not a valid whole number\n", `duration, such as "30s"`,
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in:\n%s", want, text)
+			t.Errorf("%q is missing in:\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, "s3cret") {
-		t.Errorf("a secret in:\n%s", text)
+		t.Errorf("the text contains a secret:\n%s", text)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestParse_NilReadsProcessEnvironment(t *testing.T) {
 		t.Errorf("Parse(nil) = %+v, %v", got.Database, err)
 	}
 	if _, err := env.Parse[config](map[string]string{}); err == nil {
-		t.Error("an empty environment was filled from the process")
+		t.Error("Parse of an empty environment used the process environment")
 	}
 }
 
@@ -138,7 +138,7 @@ func TestTableAndUsage(t *testing.T) {
 		"  DATABASE_URL      Where the database is. (required)\n",
 	} {
 		if !strings.Contains(usage, want) {
-			t.Errorf("no %q in:\n%s", want, usage)
+			t.Errorf("%q is missing in:\n%s", want, usage)
 		}
 	}
 }
@@ -153,11 +153,11 @@ func TestRedacted_HidesSecrets(t *testing.T) {
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).LogAttrs(t.Context(), slog.LevelInfo, "configuration", env.Redacted(cfg)...)
 	if strings.Contains(log.String(), "hunter2") {
-		t.Errorf("a secret in %s", log.String())
+		t.Errorf("the log contains a secret: %s", log.String())
 	}
 	for _, want := range []string{"PORT=3000", `SVC_KEY="not set"`, "DATABASE_URL=set", "DATABASE_TIMEOUT=5s", "PUBLIC_URL=https://me:xxxxx@example.test/"} {
 		if !strings.Contains(log.String(), want) {
-			t.Errorf("no %q in %s", want, log.String())
+			t.Errorf("%q is missing in %s", want, log.String())
 		}
 	}
 }

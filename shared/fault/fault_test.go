@@ -36,13 +36,13 @@ func TestKind_StatusAndCode(t *testing.T) {
 		}
 	}
 	if len(kindResponses) != int(OwnKeyRefused)+1 {
-		t.Errorf("%d answers for %d kinds", len(kindResponses), int(OwnKeyRefused)+1)
+		t.Errorf("got %d responses for %d kinds", len(kindResponses), int(OwnKeyRefused)+1)
 	}
 }
 
 func TestFrom_HidesOtherErrors(t *testing.T) {
 	if From(nil) != nil {
-		t.Error("a fault out of nothing")
+		t.Error("From(nil) is not nil")
 	}
 	cause := errors.New("the disk is full")
 	inner := Wrap(cause, Conflict, "Not now.")
@@ -50,7 +50,7 @@ func TestFrom_HidesOtherErrors(t *testing.T) {
 		t.Errorf("got %v, want the wrapped fault", got)
 	}
 	if !errors.Is(inner, cause) || !Is(fmt.Errorf("outer: %w", inner), Conflict) || Is(inner, NotFound) {
-		t.Error("the chain is broken")
+		t.Error("Is does not check the chain")
 	}
 	unknown := From(cause)
 	if unknown.Kind != Internal || !errors.Is(unknown, cause) {
@@ -66,7 +66,7 @@ func TestPublicDetails_NamesRequestPart(t *testing.T) {
 		got := New(kind, "No.").PublicDetails()
 		if kind.Code() != CodeValidation {
 			if got != nil {
-				t.Errorf("kind %d has details %v of its own", kind, got)
+				t.Errorf("kind %d has default details %v, want none", kind, got)
 			}
 			continue
 		}

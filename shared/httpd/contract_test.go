@@ -95,10 +95,10 @@ func TestDeprecationHeaders_AreOnEveryResponse(t *testing.T) {
 		}
 	}
 	if links := do(e, http.MethodGet, "/v1/plans/1").Header().Values("Link"); len(links) != 2 {
-		t.Errorf("after two calls the links are %q, want the handler's beside the notice's", links)
+		t.Errorf("after two calls: got the links %q, want those of the handler and of the deprecation", links)
 	}
 	if h := do(e, http.MethodGet, "/v1/plans").Header(); h.Get("Deprecation") != "" {
-		t.Errorf("an operation that stays: %v", h)
+		t.Errorf("operation that is not deprecated: %v", h)
 	}
 }
 

@@ -56,14 +56,14 @@ func TestExplorer_WorksInBrowser(t *testing.T) {
 			page, console := dumpPage(t, server.URL+prefix+"/docs#/plans/listPlans")
 			for _, want := range []string{"<title>Test surface</title>", "List the plans", "/v1/plans", server.URL + prefix + "</code>", "The plans", "free", "answered by the server", `aria-label="limit"`, `tabindex="0"`} {
 				if !strings.Contains(page, want) {
-					t.Errorf("the page lacks %q", want)
+					t.Errorf("the page does not contain %q", want)
 				}
 			}
 			if strings.Contains(page, `class="nostyle" href`) {
 				t.Error("the button of an operation has a link inside")
 			}
 			if strings.Contains(console, "CONSOLE") {
-				t.Errorf("the console says:\n%s", console)
+				t.Errorf("console output:\n%s", console)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -74,7 +74,7 @@ func TestExplorer_WorksInBrowser(t *testing.T) {
 				t.Errorf("requests outside the prefix: %v", stray)
 			}
 			if strings.Contains(book.String(), `"status":404`) {
-				t.Errorf("something was missing:\n%s", book)
+				t.Errorf("failed requests:\n%s", book)
 			}
 		})
 	}

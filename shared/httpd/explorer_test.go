@@ -82,7 +82,7 @@ func TestExplorer_ServesDocumentsAndFiles(t *testing.T) {
 	}
 	for _, path := range []string{"/docs/index.html", "/docs/VERSION", "/docs/swagger-ui"} {
 		if w := do(e, "GET", path); w.Code != 404 {
-			t.Errorf("%s, which is no part of the page: %d", path, w.Code)
+			t.Errorf("%s, which is not part of the page: got %d", path, w.Code)
 		}
 	}
 }
@@ -106,9 +106,9 @@ func TestExplorer_ServesReferencedFiles(t *testing.T) {
 		}
 		rest, below := strings.CutPrefix(at.String(), "https://fleet.test/w/7/")
 		if !below {
-			t.Errorf("%s leads out of the prefix, to %s", reference[1], at)
+			t.Errorf("%s refers to %s, outside of the prefix", reference[1], at)
 		} else if w := do(e, "GET", "/"+rest); w.Code != 200 {
-			t.Errorf("%s answers %d", reference[1], w.Code)
+			t.Errorf("%s: got %d", reference[1], w.Code)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func TestPanic_DuringResponseClosesConnection(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if _, err := io.ReadAll(res.Body); err == nil {
-		t.Error("half an answer looked complete")
+		t.Error("an incomplete answer looked complete")
 	}
 	if line := book.lastRequest(t); line["error"] != "panic: "+secret {
 		t.Errorf("log = %v", line)
@@ -217,7 +217,7 @@ func TestRequestID(t *testing.T) {
 			}
 			if !test.kept {
 				if id, err := uuid.Parse(got); err != nil || id.Version() != 7 {
-					t.Errorf("%q is no uuid v7", got)
+					t.Errorf("%q is not a version 7 UUID", got)
 				}
 			}
 			if inContext != got || book.lastRequest(t)["requestId"] != got {

@@ -68,7 +68,7 @@ func TestReadiness_FailsDuringShutdownDelay(t *testing.T) {
 		ready.Shutdown(time.Hour, done)
 		ready.Shutdown(0, nil)
 		if took := time.Since(began); took > 0 {
-			t.Errorf("with nothing to wait for: %v", took)
+			t.Errorf("without a delay: returned after %v", took)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestAccessLog_SummarizesRepeatedRefusals(t *testing.T) {
 	}
 	now = now.Add(repeatWindow)
 	if n := written(flood, 1); n != 1 {
-		t.Error("a minute later nothing is written")
+		t.Error("no summary after a minute")
 	}
 	if text := book.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "notLogged=490") || !strings.Contains(text, "remoteIp=192.0.2.1") {
 		t.Errorf("the summary is:\n%s", text)

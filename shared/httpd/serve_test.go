@@ -227,10 +227,10 @@ func TestServe_ReadTimeoutAppliesToBodyOnly(t *testing.T) {
 	fmt.Fprintf(conn, "POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nnever the rest")
 	slow, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		t.Fatalf("a slow sender was left waiting: %v", err)
+		t.Fatalf("slow client: %v", err)
 	}
 	defer slow.Body.Close()
 	if slow.StatusCode != http.StatusBadRequest {
-		t.Errorf("a slow sender got %d", slow.StatusCode)
+		t.Errorf("slow client: got %d", slow.StatusCode)
 	}
 }

@@ -141,7 +141,7 @@ func TestParse_RequiresSixMonthsNotice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(deprecatedSpec, test.from, test.to, 1)
 			if test.from != "" && text == deprecatedSpec {
-				t.Fatal("the document is as it was")
+				t.Fatal("the test did not change the document")
 			}
 			_, err := loadText(t, text)
 			switch {

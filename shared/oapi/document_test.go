@@ -93,7 +93,7 @@ func TestNewGuard_RefusesUnsupportedDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := strings.Replace(string(text), test.from, test.to, 1)
 			if changed == string(text) {
-				t.Fatal("nothing to replace")
+				t.Fatal("the text to replace is missing")
 			}
 			common, err := os.ReadFile("testdata/common.yaml")
 			if err != nil {

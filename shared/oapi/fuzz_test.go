@@ -58,11 +58,11 @@ func FuzzBody(f *testing.F) {
 				t.Fatal("200 without the handler")
 			}
 			if why := refusal(schema, []byte(saw.body)); why != "" {
-				t.Errorf("let %s through, but %s", saw.body, why)
+				t.Errorf("accepted %s, but the library refuses it: %s", saw.body, why)
 			}
 		case http.StatusBadRequest:
 			if saw.handled {
-				t.Fatal("handled and refused")
+				t.Fatal("the handler was called for a refused request")
 			}
 			var answer fault.Error
 			decoder := json.NewDecoder(w.Body)
@@ -74,7 +74,7 @@ func FuzzBody(f *testing.F) {
 				t.Errorf("valid JSON is %v, but %+v", json.Valid(body), answer.Details)
 			}
 			if refusal(schema, body) == "" && !stricter(answer.Details) {
-				t.Errorf("refused what the schema allows: %+v", answer.Details)
+				t.Errorf("refused a body that the schema allows: %+v", answer.Details)
 			}
 		default:
 			t.Errorf("status %d: %s", w.Code, w.Body)

@@ -38,7 +38,7 @@ func TestInspect_ChecksSelfAuthorizingOperation(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		e.ServeHTTP(httptest.NewRecorder(), r)
 		if !reached {
-			t.Errorf("%s %s never reached its handler", tc.method, tc.target)
+			t.Errorf("%s %s did not reach its handler", tc.method, tc.target)
 		}
 		if got := fields(found); tc.field == "" && found != nil || tc.field != "" && !strings.Contains(got, tc.field) {
 			t.Errorf("%s %s %s: %v [%s]", tc.method, tc.target, tc.body, found, got)
@@ -52,10 +52,10 @@ func TestCheckBody(t *testing.T) {
 		t.Errorf("an unknown key: %v", err)
 	}
 	if _, err := guard.CheckBody("postSelf", []byte(`{`)); !fault.Is(err, fault.Validation) {
-		t.Errorf("no JSON: %v", err)
+		t.Errorf("invalid JSON: %v", err)
 	}
 	if text, err := guard.CheckBody("postSelf", []byte(` {"name":"abc"} `)); err != nil || !strings.Contains(string(text), `"name":"abc"`) {
-		t.Errorf("a right one: %q, %v", text, err)
+		t.Errorf("valid body: %q, %v", text, err)
 	}
 	if _, err := guard.CheckBody("upload", []byte(`{}`)); err == nil || fault.Is(err, fault.Validation) {
 		t.Errorf("an operation without a JSON body: %v", err)

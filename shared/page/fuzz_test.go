@@ -25,7 +25,7 @@ func FuzzPages(f *testing.F) {
 			rows += here
 			if !p.HasNext() {
 				if total > 0 && p.TotalPages() != n || rows != int(total) {
-					t.Fatalf("%d pages of %d had %d of %d rows", n, p.TotalPages(), rows, total)
+					t.Fatalf("got %d pages of %d with %d of %d rows", n, p.TotalPages(), rows, total)
 				}
 				break
 			}

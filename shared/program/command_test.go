@@ -98,7 +98,7 @@ func TestMain_Help(t *testing.T) {
 		}
 	}
 	if status, _, errs, _ := runGroup("dance", "--help"); status != 2 || !strings.Contains(errs, `unknown command "dance"`) {
-		t.Errorf("help on nothing: %d %q", status, errs)
+		t.Errorf("help for an unknown command: %d %q", status, errs)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestProgress_PrintsTenthsWithoutTerminal(t *testing.T) {
 	p.End()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 8 || !strings.HasPrefix(lines[0], "Downloading 30% of 1.0 kB, ") || !strings.HasPrefix(lines[7], "Downloading 100%") {
-		t.Errorf("said %q", lines)
+		t.Errorf("printed %q", lines)
 	}
 }
 

@@ -93,11 +93,11 @@ func TestHealth_ReadinessAndLiveness(t *testing.T) {
 	address := server.Listener.Addr().(*net.TCPAddr)
 	health := program.Health(func(config) (string, int) { return address.IP.String(), address.Port })
 	if err := health.Run(t.Context(), config{}, nil); err != nil || asked != "/readyz" {
-		t.Errorf("a ready service, asked for %s: %v", asked, err)
+		t.Errorf("ready service, %s: %v", asked, err)
 	}
 	status = http.StatusServiceUnavailable
 	if err := health.Run(t.Context(), config{}, nil); err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "license: The key is refused.") {
-		t.Errorf("one that is not ready: %v", err)
+		t.Errorf("service that is not ready: %v", err)
 	}
 	flags := flag.NewFlagSet("health", flag.ContinueOnError)
 	health.Flags(flags)
@@ -106,18 +106,18 @@ func TestHealth_ReadinessAndLiveness(t *testing.T) {
 	}
 	status = http.StatusOK
 	if err := health.Run(t.Context(), config{}, nil); err != nil || asked != "/livez" {
-		t.Errorf("a service that runs, asked for %s: %v", asked, err)
+		t.Errorf("live service, %s: %v", asked, err)
 	}
 	server.Close()
 	if err := health.Run(t.Context(), config{}, nil); err == nil {
-		t.Error("a stopped one counts as healthy")
+		t.Error("a stopped service is healthy")
 	}
 }
 
 func TestMain_LogsNoSecret(t *testing.T) {
 	_, _, errs, _ := run(map[string]string{"KEY": "very-secret", "LOG_LEVEL": "debug"}, "serve")
 	if !strings.Contains(errs, "configuration") || strings.Contains(errs, "very-secret") {
-		t.Errorf("the log says %q", errs)
+		t.Errorf("got the log %q", errs)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestLogging_MasksKeys(t *testing.T) {
 		logger.Info("pulled "+key, "path", "/v2/"+strings.ToUpper(key)+"/local-api", "error", errors.New("no image "+key),
 			slog.Group("request", "query", "key="+key))
 		if log := strings.ToLower(out.String()); strings.Contains(log, key[4:]) || strings.Count(log, "svc_***") != 4 {
-			t.Errorf("the log says %s", out.String())
+			t.Errorf("got the log %s", out.String())
 		}
 	}
 }

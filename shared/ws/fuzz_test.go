@@ -74,11 +74,11 @@ func FuzzShake(f *testing.F) {
 		r := bufio.NewReader(&out)
 		got, err := http.ReadResponse(r, nil)
 		if err != nil || r.Buffered() > 0 || got.StatusCode != http.StatusSwitchingProtocols {
-			t.Fatalf("the client hears %v, and %d bytes more", err, r.Buffered())
+			t.Fatalf("the client received %v and %d more bytes", err, r.Buffered())
 		}
 		for name := range got.Header {
 			if !slices.Contains([]string{"Connection", "Upgrade", "Sec-Websocket-Accept", "Sec-Websocket-Protocol", "X-Request-Id"}, name) {
-				t.Errorf("the client hears %s", name)
+				t.Errorf("the client received %s", name)
 			}
 		}
 	})
@@ -90,11 +90,11 @@ func assertHandshakeOnly(t *testing.T, heard []byte) {
 	r := bufio.NewReader(bytes.NewReader(heard))
 	got, err := http.ReadRequest(r)
 	if err != nil || r.Buffered() > 0 || got.RequestURI != "/devtools/browser/1" || got.Host != "127.0.0.1:9222" || got.Method != http.MethodGet {
-		t.Fatalf("the server hears %q: %v", heard, err)
+		t.Fatalf("the server received %q: %v", heard, err)
 	}
 	for name := range got.Header {
 		if !slices.Contains([]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Key", "Sec-Websocket-Protocol"}, name) {
-			t.Errorf("the server hears %s", name)
+			t.Errorf("the server received %s", name)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func TestTakeOver_JoinsBothHandshakes(t *testing.T) {
 	}
 	said, err := io.ReadAll(out)
 	if err != nil || string(said) != "early bird, hello" {
-		t.Errorf("the client heard %q, %v", said, err)
+		t.Errorf("the client received %q, %v", said, err)
 	}
 	got := <-asked
 	want = http.Header{
@@ -196,6 +196,6 @@ func TestDialUpstream_Errors(t *testing.T) {
 		t.Errorf("the silent server's connection: %v", err)
 	}
 	if _, err := ws.DialUpstream(t.Context(), nil, "127.0.0.1:1", "/", nil); err == nil {
-		t.Error("nobody has answered, and there is a connection")
+		t.Error("DialUpstream returned a connection without an answer")
 	}
 }

@@ -61,7 +61,7 @@ func TestConn_MessagesOfAnySizeWithinLimit(t *testing.T) {
 		}
 		gotKind, got, err := conn.Read(t.Context())
 		if err != nil || gotKind != kind || string(got) != message {
-			t.Errorf("%v of %d bytes came back as %v of %d, %v", kind, len(message), gotKind, len(got), err)
+			t.Errorf("sent %v of %d bytes, received %v of %d, %v", kind, len(message), gotKind, len(got), err)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestDial_ReturnsServerAnswer(t *testing.T) {
 	}
 	server.Close()
 	if _, err := dial(t, server.URL, nil); err == nil || errors.As(err, &refused) {
-		t.Errorf("Dial to nobody = %v", err)
+		t.Errorf("Dial without a server = %v", err)
 	}
 }
 

@@ -218,7 +218,7 @@ func TestAuthorize_ReportsActiveOrganization(t *testing.T) {
 	ctx = auth.WithCaller(t.Context(), auth.Caller{UserID: userID, Session: "good"})
 	_, err = g.Authorize(ctx, op)
 	if got := fault.From(err); got == nil || len(got.Details) != 1 || got.Details[0].Field != "activeOrganizationId" {
-		t.Errorf("none active: %v, want one detail", err)
+		t.Errorf("no active organization: %v, want one detail", err)
 	}
 
 	op.AnyOrganization = true

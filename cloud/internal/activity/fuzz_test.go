@@ -40,7 +40,7 @@ func FuzzCursor(f *testing.F) {
 		}
 		back, err := parseCursor(cursorAfter(made), page.Request{SortBy: byStart})
 		if err != nil || !back.StartedAt.Equal(made.StartedAt) || back.ID != made.ID {
-			t.Errorf("%v has become %v: %v", made.StartedAt, back.StartedAt, err)
+			t.Errorf("%v was decoded as %v: %v", made.StartedAt, back.StartedAt, err)
 		}
 	})
 }

@@ -293,7 +293,7 @@ func TestVerify_DoesNotWaitForUseWrites(t *testing.T) {
 	var written struct{ Keys, Writes int }
 	err := f.db.Get(&written, `SELECT count(last_used_at) AS keys, count(DISTINCT xmin::text) AS writes FROM api_keys`)
 	if err != nil || written.Keys != len(secrets) || written.Writes > 2 {
-		t.Errorf("%+v, %v, want all keys in the one write that waited and the one behind it", written, err)
+		t.Errorf("got %+v, %v; want all keys in the waiting write and the next one", written, err)
 	}
 }
 
@@ -379,7 +379,7 @@ func TestRecall_KnowsValidatedKeys(t *testing.T) {
 	}
 	for _, text := range []string{other, "svc_" + strings.Repeat("a", 32), "", secret[:35]} {
 		if got, ok := f.Recall(text); ok {
-			t.Errorf("recalled %+v for %q", got, text)
+			t.Errorf("recalled %+v for the unknown key %q", got, text)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestChanges_UnknownKeyIsNotFound(t *testing.T) {
 	}
 	_, err := f.Update(t.Context(), f.orgID, k.ID, apikey.Change{ExpiresAt: new(f.clock.Now())})
 	if !fault.Is(err, fault.Validation) || fault.From(err).Details[0].Field != "expiresAt" {
-		t.Errorf("an expiry that is past: %v", err)
+		t.Errorf("an expiry in the past: %v", err)
 	}
 	if diff := cmp.Diff([]apikey.Key{k}, f.list(t, "name")); diff != "" {
 		t.Errorf("listed (-want +got):\n%s", diff)

@@ -53,7 +53,7 @@ func TestCreate_RefusesAtLimit(t *testing.T) {
 	_, err = f.Update(t.Context(), f.orgID, first.ID, apikey.Change{NeverExpires: true})
 	wantFull(t, err, 5)
 	if _, err := f.Update(t.Context(), f.orgID, first.ID, apikey.Change{Name: new("old")}); err != nil {
-		t.Errorf("another name: %v", err)
+		t.Errorf("rename: %v", err)
 	}
 	for _, k := range f.list(t, "createdAt")[1:2] {
 		if err := f.Revoke(t.Context(), f.orgID, k.ID); err != nil {

@@ -87,10 +87,10 @@ func TestServe_EmbeddedPostgresShutsDownCleanly(t *testing.T) {
 			select {
 			case err := <-done:
 				if err != nil {
-					t.Errorf("ended with %v", err)
+					t.Errorf("Serve returned %v", err)
 				}
 			case <-time.After(20 * time.Second):
-				t.Fatal("did not end")
+				t.Fatal("Serve did not return")
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func awaitHealth(t *testing.T, port int, done <-chan error) (h health) {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		select {
 		case err := <-done:
-			t.Fatalf("ended early: %v", err)
+			t.Fatalf("Serve returned early: %v", err)
 		default:
 		}
 		response, err := http.Get("http://" + address + "/health")
@@ -134,6 +134,6 @@ func awaitHealth(t *testing.T, port int, done <-chan error) (h health) {
 			return h
 		}
 	}
-	t.Fatal("did not get healthy")
+	t.Fatal("the cloud did not become healthy")
 	return h
 }

@@ -149,7 +149,7 @@ func TestIdempotencyKey_AnswerExpiresAfterConfiguredTime(t *testing.T) {
 	var minutes int
 	err = h.all.GetContext(t.Context(), &minutes, `SELECT (EXTRACT(epoch FROM expires_at - now()) / 60)::int FROM idempotency_keys WHERE status = 201`)
 	if err != nil || minutes < 110 || minutes > 120 {
-		t.Errorf("kept for %d minutes, %v; want 120", minutes, err)
+		t.Errorf("expires in %d minutes, %v; want 120", minutes, err)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestLaunch_DoesNotNeedTenantConnections(t *testing.T) {
 		a.t, a.client = t, contracttest.New(t, h.document, nil)
 		a.client.Timeout = 10 * time.Second
 		if got := a.send(a.compose()); got.status != http.StatusOK {
-			t.Errorf("%s answers %s %s", a.op.OperationID, got, got.body)
+			t.Errorf("%s: got %s %s", a.op.OperationID, got, got.body)
 		}
 	}
 }

@@ -41,6 +41,6 @@ func TestRoutes_AnswersCarryContractVersion(t *testing.T) {
 	defer answer.Body.Close()
 	var health cloudapi.CloudHealthResponse
 	if err := json.NewDecoder(answer.Body).Decode(&health); err != nil || health.Data.ContractVersion != options.Document.ContractVersion() {
-		t.Errorf("the health says %+v (%v)", health, err)
+		t.Errorf("got health %+v (%v)", health, err)
 	}
 }

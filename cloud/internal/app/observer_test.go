@@ -80,6 +80,6 @@ func TestObserver_ResumedSessionKeepsEphemeralProfile(t *testing.T) {
 	var left int
 	must(h.all.Get(&left, `SELECT count(*) FROM profiles WHERE organization_id = $1`, org))
 	if left != 0 {
-		t.Error("its profile outlives the report of its end")
+		t.Error("the profile still exists after the session's end")
 	}
 }

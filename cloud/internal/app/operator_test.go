@@ -61,7 +61,7 @@ func (s shell) fails(want string, words ...string) {
 func (s shell) read(into any, words ...string) {
 	s.t.Helper()
 	if out := s.run(append(words, "--json")...); json.Unmarshal([]byte(out), into) != nil {
-		s.t.Fatalf("%v prints no JSON: %s", words, out)
+		s.t.Fatalf("%v: the output is not JSON: %s", words, out)
 	}
 }
 
@@ -81,7 +81,7 @@ func (h *testEnv) events(t *testing.T, target string) (found []string) {
 func wantEvents(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the audit log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got audit events\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -90,7 +90,7 @@ func TestOrganizationsCommand_ListsShowsAssignsPlanAndSuspends(t *testing.T) {
 	k, sh := h.newKeyClient(t), h.shell(t)
 	list := sh.run("organizations", "list", "--search", k.slug)
 	if want := k.org.String() + " " + k.slug + " free active 3 1 "; !strings.Contains(strings.Join(strings.Fields(list), " "), want) {
-		t.Errorf("the list lacks %q:\n%s", want, list)
+		t.Errorf("the list does not contain %q:\n%s", want, list)
 	}
 	var all []organizationView
 	if sh.read(&all, "organizations", "list", "--search", "nobody has this"); len(all) != 0 {

@@ -41,7 +41,7 @@ func TestMapOutages_BoundsWaitForConnection(t *testing.T) {
 	web.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/query", nil))
 	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" ||
 		!strings.Contains(answer.Body.String(), `"EXTERNAL_SERVICE_ERROR","message":"The database did not answer in time. Try again later."`) {
-		t.Errorf("a wait without end: %d %s", answer.Code, answer.Body)
+		t.Errorf("wait for a connection: got %d %s", answer.Code, answer.Body)
 	}
 	answer = httptest.NewRecorder()
 	if web.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/v1/download", nil)); answer.Code != http.StatusNoContent {

@@ -89,7 +89,7 @@ func TestReleasesCommand_WorksWithAndWithoutRunningCloud(t *testing.T) {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*"+addressSuffix)); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("remaining objects: %v", left)
 	}
 }
 

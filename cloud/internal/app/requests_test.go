@@ -50,7 +50,7 @@ func TestRateLimitHeaders_ForDashboardUsersOnly(t *testing.T) {
 		}
 	}
 	if worker.StatusCode != 200 || missing.StatusCode != 404 {
-		t.Fatalf("answers %d and %d", worker.StatusCode, missing.StatusCode)
+		t.Fatalf("got %d and %d", worker.StatusCode, missing.StatusCode)
 	}
 	var stats struct {
 		Data struct{ APIRphUsed, APIRphLimit, APIRphRemaining int64 }

@@ -17,7 +17,7 @@ func wantRetry(t *testing.T, err error, after time.Duration) {
 	t.Helper()
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || f.Kind != fault.RateLimited || f.RetryAfter != after {
-		t.Errorf("error %+v, want to be told to wait %v", err, after)
+		t.Errorf("error %+v, want a retry after %v", err, after)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestSweep_DeletesExpiredRows(t *testing.T) {
 	} {
 		f.clock.Advance(step.after)
 		if _, err := f.Sweep(t.Context()); err != nil || count() != step.left {
-			t.Errorf("%v later: %d rows left, %v; want %d", step.after, count(), err, step.left)
+			t.Errorf("after %v: got %d rows, %v; want %d", step.after, count(), err, step.left)
 		}
 	}
 	_, err = f.Authenticate(t.Context(), session.Token)

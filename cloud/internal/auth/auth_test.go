@@ -129,7 +129,7 @@ func TestSignIn_AddressIsCaseInsensitive(t *testing.T) {
 		t.Errorf("signed in as %v, want %v", second.User.ID, first.User.ID)
 	}
 	if second.Token == first.Token {
-		t.Error("two sessions share a token")
+		t.Error("two sessions have the same token")
 	}
 }
 
@@ -193,7 +193,7 @@ func TestSignIn_RestoresLastOrganization(t *testing.T) {
 	active := func() uuid.UUID { return f.signIn(t).ActiveOrgID }
 
 	if got := active(); got != uuid.Nil {
-		t.Errorf("with none: %v", got)
+		t.Errorf("without an organization: active %v", got)
 	}
 	first := f.organization(t, u)
 	if got := active(); got != first {
@@ -285,7 +285,7 @@ func TestSecrets_AreNotStoredInPlaintext(t *testing.T) {
 	}
 	for _, row := range rows {
 		if strings.Contains(row, session.Token) || strings.Contains(row, ada.Password) {
-			t.Errorf("a secret is in clear in %s", row)
+			t.Errorf("a plaintext secret is in %s", row)
 		}
 	}
 }

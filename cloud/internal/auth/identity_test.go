@@ -35,10 +35,10 @@ func TestSignInAs_CreatesAccountOnce(t *testing.T) {
 	moved.Email, moved.EmailVerified = "ada@elsewhere.example", false // the subject identifies the user
 	second := f.signInAs(t, moved)
 	if second.User.ID != first.User.ID || second.Token == first.Token || second.ActiveOrgID != orgID {
-		t.Errorf("came back as %+v, was %+v", second, first)
+		t.Errorf("second sign-in: got user %+v, want %+v", second, first)
 	}
 	if second.User.Email != "ada@example.com" {
-		t.Errorf("the address became %s", second.User.Email)
+		t.Errorf("the address changed to %s", second.User.Email)
 	}
 	for _, password := range []string{"", "anything at all"} {
 		_, err := f.SignIn(t.Context(), home, ada.Email, password)
@@ -59,7 +59,7 @@ func TestSignInAs_SubjectIsScopedToIssuer(t *testing.T) {
 	other := adaElsewhere
 	other.Issuer, other.Email = "https://other.example", "eve@example.com"
 	if got := f.signInAs(t, other); got.User.ID == first.User.ID {
-		t.Error("both are one user")
+		t.Error("both identities have the same user")
 	}
 }
 
@@ -81,7 +81,7 @@ func TestSignInAs_LinksOnlyVerifiedAddresses(t *testing.T) {
 			switch {
 			case test.here && test.there:
 				if err != nil || got.User.ID != session.User.ID {
-					t.Errorf("signed in as %+v, %v; want the account that was there", got.User, err)
+					t.Errorf("signed in as %+v, %v; want the existing account", got.User, err)
 				}
 				return
 			case test.there:
@@ -114,7 +114,7 @@ func TestSignInAs_AlwaysSetsName(t *testing.T) {
 		identity.Subject, identity.Name = uuid.NewString(), name
 		got := f.signInAs(t, identity)
 		if got.User.Name != want {
-			t.Errorf("%q is called %q, want %q", name, got.User.Name, want)
+			t.Errorf("name %q: got %q, want %q", name, got.User.Name, want)
 		}
 		f.db.MustExec(`DELETE FROM users`)
 	}
@@ -143,6 +143,6 @@ func TestSignInAs_ConcurrentCallsCreateOneUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if users != rounds || identities != 2*rounds {
-		t.Errorf("%d users, %d identities; want one and two a round", users, identities)
+		t.Errorf("got %d users and %d identities, want one user and two identities per round", users, identities)
 	}
 }

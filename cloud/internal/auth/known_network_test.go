@@ -96,7 +96,7 @@ func TestKnownNetwork_WrongPasswordAnswersAsElsewhere(t *testing.T) {
 		}
 		for who, given := range answers {
 			if diff := cmp.Diff(answers["nobody"], given); diff != "" {
-				t.Errorf("seed %d: an account %s is answered otherwise than none (-none +account):\n%s", seed, who, diff)
+				t.Errorf("seed %d: an account %s gets other answers than an unknown address (-unknown +account):\n%s", seed, who, diff)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func TestListSessions_ShowsClient(t *testing.T) {
 	}
 	f.clock.Advance(7*24*time.Hour - time.Hour)
 	if got := f.presences(t, caller); len(got) != 1 || !got[0].Current {
-		t.Errorf("after the first one's end: %+v", got)
+		t.Errorf("after the first session ended: %+v", got)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestListSessions_Pagination(t *testing.T) {
 	}
 	found, err := f.ListSessions(t.Context(), caller, page.Request{Page: 1, Limit: 1, SortBy: "lastSeenAt"})
 	if err != nil || found.Items[0].Current {
-		t.Errorf("the session seen longest ago is %+v, %v; not the one that asks", found.Items, err)
+		t.Errorf("first by lastSeenAt: got %+v, %v; want another session than the caller's", found.Items, err)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestLastSeen_WrittenOncePerMinute(t *testing.T) {
 	} {
 		f.clock.Advance(step.after)
 		if got := f.presences(t, f.caller(t, session))[0].LastSeenAt.Sub(began); got != step.seen {
-			t.Errorf("%v in: seen at %v, want %v", f.clock.Now().Sub(began), got, step.seen)
+			t.Errorf("after %v: last seen at %v, want %v", f.clock.Now().Sub(began), got, step.seen)
 		}
 	}
 }

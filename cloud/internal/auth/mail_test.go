@@ -61,7 +61,7 @@ func (f fixture) last(t *testing.T, subject string) string {
 	t.Helper()
 	tokens := f.tokens(t, subject)
 	if len(tokens) == 0 {
-		t.Fatalf("no mail %q has a token", subject)
+		t.Fatalf("no mail with the subject %q contains a token", subject)
 	}
 	return tokens[len(tokens)-1]
 }

@@ -23,7 +23,7 @@ func TestSignIn_WrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 	for _, err := range []error{unknown, decoy} {
 		wantKind(t, err, fault.Unauthenticated)
 		if err == nil || err.Error() != wrong.Error() {
-			t.Errorf("an unknown address gives %q, a wrong password %q", err, wrong)
+			t.Errorf("unknown address: error %q, wrong password: error %q; want the same", err, wrong)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestSignIn_RefusalsTakeConstantWork(t *testing.T) {
 		took := allocated(func() { _, err = f.SignIn(t.Context(), client, email, password) })
 		wantKind(t, err, kind)
 		if took < costMiB || took > costMiB+1 {
-			t.Errorf("refusing %s took %d MiB, want %d", email, took, costMiB)
+			t.Errorf("refusal for %s: allocated %d MiB, want %d", email, took, costMiB)
 		}
 	}
 	for _, email := range []string{ada.Email, "eve@example.com"} {
@@ -93,7 +93,7 @@ func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 	// Five are answered; the following refusals count as failures of the client, too.
 	for range 20 {
 		if err := guess(); err == nil {
-			t.Fatal("it signed in")
+			t.Fatal("the sign-in succeeded")
 		}
 	}
 	for range 60 {
@@ -102,7 +102,7 @@ func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 	took := allocated(func() { _, err = f.SignUp(t.Context(), home, ada) })
 	wantRetry(t, err, time.Hour)
 	if took > 1 {
-		t.Errorf("sign-up: refusing it took %d MiB, want none", took)
+		t.Errorf("refused sign-up: allocated %d MiB, want none", took)
 	}
 	for name, attempt := range map[string]func() error{
 		"sign-in": guess,
@@ -112,13 +112,13 @@ func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 		took := allocated(func() { err = attempt() })
 		wantRetry(t, err, 30*time.Second)
 		if took > 1 {
-			t.Errorf("%s: refusing it took %d MiB, want none", name, took)
+			t.Errorf("refused %s: allocated %d MiB, want none", name, took)
 		}
 	}
 	took = allocated(func() { err = f.ResetPassword(t.Context(), at("198.51.100.1"), "wrong", another) })
 	wantKind(t, err, fault.Validation)
 	if took > 1 {
-		t.Errorf("refusing a wrong token took %d MiB, want none", took)
+		t.Errorf("refused token: allocated %d MiB, want none", took)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestSignIn_ConcurrentAttemptsHashWithinLimit(t *testing.T) {
 		t.Errorf("%v, want 20 answers and 12 refusals", got)
 	}
 	if took >= 21*costMiB {
-		t.Errorf("32 at once took %d MiB, want some %d: that of 20", took, 20*costMiB)
+		t.Errorf("32 concurrent attempts allocated %d MiB, want about %d (20 hashes)", took, 20*costMiB)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestHash_StopsWaitingWhenContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := f.SignIn(ctx, home, ada.Email, ada.Password); err == nil {
-		t.Error("a request that is over signed in")
+		t.Error("a canceled request signed in")
 	}
 }
 
@@ -159,7 +159,7 @@ func TestNetworkLock_IsPerNetwork(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := f.SignIn(ctx, home, "eve@example.com", "not the password"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("from the same network: %v, want to wait until the request is over", err)
+		t.Errorf("from the same network: %v, want the context's error", err)
 	}
 	_, err := f.SignIn(t.Context(), at("198.51.100.1"), "eve@example.com", "not the password")
 	wantKind(t, err, fault.Unauthenticated)

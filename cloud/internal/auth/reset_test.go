@@ -46,11 +46,11 @@ func TestResetPassword_RevokesOldCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !f.verified(t, session) {
-		t.Error("the address is not verified, though the mail arrived")
+		t.Error("the address is not verified after the reset")
 	}
 	wantKind(t, f.VerifyEmail(t.Context(), home, f.last(t, verifySubject)), fault.Validation)
 	if got := len(f.mails(t, "Your password was changed")); got != 1 {
-		t.Errorf("%d mails tell of it, want 1", got)
+		t.Errorf("got %d notification mails, want 1", got)
 	}
 }
 
@@ -111,14 +111,14 @@ func TestRequestReset_AnswersAlikeForUnknownAddress(t *testing.T) {
 	knownMails, knownRows := written(ada.Email)
 	mails, rows := written("eve@example.com")
 	if mails != knownMails || rows != knownRows || mails != 1 {
-		t.Errorf("an unknown address takes %d mails and %d rows, a known one %d and %d", mails, rows, knownMails, knownRows)
+		t.Errorf("unknown address: %d mails and %d row writes, want %d and %d as for a known one", mails, rows, knownMails, knownRows)
 	}
 	var tokens int
 	if err := f.db.Get(&tokens, `SELECT count(*) FROM auth_tokens WHERE purpose = 'resetPassword'`); err != nil || tokens != 1 {
 		t.Errorf("%d reset tokens, %v; want 1", tokens, err)
 	}
 	if got := len(f.mails(t, resetSubject)); got != 1 {
-		t.Errorf("%d mails went out, want 1", got)
+		t.Errorf("got %d mails, want 1", got)
 	}
 	for i := range 4 {
 		for _, email := range []string{ada.Email, "eve@example.com"} {
@@ -234,7 +234,7 @@ func TestSignIn_FailsIfPasswordChangesMeanwhile(t *testing.T) {
 	wantKind(t, failure, fault.Unauthenticated)
 	var sessions int
 	if err := f.db.Get(&sessions, `SELECT count(*) FROM auth_sessions`); err != nil || sessions != 0 {
-		t.Errorf("%d sessions are left, %v", sessions, err)
+		t.Errorf("got %d sessions, %v", sessions, err)
 	}
 }
 
@@ -286,6 +286,6 @@ func TestSignIn_WaitsForResetAndFails(t *testing.T) {
 	wantKind(t, signIn, fault.Unauthenticated)
 	var sessions int
 	if err := f.db.Get(&sessions, `SELECT count(*) FROM auth_sessions`); err != nil || sessions != 0 {
-		t.Errorf("%d sessions are left, %v", sessions, err)
+		t.Errorf("got %d sessions, %v", sessions, err)
 	}
 }

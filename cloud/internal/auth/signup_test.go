@@ -75,7 +75,7 @@ func TestSignUp_FollowsPolicy(t *testing.T) {
 				t.Errorf("the address is verified: %v", proved)
 			}
 			if mails := len(f.mails(t, verifySubject)); (mails == 0) != (c.token != "") {
-				t.Errorf("%d mails ask to verify the address", mails)
+				t.Errorf("got %d verification mails, want none", mails)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestSignUp_OnlyOneFirstUser(t *testing.T) {
 			}
 		}
 		if first != 1 {
-			t.Errorf("%d users were the first", first)
+			t.Errorf("%d users signed up as the first user, want 1", first)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestSignUp_RefusesWeakPasswords(t *testing.T) {
 		token := f.forgot(t)
 		wantWeak(t, password, f.ResetPassword(t.Context(), home, token, password), "password")
 		if err := f.ResetPassword(t.Context(), home, token, ada.Password); err != nil {
-			t.Errorf("the token went with the refusal: %v", err)
+			t.Errorf("the refused sign-up used up the token: %v", err)
 		}
 		caller = f.caller(t, f.signIn(t))
 	}

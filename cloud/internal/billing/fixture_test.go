@@ -138,7 +138,7 @@ func (h *fixture) buy(slug string) billing.Subscription {
 	h.t.Helper()
 	s, url, err := h.Checkout(h.t.Context(), h.org, slug, "https://example.com/")
 	if url != "" {
-		h.t.Errorf("a page to pay at: %q", url)
+		h.t.Errorf("got the payment page %q, want none", url)
 	}
 	return h.must(s, err)
 }

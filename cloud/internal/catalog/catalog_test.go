@@ -152,7 +152,7 @@ func testPublishFindReadRemove(t *testing.T, f *fixture) {
 	}
 	f.must(f.Remove(t.Context(), b))
 	if _, err := f.Find(t.Context(), b); !fault.Is(err, fault.NotFound) || len(f.objects()) > 0 {
-		t.Errorf("after its removal: %v, %v", err, f.objects())
+		t.Errorf("after the removal: %v, %v", err, f.objects())
 	}
 	if _, err := f.Remove(t.Context(), b); !fault.Is(err, fault.NotFound) {
 		t.Errorf("removed twice: %v", err)
@@ -164,7 +164,7 @@ func TestPublish_OneArchivePerBuild(t *testing.T) { inEachStore(t, testOneArchiv
 func testOneArchivePerBuild(t *testing.T, f *fixture) {
 	first := f.must(f.publish("153.0.7727.15", "linux", "x86_64", "chrome"))
 	if diff := cmp.Diff(first, f.must(f.publish("153.0.7727.15", "linux", "x86_64", "chrome"))); diff != "" {
-		t.Errorf("the same again (-want +got):\n%s", diff)
+		t.Errorf("published again (-want +got):\n%s", diff)
 	}
 	if _, err := f.publish("153.0.7727.15", "linux", "x86_64", "chrome", "more"); !fault.Is(err, fault.Conflict) {
 		t.Errorf("another archive: %v", err)
@@ -199,7 +199,7 @@ func TestPublish_RefusesInvalidBuild(t *testing.T) {
 	}
 	_, err := f.Publish(t.Context(), Publication{Build: Build{"153.0.1.1", "linux", "x86_64"}, Channel: "stable", File: f.file([]byte("text"))})
 	if !fault.Is(err, fault.Validation) || !strings.Contains(err.Error(), "not a zip archive") {
-		t.Errorf("no zip: %v", err)
+		t.Errorf("not a zip file: %v", err)
 	}
 	if len(f.objects()) > 0 {
 		t.Errorf("stored %v", f.objects())
@@ -265,13 +265,13 @@ func testMissingOrDamagedArchive(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if _, err := f.Open(t.Context(), r); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("damaged: %v", err)
+		t.Errorf("damaged archive: %v", err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Open(t.Context(), r); err == nil || errors.Is(err, fs.ErrNotExist) && fault.From(err).Kind != fault.Internal {
-		t.Errorf("gone: %v", err)
+		t.Errorf("missing archive: %v", err)
 	}
 }
 

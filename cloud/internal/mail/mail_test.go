@@ -110,7 +110,7 @@ func eventually(t *testing.T, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !done(); {
 		if time.Now().After(deadline) {
-			t.Fatal("it did not come")
+			t.Fatal("the condition was not reached")
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -29,12 +29,12 @@ func TestOutbox_EncryptsUntilSentThenWipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(dump, token) {
-		t.Error("the token can be read in the database")
+		t.Error("the database contains the plaintext token")
 	}
 	run(t, &h.Outbox)
 	sent := h.await("sent", func(r row) bool { return r.State == "sent" })
 	if !sent.Wiped || sent.Attempts != 1 || sent.Error != nil {
-		t.Errorf("sent, the row is %+v", sent)
+		t.Errorf("after sending: row %+v", sent)
 	}
 	mails := s.received()
 	if len(mails) != 1 {
@@ -42,7 +42,7 @@ func TestOutbox_EncryptsUntilSentThenWipes(t *testing.T) {
 	}
 	got := mails[0]
 	if got.from != "noreply@svc.example" || got.to != "ada@example.com" || !got.secure || s.signedIn() != "robot" {
-		t.Errorf("it came from %s to %s, encrypted %v, by %q", got.from, got.to, got.secure, s.signedIn())
+		t.Errorf("sent from %s to %s, encrypted %v, by %q", got.from, got.to, got.secure, s.signedIn())
 	}
 	if want := "Open https://svc.example/#" + token + "\r\nBest\r\n.\r\nsvc"; strings.TrimSpace(got.body) != want {
 		t.Errorf("the text is %q, want %q", got.body, want)
@@ -56,7 +56,7 @@ func TestOutbox_EncryptsUntilSentThenWipes(t *testing.T) {
 		t.Errorf("header %v", got.header)
 	}
 	if text := h.log.text(); strings.Contains(text, token) || !strings.Contains(text, "ada@example.com") {
-		t.Errorf("the log holds the text, or not the recipient: %s", text)
+		t.Errorf("the log contains the text, or not the recipient: %s", text)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestUrgent_SentFirst(t *testing.T) {
 		return err == nil && len(begun) > 0
 	})
 	if !slices.Contains(begun, "eve@example.com") {
-		t.Errorf("the first to be sent are %v", begun)
+		t.Errorf("the first mails are %v", begun)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestSend_RefusesInvalidMail(t *testing.T) {
 	} {
 		err := pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error { return h.Send(t.Context(), tx, m[0], "Hi", m[1]) })
 		if err == nil {
-			t.Errorf("%s: it was queued", name)
+			t.Errorf("%s: the mail was queued", name)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestRun_RetriesWithBackoff(t *testing.T) {
 	h.due()
 	third := h.await("tried three times", failed(3))
 	if math.Abs(first.Waits-1200) > 60 || math.Abs(second.Waits-2400) > 60 || math.Abs(third.Waits-3600) > 60 {
-		t.Errorf("the pauses are %v, %v and %v s; want 20 and 40 minutes, and an hour at most", first.Waits, second.Waits, third.Waits)
+		t.Errorf("got pauses of %v, %v and %v s, want 20 minutes, 40 minutes and at most an hour", first.Waits, second.Waits, third.Waits)
 	}
 	if first.Wiped || !strings.Contains(*first.Error, "come again") {
 		t.Errorf("after the first attempt the row is %+v: %s", first, *first.Error)
@@ -186,10 +186,10 @@ func TestRun_StopsWhileServerHangs(t *testing.T) {
 	began := time.Now()
 	stop()
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("Run took %v to end", took)
+		t.Errorf("Run returned after %v", took)
 	}
 	if r := h.row(); r.State != "queued" || r.Error == nil {
-		t.Errorf("the mail is not kept for later: %+v", r)
+		t.Errorf("the mail is not queued: %+v", r)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestRun_FinishesAttemptOnShutdown(t *testing.T) {
 	h.queue("ada@example.com", "Hi", token)
 	h.Run(ctx)
 	if r := h.row(); r.State != "sent" || len(s.received()) != 1 {
-		t.Errorf("the mail that was on its way is %+v", r)
+		t.Errorf("the interrupted mail is %+v", r)
 	}
 }
 
@@ -240,14 +240,14 @@ func TestRun_ResendAfterCrashReusesMessageID(t *testing.T) {
 	stop()
 	claimed := h.row()
 	if claimed.State != "queued" || claimed.Waits < 60 {
-		t.Fatalf("the dead process left %+v; want it claimed for a while", claimed)
+		t.Fatalf("after the crash: got %+v, want a leased mail", claimed)
 	}
 	h.due()
 	run(t, &h.Outbox)
 	h.await("sent", func(r row) bool { return r.State == "sent" && r.Attempts == 2 })
 	mails := s.received()
 	if len(mails) != 2 || mails[0].header.Get("Message-Id") != mails[1].header.Get("Message-Id") {
-		t.Errorf("%d mails, under the ids %q and %q", len(mails), mails[0].header.Get("Message-Id"), mails[len(mails)-1].header.Get("Message-Id"))
+		t.Errorf("got %d mails with the IDs %q and %q", len(mails), mails[0].header.Get("Message-Id"), mails[len(mails)-1].header.Get("Message-Id"))
 	}
 }
 

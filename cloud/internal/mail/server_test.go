@@ -236,7 +236,7 @@ func serveInClear(t *testing.T, odd serverQuirk) *server {
 		inner.Close()
 		running.Wait()
 		if odd == rejectsAllMail && (s.user != "" || len(s.mails) > 0) {
-			t.Error("a server without TLS got the credentials, or a mail")
+			t.Error("a server without TLS received credentials or a mail")
 		}
 	})
 	return s

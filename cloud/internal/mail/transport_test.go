@@ -40,7 +40,7 @@ func TestSMTP_TLSModeFromURL(t *testing.T) {
 			continue
 		}
 		if mails := test.server.received(); len(mails) != before+1 || mails[before].secure != test.secure {
-			t.Errorf("%s: %d mails more, encrypted %v", name, len(mails)-before, mails[len(mails)-1].secure)
+			t.Errorf("%s: got %d new mails, encrypted %v", name, len(mails)-before, mails[len(mails)-1].secure)
 		}
 	}
 }
@@ -56,10 +56,10 @@ func TestSMTP_RefusesUntrustedServer(t *testing.T) {
 	} {
 		err := transport.Deliver(t.Context(), newMessage())
 		if err == nil || errors.Is(err, mail.ErrPermanent) {
-			t.Errorf("%s: %v, want a failure that may pass", name, err)
+			t.Errorf("%s: %v, want a temporary failure", name, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "wrong-one")) {
-			t.Errorf("%s: the error tells the password: %v", name, err)
+			t.Errorf("%s: the error contains the password: %v", name, err)
 		}
 	}
 	if mails := s.received(); len(mails) != 0 {
@@ -70,7 +70,7 @@ func TestSMTP_RefusesUntrustedServer(t *testing.T) {
 func TestSMTP_IgnoresFailedQuit(t *testing.T) {
 	s := serveInClear(t, closesOnQuit)
 	if err := dialer(t, "smtp://localhost:"+s.port+"?tls=none", s).Deliver(t.Context(), newMessage()); err != nil {
-		t.Errorf("the server took the mail, but: %v", err)
+		t.Errorf("the server accepted the mail, but Deliver failed: %v", err)
 	}
 	if n := len(s.received()); n != 1 {
 		t.Errorf("%d mails arrived", n)
@@ -80,15 +80,15 @@ func TestSMTP_IgnoresFailedQuit(t *testing.T) {
 func TestSMTP_ClassifiesErrors(t *testing.T) {
 	s := serve(t, false)
 	transport := dialer(t, "smtp://localhost:"+s.port, s)
-	for code, forGood := range map[int]bool{421: false, 450: false, 550: true, 554: true} {
+	for code, permanent := range map[int]bool{421: false, 450: false, 550: true, 554: true} {
 		s.refuse("ada@example.com", reply(code, "recipient"))
-		if err := transport.Deliver(t.Context(), newMessage()); err == nil || errors.Is(err, mail.ErrPermanent) != forGood {
-			t.Errorf("%d for the recipient: %v, want for good: %v", code, err, forGood)
+		if err := transport.Deliver(t.Context(), newMessage()); err == nil || errors.Is(err, mail.ErrPermanent) != permanent {
+			t.Errorf("%d for the recipient: %v, want a permanent failure: %v", code, err, permanent)
 		}
 		s.refuse("ada@example.com", nil)
 		s.content = reply(code, "content")
-		if err := transport.Deliver(t.Context(), newMessage()); err == nil || errors.Is(err, mail.ErrPermanent) != forGood {
-			t.Errorf("%d for the content: %v, want for good: %v", code, err, forGood)
+		if err := transport.Deliver(t.Context(), newMessage()); err == nil || errors.Is(err, mail.ErrPermanent) != permanent {
+			t.Errorf("%d for the content: %v, want a permanent failure: %v", code, err, permanent)
 		}
 		s.content = nil
 	}
@@ -124,7 +124,7 @@ func TestParseSMTP(t *testing.T) {
 		}
 	}
 	if _, err := mail.ParseSMTP("smtp://mail.example", "nobody"); err == nil {
-		t.Error("a sender without an address was taken")
+		t.Error("a sender without an address was accepted")
 	}
 }
 
@@ -162,6 +162,6 @@ func TestDirectory_WritesOneFilePerMail(t *testing.T) {
 		t.Errorf("subject %q to %q: %q", subject, got.Header.Get("To"), body)
 	}
 	if text := log.text(); !strings.Contains(text, path) || strings.Contains(text, "Zeile") {
-		t.Errorf("the log names no file, or tells the text: %s", text)
+		t.Errorf("the log contains no file name, or contains the text: %s", text)
 	}
 }

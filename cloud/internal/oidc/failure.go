@@ -33,7 +33,7 @@ func newClient() *http.Client {
 }
 
 // transport returns an error for an error response, and for a failure to reach the
-// provider. Only the status of a POST is passed on: it means that the code was refused.
+// provider. It passes on a 4xx response to a POST, which means that the code was refused.
 type transport struct{ http.RoundTripper }
 
 // statusError is the status of an error response.

@@ -59,7 +59,7 @@ func TestProvider_ReportsOutage(t *testing.T) {
 				wantKind(t, err, answer.kind)
 				if text := err.Error(); strings.Contains(text, params.Get("code")) || strings.Contains(text, f.real.Client.Secret) ||
 					strings.Contains(text, attempt.Verifier) || strings.Contains(text, attempt.Nonce) || strings.Contains(text, attempt.State) {
-					t.Errorf("the error tells a secret: %s", text)
+					t.Errorf("the error contains a secret: %s", text)
 				}
 			})
 		}
@@ -90,7 +90,7 @@ func TestProvider_DiscoversOnce(t *testing.T) {
 		}
 	}
 	if asked.Load() != 2 {
-		t.Errorf("asked %d times, want a failure and a success", asked.Load())
+		t.Errorf("got %d requests, want 2 (a failure and a success)", asked.Load())
 	}
 }
 

@@ -111,7 +111,7 @@ func TestFinish_RefusesInvalidAnswer(t *testing.T) {
 		})
 	}
 	if _, err := f.Finish(t.Context(), attempt, answer); err != nil {
-		t.Errorf("the true answer, after all that: %v", err)
+		t.Errorf("unchanged answer: %v", err)
 	}
 	_, err := f.Finish(t.Context(), attempt, answer)
 	wantKind(t, err, fault.Unauthenticated) // a code is valid only once
@@ -195,7 +195,7 @@ func TestFinish_RefusesForeignIDToken(t *testing.T) {
 			got, err := f.Finish(t.Context(), attempt, answer)
 			if test.good {
 				if err != nil || got.Subject != "mallory" {
-					t.Errorf("a good token: %+v, %v", got, err)
+					t.Errorf("valid token: %+v, %v", got, err)
 				}
 				return
 			}

@@ -114,7 +114,7 @@ func TestAccept_ChecksMemberLimit(t *testing.T) {
 	}
 	f.limitMembers(tm.id, new(4))
 	if err := errorOf(f.Accept(t.Context(), zoe, f.token(address("Zoe")))); err != nil {
-		t.Errorf("with room again: %v", err)
+		t.Errorf("below the limit again: %v", err)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestDelete_RemovesEverything(t *testing.T) {
 	full := 0
 	for _, c := range columns {
 		if n := f.count(c.Table+` WHERE `+c.Column+` = $1`, tm.id); n != 0 {
-			t.Errorf("%d rows are left in %s", n, c.Table)
+			t.Errorf("got %d rows in %s, want none", n, c.Table)
 		}
 		if f.count(c.Table+` WHERE `+c.Column+` = $1`, kept) > 0 {
 			full++
@@ -137,9 +137,9 @@ func TestDelete_Refusals(t *testing.T) {
 	}
 	f.ending.err = errors.New("the slots are stuck")
 	if err := f.Delete(t.Context(), tm.id, tm.owner, "engines"); !errors.Is(err, f.ending.err) {
-		t.Errorf("error %v, want that of the ending", err)
+		t.Errorf("error %v, want that of the Ender", err)
 	}
 	if f.role(tm.id, tm.owner) != "owner" || f.count(`organizations`) != 2 {
-		t.Error("something was removed")
+		t.Error("the refused deletion removed rows")
 	}
 }

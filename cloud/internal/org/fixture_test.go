@@ -286,7 +286,7 @@ func (f fixture) concurrently(n int, fn func(i int) error) (done int, refused ma
 		case errors.As(err, &refusal):
 			refused[refusal.Kind]++
 		default:
-			f.t.Error(fmt.Errorf("at once: %w", err))
+			f.t.Error(fmt.Errorf("concurrent call: %w", err))
 		}
 	}
 	return done, refused

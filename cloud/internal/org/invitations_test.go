@@ -43,10 +43,10 @@ func TestInvite_MailsTokenAndStoresHash(t *testing.T) {
 	if !strings.Contains(m.text, "\nhttps://cloud.example.com/account/accept-invitation#token="+token+"\n") ||
 		!strings.Contains(m.text, `"Adam" invites you to join "Engines Bcc: eve@ example. com https: / / evil. example" as a member.`) ||
 		!strings.Contains(m.text, "28 November 2026") || strings.Count(m.text, token) != 1 {
-		t.Errorf("the mail says %q", m.text)
+		t.Errorf("got the mail %q", m.text)
 	}
 	if f.count(`invitations WHERE token_hash = sha256($1)`, []byte(token)) != 1 {
-		t.Error("what is stored is not the SHA-256 of the token")
+		t.Error("the stored hash is not the SHA-256 of the token")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestInvite_DoesNotRevealAccounts(t *testing.T) {
 	}
 	t.Logf("at best: an address with an account %v, one without %v", took["known"], took["nobody"])
 	if known, nobody := took["known"], took["nobody"]; known > 2*nobody || nobody > 2*known {
-		t.Errorf("an address with an account takes %v at best, one without %v", known, nobody)
+		t.Errorf("minimum duration: %v with an account, %v without one", known, nobody)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestInvitationMail_NamesAreShortAndNotLinks(t *testing.T) {
 		f.invite(tm.id, tm.owner, "new@example.com", org.Member)
 		m := f.mail.mails[len(f.mail.mails)-1]
 		if m.subject != "Invitation to join "+want || !strings.Contains(m.text, "\n"+want+" invites you to join "+want+" as a member.\n") {
-			t.Errorf("%q is %s in %s", name, m.subject, m.text)
+			t.Errorf("name %q: got subject %s and text %s", name, m.subject, m.text)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func TestInvite_WaitsForPlanChange(t *testing.T) {
 	for f.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
 		select {
 		case err := <-result:
-			t.Fatalf("it did not wait: %v", err)
+			t.Fatalf("the call did not wait: %v", err)
 		default:
 		}
 	}

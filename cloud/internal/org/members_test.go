@@ -127,11 +127,11 @@ func TestRemove_LastOwnerCannotLeave(t *testing.T) {
 	_, err := f.ChangeRole(t.Context(), tm.id, tm.owner, tm.owner, org.Admin)
 	wantKind(t, "the last owner steps down", err, fault.Conflict, "needs an owner")
 	if f.role(tm.id, tm.owner) != "owner" {
-		t.Error("the last owner is gone")
+		t.Error("the last owner was removed")
 	}
 	second := f.join(tm.id, "Second", org.Owner)
 	if _, err := f.ChangeRole(t.Context(), tm.id, tm.owner, tm.owner, org.Member); err != nil {
-		t.Errorf("one of two steps down: %v", err)
+		t.Errorf("demote one of two owners: %v", err)
 	}
 	wantKind(t, "the other one leaves", f.Remove(t.Context(), tm.id, second, second), fault.Conflict, "needs an owner")
 }
@@ -197,7 +197,7 @@ func TestRemove_ConcurrentOwnersKeepOne(t *testing.T) {
 			t.Errorf("round %d: %d done (-want +got):\n%s", round, done, diff)
 		}
 		if n := f.count(`memberships WHERE organization_id = $1 AND role = 'owner'`, id); n != 1 {
-			t.Errorf("round %d: %d owners are left", round, n)
+			t.Errorf("round %d: got %d owners", round, n)
 		}
 	}
 }

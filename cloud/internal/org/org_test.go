@@ -46,7 +46,7 @@ func TestCreate_RolledBackWhenProvisioningFails(t *testing.T) {
 	}
 	var rows int
 	if err := f.db.Get(&rows, `SELECT (SELECT count(*) FROM organizations) + (SELECT count(*) FROM memberships)`); err != nil || rows != 0 {
-		t.Errorf("%d rows are left, %v", rows, err)
+		t.Errorf("got %d rows, %v; want none", rows, err)
 	}
 }
 
@@ -78,10 +78,10 @@ func TestCreate_DerivesSlugFromName(t *testing.T) {
 	} {
 		slug := f.create(u, test.name, "").Slug
 		if !regexp.MustCompile(test.want).MatchString(slug) {
-			t.Errorf("%q becomes %q, want %s", test.name, slug, test.want)
+			t.Errorf("%q: got slug %q, want %s", test.name, slug, test.want)
 		}
 		if !document.MatchString(slug) || len(slug) < 2 || len(slug) > 63 {
-			t.Errorf("%q becomes %q, which the document does not allow", test.name, slug)
+			t.Errorf("%q: the document does not allow the slug %q", test.name, slug)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestRowLevelSecurity_HoldsWithoutWhereClause(t *testing.T) {
 		t.Errorf("without row-level security the list contains %q", seen)
 	}
 	if err := pool.SelectContext(t.Context(), &unscoped, slip); err != nil || len(unscoped) != 0 {
-		t.Errorf("outside of an organization it shows %q, %v", unscoped, err)
+		t.Errorf("without an organization the list contains %q, %v", unscoped, err)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestRowLevelSecurity_HoldsForConfigs(t *testing.T) {
 		}
 		var all int
 		if err := pool.GetContext(t.Context(), &all, `SELECT count(*) FROM profiles`); err != nil || all != 0 {
-			t.Errorf("afterwards the pool sees %d profiles, %v", all, err)
+			t.Errorf("after the query the pool sees %d profiles, %v", all, err)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestUpdate_StaysWithinOrganization(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := f.svc.Get(t.Context(), f.org, p.ID); err != nil || got.Name != test.want {
-			t.Errorf("it is called %q, %v; want %q", got.Name, err, test.want)
+			t.Errorf("got name %q, %v; want %q", got.Name, err, test.want)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestReencryptPasswords_UsesFirstKey(t *testing.T) {
 	}
 	system := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AllRole})
 	if n, err := ReencryptPasswords(t.Context(), system, both); err != nil || n != 2 {
-		t.Errorf("sealed %d anew, %v", n, err)
+		t.Errorf("re-encrypted %d, %v", n, err)
 	}
 	alone, err := secret.New(today)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestReencryptPasswords_UsesFirstKey(t *testing.T) {
 		}
 	}
 	if n, err := ReencryptPasswords(t.Context(), system, mustBox(t, older)); err == nil || n != 0 {
-		t.Errorf("without its key: %d, %v", n, err)
+		t.Errorf("without the key: %d, %v", n, err)
 	}
 }
 

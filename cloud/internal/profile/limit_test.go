@@ -51,7 +51,7 @@ func TestCreate_LimitIsExactConcurrently(t *testing.T) {
 		}
 	}
 	if rows := f.rows(f.org); rows != limit || made.Load() != limit-1 || refused.Load() != callers*each-limit+1 {
-		t.Errorf("%d rows, %d made, %d refused; want exactly %d rows", rows, made.Load(), refused.Load(), limit)
+		t.Errorf("got %d rows, %d created, %d refused; want %d rows", rows, made.Load(), refused.Load(), limit)
 	}
 }
 
@@ -155,13 +155,13 @@ func TestEphemeral_AbandonedIsNotCountedUntilResumed(t *testing.T) {
 	ids := []uuid.UUID{id, kept.ID}
 	f.inTx(func(tx *sqlx.Tx) error { return f.svc.AbandonEphemeral(t.Context(), tx, f.org, ids) })
 	if *f.password(id) != hunter {
-		t.Error("its configuration is gone")
+		t.Error("the configuration does not exist")
 	}
 	next := f.ephemeral(Draft{})
 	f.inTx(func(tx *sqlx.Tx) error { return f.svc.ResumeEphemeral(t.Context(), tx, f.org, ids) })
 	f.inTx(func(tx *sqlx.Tx) error { return f.svc.RemoveEphemeral(t.Context(), tx, f.org, []uuid.UUID{next}) })
 	if _, err := f.svc.Create(t.Context(), f.org, f.user, named("Third")); !fault.Is(err, fault.Forbidden) {
-		t.Errorf("got %v; it counts again", err)
+		t.Errorf("got %v; the resumed profile must count", err)
 	}
 	sweep := func(want int64) {
 		t.Helper()
@@ -206,7 +206,7 @@ func TestTouchUsed_KeepsLatestAndSkipsLocked(t *testing.T) {
 		t.Errorf("A: %+v", p)
 	}
 	if p := f.get(b.ID); p.LastUsedAt != nil {
-		t.Errorf("B was touched by another organization: %v", p.LastUsedAt)
+		t.Errorf("another organization updated B: %v", p.LastUsedAt)
 	}
 	f.inTx(func(tx *sqlx.Tx) error {
 		if _, err := find(t.Context(), tx, f.org, a.ID, true); err != nil {
@@ -216,6 +216,6 @@ func TestTouchUsed_KeepsLatestAndSkipsLocked(t *testing.T) {
 		return nil
 	})
 	if p := f.get(b.ID); p.LastUsedAt == nil {
-		t.Error("B was not touched beside a locked row")
+		t.Error("B was not updated while A is locked")
 	}
 }

@@ -69,7 +69,7 @@ func TestProxyPassword_EncryptedAndOnlyInConfig(t *testing.T) {
 	other := f.create(named("Thief"))
 	f.exec(`UPDATE profiles SET proxy_secret = (SELECT proxy_secret FROM profiles WHERE id = $1) WHERE id = $2`, p.ID, other.ID)
 	if config, err := f.svc.Config(t.Context(), f.org, other.ID); err == nil {
-		t.Errorf("a moved secret was opened: %v", *config.ProxyPassword)
+		t.Errorf("a moved ciphertext was decrypted: %v", *config.ProxyPassword)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestForeignProfile_NotFound(t *testing.T) {
 		})
 	}
 	if f.get(p.ID).Version != 1 || f.rows(foreign) != 0 {
-		t.Error("something was changed all the same")
+		t.Error("a refused change changed the profile")
 	}
 	if names, err := Names(ctx, f.svc.DB, foreign, []uuid.UUID{p.ID}); err != nil || len(names) != 0 {
 		t.Errorf("foreign names %v, %v", names, err)
@@ -211,7 +211,7 @@ func TestStats(t *testing.T) {
 	}
 	f.inTx(func(tx *sqlx.Tx) error { return f.svc.AbandonEphemeral(t.Context(), tx, f.org, []uuid.UUID{launched}) })
 	if got, err := f.svc.Stats(t.Context(), f.org); err != nil || got.EphemeralProfiles != 0 {
-		t.Errorf("%d ephemeral profiles, %v; one that was given up does not count", got.EphemeralProfiles, err)
+		t.Errorf("got %d ephemeral profiles, %v; abandoned profiles must not count", got.EphemeralProfiles, err)
 	}
 }
 

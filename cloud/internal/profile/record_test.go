@@ -118,7 +118,7 @@ func TestAudit_FailureRollsBack(t *testing.T) {
 				t.Errorf("error %v, want the Recorder's", err)
 			}
 			if n := f.rows(f.org); n != 1 || f.get(p.ID).Version != p.Version {
-				t.Errorf("there are %d profiles, the first at version %d; want it as it was", n, f.get(p.ID).Version)
+				t.Errorf("got %d profiles, the first with version %d; want no change", n, f.get(p.ID).Version)
 			}
 		})
 	}

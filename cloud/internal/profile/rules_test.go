@@ -54,7 +54,7 @@ func TestCheck_AcceptsValidFields(t *testing.T) {
 	for _, zone := range []string{"Local", "", "Europe", "berlin", "../etc/passwd"} {
 		f := Fields{Settings: Settings{TimezoneID: &zone}}
 		if err := f.check(""); err == nil {
-			t.Errorf("%q passes", zone)
+			t.Errorf("%q was accepted", zone)
 		}
 	}
 	for _, server := range []string{"http://a", "socks5://a:1080", "https://[::1]:8080", "http://10.0.0.1:80"} {
@@ -66,7 +66,7 @@ func TestCheck_AcceptsValidFields(t *testing.T) {
 	for _, server := range []string{"http://:80", "http://a:", "http://a:0", "http://a:b", "http://[::1"} {
 		f := Fields{Settings: Settings{Proxy: &Proxy{Server: server}}}
 		if err := f.check(""); err == nil {
-			t.Errorf("%q passes", server)
+			t.Errorf("%q was accepted", server)
 		}
 	}
 }
@@ -90,6 +90,6 @@ func TestCreate_RefusesInvalidDraft(t *testing.T) {
 	_, err := f.svc.Create(t.Context(), f.org, f.user, d)
 	wantFault(t, err, fault.Validation)
 	if f.rows(f.org) != 0 {
-		t.Error("it was made all the same")
+		t.Error("the invalid profile was created")
 	}
 }

@@ -67,7 +67,7 @@ func TestAudit_FiltersAndPages(t *testing.T) {
 		for _, e := range list.Items {
 			got = append(got, e.TargetId)
 			if e.Actor.Type != "system" || e.Actor.Id != nil || e.Actor.Email != nil || e.ClientAddress != nil || e.RequestId != nil {
-				t.Errorf("an event of nobody's request: %+v", e)
+				t.Errorf("an event without a request: %+v", e)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -87,7 +87,7 @@ func TestAudit_RequiresOwnerOrAdmin(t *testing.T) {
 	a.do("GET", "/v1/audit-events", apiKey("svc_x"), nil).want(t, 401, "AUTHENTICATION_ERROR")
 	list := decode[cloudapi.AuditEventList](t, a.do("GET", "/v1/audit-events", bearer("other"), nil), 200)
 	if len(list.Items) != 0 || list.Pagination.Total != 0 {
-		t.Errorf("another organization's owner sees %+v", list)
+		t.Errorf("the owner of another organization got %+v", list)
 	}
 	a.people["other"] = member{user: a.people["other"].user}
 	a.do("GET", "/v1/audit-events", bearer("other"), nil).want(t, 400, "VALIDATION_ERROR")

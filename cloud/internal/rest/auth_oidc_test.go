@@ -72,21 +72,21 @@ func TestSingleSignOn_CreatesSession(t *testing.T) {
 	must(t, err)
 	query := to.Query()
 	if query.Get("code_challenge_method") != "S256" || query.Get("nonce") == "" || query.Get("state") == "" || query.Get("response_type") != "code" {
-		t.Errorf("the provider is asked %v", query)
+		t.Errorf("the authorization request has the query %v", query)
 	}
 	back := s.provider.SignIn(t, browser.Jar, to.String(), "ada")
 	code := back.Query().Get("code")
 	done := s.get(browser, back.String())
 	done.want(t, 302, "")
 	if got := done.header.Get("Location"); got != "/docs?a=b#c" {
-		t.Errorf("goes on to %s", got)
+		t.Errorf("redirected to %s", got)
 	}
 	session := cookieOf(t, done, "svc_session")
 	if !session.HttpOnly || session.SameSite != http.SameSiteLaxMode || session.Path != "/" {
 		t.Errorf("the session's cookie is %s", session)
 	}
 	if gone := cookieOf(t, done, "svc_oidc"); gone.MaxAge >= 0 || gone.Value != "" || gone.Path != "/v1/auth/oidc" {
-		t.Errorf("the cookie is taken away by %s", gone)
+		t.Errorf("the cookie is deleted with %s", gone)
 	}
 	got := decode[cloudapi.AuthSession](t, s.do("GET", "/v1/auth/session", cookie(session.Value), nil), 200)
 	if got.User.Email != "ada@example.com" || !got.User.EmailVerified || got.User.Name != "ada" {
@@ -98,7 +98,7 @@ func TestSingleSignOn_CreatesSession(t *testing.T) {
 	done = s.get(again, back.String()+"&session_state=x")
 	second := decode[cloudapi.AuthSession](t, s.do("GET", "/v1/auth/session", cookie(cookieOf(t, done, "svc_session").Value), nil), 200)
 	if second.User.Id != got.User.Id {
-		t.Errorf("came back as %v, was %v", second.User.Id, got.User.Id)
+		t.Errorf("second sign-in: got user %v, want %v", second.User.Id, got.User.Id)
 	}
 	var attempt oidc.Attempt
 	text, err := base64.RawURLEncoding.DecodeString(kept.Value)
@@ -119,7 +119,7 @@ func TestSingleSignOn_RefusesForeignCallback(t *testing.T) {
 	other.want(t, 400, "VALIDATION_ERROR")
 	for _, r := range []reply{foreignLink, other} {
 		if strings.Contains(strings.Join(r.header.Values("Set-Cookie"), "\n"), "svc_session") {
-			t.Error("a refusal signs in")
+			t.Error("a refused sign-in set a session cookie")
 		}
 	}
 	back := s.atProvider(ada, "ada", "/")
@@ -156,7 +156,7 @@ func TestSingleSignOn_LinksOnlyVerifiedAddresses(t *testing.T) {
 	linked.want(t, 302, "")
 	got := decode[cloudapi.AuthSession](t, s.do("GET", "/v1/auth/session", cookie(cookieOf(t, linked, "svc_session").Value), nil), 200)
 	if got.User.Id != local.User.Id {
-		t.Errorf("signed in as %v, want the account that was there, %v", got.User.Id, local.User.Id)
+		t.Errorf("signed in as %v, want the existing account %v", got.User.Id, local.User.Id)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestSingleSignOn_RefusesExternalReturnURL(t *testing.T) {
 		done := s.get(browser, back.String())
 		done.want(t, 302, "")
 		if got := done.header.Get("Location"); got != "/" {
-			t.Errorf("a cookie that says %q leads to %q", foreign, got)
+			t.Errorf("the path %q in the cookie redirects to %q", foreign, got)
 		}
 	}
 }

@@ -41,12 +41,12 @@ func TestAuth_SignUpToSignOut(t *testing.T) {
 	full := a.wrong("POST", "/v1/auth/sign-out", cookie(session.Token), map[string]any{"everywhere": true})
 	full.want(t, 400, "VALIDATION_ERROR")
 	if len(full.fields) != 1 || full.fields[0] != "everywhere UNRECOGNIZED_KEY" {
-		t.Errorf("a body where none belongs: %v", full.fields)
+		t.Errorf("a body of an operation without one: %v", full.fields)
 	}
 	out := a.do("POST", "/v1/auth/sign-out", cookie(session.Token), map[string]any{}) // an empty object, as generic clients send it
 	decode[cloudapi.Empty](t, out, 200)
 	if got := out.header.Get("Set-Cookie"); got != "svc_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax" {
-		t.Errorf("the cookie is taken away by %q", got)
+		t.Errorf("the cookie is deleted with %q", got)
 	}
 	for _, c := range []credential{cookie(session.Token), bearer(session.Token)} {
 		a.do("GET", "/v1/auth/session", c, nil).want(t, 401, "AUTHENTICATION_ERROR")
@@ -66,7 +66,7 @@ func TestAuth_CookieIsSecureWithHTTPS(t *testing.T) {
 			t.Errorf("%s: cookie %s", publicURL, got)
 		}
 		if left := got.Expires.Sub(a.clock.Now()); left < 7*24*time.Hour-2*time.Second || left > 7*24*time.Hour {
-			t.Errorf("%s: the cookie lives %v, want seven days", publicURL, left)
+			t.Errorf("%s: the cookie expires in %v, want seven days", publicURL, left)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestSignUp_Refusals(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		if text, ok := test.value.(string); ok && test.field == "password" && strings.Contains(r.body, text) {
-			t.Errorf("%s: the answer repeats it", name)
+			t.Errorf("%s: the answer contains the secret", name)
 		}
 	}
 	a.do("POST", "/v1/auth/sign-up", nil, map[string]any{"email": "ADA@example.com", "password": password, "name": "A"}).

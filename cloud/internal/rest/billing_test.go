@@ -147,7 +147,7 @@ func TestBilling_WithStripe(t *testing.T) {
 	atStripe.Answer("POST /v1/checkout/sessions", map[string]any{"url": "https://checkout.stripe.com/c/pay/cs_1"})
 	begun := decode[cloudapi.Checkout](t, a.post("checkout", map[string]any{"plan": "team"}), 200)
 	if *begun.Url != "https://checkout.stripe.com/c/pay/cs_1" || begun.Subscription.Plan.Slug != "free" {
-		t.Errorf("begun %+v", begun)
+		t.Errorf("checkout %+v", begun)
 	}
 	if form := atStripe.Requests("POST /v1/checkout/sessions")[0].Form; form.Get("success_url") != "https://svc.example" {
 		t.Errorf("form %v", form)

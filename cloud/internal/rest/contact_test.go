@@ -34,7 +34,7 @@ func TestContact_AcceptsAnonymousMessage(t *testing.T) {
 	var kept string
 	must(t, a.db.Get(&kept, `SELECT concat_ws('|', id, name, email, company, subject, message, network) FROM contact_messages`))
 	if want := receipt.Id.String() + "|Ada|ada@example.com|Engines|Prices|Hello|127.0.0.1/32"; kept != want {
-		t.Errorf("kept %s, want %s", kept, want)
+		t.Errorf("stored %s, want %s", kept, want)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestContact_LimitIsExactConcurrently(t *testing.T) {
 	}
 	all.Wait()
 	if taken.Load() != 5 || refused.Load() != 27 {
-		t.Errorf("%d taken and %d refused of 32; want 5", taken.Load(), refused.Load())
+		t.Errorf("accepted %d and refused %d of 32, want 5 accepted", taken.Load(), refused.Load())
 	}
 }
 

@@ -91,7 +91,7 @@ func wantAllSet(t *testing.T, v any) {
 	value := reflect.ValueOf(v)
 	for i := range value.NumField() {
 		if value.Field(i).IsZero() {
-			t.Errorf("the test does not set %s", value.Type().Field(i).Name)
+			t.Errorf("the test does not set the field %s", value.Type().Field(i).Name)
 		}
 	}
 }

@@ -30,12 +30,12 @@ func FuzzIfMatch(f *testing.F) {
 		got := ifMatch(&header)
 		if header == "*" {
 			if got != nil {
-				t.Errorf("* asks for version %d", *got)
+				t.Errorf("* was parsed as version %d", *got)
 			}
 			return
 		}
 		if want, err := strconv.ParseInt(header[1:len(header)-1], 10, 64); err != nil || got == nil || *got != want {
-			t.Errorf("%s asks for %v", header, got)
+			t.Errorf("%s was parsed as %v", header, got)
 		}
 	})
 }

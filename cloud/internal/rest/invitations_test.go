@@ -21,7 +21,7 @@ func TestInvitation_InviteToMembership(t *testing.T) {
 	}
 	token := a.outbox.token(t, "new@example.com")
 	if strings.Contains(r.body, token) {
-		t.Errorf("the answer has the token: %s", r.body)
+		t.Errorf("the answer contains the token: %s", r.body)
 	}
 	now := a.clock.Now()
 	want := cloudapi.Invitation{Id: made.Id, Email: "new@example.com", Role: cloudapi.RoleMember, InvitedBy: &tm.admin.id,
@@ -60,7 +60,7 @@ func TestAcceptInvitation_Refusals(t *testing.T) {
 		t.Helper()
 		r.want(t, status, code)
 		if other, ok := messages[r.message]; ok {
-			t.Errorf("%s and %s are both %q", what, other, r.message)
+			t.Errorf("%s and %s have the same message %q", what, other, r.message)
 		}
 		messages[r.message] = what
 	}
@@ -93,7 +93,7 @@ func TestAcceptInvitation_Refusals(t *testing.T) {
 		r := a.wrong("POST", "/v1/invitations/accept", other.c, map[string]any{"token": token})
 		r.want(t, 400, "VALIDATION_ERROR")
 		if strings.Contains(r.body, "received") {
-			t.Errorf("the token comes back: %s", r.body)
+			t.Errorf("the answer contains the token: %s", r.body)
 		}
 	}
 }

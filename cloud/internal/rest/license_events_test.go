@@ -134,7 +134,7 @@ func TestLicenseEvents_FlagDuplicateMachineID(t *testing.T) {
 	a.beat(newer)
 	a.beat(a.boot, session)
 	if got := a.overview(); len(got.DuplicateMachines) != 0 {
-		t.Errorf("flagged at once: %+v", got.DuplicateMachines)
+		t.Errorf("flagged too early: %+v", got.DuplicateMachines)
 	}
 	a.db.MustExec(`UPDATE license_superseded_boots SET since = since - interval '30 seconds'`)
 	if got := a.beat(a.boot, session); !got.Applied || len(got.Accepted) != 1 {
@@ -148,6 +148,6 @@ func TestLicenseEvents_FlagDuplicateMachineID(t *testing.T) {
 		t.Errorf("flagged: %+v", d)
 	}
 	if got := a.events("?kind=machineDuplicated", a.worker); len(got) != 1 || *got[0].BootId != a.boot {
-		t.Errorf("told: %+v", got)
+		t.Errorf("events: %+v", got)
 	}
 }

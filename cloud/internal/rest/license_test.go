@@ -143,7 +143,7 @@ func TestStartProfileSession_ForeignProfileNotFound(t *testing.T) {
 		a.start(session).want(t, 404, "RESOURCE_NOT_FOUND")
 	}
 	if got := a.overview(); got.RunningSessions != 0 {
-		t.Errorf("%d sessions run", got.RunningSessions)
+		t.Errorf("got %d running sessions", got.RunningSessions)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestStartProfileSession_YearZeroIsFieldError(t *testing.T) {
 		} {
 			got.want(t, 400, "VALIDATION_ERROR")
 			if !strings.Contains(got.body, `"field":"`+got.field+`"`) {
-				t.Errorf("%s answers %s", got.field, got.body)
+				t.Errorf("%s: got %s", got.field, got.body)
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func TestAuthorize_MissingProfileTakesNoSlot(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.ask(newID(), "profileId", newID()).want(t, 404, "RESOURCE_NOT_FOUND")
 	if got := a.overview(); got.Current != 0 {
-		t.Errorf("%d slots are taken", got.Current)
+		t.Errorf("got %d taken slots", got.Current)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestAuthorize_SpecCreatesProfileOnce(t *testing.T) {
 		t.Fatalf("got %+v", first)
 	}
 	if *again.SlotId != *first.SlotId || again.ProfileConfig.ProfileId != first.ProfileConfig.ProfileId {
-		t.Errorf("asked again: %+v", again)
+		t.Errorf("repeated request: %+v", again)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestEndProfileSession_UnknownProfileNotFound(t *testing.T) {
 	var rows int
 	must(t, a.db.Get(&rows, `SELECT count(*) FROM license_slots`))
 	if rows != 0 {
-		t.Errorf("%d rows are left", rows)
+		t.Errorf("got %d rows, want none", rows)
 	}
 	session := newID()
 	a.do("DELETE", a.sessions()+"/"+session.String(), a.worker, nil).want(t, 200, "")
@@ -277,7 +277,7 @@ func TestAuthorize_ReleasesSlotWhenConfigFails(t *testing.T) {
 	a.ask(session, "spec", spec).want(t, 500, "INTERNAL_ERROR")
 	a.serve(licenseHandlers{License: readable})
 	if again := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200); *again.SlotId != *told.SlotId {
-		t.Errorf("the slot %s that was told is another now: %s", *told.SlotId, *again.SlotId)
+		t.Errorf("the slot changed from %s to %s", *told.SlotId, *again.SlotId)
 	}
 }
 

@@ -109,7 +109,7 @@ func TestMembersAndInvitations_RefuseNonMembers(t *testing.T) {
 		unknown := a.do(op.method, "/v1/organizations/"+uuid.NewString()+op.path, tm.otherUser.c, op.body)
 		foreign.want(t, 404, "RESOURCE_NOT_FOUND")
 		if foreign.status != unknown.status || foreign.body != unknown.body {
-			t.Errorf("%s %s: %d %s, but for an unknown one %d %s", op.method, op.path, foreign.status, foreign.body, unknown.status, unknown.body)
+			t.Errorf("%s %s: got %d %s, want the answer for an unknown organization: %d %s", op.method, op.path, foreign.status, foreign.body, unknown.status, unknown.body)
 		}
 		a.do(op.method, tm.path+op.path, nil, op.body).want(t, 401, "AUTHENTICATION_ERROR")
 	}

@@ -97,7 +97,7 @@ type team struct {
 
 func (a *accounts) team() team {
 	a.t.Helper()
-	tm := team{owner: a.person("owner"), admin: a.person("admin"), member: a.person("member"), otherUser: a.person("other")}
+	tm := team{owner: a.person("owner"), admin: a.person("admin"), member: a.person("member"), otherUser: a.person("nonmember")}
 	tm.id = a.createOrg(tm.owner.c, "Engines").Id
 	tm.path = "/v1/organizations/" + tm.id.String()
 	a.join(tm.id, tm.admin.id, "admin")

@@ -89,7 +89,7 @@ func TestOrganizationOperations_RefuseNonMembers(t *testing.T) {
 		unknown = append(unknown, r.body)
 	})
 	if diff := cmp.Diff(unknown, foreign); diff != "" {
-		t.Errorf("a foreign organization can be told from an unknown one (-unknown +foreign):\n%s", diff)
+		t.Errorf("the answers for a foreign and an unknown organization differ (-unknown +foreign):\n%s", diff)
 	}
 	each([]string{"POST /v1/organizations/nonsense/activate", "GET /v1/organizations/nonsense/api-keys"}, orgID,
 		func(method, path string, body any) {
@@ -97,7 +97,7 @@ func TestOrganizationOperations_RefuseNonMembers(t *testing.T) {
 		})
 	keys := decode[cloudapi.ApiKeyList](t, a.do("GET", "/v1/organizations/"+orgID.String()+"/api-keys", owner, nil), 200)
 	if len(keys.Items) != 1 {
-		t.Errorf("the organization has the keys %v, want its one", keys.Items)
+		t.Errorf("got the keys %v, want one", keys.Items)
 	}
 }
 

@@ -160,7 +160,7 @@ func TestProfile_CreateGetUpdateDelete(t *testing.T) {
 		t.Errorf("read, ETag %s (-want +got):\n%s", answer.header.Get("ETag"), diff)
 	}
 	if strings.Contains(answer.body, "hunter2") {
-		t.Error("the password is shown")
+		t.Error("the response contains the password")
 	}
 
 	a.do("PATCH", path(p), a.caller.with("If-Match", `"2"`), map[string]any{"name": "B"}).want(t, 409, "RESOURCE_CONFLICT")
@@ -226,7 +226,7 @@ func TestGetProfileStats_ReturnsRemainingRequests(t *testing.T) {
 	must(t, err)
 	stats = decode[cloudapi.ProfileStats](t, a.do("GET", "/v1/profiles/stats", a.caller, nil), 200)
 	if stats.ApiRpmUsed != 3 || stats.ApiRpmRemaining != nil || *stats.ApiRphRemaining != 0 {
-		t.Errorf("without a limit for the minute, and over that for the hour: %+v", stats)
+		t.Errorf("no limit per minute, exceeded limit per hour: got %+v", stats)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestProfiles_NullHandling(t *testing.T) {
 		"name": "N", "browserVersion": 156, "notes": nil, "tags": []string{"a"}, "permissions": nil, "proxy": nil, "locale": "de-DE", "persist": nil,
 	})
 	if made.Notes != "" || made.Persist || len(made.Tags) != 1 {
-		t.Errorf("made %+v", made)
+		t.Errorf("created %+v", made)
 	}
 	changed := decode[cloudapi.Profile](t, a.do("PATCH", path(made), a.caller, map[string]any{"name": nil, "tags": nil, "locale": nil, "notes": "n"}), 200)
 	if changed.Name != "N" || len(changed.Tags) != 1 || changed.Locale != nil || changed.Notes != "n" {

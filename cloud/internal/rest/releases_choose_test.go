@@ -58,7 +58,7 @@ func TestDownload_SelectsPlatform(t *testing.T) {
 	}
 	for _, allowed := range []string{`{"allowed":["macos","windows"]}`, `{"allowed":["arm64","x86_64"]}`} {
 		if !strings.Contains(r.body, allowed) {
-			t.Errorf("%s lacks %s", r.body, allowed)
+			t.Errorf("%s does not contain %s", r.body, allowed)
 		}
 	}
 }

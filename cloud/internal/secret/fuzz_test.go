@@ -34,28 +34,28 @@ func FuzzOpen(f *testing.F) {
 				t.Fatal(err)
 			}
 			if len(plain) > 8 && bytes.Contains(sealed, plain) {
-				t.Errorf("%s: it shows", name)
+				t.Errorf("%s: the ciphertext contains the plain text", name)
 			}
 			if got, err := box.Open(sealed, aad); err != nil || !bytes.Equal(got, plain) {
-				t.Errorf("%s: opened %q: %v", name, got, err)
+				t.Errorf("%s: decrypted as %q: %v", name, got, err)
 			}
 			if got, err := box.Open(sealed, elsewhere); (err == nil) != bytes.Equal(aad, elsewhere) || err == nil && !bytes.Equal(got, plain) {
-				t.Errorf("%s: opened elsewhere: %q, %v", name, got, err)
+				t.Errorf("%s: decrypted with another aad: %q, %v", name, got, err)
 			}
 			changed := bytes.Clone(sealed)
 			changed[int(at)%len(changed)] ^= change
 			if _, err := box.Open(changed, aad); (err == nil) != (change == 0) || err != nil && !errors.Is(err, ErrDecrypt) {
-				t.Errorf("%s: opened with byte %d changed by %d: %v", name, int(at)%len(changed), change, err)
+				t.Errorf("%s: decrypted with byte %d changed by %d: %v", name, int(at)%len(changed), change, err)
 			}
 			if _, err := box.Open(sealed[:int(at)%len(sealed)], aad); !errors.Is(err, ErrDecrypt) {
-				t.Errorf("%s: opened the first %d bytes: %v", name, int(at)%len(sealed), err)
+				t.Errorf("%s: decrypted the first %d bytes: %v", name, int(at)%len(sealed), err)
 			}
 			if _, err := before.Open(sealed, aad); (err == nil) != (name == "before") {
 				t.Errorf("%s: a box without the key: %v", name, err)
 			}
 		}
 		if got, err := box.Open(garbage, aad); !errors.Is(err, ErrDecrypt) || got != nil {
-			t.Errorf("garbage opened to %q: %v", got, err)
+			t.Errorf("random bytes were decrypted as %q: %v", got, err)
 		}
 	})
 }
@@ -72,14 +72,14 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ':' || r == ' ' }) {
 				if len(part) > 5 && strings.Contains(err.Error(), part) && !strings.Contains("the id of a secret key must be a number from 0 to 255 is not base64 occurs twice has bytes, not 32", part) {
-					t.Errorf("the error repeats %q: %v", part, err)
+					t.Errorf("the error contains %q: %v", part, err)
 				}
 			}
 			return
 		}
 		parts := strings.Split(text, ",")
 		if len(box.keys) != len(parts) {
-			t.Errorf("%d keys of %d", len(box.keys), len(parts))
+			t.Errorf("got %d keys, want %d", len(box.keys), len(parts))
 		}
 		sealed, err := box.Seal([]byte("x"), nil)
 		if err != nil {

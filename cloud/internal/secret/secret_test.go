@@ -35,16 +35,16 @@ func TestOpen_RequiresSameAssociatedData(t *testing.T) {
 		t.Errorf("Open = %q, %v", plain, err)
 	}
 	if _, err := box.Open(sealed, []byte("there")); !errors.Is(err, ErrDecrypt) {
-		t.Errorf("moved ciphertext: %v; want ErrSealed", err)
+		t.Errorf("moved ciphertext: %v; want ErrDecrypt", err)
 	}
 	for i := range sealed {
 		changed := bytes.Clone(sealed)
 		changed[i] ^= 1
 		if _, err := box.Open(changed, []byte("here")); !errors.Is(err, ErrDecrypt) {
-			t.Fatalf("byte %d changed: %v; want ErrSealed", i, err)
+			t.Fatalf("byte %d changed: %v; want ErrDecrypt", i, err)
 		}
 		if _, err := box.Open(sealed[:i], []byte("here")); !errors.Is(err, ErrDecrypt) {
-			t.Fatalf("cut at %d: %v; want ErrSealed", i, err)
+			t.Fatalf("cut at %d: %v; want ErrDecrypt", i, err)
 		}
 	}
 	again, _ := box.Seal([]byte("hunter2"), []byte("here"))
@@ -106,7 +106,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse(%q): %v", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), a) {
-			t.Errorf("the error repeats the key: %v", err)
+			t.Errorf("the error contains the key: %v", err)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestLoadOrCreate_CreatesKeyFileOnceForOwner(t *testing.T) {
 		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".key-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("remaining temporary files: %v", left)
 	}
 	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)

@@ -120,11 +120,11 @@ func TestRead_ReportsRemaining(t *testing.T) {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 	if left := got.Minute.Remaining(); left == nil || *left != 6 || got.Hour.Remaining() != nil {
-		t.Errorf("%v remain, want 6, and no number without a limit", left)
+		t.Errorf("remaining: got %v, want 6 for the minute and nil for the hour", left)
 	}
 	count(s, f.org, 20)
 	if got, err = s.Read(t.Context(), f.org); err != nil || *got.Minute.Remaining() != 0 {
-		t.Errorf("%d remain, %v; want none", *got.Minute.Remaining(), err)
+		t.Errorf("remaining: got %d, %v; want 0", *got.Minute.Remaining(), err)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestWrite_KeepsCountsOnFailure(t *testing.T) {
 	f.write(s)
 	f.want("written, without the organization that is gone", 3, 3, s.Read)
 	if left := s.shards[gone[15]].all()[gone]; left != nil && left.pending.Load() != 0 {
-		t.Error("the requests of a removed organization stay pending")
+		t.Error("the requests of a removed organization are still pending")
 	}
 }
 

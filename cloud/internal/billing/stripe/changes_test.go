@@ -16,7 +16,7 @@ const back = "https://example.com/billing"
 func TestNew_RequiresSecrets(t *testing.T) {
 	for _, c := range []stripe.Config{{}, {SecretKey: "sk_test_1"}, {WebhookSecret: "whsec_1"}} {
 		if _, err := stripe.New(c); err == nil {
-			t.Errorf("%+v is taken", c)
+			t.Errorf("%+v was accepted", c)
 		}
 	}
 }

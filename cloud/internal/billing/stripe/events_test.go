@@ -57,7 +57,7 @@ func TestReceive_AppliesEventOnce(t *testing.T) {
 	h.setSubscription(subscriptionID, "active", item("si_1", "svc:scale", 39900, 1))
 	h.must(h.send("evt_1", "customer.subscription.created", subscriptionID, time.Now()))
 	if s := h.sub(); s.Plan.Slug != "team" || len(h.stripe.Requests(readSub)) != read {
-		t.Errorf("a replay was taken in: %+v", s)
+		t.Errorf("a replayed event was applied: %+v", s)
 	}
 	var wg sync.WaitGroup
 	for range 8 {
@@ -210,7 +210,7 @@ func TestReceive_MapsStripeStatuses(t *testing.T) {
 			}
 			h.subscribe(item("si_1", "svc:team", 9900, 1)) // a payment ends the suspension
 			if s := h.sub(); s.Status != billing.Active || h.slots() != 50 {
-				t.Errorf("back %+v", s)
+				t.Errorf("after the payment: %+v", s)
 			}
 		})
 	}
@@ -264,7 +264,7 @@ func TestReceive_UnknownPriceIsRetried(t *testing.T) {
 	}
 	var taken int
 	if err := h.db.Get(&taken, `SELECT count(*) FROM payment_events`); err != nil || taken > 0 {
-		t.Errorf("%d events are taken in, %v", taken, err)
+		t.Errorf("got %d recorded events, %v", taken, err)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestSweep_ResyncsOverdueSubscriptions(t *testing.T) {
 	h.setSubscription(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
 	h.clock.Advance(ends.Sub(began) + 59*time.Minute)
 	if n, err := h.Sweep(t.Context()); n != 0 || err != nil {
-		t.Errorf("swept %d, %v before the hour is over", n, err)
+		t.Errorf("within the hour: swept %d, %v", n, err)
 	}
 	h.clock.Advance(time.Minute)
 	if n, err := h.Sweep(t.Context()); n != 1 || err != nil {

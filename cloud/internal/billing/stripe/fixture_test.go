@@ -111,7 +111,7 @@ type singleOrgRecorder struct{ billing.Recorder }
 func (o singleOrgRecorder) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
 	var seen int
 	if err := tx.GetContext(ctx, &seen, `SELECT count(*) FROM subscriptions`); err != nil || seen != 1 {
-		return fmt.Errorf("%d subscriptions are seen: %w", seen, err)
+		return fmt.Errorf("the transaction sees %d subscriptions: %w", seen, err)
 	}
 	return o.Recorder.Record(ctx, tx, orgID, action, targetID, details)
 }

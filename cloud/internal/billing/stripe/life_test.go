@@ -146,7 +146,7 @@ func TestReceive_ExpiredCheckoutIsCleared(t *testing.T) {
 	h.completeCheckout("cs_2")
 	h.must(h.event("checkout.session.expired", "cs_1"))
 	if s := h.sub(); s.CheckoutID != "cs_2" {
-		t.Errorf("the page before: %+v", s)
+		t.Errorf("previous checkout session: %+v", s)
 	}
 	h.exec(`UPDATE subscriptions SET changing_until = clock_timestamp() + interval '1 minute'`)
 	h.must(h.event("checkout.session.expired", "cs_2"))
