@@ -122,10 +122,10 @@ func showKey(name string) func(*call, http.Header) {
 // showRevokedKey shows a key that was revoked after its first use, so that the service
 // recalls it.
 func showRevokedKey(a *call, h http.Header) {
-	_, err := a.house.parts.keyVerifier.Verify(a.t.Context(), a.ours["revokedKey"])
+	_, err := a.env.parts.keyVerifier.Verify(a.t.Context(), a.ours["revokedKey"])
 	a.must(err)
 	testenv.Eventually(a.t, "the use of the key is recorded", func() (recorded bool) {
-		a.must(a.house.all.GetContext(a.t.Context(), &recorded,
+		a.must(a.env.all.GetContext(a.t.Context(), &recorded,
 			a.fill(`SELECT last_used_at IS NOT NULL FROM api_keys WHERE key_hash = sha256('{revokedKey}')`)))
 		return recorded
 	})
