@@ -23,7 +23,7 @@ type seed struct {
 	Owner      *user     `json:"owner"`
 	Admin      *user     `json:"admin"`
 	Member     *user     `json:"member"`
-	OtherUser  otherUser `json:"stranger"`
+	OtherUser  otherUser `json:"otherUser"`
 	Full       tenant    `json:"full"` // another organization of the owner; all its slots are taken
 
 	BrowserVersion int32  `json:"browserVersion"`

@@ -23,7 +23,7 @@ func TestParts_MeasureSelectedInOrder(t *testing.T) {
 	if _, err := parts.Measure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "c: broken") {
 		t.Errorf("a part that fails: %v", err)
 	}
-	if err := parts.Check([]string{"a", "x"}); err == nil || !strings.Contains(err.Error(), `"x", but a, b, c`) {
+	if err := parts.Check([]string{"a", "x"}); err == nil || !strings.Contains(err.Error(), `unknown part "x": the parts are a, b, c`) {
 		t.Errorf("an unknown name: %v", err)
 	}
 	if err := parts.Check(nil); err != nil {
