@@ -33,6 +33,7 @@ type acceptance struct {
 // TestAcceptance tests the fixes of earlier defects, one by one, against one `make
 // run`. Each point must leave the organization with one browser and one profile.
 func TestAcceptance(t *testing.T) {
+	t.Parallel()
 	a := newAcceptance(t)
 	for _, point := range []struct {
 		name string

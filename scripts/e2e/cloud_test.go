@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,35 +16,25 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/contracttest"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 const requestTimeout = 60 * time.Second
 
-// The API documents, loaded once.
-var (
-	cloudDocument  = sync.OnceValues(func() (*bundled.Document, error) { return loadDocument("cloud.yaml") })
-	workerDocument = sync.OnceValues(func() (*bundled.Document, error) { return loadDocument("worker.yaml") })
+// The documents of the two programs.
+const (
+	cloudDocument  = "cloud.yaml"
+	workerDocument = "worker.yaml"
 )
-
-func loadDocument(name string) (*bundled.Document, error) {
-	return bundled.Load(context.Background(), openapi.Files, name)
-}
 
 // contractClient returns a client that sends a header, and checks requests and
 // responses against a document.
-func contractClient(t *testing.T, document func() (*bundled.Document, error), header, value string) *http.Client {
+func contractClient(t *testing.T, document, header, value string) *http.Client {
 	t.Helper()
-	loaded, err := document()
-	if err != nil {
-		t.Fatal(err)
-	}
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.Proxy, base.MaxIdleConnsPerHost = nil, callers
 	t.Cleanup(base.CloseIdleConnections)
-	client := contracttest.New(t, loaded, base)
+	client := contracttest.New(t, contracttest.Load(t, document), base)
 	client.Transport = withHeader{client.Transport, header, value}
 	client.Timeout = requestTimeout
 	return client

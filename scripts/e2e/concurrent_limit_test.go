@@ -106,6 +106,7 @@ func callConcurrently[T any](t *testing.T, apis []*cloudapi.ClientWithResponses,
 }
 
 func TestAuthorize_ConcurrentCallsStopExactlyAtLimit(t *testing.T) {
+	t.Parallel()
 	fleet := newCloudCluster(t)
 	for range rounds() {
 		account := fleet.signUp(t)
@@ -149,6 +150,7 @@ func assertAllowed(t *testing.T, answers []*cloudapi.AuthorizeLaunchResult) {
 }
 
 func TestCreateProfile_ConcurrentCallsStopExactlyAtLimit(t *testing.T) {
+	t.Parallel()
 	fleet := newCloudCluster(t)
 	for range rounds() {
 		account := fleet.signUp(t)

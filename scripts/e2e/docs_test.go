@@ -166,6 +166,7 @@ func assertAccessible(t *testing.T, seen visitResult, at ...int) {
 }
 
 func TestDocs_ExplorersWork(t *testing.T) {
+	t.Parallel()
 	e := newDocsTest(t)
 	for name, test := range map[string]func(*testing.T){
 		"documents":         e.testDocuments,

@@ -23,6 +23,7 @@ func (s testEnv) assertDuplicateWorker(t *testing.T, current int32, twice bool) 
 // of a worker that runs as many browsers as the limit allows. A worker that was
 // killed and restarted is not reported as duplicate.
 func TestMachine_ReportsDuplicateWorkerIDs(t *testing.T) {
+	t.Parallel()
 	c := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t))
 	a := c.signUp(t)
 	s := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "WORKER_ID=worker-1")}

@@ -54,6 +54,7 @@ func newEdgeTest(t *testing.T, index int, c *cloud, dsn, goClient string) *edgeT
 // the client matrix. In the meantime, one connection through each edge is idle for
 // longer than the default timeouts of the load balancers.
 func TestEdges_ServeAllClients(t *testing.T) {
+	t.Parallel()
 	dsn := dbtest.NewDSN(t)
 	c, goClient := startCloud(t, "DATABASE_URL="+dsn), buildGoClient(t)
 	var edges []*edgeTest

@@ -87,6 +87,7 @@ func (s *fakeWorker) address() string { return s.Listener.Addr().String() }
 // TestEdges_LogNoSecret sends requests that fail in each way that a load balancer
 // logs, and searches all its files for the secrets.
 func TestEdges_LogNoSecret(t *testing.T) {
+	t.Parallel()
 	cutting, err := net.Listen("tcp", "127.0.0.1:0") // sends half a response, or none
 	if err != nil {
 		t.Fatal(err)
@@ -161,6 +162,7 @@ func (e *edge) assertNotLogged(t *testing.T, secret string) {
 // TestEdges_AcceptLongestEnv sends the longest env that /launch accepts, in each
 // encoding.
 func TestEdges_AcceptLongestEnv(t *testing.T) {
+	t.Parallel()
 	const most = 65_536
 	quotes, err := json.Marshal(strings.Repeat(`"`, most/2-1))
 	if err != nil {
@@ -198,6 +200,7 @@ func TestEdges_AcceptLongestEnv(t *testing.T) {
 // TestEdges_SkipDrainingWorker also checks that the sessions of the worker stay
 // reachable, and that it gets launches again after draining.
 func TestEdges_SkipDrainingWorker(t *testing.T) {
+	t.Parallel()
 	for i := range balancers {
 		e := newEdge(t, i)
 		t.Run(e.name, func(t *testing.T) {

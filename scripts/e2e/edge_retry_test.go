@@ -22,6 +22,7 @@ const launchCount = 20
 // TestEdges_RetryLaunchOnAnotherWorker makes one of two workers full and launches
 // immediately, before a health check detects it.
 func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
+	t.Parallel()
 	body := strings.Repeat("x", 300_000) // the second worker must get all of it, too
 	for i := range balancers {
 		e := newEdge(t, i)
@@ -117,6 +118,7 @@ func (e *edge) assertAllUnready(t *testing.T, workers [2]*fakeWorker) {
 // TestEdges_LaunchOnWorkerWithFreeSlots uses real workers. One of them runs its
 // maximum number of browsers.
 func TestEdges_LaunchOnWorkerWithFreeSlots(t *testing.T) {
+	t.Parallel()
 	dsn := dbtest.NewDSN(t)
 	c := startCloud(t, "DATABASE_URL="+dsn)
 	for i := range balancers {

@@ -24,6 +24,7 @@ import (
 // clients with the same address send requests to /launch with invalid keys, as fast
 // as they get responses.
 func TestFlood_UnauthenticatedLaunchesDoNotBlockWorker(t *testing.T) {
+	t.Parallel()
 	const threads = 12
 	launches := testenv.Depth(6, 20)
 	cloud := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t))

@@ -28,6 +28,7 @@ func notReady(address, reason string) error {
 }
 
 func TestRevokedKey_RefusesLaunchesAndKeepsSessions(t *testing.T) {
+	t.Parallel()
 	env, page := newTestEnv(t), servePage(t)
 	request := env.newLaunchRequest(t, true)
 	session := env.worker.launch(t, request)

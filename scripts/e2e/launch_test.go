@@ -13,6 +13,7 @@ import (
 )
 
 func TestLaunch_IsDrivableAndLeaksNothing(t *testing.T) {
+	t.Parallel()
 	env, page := newTestEnv(t), servePage(t)
 	for _, headless := range []bool{true, false} {
 		t.Run(fmt.Sprintf("headless=%t", headless), func(t *testing.T) {
@@ -77,6 +78,7 @@ func (s testEnv) assertFeed(t *testing.T, session workerapi.BrowserSession, stat
 }
 
 func TestLaunch_BySpecCountsAsProfileWhileRunning(t *testing.T) {
+	t.Parallel()
 	env := newTestEnv(t)
 	session := env.worker.launch(t, workerapi.LaunchProfileRequest{Spec: &sharedapi.LaunchSpec{Name: new("For this launch")}})
 	assertDrivable(t, session, servePage(t))
@@ -98,6 +100,7 @@ func TestLaunch_BySpecCountsAsProfileWhileRunning(t *testing.T) {
 }
 
 func TestLaunch_BrowserClosedByClientIsReportedAsExited(t *testing.T) {
+	t.Parallel()
 	env := newTestEnv(t)
 	session := env.worker.launch(t, env.newLaunchRequest(t, true))
 	traces := env.worker.launchResources(t, session)
@@ -109,6 +112,7 @@ func TestLaunch_BrowserClosedByClientIsReportedAsExited(t *testing.T) {
 
 // The profiles of another organization do not exist for a worker.
 func TestLaunch_RefusesProfileOfAnotherOrganization(t *testing.T) {
+	t.Parallel()
 	env := newTestEnv(t)
 	other := env.cloud.signUp(t)
 	id := other.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)})

@@ -17,6 +17,7 @@ import (
 const freeSlots = 3
 
 func TestLimit_HoldsAndSessionsSurviveCloudKill(t *testing.T) {
+	t.Parallel()
 	cloud := startCloud(t) // with embedded PostgreSQL
 	env, page := newTestEnvOn(t, cloud), servePage(t)
 	request := env.newLaunchRequest(t, true)

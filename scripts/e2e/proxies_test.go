@@ -23,6 +23,7 @@ import (
 // TestProxies_DistributionPackages launches through the proxies that distributions
 // package, and checks the logs of the proxies.
 func TestProxies_DistributionPackages(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t)
 	profile := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t), IgnoreHTTPSErrors: new(true)})
 	for _, scheme := range []string{"http", "socks5"} {

@@ -44,6 +44,7 @@ type endFunc func(ctx context.Context, round int) error
 // launches the next one, with one client and with as many clients as the limit. No
 // launch may be refused because of the slot limit or the profile limit.
 func TestRelaunch_SucceedsRightAfterEnd(t *testing.T) {
+	t.Parallel()
 	total, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(relaunchRounds())))
 	if err != nil {
 		t.Fatalf("ROUNDS: %v", err)

@@ -114,6 +114,7 @@ func (s *cuttingProxy) forward(client *net.TCPConn) {
 }
 
 func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
+	t.Parallel()
 	enough := int64(resumeCuts())
 	if asked, err := strconv.ParseInt(os.Getenv("RESUME_CUTS"), 10, 64); err == nil {
 		enough = asked
@@ -150,6 +151,7 @@ func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
 }
 
 func TestResume_RefusesClientThatLeftWhileCut(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -107,6 +107,7 @@ func (r demo) assertGone(t *testing.T, limit time.Duration, dir string, before [
 }
 
 func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
+	t.Parallel()
 	dir, ports := publicDir(t), [2]string{freePort(t), freePort(t)}
 	launches := filepath.Join(dir, "data", "worker", "launches")
 	first := startDemo(t, dir, ports)
@@ -139,6 +140,7 @@ func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
 // TestMakeRun_RefusesPortInUse also checks that the program on the port gets no
 // request.
 func TestMakeRun_RefusesPortInUse(t *testing.T) {
+	t.Parallel()
 	for _, variable := range []string{"CLOUD_PORT", "WORKER_PORT"} {
 		asked := atomic.Int64{}
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -166,6 +168,7 @@ func TestMakeRun_RefusesPortInUse(t *testing.T) {
 }
 
 func TestMakeRun_PrintsHelp(t *testing.T) {
+	t.Parallel()
 	bin, err := binaries()
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 const proxyPassword = "the-proxy-password"
 
 func TestSecrets_AreNotLoggedOrInProcesses(t *testing.T) {
+	t.Parallel()
 	dsn := dbtest.NewDSN(t)
 	env := newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dsn))
 	secrets := map[string]string{

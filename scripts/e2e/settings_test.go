@@ -58,6 +58,7 @@ func germanProfile(version int32) cloudapi.CreateProfileRequest {
 }
 
 func TestSettings_LaunchOverridesProfile(t *testing.T) {
+	t.Parallel()
 	env, page := newTestEnv(t), servePage(t)
 	id := env.profile(t, germanProfile(env.worker.newestVersion(t)))
 	profile := fingerprint{
@@ -133,6 +134,7 @@ func startAuthProxy(t *testing.T, username, password, to string) (address string
 }
 
 func TestSettings_ProxyWithCredentials(t *testing.T) {
+	t.Parallel()
 	env, page := newTestEnv(t), servePage(t)
 	const host = "http://shop.example/" // only reachable through the proxy
 	first, throughFirst := startAuthProxy(t, "robot", "s3cret:with@signs", page)

@@ -20,6 +20,7 @@ type takeoverAttempt struct {
 // attack a browser of another organization's worker on the same host: with the
 // default settings, with local servers allowed, and with a minimal DENIED_HOSTS.
 func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
+	t.Parallel()
 	theirs := newTestEnv(t)
 	victim := theirs.worker.launch(t, theirs.newLaunchRequest(t, true))
 	server := servePage(t)
@@ -79,6 +80,7 @@ func debugPath(t *testing.T, s workerapi.BrowserSession) string {
 // TestDebugPort_RefusesPages connects to a debugging port without an Origin header,
 // as clients do, and with one, as pages do.
 func TestDebugPort_RefusesPages(t *testing.T) {
+	t.Parallel()
 	env, page := newTestEnv(t), servePage(t)
 	s := env.worker.launch(t, env.newLaunchRequest(t, true))
 	at := fmt.Sprintf("127.0.0.1:%d", *s.DebugPort)

@@ -14,6 +14,7 @@ import (
 const orphanTimeout = 2 * time.Second
 
 func TestWorkerKill_EndsBrowsersAndNextBootReleasesSlots(t *testing.T) {
+	t.Parallel()
 	env := newTestEnv(t)
 	headless, headful := env.newLaunchRequest(t, true), env.newLaunchRequest(t, false)
 	sessions := []workerapi.BrowserSession{env.worker.launch(t, headless), env.worker.launch(t, headful)}
@@ -57,6 +58,7 @@ func TestWorkerKill_EndsBrowsersAndNextBootReleasesSlots(t *testing.T) {
 }
 
 func TestWorkerStop_ReportsSessionEnds(t *testing.T) {
+	t.Parallel()
 	env := newTestEnv(t)
 	var all []launchResources
 	var sessions []workerapi.BrowserSession

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/browser-svc/svc/openapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // fault replaces one text of testdata/sound.yaml to break one rule.
@@ -142,10 +141,7 @@ func TestLintRules_HaveFaults(t *testing.T) {
 func TestOperationIDs_AreUnique(t *testing.T) {
 	places := map[string]string{}
 	for _, name := range []string{"cloud.yaml", "worker.yaml"} {
-		document, err := bundled.Load(t.Context(), openapi.Files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		document := contracttest.Load(t, name)
 		for path, item := range document.T().Paths.Map() {
 			for method, operation := range item.Operations() {
 				place := name + " " + method + " " + path

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/browser-svc/svc/openapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // outcome is the result of a request.
@@ -102,10 +101,7 @@ func (a *call) rule() (status int, why string) {
 // TestOpenAPI_CredentialsMatchSpecification compares the security and roles of the
 // document with the specification (4.1, 4.2, 5.1).
 func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
-	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := contracttest.Load(t, "cloud.yaml")
 	public := regexp.MustCompile(`^(GET /(health|livez|readyz|v1/plans|v1/auth/oidc/\w+|account/[a-z-]+)` +
 		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|verify-email|password/forgot|password/reset)))$`)
 	both := regexp.MustCompile(`^GET /v1/license/(slots/\{slotId\}|events|usage)$`) // why a launch was refused, for people too

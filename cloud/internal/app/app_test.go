@@ -13,9 +13,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/db/dbtest"
-	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -42,10 +41,7 @@ func routed(t *testing.T) (*echo.Echo, httpd.Options) {
 
 func TestRoutes_AreAllInOpenAPI(t *testing.T) {
 	web, _ := routed(t)
-	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := contracttest.Load(t, "cloud.yaml")
 	explorer := regexp.MustCompile(`^/(docs|openapi|account/assets)`)
 	parameter := regexp.MustCompile(`:([A-Za-z]+)`)
 	operations := 0

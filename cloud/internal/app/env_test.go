@@ -10,7 +10,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/catalog"
 	"github.com/browser-svc/svc/db/dbtest"
-	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/env"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
@@ -60,9 +60,7 @@ func newTestEnv(t *testing.T, environ map[string]string) *testEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.document, err = bundled.Load(t.Context(), openapi.Files, "cloud.yaml"); err != nil {
-		t.Fatal(err)
-	}
+	h.document = contracttest.Load(t, "cloud.yaml")
 	server := httptest.NewServer(web)
 	t.Cleanup(server.Close)
 	h.url = server.URL

@@ -22,12 +22,10 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // accounts is the part of the cloud for accounts, served as in production.
@@ -92,8 +90,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	must(t, err)
 	g, err := access.New(users, checks, orgs, address)
 	must(t, err)
-	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
-	must(t, err)
+	document := contracttest.Load(t, "cloud.yaml")
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(t, err)
 	e := httpd.New(httpd.Options{Document: document})

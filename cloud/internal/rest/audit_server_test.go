@@ -24,13 +24,11 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // operationsAPI is the part of the cloud with the contact form, the audit log and
@@ -118,8 +116,7 @@ func (a *operationsAPI) serve(handlers cloudapi.StrictServerInterface, proxies [
 	a.t.Helper()
 	door, err := access.New(a.people, noKeys{}, a.people, &url.URL{Scheme: "http", Host: "svc.example"})
 	must(a.t, err)
-	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")
-	must(a.t, err)
+	document := contracttest.Load(a.t, "cloud.yaml")
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	must(a.t, err)
 	e := httpd.New(httpd.Options{Document: document, TrustedProxies: proxies})

@@ -23,7 +23,6 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
@@ -68,8 +67,7 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 	users, err := auth.New(s.db, s.clock, noOrganizations{}, auth.Cost{MemoryKiB: 64, Iterations: 1})
 	must(t, err)
 	users.Mailer, users.Public, users.SignUpPolicy = &s.post, public, auth.SignUpOpen
-	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
-	must(t, err)
+	document := contracttest.Load(t, "cloud.yaml")
 	e := s.guarded(users, public, document)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(signInHandlers{Auth: rest.Auth{Accounts: users}}, nil))
 	on := rest.SingleSignOn{Accounts: users, Public: public}

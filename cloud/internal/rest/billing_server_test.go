@@ -23,12 +23,10 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // billingAPI serves the billing of one organization, with a user for each role, and
@@ -75,8 +73,7 @@ func (a *billingAPI) serve() {
 	public := &url.URL{Scheme: "https", Host: "svc.example"}
 	door, err := access.New(callers, noKeys{}, callers, public)
 	must(a.t, err)
-	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")
-	must(a.t, err)
+	document := contracttest.Load(a.t, "cloud.yaml")
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	must(a.t, err)
 	e := httpd.New(httpd.Options{Document: document})

@@ -23,12 +23,10 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/usage"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // profilesAPI is the part of the cloud with profiles and the feed.
@@ -69,8 +67,7 @@ func newProfilesAPI(t *testing.T) *profilesAPI {
 // serve trusts the organization in the credential.
 func (a *profilesAPI) serve(handlers cloudapi.StrictServerInterface) {
 	a.t.Helper()
-	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")
-	must(a.t, err)
+	document := contracttest.Load(a.t, "cloud.yaml")
 	believe := func(header, prefix string) oapi.Authenticator {
 		return func(r *http.Request) (context.Context, error) {
 			orgID, err := uuid.Parse(strings.TrimPrefix(r.Header.Get(header), prefix))

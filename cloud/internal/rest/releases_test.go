@@ -29,12 +29,10 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // releasesAPI is the part of the cloud with the catalog.
@@ -63,8 +61,7 @@ func newReleasesAPIIn(t *testing.T, storeURL string) *releasesAPI {
 	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	a.service = &catalog.Service{DB: a.db, Store: store, Clock: fake}
-	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
-	must(t, err)
+	document := contracttest.Load(t, "cloud.yaml")
 	nobody := func(*http.Request) (context.Context, error) { return nil, oapi.ErrNoCredential }
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
 		"dashboardSession": nobody, "dashboardBearer": nobody,

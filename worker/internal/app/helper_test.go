@@ -15,9 +15,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/contracttest"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -43,10 +41,7 @@ type testWorker struct {
 // newTestWorker returns a worker that is not started.
 func newTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *testWorker {
 	t.Helper()
-	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := contracttest.Load(t, "worker.yaml")
 	port := testenv.FreePort(t)
 	r := &testWorker{
 		cloud: fake, url: fmt.Sprintf("http://127.0.0.1:%d", port), log: &testenv.Log{}, client: contracttest.New(t, document, nil),

@@ -18,11 +18,10 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
-	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // Catalog is the catalog of a cloud, with archives in memory. It is safe for
@@ -43,10 +42,7 @@ type Catalog struct {
 func NewCatalog(t testing.TB) *Catalog {
 	t.Helper()
 	c := &Catalog{archives: map[string][]byte{}}
-	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := contracttest.Load(t, "cloud.yaml")
 	authenticate := func(r *http.Request) (context.Context, error) {
 		if r.Header.Get("X-API-Key") != Key {
 			return nil, fault.New(fault.Unauthenticated, "The organization key is invalid.")

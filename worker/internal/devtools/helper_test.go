@@ -17,11 +17,10 @@ import (
 
 	"github.com/labstack/echo/v4/middleware"
 
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
@@ -127,10 +126,7 @@ func newTestServerWithResume(t testing.TB, public string, options resume.Options
 // documentGuard returns a guard that validates requests against the worker's API document.
 func documentGuard(t testing.TB) *oapi.Guard {
 	t.Helper()
-	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := contracttest.Load(t, "worker.yaml")
 	nobody := map[string]oapi.Authenticator{}
 	for name := range document.T().Components.SecuritySchemes {
 		nobody[name] = func(r *http.Request) (context.Context, error) { return r.Context(), nil }

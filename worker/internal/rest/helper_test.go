@@ -14,13 +14,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -125,10 +123,7 @@ func newTestServer(t *testing.T, public string) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := contracttest.Load(t, "worker.yaml")
 	right, _ := access.NewKey(key, "")
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{"workerKey": right.Authenticate}})
 	if err != nil {

@@ -13,9 +13,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/contracttest"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -106,10 +104,7 @@ func TestOperations_InternalErrorsAsDocumented(t *testing.T) {
 // valid request. A session runs in each test.
 func (r *testServer) eachOperation(t *testing.T, test func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request)) {
 	t.Helper()
-	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := contracttest.Load(t, "worker.yaml")
 	for path, item := range document.T().Paths.Map() {
 		for method, op := range item.Operations() {
 			if slices.Contains(op.Tags, "raw") {

@@ -26,12 +26,10 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // testServer serves a few operations of the cloud's document through the guard and the
@@ -64,8 +62,7 @@ func newTestServer(t *testing.T) *testServer {
 	h.db = dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole})
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	must(t, err)
-	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
-	must(t, err)
+	document := contracttest.Load(t, "cloud.yaml")
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authorize: authorize, Authenticators: map[string]oapi.Authenticator{
 		"dashboardSession": func(*http.Request) (context.Context, error) { return nil, oapi.ErrNoCredential },
 		"dashboardBearer":  user, "organizationKey": worker,
