@@ -123,7 +123,13 @@ async function end(sessionId: string, profileId: string, reservation: string): P
   expect(report.sessionId === reservation && report.status === 'killed', 'the report is of another session');
   ok('end the reservation', `${report.endReason}, never started`);
 
-  unwrap(await cloud.DELETE('/v1/profiles/{profileId}', { params: { path: { profileId } } }));
+  // The worker reports the end of the session in the background.
+  let deleted = await cloud.DELETE('/v1/profiles/{profileId}', { params: { path: { profileId } } });
+  for (let attempt = 0; deleted.error?.error.code === 'RESOURCE_CONFLICT' && attempt < 100; attempt++) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    deleted = await cloud.DELETE('/v1/profiles/{profileId}', { params: { path: { profileId } } });
+  }
+  unwrap(deleted);
   const { error } = await cloud.GET('/v1/profiles/{profileId}', { params: { path: { profileId } } });
   expect(error?.error.code === 'RESOURCE_NOT_FOUND', 'the profile is still there');
   ok('delete the profile', error.error.message);

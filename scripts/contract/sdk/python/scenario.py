@@ -1,5 +1,6 @@
 """The scenario from sign-in to sign-out, with the clients of openapi-python-client."""
 
+import time
 from typing import TypeVar
 from uuid import UUID, uuid4
 
@@ -148,6 +149,19 @@ def page_through_profiles(me: svc_cloud.AuthenticatedClient) -> None:
     ok("page through profiles", f"{len(names)} pages")
 
 
+def delete(me: svc_cloud.AuthenticatedClient, profile_id: UUID) -> None:
+    """Deletes the profile after the worker has reported the end of the session."""
+    answer = delete_profile.sync(profile_id, client=me)
+    for _ in range(100):
+        if not isinstance(answer, cloud_models.ErrorResponse):
+            break
+        if answer.error.code is not cloud_models.ErrorCode.RESOURCE_CONFLICT:
+            break
+        time.sleep(0.1)
+        answer = delete_profile.sync(profile_id, client=me)
+    unwrap(answer)
+
+
 def end(me: svc_cloud.AuthenticatedClient, session_id: UUID, profile_id: UUID, reservation: UUID) -> None:
     killed = unwrap(kill_browser_session.sync(session_id, client=host)).data
     expect(killed.status is worker_models.SessionStatus.KILLED, f"the session is {killed.status}")
@@ -160,7 +174,7 @@ def end(me: svc_cloud.AuthenticatedClient, session_id: UUID, profile_id: UUID, r
     expect(report.session_id == reservation, "the report is of another session")
     ok("end the reservation", f"{report.end_reason}, never started")
 
-    unwrap(delete_profile.sync(profile_id, client=me))
+    delete(me, profile_id)
     gone = get_profile.sync(profile_id, client=me)
     if not isinstance(gone, cloud_models.ErrorResponse):
         raise SystemExit("FAILED: the profile is still there")
