@@ -20,7 +20,8 @@ type cdpMessage struct {
 		Args []struct{ Value json.RawMessage }
 	}
 	Result struct {
-		Result struct{ Value json.RawMessage }
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails json.RawMessage
 	}
 }
 
@@ -49,14 +50,25 @@ func (s *resumingClient) until(id int) (received []cdpMessage) {
 	}
 }
 
-// page returns a client of the browser's page, connected through via.
+// page returns a client of the browser's page, connected through via. It waits until
+// the start page is loaded, because loading it discards the JavaScript context.
 func (w *testServer) page(t *testing.T, via string) *resumingClient {
 	t.Helper()
 	var targets []struct{ ID, Type string }
 	if err := json.Unmarshal([]byte(do(t, "GET", w.path("/json/list"), "X-API-Key", workerKey).body), &targets); err != nil || len(targets) == 0 {
 		t.Fatalf("%+v, %v", targets, err)
 	}
-	return w.newResumingClient(t, "/devtools/page/"+targets[0].ID, via)
+	path := "/devtools/page/" + targets[0].ID
+	loading := w.open(t, path)
+	id := 0
+	testenv.Eventually(t, "the start page is loaded", func() bool {
+		id++
+		loading.evaluate(id, `location.protocol == "http:" && document.readyState == "complete"`)
+		received := loading.until(id)
+		return string(received[len(received)-1].Result.Result.Value) == "true"
+	})
+	_ = loading.conn.Close(ws.NormalClosure, "")
+	return w.newResumingClient(t, path, via)
 }
 
 func TestResume_BigMessageArrivesOnce(t *testing.T) {
@@ -92,8 +104,9 @@ func TestResume_BigMessageArrivesOnce(t *testing.T) {
 				}
 				s.evaluate(3, "calls")
 				received = append(received, s.until(3)...)
-				if calls := string(received[len(received)-1].Result.Result.Value); calls != "1" || len(received) != 3 {
-					t.Errorf("the expression was evaluated %s times, and %d answers were received", calls, len(received))
+				last := received[len(received)-1].Result
+				if calls := string(last.Result.Value); calls != "1" || len(received) != 3 {
+					t.Errorf("the expression was evaluated %s times, and %d answers were received %s", calls, len(received), last.ExceptionDetails)
 				}
 				_ = s.conn.Close(ws.NormalClosure, "")
 			})
