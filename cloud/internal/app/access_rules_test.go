@@ -57,9 +57,9 @@ func (a *call) check(got, anonymous outcome) string {
 		return "want the answer of the request without a credential (the operation is public): " + anonymous.String()
 	case len(a.op.schemes) > 0 && (a.credential.away || a.credential.former) && len(leaked) > 0:
 		return fmt.Sprintf("the response discloses %s to another organization", leaked)
-	case !got.succeeded() && a.changed:
+	case !got.succeeded() && a.changed():
 		return "the refused request changed the organization"
-	case len(a.op.schemes) > 0 && (a.credential.away || a.credential.former) && a.changed:
+	case len(a.op.schemes) > 0 && (a.credential.away || a.credential.former) && a.changed():
 		return "a caller of another organization changed the organization"
 	}
 	return ""

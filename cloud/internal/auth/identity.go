@@ -75,7 +75,7 @@ func (s *Service) findOrLink(ctx context.Context, tx *sqlx.Tx, identity Identity
 	}
 	if a.EmailVerifiedAt == nil {
 		return account{}, fault.New(fault.Conflict,
-			"There is an account with this e-mail address, which is not verified. Sign in with its password and verify it, or reset the password, first.")
+			"An account with this e-mail address exists, but the address is not verified. Sign in with the password and verify the address, or reset the password; then try again.")
 	}
 	_, err = tx.ExecContext(ctx,
 		`INSERT INTO user_identities (issuer, subject, user_id, created_at) VALUES ($1, $2, $3, $4)`,

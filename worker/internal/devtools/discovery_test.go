@@ -85,7 +85,7 @@ func TestDiscovery_UsesPublicAddressOnly(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/devtools", "/devtools/inspector.html", "/devtools/x.js"} {
-		if got := do(t, "GET", real.path(path), real.controlHeader(t)...); got.status != 404 || !strings.Contains(got.body, "no DevTools front end") {
+		if got := do(t, "GET", real.path(path), real.controlHeader(t)...); got.status != 404 || !strings.Contains(got.body, "does not include the DevTools front end") {
 			t.Errorf("%s of a build without a front end: %d %s", path, got.status, got.body)
 		}
 	}

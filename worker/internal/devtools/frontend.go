@@ -26,7 +26,7 @@ var fileName = lazy.Regexp(`^[A-Za-z0-9_@+.-]+(/[A-Za-z0-9_@+.-]+)*$`)
 // a token, so that a listed URL can be opened directly.
 var frontEndPages = []string{"inspector.html", "devtools_app.html", "js_app.html", "node_app.html", "worker_app.html"}
 
-var errNoFrontEnd = fault.New(fault.NotFound, "This browser's build brings no DevTools front end.")
+var errNoFrontEnd = fault.New(fault.NotFound, "This browser build does not include the DevTools front end.")
 
 // frontEndPageOf returns the front end page of a URL from Chromium.
 func frontEndPageOf(address string) string {

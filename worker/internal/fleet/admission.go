@@ -56,7 +56,7 @@ func (a Admission) ReachedLimits(running, launching int) []ReachedLimit {
 	var found []ReachedLimit
 	if count := running + launching; a.MaxSessions > 0 && count >= a.MaxSessions {
 		found = append(found, ReachedLimit{
-			"max_sessions", fmt.Sprintf("This worker runs as many browsers as it may (MAX_SESSIONS %d).", a.MaxSessions), "maxSessions",
+			"max_sessions", fmt.Sprintf("This worker is at its limit of %d sessions (MAX_SESSIONS).", a.MaxSessions), "maxSessions",
 			fmt.Sprintf("%d of %d browsers run or start", count, a.MaxSessions), count, a.MaxSessions,
 		})
 	}

@@ -27,8 +27,8 @@ var (
 	closeTakenOver     = closeReason{TakenOver, "taken over"}
 	closeNothing       = closeReason{NothingToResume, "nothing to resume"}
 	closeExpired       = closeReason{Expired, "expired"}
-	closeOverBound     = closeReason{OverBound, "over the bound"}
-	closeAhead         = closeReason{Ahead, "ahead of what was sent"}
+	closeOverBound     = closeReason{OverBound, "buffer limit exceeded"}
+	closeAhead         = closeReason{Ahead, "more than was sent"}
 	closeBrowserGone   = closeReason{wsframe.GoingAway, "the browser's socket has ended"}
 	closeShutdown      = closeReason{wsframe.GoingAway, "the worker is shutting down"}
 	closeProtocolError = closeReason{wsframe.ProtocolError, "not a WebSocket frame"}
