@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 
@@ -137,6 +138,10 @@ func launchProxyError(err error) error {
 	return err
 }
 
+// maxPortAttempts is how many debug ports a launch tries. Another program can take a
+// port between its reservation and its use.
+const maxPortAttempts = 3
+
 // denylistLauncher reserves the debug port of each browser in the egress policy
 // before the browser opens it, so that no page can reach it.
 type denylistLauncher struct {
@@ -145,7 +150,16 @@ type denylistLauncher struct {
 }
 
 // Launch implements launch.Launcher.
-func (h denylistLauncher) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
+func (h denylistLauncher) Launch(ctx context.Context, spec browser.Spec) (b *browser.Browser, err error) {
+	for range maxPortAttempts {
+		if b, err = h.launch(ctx, spec); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return b, err
+}
+
+func (h denylistLauncher) launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
 	port, release, err := h.policy.ReservePort()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"testing"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -67,5 +68,34 @@ func TestDenylistLauncher_HidesDebugPortBeforeItOpens(t *testing.T) {
 	if answer, err := client.Get("http://" + port); err == nil { // the connection fails, and the policy does not deny it
 		answer.Body.Close()
 		t.Errorf("after a failed launch: got status %s, want no connection", answer.Status)
+	}
+}
+
+// takenPortLauncher finds each debug port taken by another program.
+type takenPortLauncher struct {
+	launch.Launcher
+	t     *testing.T
+	ports map[int]bool
+}
+
+func (l takenPortLauncher) Launch(_ context.Context, spec browser.Spec) (*browser.Browser, error) {
+	l.ports[spec.DebugPort] = true
+	other, err := net.Listen("tcp4", fmt.Sprint("127.0.0.1:", spec.DebugPort))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { other.Close() })
+	_, err = net.Listen("tcp4", other.Addr().String())
+	return nil, fmt.Errorf("launch: %w", err)
+}
+
+func TestDenylistLauncher_TriesAnotherPortIfTaken(t *testing.T) {
+	policy, err := proxy.NewEgressPolicy(proxy.Rules{AllowLocal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := takenPortLauncher{t: t, ports: map[int]bool{}}
+	if _, err := (denylistLauncher{l, policy}).Launch(t.Context(), browser.Spec{}); !errors.Is(err, syscall.EADDRINUSE) || len(l.ports) != maxPortAttempts {
+		t.Errorf("%v, after %d ports", err, len(l.ports))
 	}
 }

@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -70,7 +71,8 @@ type Browser struct {
 	display       *display
 	proc          *process
 	sandbox       *sandbox.Sandbox   // nil without isolation
-	debugListener *debugPortListener // nil if the debugging port is the browser's own
+	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
+	debugListener *debugPortListener // nil until the browser is ready
 	conn          *cdp.Conn
 	emul          *emulator
 	stderr        *tail
@@ -230,8 +232,11 @@ func (b *Browser) cleanUp() {
 	if b.dataDir != nil {
 		b.dataDir.Close()
 	}
-	if b.debugListener != nil {
+	switch {
+	case b.debugListener != nil:
 		b.debugListener.close()
+	case b.debugSocket != nil:
+		_ = b.debugSocket.Close()
 	}
 	if b.sandbox != nil {
 		b.sandbox.Close()

@@ -45,16 +45,13 @@ type debugPortListener struct {
 	work   sync.WaitGroup
 }
 
-// listenDebugPort listens on a port, or on a free one for 0, for programs of
-// these users.
-func listenDebugPort(port int, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) (*debugPortListener, error) {
+// listenDebugPort listens on a port, or on a free one for 0.
+func listenDebugPort(port int) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("debugging port: %w", err)
 	}
-	d := newDebugPortListener(listener, users, dial, log)
-	d.serve()
-	return d, nil
+	return listener, nil
 }
 
 func newDebugPortListener(listener net.Listener, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) *debugPortListener {

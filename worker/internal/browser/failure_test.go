@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,23 @@ func TestLaunch_TimesOutWithoutAnswer(t *testing.T) {
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("took %v", took)
+	}
+	r.assertNoLeaks(t)
+}
+
+func TestLaunch_FailsBeforeStartIfDebugPortIsTaken(t *testing.T) {
+	r := newIsolatedFixture(t)
+	other, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	spec := r.spec("taken-port")
+	spec.ProxyServer, spec.OnProxyListener = startEgress(t)
+	spec.DebugPort = other.Addr().(*net.TCPAddr).Port
+	_, err = r.Launch(t.Context(), spec)
+	if !errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "last output") {
+		t.Errorf("got %v, want a taken port and no started browser", err)
 	}
 	r.assertNoLeaks(t)
 }

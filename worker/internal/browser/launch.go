@@ -12,6 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // ErrNoSandbox means that this host denies Chromium its sandbox and
@@ -105,6 +106,12 @@ func (b *Browser) abort(err error) {
 
 // prepare acquires the resources that the browser needs to run.
 func (b *Browser) prepare(ctx context.Context) (err error) {
+	if b.l.report.On(sandbox.NetworkNamespace) && proxyPort(b.spec.ProxyServer) != 0 {
+		// Otherwise another program could take the port while Chromium starts.
+		if b.debugSocket, err = listenDebugPort(b.spec.DebugPort); err != nil {
+			return err
+		}
+	}
 	if b.l.uids != nil {
 		uid, err := b.l.uids.acquire()
 		if err != nil {
@@ -169,7 +176,8 @@ func (b *Browser) readEndpoint(ctx context.Context) error {
 				return fmt.Errorf("debugging port: Chromium listens on port %s instead", match[1])
 			}
 			b.WebSocketPath = match[2]
-			return b.openDebugPort(int(port))
+			b.openDebugPort(int(port))
+			return nil
 		}
 		select {
 		case <-time.After(wait):
@@ -182,16 +190,15 @@ func (b *Browser) readEndpoint(ctx context.Context) error {
 }
 
 // openDebugPort makes the debugging port available on the host.
-func (b *Browser) openDebugPort(port int) (err error) {
+func (b *Browser) openDebugPort(port int) {
 	b.DebugPort, b.debugPort = port, port
-	if !b.hasOwnNetwork() {
-		return nil
+	if b.debugSocket == nil {
+		return
 	}
 	users := append([]int{0, os.Geteuid()}, b.l.opts.DebugUsers...)
-	if b.debugListener, err = listenDebugPort(b.spec.DebugPort, users, b.Dial, b.l.log.With("launchId", b.LaunchID)); err == nil {
-		b.DebugPort = b.debugListener.port()
-	}
-	return err
+	b.debugListener = newDebugPortListener(b.debugSocket, users, b.Dial, b.l.log.With("launchId", b.LaunchID))
+	b.debugListener.serve()
+	b.DebugPort = b.debugListener.port()
 }
 
 // hasOwnNetwork reports whether the browser has a separate network.
