@@ -57,7 +57,7 @@ func (a *acceptance) profileLimit(t *testing.T) {
 		requireValue(t, "error.details.0.constraint", `{"current":1,"limit":3,"profileCount":3}`)
 }
 
-func (a *acceptance) details(t *testing.T) {
+func (a *acceptance) errorDetails(t *testing.T) {
 	text, large := a.owner.with("Content-Type", "text/plain"), `{"name":"`+strings.Repeat("a", 1<<20)+`"}`
 	a.cloud.do(t, "DELETE", "/v1/plans", "").requireError(t, 405, "VALIDATION_ERROR", "method")
 	text.post(t, "/v1/profiles", `{}`).requireError(t, 415, "VALIDATION_ERROR", "contentType")
@@ -69,7 +69,7 @@ func (a *acceptance) details(t *testing.T) {
 	a.launchSocket(t, `{"SVC_KEY":`).requireError(t, 400, "VALIDATION_ERROR", "env")
 }
 
-func (a *acceptance) received(t *testing.T) {
+func (a *acceptance) receivedValues(t *testing.T) {
 	wrong := func(field, value string) response {
 		return a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,%q:%s}`, a.version, field, value))
 	}
@@ -88,7 +88,7 @@ func (a *acceptance) received(t *testing.T) {
 	}
 }
 
-func (a *acceptance) downloads(t *testing.T) {
+func (a *acceptance) catalogDownloads(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "build.zip")
 	file, err := os.Create(archive)
 	if err != nil {
@@ -107,7 +107,7 @@ func (a *acceptance) downloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	add := func(version, system, processor string) {
-		a.operate(t, "releases", "add", archive, "--version", version, "--os", system, "--arch", processor)
+		a.runOperatorCommand(t, "releases", "add", archive, "--version", version, "--os", system, "--arch", processor)
 	}
 	named := func(query, part string) {
 		t.Helper()
@@ -143,7 +143,7 @@ func (a *acceptance) unions(t *testing.T) {
 		requireError(t, 400, "VALIDATION_ERROR", "tags ARRAY_TOO_SHORT")
 }
 
-func (a *acceptance) quota(t *testing.T) {
+func (a *acceptance) remainingQuota(t *testing.T) {
 	stats := a.owner.get(t, "/v1/profiles/stats").requireStatus(t, 200)
 	for _, unit := range []string{"apiRpm", "apiRph"} {
 		limit, used, left := stats.number("data."+unit+"Limit"), stats.number("data."+unit+"Used"), stats.number("data."+unit+"Remaining")
@@ -159,10 +159,10 @@ func (a *acceptance) quota(t *testing.T) {
 	}
 }
 
-// integration sends requests that the worker sends, too. Other tests check that the
+// workerRequests sends requests that the worker sends, too. Other tests check that the
 // worker does: TestLaunch_ReadsTheConfigurationThatAGrantLeavesOut and
 // TestWorker_ReclaimsStaleSessionsAtStart.
-func (a *acceptance) integration(t *testing.T) {
+func (a *acceptance) workerRequests(t *testing.T) {
 	config := a.fleet.get(t, "/v1/profiles/"+a.profile+"/config").requireStatus(t, 200)
 	config.requireValue(t, "data.profileId", strconv.Quote(a.profile))
 	config.requireValue(t, "data.browserVersion", strconv.Itoa(a.version))
@@ -171,9 +171,9 @@ func (a *acceptance) integration(t *testing.T) {
 	reclaimed.requireValue(t, "data.limit", "3")
 }
 
-func (a *acceptance) counts(t *testing.T) {
+func (a *acceptance) profileCounts(t *testing.T) {
 	var before response
-	eventually(t, 10*time.Second, "the profiles of earlier specs are gone", func() error {
+	eventually(t, 10*time.Second, "the profiles of earlier specs are deleted", func() error {
 		if before = a.owner.get(t, "/v1/profiles/stats").requireStatus(t, 200); before.number("data.ephemeralProfiles") != 0 {
 			return fmt.Errorf("the statistics are %s", before.body)
 		}
@@ -187,7 +187,7 @@ func (a *acceptance) counts(t *testing.T) {
 	}
 }
 
-func (a *acceptance) goesOn(t *testing.T) {
+func (a *acceptance) runningSessionSurvives(t *testing.T) {
 	document := a.cloud.get(t, "/openapi.json").requireStatus(t, 200)
 	operations, _ := document.at("paths").(map[string]any)
 	operation, _ := operations["/v1/profiles/{profileId}/sessions"].(map[string]any)
@@ -219,32 +219,32 @@ func (a *acceptance) goesOn(t *testing.T) {
 	fleet.get(t, "/v1/license/sessions").requireStatus(t, 200).requireValue(t, "data.runningSessions", "3")
 }
 
-func (a *acceptance) operators(t *testing.T) {
+func (a *acceptance) operatorCommands(t *testing.T) {
 	user, email, password := a.signUp(t)
 	org, key, keyID := a.organization(t, user)
 	spec := fmt.Sprintf(`"spec":{"browserVersion":%d}`, a.version)
-	if listed := a.operate(t, "organizations", "list"); !strings.Contains(listed, org) || !strings.Contains(listed, a.org) {
+	if listed := a.runOperatorCommand(t, "organizations", "list"); !strings.Contains(listed, org) || !strings.Contains(listed, a.org) {
 		t.Errorf("organizations list printed:\n%s", listed)
 	}
-	if shown := a.operate(t, "organizations", "show", org); !strings.Contains(shown, email) || !strings.Contains(shown, keyID) {
+	if shown := a.runOperatorCommand(t, "organizations", "show", org); !strings.Contains(shown, email) || !strings.Contains(shown, keyID) {
 		t.Errorf("organizations show printed:\n%s", shown)
 	}
-	a.operate(t, "organizations", "plan", org, "team")
+	a.runOperatorCommand(t, "organizations", "plan", org, "team")
 	user.get(t, "/v1/profiles/stats").requireStatus(t, 200).requireValue(t, "data.profileLimit", "50")
-	a.operate(t, "organizations", "suspend", org, "--reason", "acceptance")
+	a.runOperatorCommand(t, "organizations", "suspend", org, "--reason", "acceptance")
 	a.authorize(t, key, uuid.NewString(), spec).requireStatus(t, 402).requireValue(t, "data.allowed", "false")
-	a.operate(t, "organizations", "resume", org)
+	a.runOperatorCommand(t, "organizations", "resume", org)
 	a.authorize(t, key, uuid.NewString(), spec).requireStatus(t, 200).requireValue(t, "data.allowed", "true")
-	a.operate(t, "keys", "revoke", keyID)
+	a.runOperatorCommand(t, "keys", "revoke", keyID)
 	a.authorize(t, key, uuid.NewString(), spec).requireError(t, 401, "AUTHENTICATION_ERROR")
-	if listed := a.operate(t, "users", "list", "--search", email); !strings.Contains(listed, email) {
+	if listed := a.runOperatorCommand(t, "users", "list", "--search", email); !strings.Contains(listed, email) {
 		t.Errorf("users list printed:\n%s", listed)
 	}
-	a.operate(t, "users", "disable", email)
+	a.runOperatorCommand(t, "users", "disable", email)
 	user.get(t, "/v1/auth/session").requireError(t, 401, "AUTHENTICATION_ERROR")
 	a.cloud.post(t, "/v1/auth/sign-in", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)).requireError(t, 403, "AUTHORIZATION_ERROR")
-	a.operate(t, "users", "enable", email)
-	link := mailedToken.FindStringSubmatch(a.operate(t, "users", "reset-password", email))
+	a.runOperatorCommand(t, "users", "enable", email)
+	link := mailedToken.FindStringSubmatch(a.runOperatorCommand(t, "users", "reset-password", email))
 	if link == nil {
 		t.Fatal("reset-password printed no link")
 	}
@@ -263,7 +263,7 @@ func (a *acceptance) operators(t *testing.T) {
 	}
 }
 
-func (a *acceptance) organizations(t *testing.T) {
+func (a *acceptance) manyOrganizations(t *testing.T) {
 	user, email, _ := a.signUp(t)
 	a.organization(t, user)
 	user.post(t, "/v1/organizations", `{"name":"Second"}`).requireError(t, 403, "AUTHORIZATION_ERROR", "email CUSTOM").

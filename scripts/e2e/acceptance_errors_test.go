@@ -27,7 +27,7 @@ func (a *acceptance) launchAfterEnd(t *testing.T) {
 		next := a.worker.post(t, "/sessions/profile", request)
 		if next.status == http.StatusPaymentRequired {
 			refused++
-			eventually(t, 10*time.Second, "the end is known to the cloud", func() error {
+			eventually(t, 10*time.Second, "the cloud has the end of the session", func() error {
 				if next = a.worker.post(t, "/sessions/profile", request); next.status != http.StatusCreated {
 					return fmt.Errorf("a launch returned %s", next.body)
 				}
@@ -66,12 +66,12 @@ func (a *acceptance) dataSaved(t *testing.T) {
 	a.owner.do(t, "DELETE", "/v1/profiles/"+made, "")
 }
 
-// ownKey revokes the worker's own key. The worker cannot launch after that.
-func (a *acceptance) ownKey(t *testing.T) {
+// revokedWorkerKey revokes the worker's own key. The worker cannot launch after that.
+func (a *acceptance) revokedWorkerKey(t *testing.T) {
 	id := a.owner.get(t, "/v1/organizations/"+a.org+"/api-keys").requireStatus(t, 200).text("data.items.0.id")
 	a.owner.do(t, "DELETE", "/v1/organizations/"+a.org+"/api-keys/"+id, "").requireStatus(t, 200)
 	for range 2 {
-		a.worker.post(t, "/sessions/profile", a.plain()).requireError(t, 503, "AUTHENTICATION_ERROR", "SVC_KEY CUSTOM")
+		a.worker.post(t, "/sessions/profile", a.launchRequest()).requireError(t, 503, "AUTHENTICATION_ERROR", "SVC_KEY CUSTOM")
 	}
 	eventually(t, 15*time.Second, "the worker is not ready", func() error { return notReady(a.anonymous.base, "key_refused") })
 	answer := a.anonymous.get(t, "/readyz").requireError(t, 503, "EXTERNAL_SERVICE_ERROR", "license CUSTOM")
@@ -81,14 +81,14 @@ func (a *acceptance) ownKey(t *testing.T) {
 	live.requireValue(t, "data.reason", `"key_refused"`)
 	a.anonymous.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"key_refused"`)
 	at := a.worker.get(t, "/fleet/status").requireStatus(t, 200).text("data.license.lastAnswerAt")
-	a.worker.post(t, "/sessions/profile", a.plain()).requireStatus(t, 503)
+	a.worker.post(t, "/sessions/profile", a.launchRequest()).requireStatus(t, 503)
 	if now := a.worker.get(t, "/fleet/status").text("data.license.lastAnswerAt"); now != at {
 		t.Errorf("lastAnswerAt changed from %s to %s although the key is refused", at, now)
 	}
 	a.worker.get(t, "/sessions/"+a.demo.session).requireStatus(t, 200).requireValue(t, "data.status", `"running"`)
 }
 
-func (a *acceptance) takenPorts(t *testing.T) {
+func (a *acceptance) portsInUse(t *testing.T) {
 	dir := publicDir(t)
 	p := startProgram(t, "run", root, filepath.Join(dir, "run.log"), "SVC_DIR="+filepath.Join(dir, "data"), "CLOUD_PORT="+a.demo.cloudPort, "WORKER_PORT="+freePort(t))
 	select {

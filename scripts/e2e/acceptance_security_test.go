@@ -26,10 +26,10 @@ func (a *acceptance) debugPort(t *testing.T) {
 	}
 }
 
-// loopback opens addresses of this host in a browser. With `make run`, browsers can
+// loopbackAddresses opens addresses of this host in a browser. With `make run`, browsers can
 // reach all servers of the loopback interface except those of svc.
-func (a *acceptance) loopback(t *testing.T) {
-	launched := a.launch(t, a.plain())
+func (a *acceptance) loopbackAddresses(t *testing.T) {
+	launched := a.launch(t, a.launchRequest())
 	base := "/browsers/" + launched.text("data.launchId")
 	shows := func(address string) string {
 		t.Helper()
@@ -40,7 +40,7 @@ func (a *acceptance) loopback(t *testing.T) {
 	if text := shows(servePage(t)); strings.Contains(text, " is denied by the egress policy ") {
 		t.Errorf("a server on the loopback interface is denied: %s", text)
 	}
-	addresses := a.ownServer(t)
+	addresses := a.startHostServer(t)
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "127.1.2.3", "[::ffff:127.0.0.1]"} {
 		for _, port := range []string{a.demo.cloudPort, a.demo.workerPort, strconv.Itoa(launched.number("data.debugPort"))} {
 			addresses = append(addresses, "http://"+host+":"+port+"/health")
@@ -53,9 +53,9 @@ func (a *acceptance) loopback(t *testing.T) {
 	}
 }
 
-// ownServer starts a server on an address of this host that is not a loopback
+// startHostServer starts a server on an address of this host that is not a loopback
 // address, if there is one.
-func (a *acceptance) ownServer(t *testing.T) []string {
+func (a *acceptance) startHostServer(t *testing.T) []string {
 	t.Helper()
 	own, err := net.InterfaceAddrs()
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *acceptance) keysInPaths(t *testing.T) {
 	a.worker.get(t, "/"+key).requireStatus(t, 404)
 	for _, program := range []string{"cloud", "worker"} {
 		log := filepath.Join(a.data, program+".log")
-		eventually(t, 10*time.Second, log+" tells of the request", func() error {
+		eventually(t, 10*time.Second, log+" contains the request", func() error {
 			text, err := os.ReadFile(log)
 			if err == nil && !strings.Contains(string(text), "svc_***") {
 				err = fmt.Errorf("the log has %d bytes", len(text))
@@ -111,7 +111,7 @@ func (a *acceptance) switchesAndTabs(t *testing.T) {
 		a.worker.post(t, "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"args":[%q]}}`, a.profile, arg)).
 			requireError(t, 400, "VALIDATION_ERROR", "browser.args[0]")
 	}
-	launched := a.launch(t, a.plain())
+	launched := a.launch(t, a.launchRequest())
 	base := "/browsers/" + launched.text("data.launchId")
 	cookie := a.anonymous.with("Cookie", setCookie(t, a.anonymous.get(t, launched.text("data.viewUrl")).requireStatus(t, 303)))
 	tab := a.worker.do(t, "PUT", base+"/json/new?about:blank", "").requireStatus(t, 200).text("id")
@@ -122,8 +122,8 @@ func (a *acceptance) switchesAndTabs(t *testing.T) {
 	}
 }
 
-func (a *acceptance) renewal(t *testing.T) {
-	launched := a.launch(t, a.plain())
+func (a *acceptance) viewTicketRenewal(t *testing.T) {
+	launched := a.launch(t, a.launchRequest())
 	path := "/browsers/" + launched.text("data.launchId") + "/view-ticket"
 	expires := func(by apiClient) (token string, at time.Time) {
 		t.Helper()
@@ -151,12 +151,12 @@ func (a *acceptance) renewal(t *testing.T) {
 	}
 }
 
-func (a *acceptance) unknownEnds(t *testing.T) {
+func (a *acceptance) unknownProfileEnds(t *testing.T) {
 	a.fleet.do(t, "DELETE", "/v1/profiles/"+uuid.NewString()+"/sessions/"+uuid.NewString(), "").requireError(t, 404, "RESOURCE_NOT_FOUND")
 }
 
-// signUps runs late: after it, sign-ups from this network are refused for an hour.
-func (a *acceptance) signUps(t *testing.T) {
+// signUpLimits runs late: after it, sign-ups from this network are refused for an hour.
+func (a *acceptance) signUpLimits(t *testing.T) {
 	again := func(email, password string) response {
 		return a.cloud.post(t, "/v1/auth/sign-up", fmt.Sprintf(`{"email":%q,"password":%q,"name":"Ada"}`, email, password))
 	}

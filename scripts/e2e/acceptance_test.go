@@ -30,46 +30,46 @@ type acceptance struct {
 	org       string
 }
 
-// TestAcceptance tests the fixes of earlier defects, one by one, against one `make
+// TestAcceptance_FixedDefectsStayFixed tests the fixes of earlier defects, one by one, against one `make
 // run`. Each point must leave the organization with one browser and one profile.
-func TestAcceptance(t *testing.T) {
+func TestAcceptance_FixedDefectsStayFixed(t *testing.T) {
 	t.Parallel()
 	a := newAcceptance(t)
 	for _, point := range []struct {
 		name string
 		test func(*testing.T)
 	}{
-		{"A01_page_token_opens_once", a.pageTokens},
-		{"A02_keys_belong_to_the_active_organization", a.activeOrganization},
-		{"A03_profile_limit_reports_the_running_count", a.profileLimit},
-		{"A04_validation_errors_have_details", a.details},
-		{"A05_refused_keys_of_callers_are_401", a.callersKey},
-		{"A06_received_is_the_sent_value", a.received},
-		{"A07_downloads_choose_a_platform", a.downloads},
-		{"A08_one_control_token_for_a_launch", a.controlToken},
-		{"A09_unions_and_empty_lists", a.unions},
-		{"A10_remaining_quota", a.quota},
-		{"A11_config_and_reclaim", a.integration},
-		{"A12_live_reports_availability", a.live},
-		{"A13_common_requests_of_clients", a.habits},
-		{"A14_a_bundle_is_launched_by_filename", a.bundles},
-		{"A15_counts_of_profiles_agree", a.counts},
-		{"A16_a_running_session_stays_running", a.goesOn},
-		{"B18_operator_commands", a.operators},
-		{"C_a_a_launch_right_after_an_end", a.launchAfterEnd},
-		{"D21_livez_and_readyz", a.readiness},
-		{"D27_data_saved", a.dataSaved},
-		{"D28_ports_in_use", a.takenPorts},
-		{"F31_debug_port_refuses_an_origin_header", a.debugPort},
-		{"F32_a_page_cannot_reach_svc", a.loopback},
-		{"F34_twenty_one_organizations", a.organizations},
-		{"F36_headers", a.longHeaders},
-		{"F36_keys_in_paths_are_masked", a.keysInPaths},
-		{"F36_switches_and_tabs", a.switchesAndTabs},
-		{"F36_view_tickets_do_not_renew", a.renewal},
-		{"F36_ends_of_unknown_profiles", a.unknownEnds},
-		{"F36_passwords_and_sign_ups", a.signUps}, // after this, sign-ups from this network are refused
-		{"A05_A12_own_key_revoked", a.ownKey},     // after this, the worker cannot launch
+		{"page_token_opens_once", a.pageTokens},
+		{"keys_belong_to_the_active_organization", a.activeOrganization},
+		{"profile_limit_reports_the_running_count", a.profileLimit},
+		{"validation_errors_have_details", a.errorDetails},
+		{"refused_keys_of_callers_are_401", a.refusedCallerKey},
+		{"received_is_the_sent_value", a.receivedValues},
+		{"downloads_choose_a_platform", a.catalogDownloads},
+		{"one_control_token_for_a_launch", a.controlToken},
+		{"unions_and_empty_lists", a.unions},
+		{"remaining_quota", a.remainingQuota},
+		{"config_and_reclaim", a.workerRequests},
+		{"live_reports_availability", a.fleetLive},
+		{"common_requests_of_clients", a.commonRequests},
+		{"a_bundle_is_launched_by_filename", a.bundles},
+		{"counts_of_profiles_agree", a.profileCounts},
+		{"a_running_session_stays_running", a.runningSessionSurvives},
+		{"operator_commands", a.operatorCommands},
+		{"a_launch_right_after_an_end", a.launchAfterEnd},
+		{"livez_and_readyz", a.readiness},
+		{"data_saved", a.dataSaved},
+		{"ports_in_use", a.portsInUse},
+		{"debug_port_refuses_an_origin_header", a.debugPort},
+		{"a_page_cannot_reach_svc", a.loopbackAddresses},
+		{"twenty_one_organizations", a.manyOrganizations},
+		{"headers", a.longHeaders},
+		{"keys_in_paths_are_masked", a.keysInPaths},
+		{"switches_and_tabs", a.switchesAndTabs},
+		{"view_tickets_do_not_renew", a.viewTicketRenewal},
+		{"ends_of_unknown_profiles", a.unknownProfileEnds},
+		{"passwords_and_sign_ups", a.signUpLimits},  // after this, sign-ups from this network are refused
+		{"own_key_revoked", a.revokedWorkerKey}, // after this, the worker cannot launch
 	} {
 		t.Run(point.name, point.test)
 	}
@@ -165,11 +165,11 @@ func (a *acceptance) launch(t *testing.T, body string) response {
 	return launched
 }
 
-// plain returns a request that launches the first profile.
-func (a *acceptance) plain() string { return fmt.Sprintf(`{"profileId":%q}`, a.profile) }
+// launchRequest returns a request that launches the first profile.
+func (a *acceptance) launchRequest() string { return fmt.Sprintf(`{"profileId":%q}`, a.profile) }
 
-// operate runs an operator command of svc-cloud while the cloud runs.
-func (a *acceptance) operate(t *testing.T, words ...string) string {
+// runOperatorCommand runs an operator command of svc-cloud while the cloud runs.
+func (a *acceptance) runOperatorCommand(t *testing.T, words ...string) string {
 	t.Helper()
 	bin, err := binaries()
 	if err != nil {

@@ -88,7 +88,7 @@ func (a *acceptance) assertOpensOnce(t *testing.T, address string) {
 }
 
 func (a *acceptance) pageTokens(t *testing.T) {
-	launched := a.launch(t, a.plain())
+	launched := a.launch(t, a.launchRequest())
 	a.assertOpensOnce(t, launched.text("data.viewUrl"))
 	ticket := a.worker.post(t, "/browsers/"+launched.text("data.launchId")+"/view-ticket", "").requireStatus(t, 200)
 	a.assertOpensOnce(t, ticket.text("data.viewUrl"))
@@ -100,14 +100,14 @@ func (a *acceptance) pageTokens(t *testing.T) {
 	}
 }
 
-func (a *acceptance) callersKey(t *testing.T) {
+func (a *acceptance) refusedCallerKey(t *testing.T) {
 	a.launchSocket(t, fmt.Sprintf(`{"SVC_KEY":"svc_%s","profileId":%q}`, strings.Repeat("a", 32), a.profile)).requireError(t, 401, "AUTHENTICATION_ERROR")
 	a.launchSocket(t, fmt.Sprintf(`{"profileId":%q}`, a.profile)).requireError(t, 401, "AUTHENTICATION_ERROR")
-	a.anonymous.post(t, "/sessions/profile", a.plain()).requireError(t, 401, "AUTHENTICATION_ERROR")
+	a.anonymous.post(t, "/sessions/profile", a.launchRequest()).requireError(t, 401, "AUTHENTICATION_ERROR")
 }
 
 func (a *acceptance) controlToken(t *testing.T) {
-	launched := a.launch(t, a.plain())
+	launched := a.launch(t, a.launchRequest())
 	socket, path := launched.text("data.webSocketDebuggerUrl"), "/sessions/"+launched.text("data.id")
 	token := controlToken(t, socket)
 	for _, read := range []response{launched, a.worker.get(t, path), a.worker.get(t, path)} {
@@ -131,12 +131,12 @@ func (a *acceptance) controlToken(t *testing.T) {
 	if made := ticket.text("data.controlToken"); made == "" || made == token {
 		t.Errorf("view-ticket created no new token: %s", ticket.body)
 	}
-	a.assertSocketTellsOneToken(t)
+	a.assertSocketReturnsSameToken(t)
 }
 
-// assertSocketTellsOneToken launches over /launch and compares the tokens that the
+// assertSocketReturnsSameToken launches over /launch and compares the tokens that the
 // socket and the REST API return.
-func (a *acceptance) assertSocketTellsOneToken(t *testing.T) {
+func (a *acceptance) assertSocketReturnsSameToken(t *testing.T) {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), a.anonymous.base+"/launch?profileId="+a.profile, http.Header{"X-Api-Key": {a.demo.organizationKey}}, ws.Options{})
 	if err != nil {
@@ -156,7 +156,7 @@ func (a *acceptance) assertSocketTellsOneToken(t *testing.T) {
 	}
 }
 
-func (a *acceptance) live(t *testing.T) {
+func (a *acceptance) fleetLive(t *testing.T) {
 	live := a.worker.get(t, "/fleet/live").requireStatus(t, 200)
 	live.requireValue(t, "data.isAvailable", "true")
 	live.requireValue(t, "data.reason", "null")
@@ -164,7 +164,7 @@ func (a *acceptance) live(t *testing.T) {
 	a.anonymous.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"ok"`)
 }
 
-func (a *acceptance) habits(t *testing.T) {
+func (a *acceptance) commonRequests(t *testing.T) {
 	made := a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"notes":null,"tags":null,"persist":null}`, a.version)).requireStatus(t, 201)
 	a.owner.do(t, "DELETE", "/v1/profiles/"+made.text("data.id"), "")
 	a.launch(t, fmt.Sprintf(`{"profileId":%q,"spec":null,"browser":{"args":null,"timeoutMs":null},"proxyOverride":null}`, a.profile))
@@ -190,12 +190,12 @@ func (a *acceptance) habits(t *testing.T) {
 		t.Errorf("the page has %d plans", len(items))
 	}
 	for _, port := range []string{a.demo.cloudPort, a.demo.workerPort} {
-		malformed(t, port)
+		sendMalformed(t, port)
 	}
 }
 
-// malformed sends a request that Go's client cannot send.
-func malformed(t *testing.T, port string) {
+// sendMalformed sends a request that Go's client cannot send.
+func sendMalformed(t *testing.T, port string) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "localhost:"+port)
 	if err != nil {

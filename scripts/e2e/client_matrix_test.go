@@ -25,14 +25,14 @@ type matrixCase struct {
 }
 
 func (c matrixCase) name() string {
-	way, mode := "direct", "headful"
+	route, mode := "direct", "headful"
 	if c.edge != nil {
-		way = c.edge.name
+		route = c.edge.name
 	}
 	if c.headless {
 		mode = "headless"
 	}
-	return fmt.Sprintf("%s/%s/%s", c.client, way, mode)
+	return fmt.Sprintf("%s/%s/%s", c.client, route, mode)
 }
 
 // runMatrix runs every case through the edge, and on a separate worker without an
@@ -81,7 +81,7 @@ func (c matrixCase) run(t *testing.T, on testEnv, request workerapi.LaunchProfil
 		if err := c.visit(t, session, input, goClient, &seen); err != nil {
 			t.Fatalf("connection %d: %v", round+1, err)
 		}
-		if !seen.of(session) {
+		if !seen.matches(session) {
 			t.Errorf("connection %d: saw %+v in Chromium %d", round+1, seen, session.BrowserVersion)
 		}
 	}

@@ -34,15 +34,15 @@ func runClient(cmd *exec.Cmd, input, into any) error {
 	if err != nil {
 		return err
 	}
-	var complaint bytes.Buffer
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &complaint
+	var pageError bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &pageError
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("%s %v (Node's packages come from scripts/npm-install): %w\n%s", cmd.Path, cmd.Args[1:], err, complaint.String())
+		return fmt.Errorf("%s %v (Node's packages come from scripts/npm-install): %w\n%s", cmd.Path, cmd.Args[1:], err, pageError.String())
 	}
 	if err := json.Unmarshal(out, into); err != nil {
-		return fmt.Errorf("%s %v printed %q: %w\n%s", cmd.Path, cmd.Args[1:], out, err, complaint.String())
+		return fmt.Errorf("%s %v printed %q: %w\n%s", cmd.Path, cmd.Args[1:], out, err, pageError.String())
 	}
 	return nil
 }
@@ -55,8 +55,8 @@ type visit struct {
 	Screenshot int    `json:"screenshot"` // bytes
 }
 
-// of reports whether the visit was to the test's page in that browser.
-func (v visit) of(s workerapi.BrowserSession) bool {
+// matches reports whether the visit was to the test's page in that browser.
+func (v visit) matches(s workerapi.BrowserSession) bool {
 	return v.Title == pageTitle && v.Value == 42 && v.Screenshot > 1000 && strings.Contains(v.Version, fmt.Sprintf("%d.", s.BrowserVersion))
 }
 
@@ -89,7 +89,7 @@ func assertDrivable(t *testing.T, s workerapi.BrowserSession, page string) {
 	t.Helper()
 	var seen visit
 	runScript(t, "puppeteer", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}, &seen)
-	if !seen.of(s) {
+	if !seen.matches(s) {
 		t.Errorf("puppeteer saw %+v in Chromium %d", seen, s.BrowserVersion)
 	}
 }

@@ -34,7 +34,7 @@ func (e docsTest) testDocuments(t *testing.T) {
 // openOperations contains the operations that the page shows expanded.
 type openOperations struct {
 	IDs     []string
-	InSight bool
+	Visible bool
 	Hash    string
 }
 
@@ -52,19 +52,19 @@ func (e docsTest) testLinks(t *testing.T) {
 	}
 	var steps []visitStep
 	for _, l := range links {
-		steps = append(steps, visitStep{"visit", l.link}, visitStep{"shown", l.opens})
+		steps = append(steps, visitStep{"visit", l.link}, visitStep{"waitForOpen", l.opens})
 	}
 	after := len(steps)
 	const health = "operations-Health-getCloudHealth"
 	seen := e.visit(t, e.cloudBase, nil, append(steps,
-		visitStep{"find", "HEALTH delete", 0},
-		visitStep{"find", "cloudhealth GET", 1},
+		visitStep{"search", "HEALTH delete", 0},
+		visitStep{"search", "cloudhealth GET", 1},
 		visitStep{"keyboard", health},
-		visitStep{"shown", []string{health}, "#/Health/getCloudHealth"},
+		visitStep{"waitForOpen", []string{health}, "#/Health/getCloudHealth"},
 	)...)
 	for i, l := range links {
 		got := stepResult[openOperations](t, seen, 2*i+1)
-		if !slices.Equal(got.IDs, l.opens) || got.InSight != (len(l.opens) > 0) {
+		if !slices.Equal(got.IDs, l.opens) || got.Visible != (len(l.opens) > 0) {
 			t.Errorf("%s opened %+v, want %q", l.link, got, l.opens)
 		}
 	}
@@ -82,21 +82,21 @@ func (e docsTest) testLinks(t *testing.T) {
 // credentialState is what the page shows about credentials, and everything that the
 // browser stores.
 type credentialState struct {
-	Remember            bool
-	Where, Button, Kept string
+	Remember              bool
+	Where, Button, Stored string
 }
 
-func (e docsTest) testRemembering(t *testing.T) {
+func (e docsTest) testStoredCredentials(t *testing.T) {
 	call := visitStep{"call", "#/License/listLicenseSessions"}
-	give := map[string]string{"organizationKey": e.key}
+	credentials := map[string]string{"organizationKey": e.key}
 	seen := e.visit(t, e.cloudBase, nil,
 		visitStep{"visit"},
-		visitStep{"give", give}, call, visitStep{"credentials"},
+		visitStep{"enterCredentials", credentials}, call, visitStep{"credentials"},
 		visitStep{"reload"}, visitStep{"credentials"}, call,
-		visitStep{"give", give, true}, visitStep{"credentials"},
+		visitStep{"enterCredentials", credentials, true}, visitStep{"credentials"},
 		visitStep{"reload"}, visitStep{"credentials"}, call,
-		visitStep{"give", give, false}, visitStep{"credentials"}, call,
-		visitStep{"give", give, true}, visitStep{"reload"}, visitStep{"forget"}, visitStep{"credentials"}, call,
+		visitStep{"enterCredentials", credentials, false}, visitStep{"credentials"}, call,
+		visitStep{"enterCredentials", credentials, true}, visitStep{"reload"}, visitStep{"forgetCredentials"}, visitStep{"credentials"}, call,
 		visitStep{"reload"}, visitStep{"credentials"}, call,
 	)
 	for _, c := range []struct {
@@ -104,15 +104,15 @@ func (e docsTest) testRemembering(t *testing.T) {
 		when           string
 		used, remember bool
 	}{
-		{3, "given", true, false},
-		{5, "given, after a reload", false, false},
-		{8, "to be remembered", true, true},
-		{10, "to be remembered, after a reload", true, true},
-		{13, "to be remembered no more", true, false},
-		{18, "forgotten", false, false},
-		{21, "forgotten, after a reload", false, false},
+		{3, "entered", true, false},
+		{5, "entered, after a reload", false, false},
+		{8, "stored", true, true},
+		{10, "stored, after a reload", true, true},
+		{13, "no longer stored", true, false},
+		{18, "removed", false, false},
+		{21, "removed, after a reload", false, false},
 	} {
-		told := stepResult[credentialState](t, seen, c.at)
+		state := stepResult[credentialState](t, seen, c.at)
 		button, where := "Credentials", "memory of this tab"
 		if c.used {
 			button += ": 1 in use"
@@ -120,8 +120,8 @@ func (e docsTest) testRemembering(t *testing.T) {
 		if c.remember {
 			where = "unencrypted in this browser's local storage"
 		}
-		if told.Button != button || told.Remember != c.remember || !strings.Contains(told.Where, where) || strings.Contains(told.Kept, e.key) != c.remember {
-			t.Errorf("%s: %+v", c.when, told)
+		if state.Button != button || state.Remember != c.remember || !strings.Contains(state.Where, where) || strings.Contains(state.Stored, e.key) != c.remember {
+			t.Errorf("%s: %+v", c.when, state)
 		}
 		if status := stepResult[displayedResponse](t, seen, c.at+1).Status; c.at != 3 && c.at != 8 && (status == http.StatusOK) != c.used {
 			t.Errorf("%s, a call shows %d", c.when, status)
@@ -132,7 +132,7 @@ func (e docsTest) testRemembering(t *testing.T) {
 	}
 }
 
-func (e docsTest) testColours(t *testing.T) {
+func (e docsTest) testColorSchemes(t *testing.T) {
 	const light, dark = "rgb(244, 245, 248)", "rgb(18, 21, 26)"
 	for scheme, system := range map[string]string{"light": light, "dark": dark} {
 		seen := e.visit(t, e.workerBase, map[string]any{"scheme": scheme},
@@ -141,7 +141,7 @@ func (e docsTest) testColours(t *testing.T) {
 			visitStep{"theme", ""}, visitStep{"reload"}, visitStep{"theme"},
 		)
 		for at, want := range map[int]string{1: system, 2: dark, 4: dark, 6: light, 12: system} {
-			if got := stepResult[struct{ Ground string }](t, seen, at).Ground; got != want {
+			if got := stepResult[struct{ Background string }](t, seen, at).Background; got != want {
 				t.Errorf("on a %s system, step %d: the background is %s, want %s", scheme, at, got, want)
 			}
 		}
@@ -149,14 +149,14 @@ func (e docsTest) testColours(t *testing.T) {
 	}
 }
 
-func (e docsTest) testPhone(t *testing.T) {
+func (e docsTest) testSmallScreen(t *testing.T) {
 	seen := e.visit(t, e.workerBase, map[string]any{"width": 360, "scheme": "dark"},
 		visitStep{"visit", "#/Browsers/listBundles"},
 		visitStep{"overflow"},
-		visitStep{"give", map[string]string{"workerKey": e.worker.key}},
+		visitStep{"enterCredentials", map[string]string{"workerKey": e.worker.key}},
 		visitStep{"call", "#/Browsers/listBundles"},
 		visitStep{"overflow"},
-		visitStep{"picture", "docs-phone-dark"},
+		visitStep{"screenshot", "docs-phone-dark"},
 		visitStep{"dialog"},
 		visitStep{"overflow"},
 		visitStep{"findings"},

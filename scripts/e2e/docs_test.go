@@ -72,7 +72,7 @@ type visitStep []any
 // visitResult is the result of a visit.
 type visitResult struct {
 	Results              []json.RawMessage // one for each step
-	Requests, Complaints []string
+	Requests, PageErrors []string
 }
 
 // visit runs the steps on the page below base. It fails the test if the page sends
@@ -89,7 +89,7 @@ func (e docsTest) visit(t *testing.T, base string, settings map[string]any, step
 		if err != nil {
 			t.Fatal(err)
 		}
-		input["pictures"] = absolute
+		input["screenshotDir"] = absolute
 	}
 	var seen visitResult
 	ctx, cancel := context.WithTimeout(t.Context(), visitTimeout)
@@ -100,8 +100,8 @@ func (e docsTest) visit(t *testing.T, base string, settings map[string]any, step
 	if len(seen.Results) != len(steps) {
 		t.Fatalf("%d results of %d steps", len(seen.Results), len(steps))
 	}
-	for _, complaint := range seen.Complaints {
-		t.Errorf("page error: %s", complaint)
+	for _, pageError := range seen.PageErrors {
+		t.Errorf("page error: %s", pageError)
 	}
 	for _, address := range seen.Requests {
 		if address != "about:blank" && !strings.HasPrefix(address, base+"/") && !strings.HasPrefix(address, "data:image/") {
@@ -134,7 +134,7 @@ type displayedResponse struct {
 		Data    json.RawMessage
 		Error   struct{ Code string }
 	}
-	Curl, Said string
+	Curl, StatusText string
 }
 
 // responseData decodes the data of the step's response. It fails the test unless
@@ -142,8 +142,8 @@ type displayedResponse struct {
 func responseData[T any](t *testing.T, seen visitResult, at, status int) (data T) {
 	t.Helper()
 	shown := stepResult[displayedResponse](t, seen, at)
-	if shown.Status != status || shown.Body.Success != (status < 300) || shown.Said != fmt.Sprintf("The answer is %d.", status) {
-		t.Fatalf("step %d shows status %d, error %+v and text %q, want %d", at, shown.Status, shown.Body.Error, shown.Said, status)
+	if shown.Status != status || shown.Body.Success != (status < 300) || shown.StatusText != fmt.Sprintf("The answer is %d.", status) {
+		t.Fatalf("step %d shows status %d, error %+v and text %q, want %d", at, shown.Status, shown.Body.Error, shown.StatusText, status)
 	}
 	if err := json.Unmarshal(shown.Body.Data, &data); err != nil {
 		t.Fatalf("step %d: %v", at, err)
@@ -171,14 +171,14 @@ func TestDocs_ExplorersWork(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"documents":         e.testDocuments,
 		"cloud, with a key": e.testCloudKey, "cloud, signed in": e.testCloudCookie, "worker": e.testWorker,
-		"links": e.testLinks, "remembering": e.testRemembering,
+		"links": e.testLinks, "stored credentials": e.testStoredCredentials,
 	} {
 		t.Run(name, test)
 	}
 	if !testenv.Full() {
 		return
 	}
-	for name, test := range map[string]func(*testing.T){"colours": e.testColours, "on a phone": e.testPhone} {
+	for name, test := range map[string]func(*testing.T){"color schemes": e.testColorSchemes, "small screen": e.testSmallScreen} {
 		t.Run(name, test)
 	}
 }
@@ -190,10 +190,10 @@ func (e docsTest) testCloudKey(t *testing.T) {
 		visitStep{"visit"},
 		visitStep{"timing"},
 		visitStep{"credentials"},
-		visitStep{"give", map[string]string{"organizationKey": e.key}},
+		visitStep{"enterCredentials", map[string]string{"organizationKey": e.key}},
 		visitStep{"call", "#/License/listLicenseSessions"},
 		visitStep{"findings"},
-		visitStep{"picture", "docs-cloud-light"},
+		visitStep{"screenshot", "docs-cloud-light"},
 		visitStep{"call", "#/Profiles/listProfiles"}, // a key has no access to it
 		visitStep{"visit"},
 		visitStep{"timing"},
@@ -227,10 +227,10 @@ func (e docsTest) testCloudCookie(t *testing.T) {
 		visitStep{"call", "#/Authentication/signIn", map[string]any{"body": map[string]string{"email": e.email, "password": e.password}}},
 		list,
 		visitStep{"findings"},
-		visitStep{"picture", "docs-cloud-dark"},
+		visitStep{"screenshot", "docs-cloud-dark"},
 		visitStep{"call", "#/Authentication/signOut"},
 		list,
-		visitStep{"give", map[string]string{"dashboardBearer": e.token}},
+		visitStep{"enterCredentials", map[string]string{"dashboardBearer": e.token}},
 		list,
 	)
 	for _, at := range []int{1, 7} {
@@ -255,13 +255,13 @@ func (e docsTest) testWorker(t *testing.T) {
 	body := map[string]any{
 		"spec": map[string]any{"browserVersion": e.worker.newestVersion(t)}, "browser": map[string]any{"headless": true},
 	}
-	give := visitStep{"give", map[string]string{"workerKey": e.worker.key}}
+	give := visitStep{"enterCredentials", map[string]string{"workerKey": e.worker.key}}
 	seen := e.visit(t, e.workerBase, map[string]any{"scheme": "light"},
 		visitStep{"visit"}, visitStep{"credentials"}, give,
 		visitStep{"call", "#/Sessions/listBrowserSessions"},
 		visitStep{"call", "#/Sessions/launchProfile", map[string]any{"body": body}},
 		visitStep{"findings"},
-		visitStep{"picture", "docs-worker-light"},
+		visitStep{"screenshot", "docs-worker-light"},
 	)
 	offered := stepResult[struct{ Offered []string }](t, seen, 1).Offered
 	if !slices.Contains(offered, "workerKey") || !slices.Contains(offered, "controlToken") || slices.Contains(offered, "controlQuery") {
@@ -281,12 +281,12 @@ func (e docsTest) testWorker(t *testing.T) {
 	token := controlToken(t, session.WebSocketDebuggerURL)
 	seen = e.visit(t, e.workerBase, map[string]any{"scheme": "dark"},
 		visitStep{"visit"},
-		visitStep{"give", map[string]string{"controlToken": token}},
+		visitStep{"enterCredentials", map[string]string{"controlToken": token}},
 		visitStep{"call", "#/raw/createViewTicket", map[string]any{"fields": map[string]string{"launchId": session.LaunchID}, "body": map[string]any{"ttlSeconds": 60}}},
 		give,
 		visitStep{"call", "#/Sessions/killBrowserSession", map[string]any{"fields": map[string]string{"sessionId": session.ID}}},
 		visitStep{"findings"},
-		visitStep{"picture", "docs-worker-dark"},
+		visitStep{"screenshot", "docs-worker-dark"},
 	)
 	if issued := responseData[struct{ LaunchID, ViewTicket string }](t, seen, 2, http.StatusOK); issued.LaunchID != session.LaunchID || issued.ViewTicket == "" {
 		t.Errorf("with the control token, the response is %+v", issued)

@@ -39,7 +39,7 @@ func TestMachine_ReportsDuplicateWorkerIDs(t *testing.T) {
 	s.assertDuplicateWorker(t, freeSlots, false)
 
 	second := startWorker(t, c, a.key, "WORKER_ID=worker-1")
-	eventually(t, 5*time.Second, "the machine is named", func() error {
+	eventually(t, 5*time.Second, "the duplicate machine is reported", func() error {
 		if found := s.usage(t); found.Current != freeSlots || len(found.DuplicateMachines) != 1 {
 			return fmt.Errorf("%d sessions are charged, duplicates: %+v", found.Current, found.DuplicateMachines)
 		}

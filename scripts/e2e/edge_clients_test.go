@@ -94,13 +94,13 @@ func (b *edgeTest) runAll(t *testing.T) {
 		name string
 		test func(t *testing.T)
 	}{
-		{"every URL leads here", b.testURLs},
+		{"URLs of a launch point to the edge", b.testURLs},
 		{"pages work in a real browser", b.testPages},
-		{"what is below /json leads here", b.testDiscovery},
-		{"a socket launches a browser, which ends with it", b.testLaunchSocket},
-		{"a launch reaches some worker, whose URLs lead back to it", b.testLaunch},
-		{"tokens open nothing of another worker", b.testTokens},
-		{"addresses of clients are believed from a trusted proxy only", b.testAddresses},
+		{"URLs of /json point to the edge", b.testDiscovery},
+		{"launch over a socket", b.testLaunchSocket},
+		{"launch on any worker", b.testLaunch},
+		{"other workers refuse the token", b.testTokens},
+		{"client addresses from trusted proxies only", b.testAddresses},
 	} {
 		t.Run(c.name, c.test)
 	}
@@ -224,7 +224,7 @@ func assertDrivableThroughEdge(t *testing.T, b *edgeTest, s workerapi.BrowserSes
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	input := map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": servePage(t), "expression": "6 * 7"}
-	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/puppeteer.mjs")), input, &seen); err != nil || !seen.of(s) {
+	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/puppeteer.mjs")), input, &seen); err != nil || !seen.matches(s) {
 		t.Errorf("saw %+v, %v", seen, err)
 	}
 }

@@ -49,7 +49,7 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 				return nil
 			}
 			for full := range workers {
-				eventually(t, readyTimeout, "both take launches", bothReady)
+				eventually(t, readyTimeout, "both workers accept launches", bothReady)
 				workers[full].unready.Store(true)
 				taken := workers[1-full].launches.Load()
 				var all sync.WaitGroup

@@ -162,8 +162,8 @@ func (b *edgeTest) testLaunchSocket(t *testing.T) {
 	query := "/launch?headless=true&profileId=" + profile
 	env := fmt.Sprintf(`{"SVC_KEY":%q,"profileId":%q,"browser":{"headless":true}}`, b.key, profile)
 	launched := make(chan workerapi.BrowserSession, 3)
-	t.Run("by", func(t *testing.T) {
-		for _, way := range []struct {
+	t.Run("credential", func(t *testing.T) {
+		for _, c := range []struct {
 			name, path string
 			header     http.Header
 			worker     string // the worker that must launch; empty for any
@@ -172,9 +172,9 @@ func (b *edgeTest) testLaunchSocket(t *testing.T) {
 			{"Bearer", "/w/worker-2" + query, http.Header{"Authorization": {"Bearer " + b.key}}, "worker-2"},
 			{"env", "/launch?env=" + url.QueryEscape(env), nil, ""},
 		} {
-			t.Run(way.name, func(t *testing.T) {
+			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				launched <- b.launchBySocket(t, way.path, way.header, way.worker)
+				launched <- b.launchBySocket(t, c.path, c.header, c.worker)
 			})
 		}
 	})

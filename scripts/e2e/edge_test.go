@@ -113,7 +113,7 @@ func (e *edge) run(t *testing.T, arguments []string, dir string) {
 	running := startCommand(t, cmd, filepath.Join(dir, "edge.log"), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	t.Cleanup(running.kill)
 	client := e.client(t, "")
-	eventually(t, readyTimeout, e.name+" passes requests on", func() error {
+	eventually(t, readyTimeout, e.name+" forwards requests", func() error {
 		if running.hasExited() {
 			t.Fatalf("%s ended:\n%s", e.name, running.logText())
 		}

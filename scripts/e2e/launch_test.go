@@ -62,7 +62,7 @@ func (s testEnv) assertUsage(t *testing.T, session workerapi.BrowserSession) {
 func (s testEnv) assertFeed(t *testing.T, session workerapi.BrowserSession, status sharedapi.SessionStatus, reason sharedapi.EndReason) {
 	t.Helper()
 	var row cloudapi.Session
-	eventually(t, 10*time.Second, "the report of the end", func() error {
+	eventually(t, 10*time.Second, "the end is in the feed", func() error {
 		row = s.session(t, session.Id)
 		if row.Status != status || row.EndReason == nil || string(*row.EndReason) != string(reason) {
 			return fmt.Errorf("the feed has %s, want %s, %s: %+v", row.Status, status, reason, row)

@@ -28,7 +28,7 @@ func TestLimit_HoldsAndSessionsSurviveCloudKill(t *testing.T) {
 	assertFull(t, env.worker.requireLaunchRefused(t, request, http.StatusPaymentRequired))
 
 	cloud.kill()
-	eventually(t, 10*time.Second, "the cloud's PostgreSQL is gone", func() error {
+	eventually(t, 10*time.Second, "the cloud's PostgreSQL has exited", func() error {
 		if left := processes(func(p process) bool { return p.references(cloud.dir) }); len(left) > 0 {
 			return fmt.Errorf("%v", left)
 		}

@@ -118,7 +118,7 @@ func assertGone(t *testing.T, limit time.Duration, before []process, dir string)
 		were[p.pid] = p
 	}
 	began := time.Now()
-	eventually(t, limit, "the browsers are gone", func() error {
+	eventually(t, limit, "the browsers have exited", func() error {
 		left := processes(func(p process) bool {
 			was, known := were[p.pid]
 			return known && was.group == p.group && was.uid == p.uid || p.references(dir)

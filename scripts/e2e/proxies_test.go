@@ -66,7 +66,7 @@ func (p proxyTest) testRefusal(t *testing.T) {
 	if charged := p.usage(t); charged.Current != 0 || charged.ReservedSlots != 0 || p.authorizeCalls() != asked {
 		t.Errorf("charged %+v, the worker sent %d authorize calls", charged, p.authorizeCalls()-asked)
 	}
-	if started := containing(seen, p.worker.launches+"/"); len(started) > 0 {
+	if started := processesContaining(seen, p.worker.launches+"/"); len(started) > 0 {
 		t.Errorf("the refused launch started %v", started)
 	}
 	p.assertNotInProcesses(t, password, seen)
@@ -96,7 +96,7 @@ func (p proxyTest) testTraffic(t *testing.T) {
 			t.Errorf("the proxy's log does not contain %q:\n%s", line, log)
 		}
 	}
-	if renderers := containing(seen, p.worker.launches+"/"); len(renderers) == 0 {
+	if renderers := processesContaining(seen, p.worker.launches+"/"); len(renderers) == 0 {
 		t.Error("no process of the browser was seen")
 	}
 	p.assertNotInProcesses(t, p.proxy.Password, seen)
@@ -127,7 +127,7 @@ func (p proxyTest) assertNotInProcesses(t *testing.T, password string, seen []pr
 				t.Errorf("%s contains the password, or is empty", name)
 			}
 		}
-		if showing := containing(seen, form); len(seen) == 0 || len(showing) > 0 {
+		if showing := processesContaining(seen, form); len(seen) == 0 || len(showing) > 0 {
 			t.Errorf("of %d processes, these have the password in their command line or environment: %v", len(seen), showing)
 		}
 	}
@@ -162,9 +162,9 @@ func processesDuring(do func()) []process {
 	return found
 }
 
-// containing returns the processes whose command line or environment contains the
+// processesContaining returns the processes whose command line or environment contains the
 // text.
-func containing(of []process, text string) []process {
+func processesContaining(of []process, text string) []process {
 	var found []process
 	for _, p := range of {
 		if p.mentions(text) {

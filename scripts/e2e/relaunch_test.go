@@ -52,11 +52,11 @@ func TestRelaunch_SucceedsRightAfterEnd(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	s := newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dsn))
 	r := &relaunchTest{testEnv: s, database: dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), callers: s.cloud.signUp(t), version: s.worker.newestVersion(t)}
-	for _, way := range []string{"REST", "launch"} {
+	for _, api := range []string{"REST", "launch"} {
 		for _, spec := range []bool{false, true} {
 			for _, clients := range []int{1, relaunchLimit()} {
-				t.Run(fmt.Sprintf("%s,spec=%t,%d clients", way, spec, clients), func(t *testing.T) {
-					r.run(t, way, spec, clients, (total+7)/8)
+				t.Run(fmt.Sprintf("%s,spec=%t,%d clients", api, spec, clients), func(t *testing.T) {
+					r.run(t, api, spec, clients, (total+7)/8)
 				})
 			}
 		}
@@ -73,9 +73,9 @@ type relaunchTest struct {
 
 // run keeps as many browsers running as the limit allows. Each round ends one
 // browser and launches another.
-func (r *relaunchTest) run(t *testing.T, way string, spec bool, clients, rounds int) {
+func (r *relaunchTest) run(t *testing.T, api string, spec bool, clients, rounds int) {
 	of, launch := r.account, r.byREST
-	if way == "launch" {
+	if api == "launch" {
 		of, launch = r.callers, r.bySocket(r.callers.key)
 	}
 	body := r.request(t, of, spec)

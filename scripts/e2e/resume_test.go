@@ -121,32 +121,32 @@ func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
 	}
 	env := newTestEnv(t)
 	session := env.worker.launch(t, env.newLaunchRequest(t, true))
-	saw := newCuttingProxy(t, env.worker.address)
+	proxy := newCuttingProxy(t, env.worker.address)
 	control := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]bool{"enough": saw.cuts.Load() >= enough})
+		_ = json.NewEncoder(w).Encode(map[string]bool{"enough": proxy.cuts.Load() >= enough})
 	}))
 	defer control.Close()
-	var told struct {
-		Answers, WrongAnswers, Count, Events, WrongEvents, Said, Bytes, Pictures, Cuts int64
+	var result struct {
+		Answers, WrongAnswers, Count, Events, WrongEvents, Sent, Bytes, Screenshots, Cuts int64
 	}
-	endpoint := strings.Replace(*session.WebSocketDebuggerUrl, strings.TrimPrefix(env.worker.url, "http://"), saw.Addr().String(), 1)
+	endpoint := strings.Replace(*session.WebSocketDebuggerUrl, strings.TrimPrefix(env.worker.url, "http://"), proxy.Addr().String(), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout+time.Duration(enough)*time.Second)
 	defer cancel()
 	began := time.Now()
 	input := map[string]any{"endpoint": endpoint, "control": control.URL}
-	if err := runClient(exec.CommandContext(ctx, "node", "clients/resume.mjs"), input, &told); err != nil {
+	if err := runClient(exec.CommandContext(ctx, "node", "clients/resume.mjs"), input, &result); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d cuts in %s, of which %d hung and the client noticed %d: %d responses, %d events, %d bytes in large results, %d screenshots",
-		saw.cuts.Load(), time.Since(began).Round(time.Second), saw.hung.Load(), told.Cuts, told.Answers, told.Events, told.Bytes, told.Pictures)
-	if told.WrongAnswers != 0 || told.Answers != told.Count || told.Answers == 0 {
-		t.Errorf("of %d responses %d are wrong, and the page counted %d calls", told.Answers, told.WrongAnswers, told.Count)
+		proxy.cuts.Load(), time.Since(began).Round(time.Second), proxy.hung.Load(), result.Cuts, result.Answers, result.Events, result.Bytes, result.Screenshots)
+	if result.WrongAnswers != 0 || result.Answers != result.Count || result.Answers == 0 {
+		t.Errorf("of %d responses %d are wrong, and the page counted %d calls", result.Answers, result.WrongAnswers, result.Count)
 	}
-	if told.WrongEvents != 0 || told.Events != told.Said || told.Events == 0 {
-		t.Errorf("of %d events %d are wrong, and the page sent %d", told.Events, told.WrongEvents, told.Said)
+	if result.WrongEvents != 0 || result.Events != result.Sent || result.Events == 0 {
+		t.Errorf("of %d events %d are wrong, and the page sent %d", result.Events, result.WrongEvents, result.Sent)
 	}
-	if told.Cuts < enough/2 {
-		t.Errorf("the client noticed %d cuts of %d", told.Cuts, saw.cuts.Load())
+	if result.Cuts < enough/2 {
+		t.Errorf("the client noticed %d cuts of %d", result.Cuts, proxy.cuts.Load())
 	}
 }
 
@@ -172,9 +172,9 @@ func TestResume_RefusesClientThatLeftWhileCut(t *testing.T) {
 		listener.Close()
 		serving.Wait()
 	})
-	var told struct{ Cuts int64 }
-	runScript(t, "leave", map[string]any{"endpoint": "ws://" + listener.Addr().String()}, &told)
-	if told.Cuts != 1 || came.Load() != 1 {
-		t.Errorf("the client noticed %d cuts and connected %d times", told.Cuts, came.Load())
+	var result struct{ Cuts int64 }
+	runScript(t, "leave", map[string]any{"endpoint": "ws://" + listener.Addr().String()}, &result)
+	if result.Cuts != 1 || came.Load() != 1 {
+		t.Errorf("the client noticed %d cuts and connected %d times", result.Cuts, came.Load())
 	}
 }

@@ -80,9 +80,9 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 		headless bool
 		want     fingerprint
 	}{
-		{"the profile's, headless", workerapi.BrowserSettings{}, true, profile},
-		{"the profile's, headful", workerapi.BrowserSettings{}, false, profile},
-		{"the launch's", override, true, overridden},
+		{"profile settings, headless", workerapi.BrowserSettings{}, true, profile},
+		{"profile settings, headful", workerapi.BrowserSettings{}, false, profile},
+		{"launch settings", override, true, overridden},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.browser.Headless = &c.headless
@@ -145,7 +145,7 @@ func TestSettings_ProxyWithCredentials(t *testing.T) {
 			Server: first, Username: new("robot"), Password: new("s3cret:with@signs"), Bypass: new("<-loopback>"), // use the proxy for this machine, too
 		},
 	})
-	t.Run("of the profile", func(t *testing.T) {
+	t.Run("credentials of the profile", func(t *testing.T) {
 		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id})
 		defer env.worker.killSession(t, session.Id)
 		seen := readFingerprint(t, session, host)
@@ -157,7 +157,7 @@ func TestSettings_ProxyWithCredentials(t *testing.T) {
 			t.Error("the page on this machine was not loaded through the proxy")
 		}
 	})
-	t.Run("of the launch", func(t *testing.T) {
+	t.Run("credentials of the launch", func(t *testing.T) {
 		before := throughFirst.Load()
 		override := json.RawMessage(fmt.Sprintf(`{"server":%q,"username":"other","password":"different"}`, second))
 		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: override})
@@ -166,7 +166,7 @@ func TestSettings_ProxyWithCredentials(t *testing.T) {
 			t.Errorf("saw %+v; %d requests to the first proxy, %d to the second", seen, throughFirst.Load()-before, throughSecond.Load())
 		}
 	})
-	t.Run("none", func(t *testing.T) {
+	t.Run("without credentials", func(t *testing.T) {
 		before := throughFirst.Load() + throughSecond.Load()
 		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: json.RawMessage("null")})
 		defer env.worker.killSession(t, session.Id)

@@ -221,7 +221,7 @@ func (s soakTest) endSessions(t *testing.T) {
 // and no slot is used.
 func (s soakTest) assertNoLeaks(t *testing.T) {
 	t.Helper()
-	eventually(t, 10*time.Second, "nothing is left", func() error {
+	eventually(t, 10*time.Second, "all resources are released", func() error {
 		if left := browserProcesses(s.worker.launches); len(left) > 0 {
 			return fmt.Errorf("%d processes remain: %v", len(left), left)
 		}

@@ -29,9 +29,9 @@ func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
 		environment []string
 		server      bool // whether a server of the host is reachable
 	}{
-		"by default":                {[]string{"ALLOWED_HOSTS="}, false},
-		"with local servers":        {[]string{"ALLOWED_HOSTS=127.0.0.0/8,localhost,[::1]"}, true},
-		"with minimal denied hosts": {[]string{"DENIED_HOSTS=10.0.0.0/8"}, true},
+		"default settings":      {[]string{"ALLOWED_HOSTS="}, false},
+		"local servers allowed": {[]string{"ALLOWED_HOSTS=127.0.0.0/8,localhost,[::1]"}, true},
+		"minimal denied hosts":  {[]string{"DENIED_HOSTS=10.0.0.0/8"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attacker := testEnv{account: mine, cloud: theirs.cloud, worker: startWorker(t, theirs.cloud, mine.key, tc.environment...)}
@@ -86,7 +86,7 @@ func TestDebugPort_RefusesPages(t *testing.T) {
 	at := fmt.Sprintf("127.0.0.1:%d", *s.DebugPort)
 	var seen visit
 	runScript(t, "puppeteer", map[string]any{"endpoint": "ws://" + at + debugPath(t, s), "url": page, "expression": "6*7"}, &seen)
-	if !seen.of(s) {
+	if !seen.matches(s) {
 		t.Errorf("puppeteer saw %+v", seen)
 	}
 	for origin, status := range map[string]int{"": http.StatusSwitchingProtocols, "http://" + at: http.StatusForbidden, "https://evil.example": http.StatusForbidden} {

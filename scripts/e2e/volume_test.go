@@ -101,7 +101,7 @@ func runConcurrently(all []uuid.UUID, do func(i int)) {
 func (s soakTest) assertResourceUsage(t *testing.T, when string, most resourceUsage) {
 	t.Helper()
 	var now resourceUsage
-	eventually(t, 15*time.Second, "the worker holds what it held", func() error {
+	eventually(t, 15*time.Second, "the resource usage drops", func() error {
 		now = s.worker.resourceUsage(t)
 		if now.descriptors > most.descriptors+slackDescriptors || now.threads > most.threads+slackThreads || now.kilobytes > most.kilobytes+slackKilobytes {
 			return fmt.Errorf("%s: %v, maximum %v", when, now, most)

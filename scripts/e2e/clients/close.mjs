@@ -1,8 +1,8 @@
 // Closes a browser with puppeteer.
 import puppeteer from 'puppeteer-core';
-import { answer, input } from './input.mjs';
+import { input, writeResult } from './input.mjs';
 
 const { endpoint } = await input();
 const browser = await puppeteer.connect({ browserWSEndpoint: endpoint });
 await browser.close();
-answer({});
+writeResult({});

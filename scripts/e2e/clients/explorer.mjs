@@ -21,35 +21,36 @@ export class Explorer {
     await this.#page.waitForSelector('.opblock');
   }
 
-  // shown waits up to 10 s until the operations with these ids are open, the first of them is visible and the URL has the
+  // waitForOpen waits up to 10 s until the operations with these ids are open, the first of them is visible and the URL has the
   // hash. It returns the open operations.
-  async shown(ids, hash) {
-    const look = () => {
+  async waitForOpen(ids, hash) {
+    const read = () => {
       const open = [...document.querySelectorAll('.opblock.is-open')];
       const top = open[0]?.getBoundingClientRect().top;
-      return { ids: open.map((o) => o.id), inSight: top !== undefined && top >= -5 && top < window.innerHeight, hash: window.location.hash };
+      return { ids: open.map((o) => o.id), visible: top !== undefined && top >= -5 && top < window.innerHeight, hash: window.location.hash };
     };
-    const fits = (now) => now.ids.join() === ids.join() && now.inSight === ids.length > 0 && (hash === undefined || now.hash === hash);
-    return this.#until(() => this.#page.evaluate(look), fits);
+    const matches = (now) => now.ids.join() === ids.join() && now.visible === ids.length > 0 && (hash === undefined || now.hash === hash);
+    return this.#waitUntil(() => this.#page.evaluate(read), matches);
   }
 
-  // #until calls look until fits accepts the result, for up to 10 s, and returns the last result.
-  async #until(look, fits) {
+  // #waitUntil calls read until matches accepts the result, for up to 10 s, and returns the last result.
+  async #waitUntil(read, matches) {
     for (const end = Date.now() + 10_000; ; await this.#page.waitForTimeout(50)) {
-      const seen = await look();
-      if (fits(seen) || Date.now() > end) return seen;
+      const result = await read();
+      if (matches(result) || Date.now() > end) return result;
     }
   }
 
-  // give enters credentials by scheme. With remember, it selects that the browser stores them.
-  async give(credentials, remember = false) {
+  // enterCredentials enters credentials by scheme. With remember, it selects that the browser stores them.
+  async enterCredentials(credentials, remember = false) {
     await this.#page.click('#credentials-button');
     await this.#page.setChecked('#credentials-remember', remember);
     for (const [scheme, value] of Object.entries(credentials)) await this.#page.fill(`#credential-${scheme}`, value);
     await this.#page.keyboard.press('Enter');
   }
 
-  async forget() {
+  // forgetCredentials removes the stored credentials.
+  async forgetCredentials() {
     await this.#page.click('#credentials-button');
     await this.#page.click('#credentials-forget');
   }
@@ -57,15 +58,15 @@ export class Explorer {
   // credentials returns what the page shows about credentials, and everything that the browser stores for the page.
   async credentials() {
     await this.#page.click('#credentials-button');
-    const told = await this.#page.evaluate(() => ({
+    const state = await this.#page.evaluate(() => ({
       offered: [...document.querySelectorAll('#credentials-fields input')].map((i) => i.name),
       remember: document.getElementById('credentials-remember').checked,
       where: document.getElementById('credentials-where').textContent,
       button: document.getElementById('credentials-button').textContent.trim(),
-      kept: JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
+      stored: JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
     }));
     await this.#page.keyboard.press('Escape');
-    return told;
+    return state;
   }
 
   // call opens a link to an operation, fills its fields and its body, executes it and returns the response on the page.
@@ -84,22 +85,22 @@ export class Explorer {
       const body = text.startsWith('{') ? JSON.parse(text) : { text };
       return {
         status: Number.parseInt(live.querySelector('tbody .response-col_status').textContent, 10), body,
-        curl: block.querySelector('.curl').textContent, said: document.getElementById('said').textContent,
+        curl: block.querySelector('.curl').textContent, statusText: document.getElementById('said').textContent,
       };
     });
   }
 
-  // find types into the search field, waits up to 10 s for this number of operations, and returns the operations found.
-  async find(phrase, count) {
+  // search types into the search field, waits up to 10 s for this number of operations, and returns the operations found.
+  async search(phrase, count) {
     await this.#page.getByRole('searchbox', { name: 'Find operations' }).fill(phrase);
-    const look = () => [...document.querySelectorAll('.opblock-summary-path')].map((p) => p.dataset.path);
-    return this.#until(() => this.#page.evaluate(look), (paths) => paths.length === count);
+    const read = () => [...document.querySelectorAll('.opblock-summary-path')].map((p) => p.dataset.path);
+    return this.#waitUntil(() => this.#page.evaluate(read), (paths) => paths.length === count);
   }
 
   // theme selects a colour scheme if there is a choice, and returns the colours.
   async theme(choice) {
     if (choice !== undefined) await this.#page.selectOption('#theme', choice);
-    return this.#page.evaluate(() => ({ choice: document.getElementById('theme').value, ground: getComputedStyle(document.body).backgroundColor }));
+    return this.#page.evaluate(() => ({ choice: document.getElementById('theme').value, background: getComputedStyle(document.body).backgroundColor }));
   }
 
   // keyboard opens the dialog and an operation with the keyboard only, and returns the focused elements.
@@ -118,7 +119,7 @@ export class Explorer {
 
   // findings returns the findings of axe after all animations have ended, each as "impact rule: element".
   async findings() {
-    await this.#until(() => this.#page.evaluate(() => document.getAnimations().length), (running) => running === 0);
+    await this.#waitUntil(() => this.#page.evaluate(() => document.getAnimations().length), (running) => running === 0);
     await this.#page.evaluate(this.#options.axe); // not as a script of the page, which its policy forbids
     return this.#page.evaluate(async () => {
       const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
@@ -145,13 +146,13 @@ export class Explorer {
     }));
   }
 
-  // picture saves a screenshot of the operation called last, if the test has a directory for screenshots.
-  async picture(name) {
-    if (!this.#options.pictures) return;
+  // screenshot saves a screenshot of the operation called last, if the test has a directory for screenshots.
+  async screenshot(name) {
+    if (!this.#options.screenshotDir) return;
     const size = this.#page.viewportSize();
     await this.#page.setViewportSize({ ...size, height: 1800 }); // large enough to show the response
     await this.#page.evaluate((id) => document.getElementById(id)?.scrollIntoView(), this.#last);
-    await this.#page.screenshot({ path: `${this.#options.pictures}/${name}.png` });
+    await this.#page.screenshot({ path: `${this.#options.screenshotDir}/${name}.png` });
     await this.#page.setViewportSize(size);
   }
 }

@@ -1,12 +1,12 @@
 // Connects, sends nothing for some time, and then requests the browser's version on the same connection.
 import puppeteer from 'puppeteer-core';
-import { answer, input } from './input.mjs';
+import { input, writeResult } from './input.mjs';
 
 const { endpoint, seconds } = await input();
 const browser = await puppeteer.connect({ browserWSEndpoint: endpoint, defaultViewport: null });
 try {
   await new Promise((done) => setTimeout(done, seconds * 1000));
-  answer({ version: await browser.version() });
+  writeResult({ version: await browser.version() });
 } finally {
   await browser.disconnect();
 }

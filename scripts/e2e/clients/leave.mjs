@@ -1,10 +1,10 @@
 // Closes a resumable connection while its socket is cut off.
 import WebSocket from 'ws';
-import { answer, input } from './input.mjs';
+import { input, writeResult } from './input.mjs';
 import { ResumingTransport } from './transport.mjs';
 
 const { endpoint } = await input();
 const transport = new ResumingTransport(endpoint, WebSocket);
 while (transport.cuts === 0) await new Promise(setImmediate);
 transport.close();
-answer({ cuts: transport.cuts });
+writeResult({ cuts: transport.cuts });

@@ -1,7 +1,7 @@
 // Opens a URL, waits until the page is loaded and its sockets have received messages, and returns the final URL and the
 // failed requests.
 import puppeteer from 'puppeteer-core';
-import { answer, input } from './input.mjs';
+import { input, writeResult } from './input.mjs';
 
 const { endpoint, url, sockets: wanted } = await input();
 const browser = await puppeteer.connect({ browserWSEndpoint: endpoint, defaultViewport: null });
@@ -24,7 +24,7 @@ try {
   const spoke = () => [...sockets.values()].filter((s) => s.received > 0).length >= wanted;
   for (const end = Date.now() + 15_000; !spoke() && Date.now() < end; ) await new Promise((done) => setTimeout(done, 50));
   const { cookies } = await cdp.send('Network.getCookies', { urls: [page.url()] });
-  answer({
+  writeResult({
     address: page.url(), title: await page.title(), files, failed, sockets: [...sockets.values()],
     cookies: cookies.map(({ name, path, secure, httpOnly, sameSite }) => ({ name, path, secure, httpOnly, sameSite })),
   });

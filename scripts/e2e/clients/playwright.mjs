@@ -1,6 +1,6 @@
 // Opens a page with playwright over CDP, evaluates an expression, takes a screenshot and returns the results.
 import { chromium } from 'playwright-core';
-import { answer, input } from './input.mjs';
+import { input, writeResult } from './input.mjs';
 
 const { endpoint, url, expression, close } = await input();
 const browser = await chromium.connectOverCDP(endpoint);
@@ -8,7 +8,7 @@ try {
   const page = await browser.contexts()[0].newPage();
   await page.goto(url);
   const seen = { title: await page.title(), value: await page.evaluate(expression), version: browser.version() };
-  answer({ ...seen, screenshot: (await page.screenshot()).length });
+  writeResult({ ...seen, screenshot: (await page.screenshot()).length });
   if (close) await (await browser.newBrowserCDPSession()).send('Browser.close');
   else await page.close();
 } finally {

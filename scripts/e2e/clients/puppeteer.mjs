@@ -1,6 +1,6 @@
 // Opens a page with puppeteer, evaluates an expression, takes a screenshot and returns the results.
 import puppeteer from 'puppeteer-core';
-import { answer, input } from './input.mjs';
+import { input, writeResult } from './input.mjs';
 
 const { endpoint, url, expression, close } = await input();
 const browser = await puppeteer.connect({ browserWSEndpoint: endpoint, defaultViewport: null });
@@ -8,7 +8,7 @@ try {
   const page = await browser.newPage();
   await page.goto(url);
   const seen = { title: await page.title(), value: await page.evaluate(expression), version: await browser.version() };
-  answer({ ...seen, screenshot: (await page.screenshot()).length });
+  writeResult({ ...seen, screenshot: (await page.screenshot()).length });
   await (close ? browser.close() : page.close());
 } finally {
   await browser.disconnect();

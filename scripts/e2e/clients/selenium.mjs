@@ -2,7 +2,7 @@
 // returns the results.
 import webdriver from 'selenium-webdriver';
 import chrome from 'selenium-webdriver/chrome.js';
-import { answer, input } from './input.mjs';
+import { input, writeResult } from './input.mjs';
 
 const { debugger: address, driver: program, url, expression } = await input();
 const options = new chrome.Options().debuggerAddress(address);
@@ -14,7 +14,7 @@ const driver = await new webdriver.Builder()
 try {
   await driver.get(url);
   const capabilities = await driver.getCapabilities();
-  answer({
+  writeResult({
     title: await driver.getTitle(),
     value: await driver.executeScript(`return ${expression}`),
     version: capabilities.get('browserVersion'),

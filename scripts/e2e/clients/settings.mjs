@@ -1,6 +1,6 @@
 // Returns the properties of a browser that a page can read, and its request headers.
 import puppeteer from 'puppeteer-core';
-import { answer, input } from './input.mjs';
+import { input, writeResult } from './input.mjs';
 
 const { endpoint, url } = await input();
 const browser = await puppeteer.connect({ browserWSEndpoint: endpoint, defaultViewport: null });
@@ -30,7 +30,7 @@ try {
   });
   const headers = await page.evaluate(async (at) => (await fetch(at)).json(), new URL('/headers', url).href);
   await page.close();
-  answer({ ...seen, headers });
+  writeResult({ ...seen, headers });
 } finally {
   await browser.disconnect();
 }

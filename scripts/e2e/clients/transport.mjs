@@ -1,4 +1,4 @@
-const patience = 30_000; // ms, the worker's RESUME_SECONDS
+const resumeTimeout = 30_000; // ms, the worker's RESUME_SECONDS
 
 // ResumingTransport is a transport for puppeteer that survives broken connections: it counts the messages that it
 // receives, and resumes with a new socket. If the worker sends a close frame, the connection has ended. Otherwise the
@@ -11,19 +11,19 @@ export class ResumingTransport {
   #WebSocket;
   #heartbeat;
   #socket;
-  #silent = 0; // heartbeats since the last message from the worker
+  #missedHeartbeats = 0; // heartbeats since the last message from the worker
   #ready = false; // the worker has confirmed the messages that it received
   #received = 0;
-  #taken = 0; // the number of messages that the worker has received; #pending has the later ones
+  #acknowledged = 0; // the number of messages that the worker has received; #pending contains the later ones
   #pending = [];
   #closed = false;
-  #lostAt = Date.now();
+  #disconnectedAt = Date.now();
 
   constructor(address, WebSocket = globalThis.WebSocket, heartbeat = 5_000) {
     this.#address = new URL(address);
     this.#address.searchParams.set('client', crypto.randomUUID()); // identifies this connection
     this.#WebSocket = WebSocket;
-    this.#heartbeat = setInterval(() => this.#beat(), heartbeat);
+    this.#heartbeat = setInterval(() => this.#sendHeartbeat(), heartbeat);
     this.#open();
   }
 
@@ -42,47 +42,47 @@ export class ResumingTransport {
 
   #open() {
     if (this.#closed) return;
-    this.#silent = 0;
+    this.#missedHeartbeats = 0;
     this.#address.searchParams.set('resume', this.#received);
     const socket = (this.#socket = new this.#WebSocket(this.#address));
     socket.onerror = () => {}; // onclose follows
-    socket.onmessage = ({ data }) => socket === this.#socket && this.#take(data);
-    socket.onclose = ({ code, reason }) => socket === this.#socket && this.#lost(code, reason);
+    socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(data);
+    socket.onclose = ({ code, reason }) => socket === this.#socket && this.#disconnected(code, reason);
   }
 
-  #take(data) {
-    this.#silent = 0;
-    if (data.startsWith('{"method":"Svc.')) return this.#settle(JSON.parse(data));
+  #receive(data) {
+    this.#missedHeartbeats = 0;
+    if (data.startsWith('{"method":"Svc.')) return this.#acknowledge(JSON.parse(data));
     this.#received++;
     this.onmessage?.(data);
   }
 
-  // settle removes the messages that the worker has received and, on a new socket, sends the others again.
-  #settle({ method, params }) {
-    this.#pending.splice(0, params.received - this.#taken);
-    this.#taken = params.received;
+  // acknowledge removes the messages that the worker has received and, on a new socket, sends the others again.
+  #acknowledge({ method, params }) {
+    this.#pending.splice(0, params.received - this.#acknowledged);
+    this.#acknowledged = params.received;
     if (method !== 'Svc.resumed') return;
     this.#ready = true;
-    this.#lostAt = undefined;
+    this.#disconnectedAt = undefined;
     for (const message of this.#pending) this.#socket.send(message);
   }
 
-  #lost(code, reason) {
+  #disconnected(code, reason) {
     this.cuts++;
     this.#ready = false;
-    this.#lostAt ??= Date.now();
-    if (!this.#closed && code === 1006 && Date.now() - this.#lostAt < patience) return setTimeout(() => this.#open(), 10);
+    this.#disconnectedAt ??= Date.now();
+    if (!this.#closed && code === 1006 && Date.now() - this.#disconnectedAt < resumeTimeout) return setTimeout(() => this.#open(), 10);
     clearInterval(this.#heartbeat);
     this.onclose?.(code, reason);
   }
 
-  // beat sends an acknowledgment, which the worker answers. If the socket, open or opening, has received nothing for
+  // sendHeartbeat sends an acknowledgment, which the worker answers. If the socket, open or opening, has received nothing for
   // longer than a large message takes, it hangs, and a new socket replaces it.
-  #beat() {
-    if (++this.#silent > 3) {
+  #sendHeartbeat() {
+    if (++this.#missedHeartbeats > 3) {
       const hung = this.#socket;
       this.#socket = undefined;
-      this.#lost(1006, 'silent');
+      this.#disconnected(1006, 'silent');
       hung?.terminate?.(); // a browser's WebSocket has no terminate(); the worker closes it
     } else if (this.#ready) this.#socket.send(`{"method":"Svc.ack","params":{"seq":${this.#received}}}`);
   }
