@@ -1,10 +1,9 @@
-// Package openapi holds the documents that everything else is made from.
+// Package openapi contains the hand-written documents from which gen/ is generated.
 package openapi
 
 import "embed"
 
-// Files are the hand-written documents: cloud.yaml and worker.yaml, with the
-// shared.yaml that both refer to.
+// Files contains cloud.yaml and worker.yaml, and shared.yaml, which both reference.
 //
 //go:embed cloud.yaml worker.yaml shared.yaml
 var Files embed.FS

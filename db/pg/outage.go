@@ -27,7 +27,7 @@ var (
 	noConnections = Outage{"The database has no free connection. Try again later.", 2 * time.Second}
 	lockTimeout   = Outage{"Another request holds a lock for too long. Try again later.", 2 * time.Second}
 	diskFull      = Outage{"The database has no space left for new data. Try again later.", 30 * time.Second}
-	outOfMemory   = Outage{"The database has not enough memory for this request. Try again later.", 10 * time.Second}
+	outOfMemory   = Outage{"The database does not have enough memory for this request. Try again later.", 10 * time.Second}
 	readOnly      = Outage{"The database is read-only at the moment. Try again later.", 5 * time.Second}
 	ioFailure     = Outage{"The database cannot read or write its files. Try again later.", 30 * time.Second}
 )

@@ -105,7 +105,7 @@ func TestOutageOf(t *testing.T) {
 		{"a lock", "Another request holds a lock for too long. Try again later.", locked()},
 		{"a slow statement", "The database did not answer in time. Try again later.", fails(`SELECT pg_sleep(60)`)},
 		{"a full disk", "The database has no space left for new data. Try again later.", raise("53100")},
-		{"no memory", "The database has not enough memory for this request. Try again later.", raise("53200")},
+		{"no memory", "The database does not have enough memory for this request. Try again later.", raise("53200")},
 		{"no connection left", "The database has no free connection. Try again later.", raise("53300")},
 		{"starting up", "The database is starting up or shutting down. Try again later.", raise("57P03")},
 		{"a broken disk", "The database cannot read or write its files. Try again later.", raise("58030")},

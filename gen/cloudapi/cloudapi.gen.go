@@ -4637,7 +4637,7 @@ type ClientInterface interface {
 	// changed.
 	//
 	// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
-	// enabled. In that case the response is 403, and its message says whom to contact.
+	// enabled. In that case the response is 403, and its message names the contact.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4652,7 +4652,7 @@ type ClientInterface interface {
 	// changed.
 	//
 	// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
-	// enabled. In that case the response is 403, and its message says whom to contact.
+	// enabled. In that case the response is 403, and its message names the contact.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5875,7 +5875,7 @@ func (c *Client) ChangePlan(ctx context.Context, body ChangePlanJSONRequestBody,
 // changed.
 //
 // Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
-// enabled. In that case the response is 403, and its message says whom to contact.
+// enabled. In that case the response is 403, and its message names the contact.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5900,7 +5900,7 @@ func (c *Client) StartCheckoutWithBody(ctx context.Context, contentType string, 
 // changed.
 //
 // Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
-// enabled. In that case the response is 403, and its message says whom to contact.
+// enabled. In that case the response is 403, and its message names the contact.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11033,7 +11033,7 @@ type ClientWithResponsesInterface interface {
 	// changed.
 	//
 	// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
-	// enabled. In that case the response is 403, and its message says whom to contact.
+	// enabled. In that case the response is 403, and its message names the contact.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11048,7 +11048,7 @@ type ClientWithResponsesInterface interface {
 	// changed.
 	//
 	// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
-	// enabled. In that case the response is 403, and its message says whom to contact.
+	// enabled. In that case the response is 403, and its message names the contact.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19025,7 +19025,7 @@ func (c *ClientWithResponses) ChangePlanWithResponse(ctx context.Context, body C
 // changed.
 //
 // Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
-// enabled. In that case the response is 403, and its message says whom to contact.
+// enabled. In that case the response is 403, and its message names the contact.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19046,7 +19046,7 @@ func (c *ClientWithResponses) StartCheckoutWithBodyWithResponse(ctx context.Cont
 // changed.
 //
 // Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
-// enabled. In that case the response is 403, and its message says whom to contact.
+// enabled. In that case the response is 403, and its message names the contact.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -49,7 +49,7 @@ func (o *operation) bodySchema(r *http.Request) (*rule, error) {
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, fault.New(fault.UnsupportedMediaType, "The body must not be compressed.", fault.Detail{
-			Field: "contentEncoding", Code: fault.InvalidEnumValue, Message: "must be left out",
+			Field: "contentEncoding", Code: fault.InvalidEnumValue, Message: "must be omitted",
 			Received: receivedText(encoding), Constraint: map[string]any{"allowed": []string{"identity"}},
 		})
 	}
@@ -81,7 +81,7 @@ func (b *bodyRule) unsupportedType(contentType string) error {
 	} else {
 		detail.Received = receivedText(contentType)
 	}
-	return fault.New(fault.UnsupportedMediaType, "The body must be "+accepted+", and Content-Type must say so.", detail)
+	return fault.New(fault.UnsupportedMediaType, "The body must be "+accepted+", and Content-Type must match.", detail)
 }
 
 // checkRequestBody checks the body. It returns errors about the body as a whole;

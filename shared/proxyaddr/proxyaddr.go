@@ -21,14 +21,14 @@ func Check(server, username, password string) []Problem {
 	}
 	socks := strings.HasPrefix(server, "socks5:")
 	if !socks && strings.Contains(username, ":") {
-		found = append(found, Problem{"username", "must not hold a colon: an HTTP proxy could not tell it from the password"})
+		found = append(found, Problem{"username", "must not contain a colon: HTTP proxies use a colon to separate the user name from the password"})
 	}
 	if socks && username == "" && password != "" {
-		found = append(found, Problem{"username", "a SOCKS proxy takes no password without a user name"})
+		found = append(found, Problem{"username", "a SOCKS proxy accepts a password only with a user name"})
 	}
 	for _, text := range []struct{ field, value string }{{"username", username}, {"password", password}} {
 		if socks && len(text.value) > maxSOCKSLength {
-			found = append(found, Problem{text.field, "must have at most 255 bytes: a SOCKS proxy takes no more"})
+			found = append(found, Problem{text.field, "must have at most 255 bytes, the maximum for SOCKS proxies"})
 		}
 	}
 	return found

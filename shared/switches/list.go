@@ -23,7 +23,7 @@ var refusedGroups = []refusedGroup{{
 		"allow-file-access", "allow-file-access-from-files", "import", "guest"},
 }, {
 	// Experiments, policies, models and scripts from another server, and data sent to one.
-	reason: "the browser's configuration does not come from outside, nor does its data go there",
+	reason: "configuration from other servers and data collection by other servers are not allowed",
 	prefix: []string{"diagnostics", "dump-", "force-fieldtrial", "force-variation", "force-disable-variation", "gaia-", "device-management",
 		"optimization-guide-", "realtime-reporting", "encrypted-reporting"},
 	suffix:     []string{"-url", "-urls", "-endpoint"},
@@ -35,12 +35,12 @@ var refusedGroups = []refusedGroup{{
 	containing: []string{"proxy"},
 	exact:      []string{"host-resolver-rules", "host-rules", "webrtc-ip-handling-policy", "force-webrtc-ip-handling-policy"},
 }, {
-	reason:     "the sandbox stays on",
+	reason:     "the sandbox must stay enabled",
 	containing: []string{"sandbox", "zygote", "seccomp"},
 	prefix:     []string{"in-process-", "single-", "mojo-", "enable-mojo"},
 	exact:      []string{"type", "disable-namespace", "allow-pre-commit-input", "disable-kill-after-bad-ipc"},
 }, {
-	reason: "code and programs are not loaded from outside",
+	reason: "loading other code or programs is not allowed",
 	prefix: []string{"load-", "install-", "pack-", "ppapi", "register-pepper", "uninstall", "app", "extension",
 		"extra-plugin", "allowlisted-extension", "whitelisted-extension", "utility-cmd", "browser-subprocess",
 		"component-updater"},
@@ -48,7 +48,7 @@ var refusedGroups = []refusedGroup{{
 	exact: []string{"disable-extensions-except", "gtk-version", "use-gl-library", "extensions-on-chrome-urls",
 		"extensions-on-extension-urls"},
 }, {
-	reason: "the worker decides whether there is a window, and where",
+	reason: "the worker controls the window and the display",
 	prefix: []string{"svc-", "headless", "ozone-platform", "no-startup-window", "silent-launch"},
 	exact: []string{"display", "x11-display", "screen-info", "version", "product-version", "help", "timeout", "repl",
 		"flag-switches-begin", "flag-switches-end", "make-default-browser"},

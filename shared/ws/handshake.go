@@ -30,12 +30,12 @@ func CheckHandshake(r *http.Request) error {
 	case r.Method != http.MethodGet, !hasToken(r.Header, "Connection", "upgrade"), !hasToken(r.Header, "Upgrade", "websocket"):
 		return notWebSocket(nil)
 	case r.Header.Get("Sec-WebSocket-Version") != "13":
-		return fault.New(fault.Validation, "This address speaks version 13 of WebSocket only.", fault.Detail{
+		return fault.New(fault.Validation, "This endpoint supports only version 13 of the WebSocket protocol.", fault.Detail{
 			Field: "Sec-WebSocket-Version", Code: fault.InvalidEnumValue, Message: "must be 13",
 			Constraint: map[string]any{"allowed": []string{"13"}},
 		})
 	case r.Header.Get("Sec-WebSocket-Key") == "": // the key itself is not checked, because some clients do not send 16 bytes
-		return fault.New(fault.Validation, "The WebSocket handshake carries no key.", fault.Detail{
+		return fault.New(fault.Validation, "The WebSocket handshake has no Sec-WebSocket-Key.", fault.Detail{
 			Field: "Sec-WebSocket-Key", Code: fault.Required, Message: "is required",
 		})
 	}
@@ -44,8 +44,8 @@ func CheckHandshake(r *http.Request) error {
 
 // notWebSocket returns the fault for a request without a WebSocket upgrade.
 func notWebSocket(cause error) error {
-	return fault.Wrap(cause, fault.Validation, "This address speaks WebSocket only.", fault.Detail{
-		Field: "Upgrade", Code: fault.Custom, Message: "must ask for websocket, in a GET with Connection: Upgrade",
+	return fault.Wrap(cause, fault.Validation, "This endpoint accepts only WebSocket connections.", fault.Detail{
+		Field: "Upgrade", Code: fault.Custom, Message: "must be websocket, in a GET request with Connection: Upgrade",
 	})
 }
 

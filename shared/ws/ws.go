@@ -121,7 +121,7 @@ func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, err
 	}
 	switch {
 	case held.status == http.StatusForbidden:
-		return nil, fault.Wrap(err, fault.Forbidden, "Pages of this origin may not connect.")
+		return nil, fault.Wrap(err, fault.Forbidden, "Pages of this origin are not allowed to connect.")
 	case held.status >= 400 && held.status < 500:
 		return nil, notWebSocket(err)
 	}

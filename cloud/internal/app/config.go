@@ -72,7 +72,7 @@ type SingleSignOnConfig struct {
 
 // StripeConfig configures the payment provider; empty for manual billing.
 type StripeConfig struct {
-	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"The Stripe secret key. When set, Stripe bills subscriptions. When unset, billing is manual: invoices are recorded, and BILLING_SELF_SERVICE says who can change plans."`
+	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"The Stripe secret key. When set, Stripe bills subscriptions. When unset, billing is manual: invoices are recorded, and BILLING_SELF_SERVICE determines who can change plans."`
 	WebhookSecret string `env:"STRIPE_WEBHOOK_SECRET" secret:"true" doc:"The signing secret of the Stripe webhook endpoint PUBLIC_URL/v1/webhooks/stripe."`
 	APIBase       string `env:"STRIPE_API_BASE" doc:"The base URL of the Stripe API, for tests; the public Stripe API when unset."`
 }

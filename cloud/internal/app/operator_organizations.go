@@ -240,7 +240,7 @@ func (o *operator) unknownPlan(ctx context.Context, slug string) error {
 func suspendOrganization(out io.Writer) program.Command[Config] {
 	var reason string
 	return changeOrganization(out, program.Command[Config]{
-		Name: "suspend", Summary: "Suspend an organization: it can launch nothing",
+		Name: "suspend", Summary: "Suspend an organization: refuse its launches",
 		Detail: "New launches and new profiles are refused. Running sessions continue until they end. Members can sign in, but\n" +
 			"cannot change the plan or add-ons. Undo with svc-cloud organizations resume.",
 		Flags: func(flags *flag.FlagSet) {

@@ -143,7 +143,7 @@ func keysCommand(in io.Reader, out io.Writer) program.Command[Config] {
 		Name: "keys", Summary: "Revoke organization keys",
 		Commands: []program.Command[Config]{{
 			Name: "revoke", Summary: "Revoke an organization key immediately",
-			Detail: "Workers with this key can launch nothing more; running sessions continue. svc-cloud organizations show lists the\n" +
+			Detail: "Workers with this key cannot launch more browsers; running sessions continue. svc-cloud organizations show lists the\n" +
 				"key IDs. To pass the key itself, use - and standard input: command lines are visible to others and logged.",
 			Args:  []program.Arg{{Name: "KEY", Doc: "The key's ID, or - to read the key from standard input", Value: &ref}},
 			Flags: func(flags *flag.FlagSet) { addJSONFlag(flags, &json) },

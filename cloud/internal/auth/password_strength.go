@@ -35,7 +35,7 @@ func passwordWeakness(password, email, name string) string {
 		distinct[r] = true
 	}
 	if len([]rune(trimmed)) < minCharacters {
-		return "must have at least ten characters, spaces around it not counted"
+		return "must have at least ten characters, not counting leading and trailing spaces"
 	}
 	if len(distinct) < minDistinct {
 		return "must have at least five different characters"
@@ -48,7 +48,7 @@ func passwordWeakness(password, email, name string) string {
 		}
 	}
 	if commonPasswords[trimmed] || commonPasswords[trimPadding(trimmed)] {
-		return "is one of the passwords that are tried first"
+		return "is a commonly used password"
 	}
 	return ""
 }

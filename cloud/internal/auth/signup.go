@@ -162,7 +162,7 @@ func (s *Service) checkSignUpPolicy(ctx context.Context, q sqlx.QueryerContext, 
 		}
 	}
 	return fault.New(fault.Forbidden,
-		"An account needs an invitation to an organization. Ask one of its owners or admins for one, and sign up with the token of its mail."), nil
+		"Sign-up requires an invitation to an organization. Ask an owner or admin of the organization for an invitation, and sign up with the token in the invitation mail."), nil
 }
 
 func createUser(ctx context.Context, tx *sqlx.Tx, u User, hash string) (refusal, err error) {

@@ -71,12 +71,12 @@ func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) 
 
 // Cancel ends the subscription with its period. Returns Conflict for a free plan.
 func (s *Service) Cancel(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
-	return s.setCancel(ctx, orgID, true, "subscription.canceled", "There is nothing to cancel: the plan costs nothing.")
+	return s.setCancel(ctx, orgID, true, "subscription.canceled", "A free plan cannot be canceled.")
 }
 
 // Resume reverts a cancellation until the period ends.
 func (s *Service) Resume(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
-	return s.setCancel(ctx, orgID, false, "subscription.resumed", "There is nothing to resume: the plan costs nothing.")
+	return s.setCancel(ctx, orgID, false, "subscription.resumed", "A free plan cannot be resumed.")
 }
 
 func (s *Service) setCancel(ctx context.Context, orgID uuid.UUID, cancel bool, action, refusal string) (Subscription, error) {

@@ -127,7 +127,7 @@ func (o *Outbox) attempt(ctx context.Context, pace RetryPolicy, m queued) {
 		log.InfoContext(ctx, "mail sent")
 		err = o.finish(note, m, "sent", "")
 	case errors.Is(err, ErrPermanent) || m.Attempt >= pace.Attempts:
-		log.ErrorContext(ctx, "mail given up", "error", err)
+		log.ErrorContext(ctx, "mail discarded after the last attempt", "error", err)
 		err = o.finish(note, m, "dead", err.Error())
 	default:
 		pause := pace.pause(m.Attempt)
@@ -135,7 +135,7 @@ func (o *Outbox) attempt(ctx context.Context, pace RetryPolicy, m queued) {
 		err = o.postpone(note, m, pause, err.Error())
 	}
 	if err != nil {
-		log.ErrorContext(ctx, "note how a mail went", "error", err)
+		log.ErrorContext(ctx, "record the result of a mail", "error", err)
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change)
 			return err
 		}
 		if !role.manages(Member) {
-			return forbidden("Only an owner or an admin renames the organization.")
+			return forbidden("Only an owner or an admin can rename the organization.")
 		}
 		before, err := find(ctx, tx, userID, orgID)
 		if err != nil {
@@ -62,7 +62,7 @@ func (s *Service) Delete(ctx context.Context, orgID, userID uuid.UUID, slug stri
 			return err
 		}
 		if role != Owner {
-			return forbidden("Only an owner deletes the organization.")
+			return forbidden("Only an owner can delete the organization.")
 		}
 		o, err := find(ctx, tx, userID, orgID)
 		if err != nil {

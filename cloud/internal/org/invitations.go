@@ -57,7 +57,7 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 			return err
 		}
 		if !actor.manages(i.Role) {
-			return forbidden("Only an owner invites owners and admins, and only an admin or an owner invites members.")
+			return forbidden("Only an owner can invite owners and admins. Only an owner or an admin can invite members.")
 		}
 		if err := expire(ctx, tx, orgID, now); err != nil {
 			return err

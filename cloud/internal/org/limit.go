@@ -28,7 +28,7 @@ func (s *Service) checkOrganizationLimit(ctx context.Context, tx *sqlx.Tx, userI
 		return nil
 	}
 	if !verified {
-		return errLimitReached("Verify your e-mail address before you make another organization.", "email", "is not verified", len(made), 1)
+		return errLimitReached("Verify your e-mail address before you create another organization.", "email", "is not verified", len(made), 1)
 	}
 	if s.MaxFree == 0 {
 		return nil
@@ -37,7 +37,7 @@ func (s *Service) checkOrganizationLimit(ctx context.Context, tx *sqlx.Tx, userI
 	if err != nil || free < s.MaxFree {
 		return err
 	}
-	return errLimitReached("You have made all the free organizations that a user may. Change the plan of one, or delete one, first.",
+	return errLimitReached("You have reached the maximum number of free organizations. Change the plan of one of them or delete one first.",
 		"freeOrganizations", "the limit is reached", free, s.MaxFree)
 }
 

@@ -80,7 +80,7 @@ func (s *Service) ChangeRole(ctx context.Context, orgID, actorID, memberID uuid.
 			return err
 		}
 		if !actor.manages(m.Role) || !actor.manages(role) {
-			return forbidden("Only an owner grants the roles owner and admin, or takes them away.")
+			return forbidden("Only an owner can grant or remove the roles owner and admin.")
 		}
 		old := m.Role
 		if old == role {
@@ -120,7 +120,7 @@ func (s *Service) Remove(ctx context.Context, orgID, actorID, memberID uuid.UUID
 		if memberID != actorID {
 			action = "member.removed"
 			if !actor.manages(m.Role) {
-				return forbidden("Only an owner removes owners and admins, and only an admin or an owner removes members.")
+				return forbidden("Only an owner can remove owners and admins. Only an owner or an admin can remove members.")
 			}
 		}
 		if err := requireAnotherOwner(ctx, tx, orgID, m); err != nil {

@@ -152,7 +152,7 @@ func insert(ctx context.Context, tx *sqlx.Tx, o Organization, wanted string, use
 }
 
 func errSlugTaken(slug string) error {
-	return fault.New(fault.Conflict, "The slug is taken.",
+	return fault.New(fault.Conflict, "The slug is already in use.",
 		fault.Detail{Field: "slug", Code: fault.Custom, Message: "is taken", Received: slug})
 }
 

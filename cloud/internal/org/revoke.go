@@ -39,7 +39,7 @@ func (s *Service) RevokeInvitation(ctx context.Context, orgID, actorID, id uuid.
 			return fmt.Errorf("find an invitation: %w", err)
 		}
 		if !actor.manages(i.Role) {
-			return forbidden("Only an owner revokes the invitation of an owner or an admin.")
+			return forbidden("Only an owner can revoke the invitation of an owner or an admin.")
 		}
 		if err := endInvitation(ctx, tx, orgID, id, "revoked", now); err != nil {
 			return err

@@ -123,7 +123,7 @@ func checkProxy(p *Proxy, refuse func(field, message string, received any)) {
 // errLimitReached returns the fault at the profileLimit (specification 7.3.1).
 func errLimitReached(current, limit int) error {
 	return fault.Wrap(&LimitError{Current: current, Limit: limit}, fault.Forbidden,
-		"The organization has all the profiles that its plan allows.",
+		"The organization has reached the profile limit of its plan.",
 		fault.Detail{
 			Field: "profileLimit", Code: fault.Custom, Message: "the limit is reached",
 			Constraint: map[string]any{"current": current, "limit": limit},

@@ -104,7 +104,7 @@ func (s SingleSignOn) readPending(c echo.Context) (pendingSignIn, error) {
 	}
 	if err != nil {
 		return pendingSignIn{}, fault.Wrap(errors.New("no usable cookie "+oidcCookie), fault.Validation,
-			"This browser has no sign-in under way, or it took too long. Start again.",
+			"This browser has no sign-in in progress, or the sign-in took too long. Start again.",
 			fault.Detail{Field: oidcCookie, Code: fault.Required, Message: "the sign-in cookie is missing or invalid"})
 	}
 	return u, nil

@@ -112,7 +112,7 @@ func (d *decoder) object(field string, raw []byte, known map[string]fieldReader,
 		case seen[name]:
 			d.addError(path, "is a duplicate")
 		case string(value) == "null":
-			d.addError(path, "must not be null: leave it out")
+			d.addError(path, "must not be null: omit it")
 		default:
 			read(path, value)
 		}
@@ -187,7 +187,7 @@ func (d *decoder) userAgent(into *string) fieldReader {
 		case !userAgentPattern().MatchString(s):
 			return "must be printable ASCII"
 		case strings.ContainsAny(strings.ReplaceAll(s, majorPlaceholder, ""), "{}"):
-			return "may have no other placeholder than " + majorPlaceholder
+			return "must not have a placeholder other than " + majorPlaceholder
 		}
 		return ""
 	})

@@ -89,7 +89,7 @@ var wrong = []struct{ content, want string }{
 	{`{"name": "A", "os": "linux"`, "is not JSON: EOF"},
 	{"{\"name\": \"\xff\", \"os\": \"linux\"}", "is not UTF-8"},
 	{`{"name": "A", "name": "B", "os": "linux"}`, "name is a duplicate"},
-	{`{"name": "A", "os": null, "Os": "linux"}`, "os must not be null: leave it out|Os" + unknown},
+	{`{"name": "A", "os": null, "Os": "linux"}`, "os must not be null: omit it|Os" + unknown},
 	{`{"name": "A", "os": "linux", "filename": "b.json", "a\nb": 1}`, "filename" + unknown + `|"a\nb"` + unknown},
 	{`{"name": "", "os": "Linux"}`, "name must have from 1 to 128 characters|os must be one of windows, macos, linux, android"},
 	{`{"name": "a\u0000b", "os": "beos", "windowsVersion": "8", "osArch": "x64"}`, "name must have printable characters only|" +
@@ -106,7 +106,7 @@ var wrong = []struct{ content, want string }{
 		"viewport.width must be from 100 to 10000|viewport.heigth is unknown; the fields are height, width|viewport.height is required|screen must be a JSON object"},
 	{`{"name": "A", "os": "linux", "viewport": {"width": 500, "height": 500}, "screen": {"width": 500, "height": 499}}`, "viewport is larger than the screen"},
 	{`{"name": "A", "os": "linux", "userAgent": "Chrome/{version}", "model": "M", "windowsVersion": "11"}`,
-		"userAgent may have no other placeholder than {major}|windowsVersion requires os windows|model requires os android"},
+		"userAgent must not have a placeholder other than {major}|windowsVersion requires os windows|model requires os android"},
 	{`{"name": "A", "os": "linux", "userAgent": "Grüße", "locale": "deutsch!", "timezoneId": "Mars/Base", "colorScheme": "blue"}`,
 		"userAgent must be printable ASCII|locale must be a language tag, for example de-DE|timezoneId is an unknown time zone|" +
 			"colorScheme must be one of light, dark, no-preference"},

@@ -109,12 +109,12 @@ func carriedEnds(all []launch.Ended) []cloudapi.CarriedEnd {
 // refusalFault returns the worker's 402 (DESIGN 7). A detail on the
 // requesting field names the reason.
 func refusalFault(asked launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
-	field, message := "profileId", "All slots of the organization are taken."
+	field, message := "profileId", "All slots of the organization are in use."
 	if asked.Spec != nil {
 		field = "spec"
 	}
 	if *verdict.Reason == cloudapi.RefusalReasonProfileLimit {
-		message = "The organization has all the profiles that its plan allows."
+		message = "The organization has reached the profile limit of its plan."
 	}
 	constraint := map[string]any{"current": verdict.Current, "limit": verdict.Limit}
 	if verdict.ProfileCount != nil {

@@ -157,7 +157,7 @@ func (k credential) errorFault(status int, answer sharedapi.Error) *fault.Error 
 		return fault.Wrap(cause, fault.Unauthenticated, "The organization key is not valid.")
 	}
 	if k.fromCaller && status == http.StatusForbidden {
-		return fault.Wrap(cause, fault.Forbidden, "The organization key may not do this.")
+		return fault.Wrap(cause, fault.Forbidden, "The organization key is not allowed to do this.")
 	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:

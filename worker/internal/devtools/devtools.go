@@ -118,5 +118,5 @@ func (s *Service) toFault(v access.AuthorizedRequest, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not answer in time.")
 	}
-	return fault.Wrap(err, fault.BadGateway, "The browser gave no usable answer.")
+	return fault.Wrap(err, fault.BadGateway, "The browser returned an invalid answer.")
 }

@@ -51,12 +51,12 @@ func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, p
 // resumeParams reads the resume parameters of a request.
 func (s *Service) resumeParams(c echo.Context) (received int64, name string, err error) {
 	if s.resumable.ResumeTimeout <= 0 {
-		return 0, "", invalidParam(resumeQuery, fault.Custom, "is not supported: this worker keeps no connections (RESUME_SECONDS is 0)", nil)
+		return 0, "", invalidParam(resumeQuery, fault.Custom, "is not supported: this worker does not resume connections (RESUME_SECONDS is 0)", nil)
 	}
 	query := c.QueryParams()
 	received, err = strconv.ParseInt(query.Get(resumeQuery), 10, 64)
 	if err != nil || received < 0 || received > maxCount || len(query[resumeQuery]) > 1 {
-		return 0, "", invalidParam(resumeQuery, fault.NotInteger, "must be one number: how many messages were received", query[resumeQuery])
+		return 0, "", invalidParam(resumeQuery, fault.NotInteger, "must be one number, the number of received messages", query[resumeQuery])
 	}
 	if name = query.Get(clientQuery); query.Has(clientQuery) && (!clientName().MatchString(name) || len(query[clientQuery]) > 1) {
 		return 0, "", invalidParam(clientQuery, fault.InvalidPattern, "must be one name of 1 to 64 letters, digits, dashes and underscores", query[clientQuery])

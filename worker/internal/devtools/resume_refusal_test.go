@@ -95,7 +95,7 @@ func TestResume_RefusesInvalidParameters(t *testing.T) {
 		}
 	}
 	got := do(t, "GET", off.path("/devtools/page/a?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
-	if got.status != 400 || !strings.Contains(got.body, "keeps no connections") {
+	if got.status != 400 || !strings.Contains(got.body, "does not resume connections") {
 		t.Errorf("resume disabled: got %d %s", got.status, got.body)
 	}
 	for path, status := range map[string]int{"/devtools/page/gone": 404, "/devtools/page/odd": 502} {

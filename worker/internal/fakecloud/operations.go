@@ -90,7 +90,7 @@ func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfile
 	taken := c.slots[id]
 	if taken == nil {
 		if c.full() {
-			return nil, fault.New(fault.PaymentRequired, "All slots of the organization are taken.")
+			return nil, fault.New(fault.PaymentRequired, "All slots of the organization are in use.")
 		}
 		taken = &slot{id: uuid.Must(uuid.NewV7()), profile: r.ProfileId}
 		c.slots[id] = taken

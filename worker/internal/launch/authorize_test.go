@@ -56,7 +56,7 @@ func (r *fixture) withCountingAdmission() {
 			delete(held, end.SessionID)
 		}
 		if len(held) >= limit {
-			return true, fault.New(fault.PaymentRequired, "All slots of the organization are taken.")
+			return true, fault.New(fault.PaymentRequired, "All slots of the organization are in use.")
 		}
 		held[asked.SessionID] = true
 		return len(held) == limit, nil

@@ -214,7 +214,7 @@ func TestLaunch_FailureReleasesSlotAndResources(t *testing.T) {
 
 func TestLaunch_RefusedStartReportEndsBrowser(t *testing.T) {
 	r := newFixture(t)
-	r.cloud.onStart = fault.New(fault.PaymentRequired, "All slots of the organization are taken.")
+	r.cloud.onStart = fault.New(fault.PaymentRequired, "All slots of the organization are in use.")
 	_, err := r.Launch(t.Context(), byProfile())
 	assertKind(t, err, fault.PaymentRequired)
 	r.assertNoResourcesLeak(t)

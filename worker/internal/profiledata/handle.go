@@ -84,14 +84,14 @@ func (c *Handle) restore(ctx context.Context, into *os.Root) error {
 		if !errors.Is(err, errDamaged) {
 			return fmt.Errorf("version %d: %w", v.Number, err)
 		}
-		c.log.Error("PROFILE DATA SNAPSHOT IS DAMAGED: it is quarantined and the previous version is used",
+		c.log.Error("profile data snapshot is damaged: it is quarantined and the previous version is used",
 			"file", v.path+damagedSuffix, "savedAt", v.SavedAt, "error", err)
 		if err := c.quarantine(v); err != nil {
 			return fmt.Errorf("quarantine version %d: %w", v.Number, err)
 		}
 	}
 	if len(found) > 0 {
-		c.log.Error("NO USABLE PROFILE DATA SNAPSHOT IS LEFT: the profile starts empty")
+		c.log.Error("no usable profile data snapshot is left: the profile starts empty")
 	}
 	return nil
 }

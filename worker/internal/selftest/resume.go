@@ -36,7 +36,7 @@ func resumeAfterCuts(ctx context.Context, t *scenarioRun) error {
 			return err
 		}
 		socket, err := c.connect(ctx, over)
-		if refused, ok := errors.AsType[*ws.RefusedError](err); ok && refused.Status == http.StatusBadRequest && strings.Contains(refused.Body, "keeps no connections") {
+		if refused, ok := errors.AsType[*ws.RefusedError](err); ok && refused.Status == http.StatusBadRequest && strings.Contains(refused.Body, "does not resume connections") {
 			over.close()
 			t.log.count("resume: disabled, RESUME_SECONDS is 0")
 			break

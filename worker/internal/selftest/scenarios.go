@@ -40,7 +40,7 @@ func endScenarios() []scenario {
 		{name: "end by POST /close", run: driveThenEnd(closeRoute), launches: 1, reasons: []string{"killed"}},
 		{name: "end by Browser.close", run: driveThenEnd(closeBrowser), launches: 1, reasons: []string{"client_close"}},
 		{name: "end by the idle limit", run: waitForLimit(func(t *scenarioRun) { t.settings.IdleTimeoutSeconds = new(int32(1)) }), launches: 1, reasons: []string{"idle"}},
-		{name: "end by the maximal duration", run: waitForLimit(func(t *scenarioRun) { t.settings.MaxDurationSeconds = new(int32(2)) }), launches: 1, reasons: []string{"max_duration"}},
+		{name: "end by the maximum duration", run: waitForLimit(func(t *scenarioRun) { t.settings.MaxDurationSeconds = new(int32(2)) }), launches: 1, reasons: []string{"max_duration"}},
 		{name: "Chromium killed", run: driveThenEnd(func(_ context.Context, t *scenarioRun) error { return t.killProcess(false) }), launches: 1, reasons: []string{"crash", "oom"}},
 		{name: "display killed", display: headfulOnly, run: driveThenEnd(func(_ context.Context, t *scenarioRun) error { return t.killProcess(true) }), launches: 1, reasons: []string{"crash", "client_close"}},
 		{name: "socket closed", run: socketClosed, launches: 1, reasons: []string{"client_close"}},
@@ -56,7 +56,7 @@ func cutScenarios() []scenario {
 		{name: "client cut off and resumed", run: resumeAfterCuts, launches: 1, reasons: []string{"killed"}},
 		{name: "socket cut off mid-frame", run: cutSocket, launches: 1, reasons: []string{"client_close"}},
 		{name: "view cut off", run: cutView, launches: 1, reasons: []string{"killed"}},
-		{name: "launch given up", run: abandonLaunch, launches: 1, reasons: []string{"unknown", "client_close"}, endOptional: true},
+		{name: "launch canceled by the client", run: abandonLaunch, launches: 1, reasons: []string{"unknown", "client_close"}, endOptional: true},
 	}
 }
 
@@ -74,11 +74,11 @@ func settingScenarios() []scenario {
 func refusalScenarios() []scenario {
 	return []scenario{
 		{name: "refused: no slot is free", run: noFreeSlot},
-		{name: "refused: the cloud is away", run: cloudUnavailable, reasons: []string{"unknown"}, endOptional: true},
-		{name: "refused: the cloud breaks off", run: cloudResets, reasons: []string{"unknown"}, endOptional: true},
-		{name: "refused: the start is not taken", run: startRefused, reasons: []string{"license"}},
-		{name: "refused: the proxy is not there", run: proxyUnreachable, reasons: []string{"unknown"}, endOptional: true},
-		{name: "refused: the proxy wants another password", run: proxyRefuses, reasons: []string{"unknown"}, endOptional: true},
+		{name: "refused: the cloud is unreachable", run: cloudUnavailable, reasons: []string{"unknown"}, endOptional: true},
+		{name: "refused: the cloud closes the connection", run: cloudResets, reasons: []string{"unknown"}, endOptional: true},
+		{name: "refused: the cloud rejects the start", run: startRefused, reasons: []string{"license"}},
+		{name: "refused: the proxy is unreachable", run: proxyUnreachable, reasons: []string{"unknown"}, endOptional: true},
+		{name: "refused: the proxy rejects the password", run: proxyRefuses, reasons: []string{"unknown"}, endOptional: true},
 		{name: "refused: the browser is not installed", run: notInstalled, reasons: []string{"unknown"}, endOptional: true},
 	}
 }

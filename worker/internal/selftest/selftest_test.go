@@ -130,7 +130,7 @@ func TestRun_PassesForCleanWorker(t *testing.T) {
 		o.Progress = &progress
 		o.Scenarios = []string{
 			"end by DELETE", "socket closed", "socket cut off mid-frame", "Chromium killed", "display killed", "through a proxy",
-			"refused: no slot is free", "refused: the cloud is away", "refused: the start is not taken",
+			"refused: no slot is free", "refused: the cloud is unreachable", "refused: the cloud rejects the start",
 		}
 	})
 	if !report.OK() || !report.Passed {

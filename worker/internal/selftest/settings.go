@@ -135,7 +135,7 @@ func cloudResets(ctx context.Context, t *scenarioRun) error {
 // startRefused refuses the start report, the only refusal after the browser has
 // started.
 func startRefused(ctx context.Context, t *scenarioRun) error {
-	t.cloud.AnswerForProfile(t.profile, fakecloud.Start, fakecloud.Failure(fault.PaymentRequired, "All slots of the organization are taken."))
+	t.cloud.AnswerForProfile(t.profile, fakecloud.Start, fakecloud.Failure(fault.PaymentRequired, "All slots of the organization are in use."))
 	t.markEndRequested()
 	answer, err := t.requestLaunch(ctx)
 	if err != nil {
