@@ -48,7 +48,7 @@ func TestUpdate_Refusals(t *testing.T) {
 	f.create(otherUser, "Elsewhere", "elsewhere")
 	f.recorded()
 	_, err := f.Update(t.Context(), tm.id, tm.owner, org.Change{Name: new("N"), Slug: new("elsewhere")})
-	wantKind(t, "a taken slug", err, fault.Conflict, "taken")
+	wantKind(t, "a taken slug", err, fault.Conflict, "already in use")
 	_, err = f.Update(t.Context(), tm.id, tm.member, org.Change{Name: new("N")})
 	wantKind(t, "a member", err, fault.Forbidden, "Only an owner or an admin")
 	_, err = f.Update(t.Context(), tm.id, otherUser, org.Change{Name: new("N")})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/page"
@@ -66,55 +65,3 @@ type Server struct {
 }
 
 var _ workerapi.StrictServerInterface = (*Server)(nil)
-
-// GetWorkerHealth returns the health of the worker.
-func (s *Server) GetWorkerHealth(ctx context.Context, _ workerapi.GetWorkerHealthRequestObject) (workerapi.GetWorkerHealthResponseObject, error) {
-	status := workerapi.WorkerHealthStatusOk
-	if s.liveStatus(ctx).Draining {
-		status = workerapi.WorkerHealthStatusDraining
-	}
-	return workerapi.GetWorkerHealth200JSONResponse{Success: true, Data: workerapi.WorkerHealth{
-		Status: status, Version: s.Version, ContractVersion: s.ContractVersion, Isolation: isolationSummary(s.Isolation()),
-		License:       workerapi.LicenseState(s.Identity.License()),
-		CloudContract: s.Identity.CloudContract().toAPI(),
-	}}, nil
-}
-
-// CheckWorkerLiveness answers while the program serves requests.
-func (s *Server) CheckWorkerLiveness(context.Context, workerapi.CheckWorkerLivenessRequestObject) (workerapi.CheckWorkerLivenessResponseObject, error) {
-	return workerapi.CheckWorkerLiveness200JSONResponse{Success: true, Data: sharedapi.Liveness{Status: sharedapi.Alive}}, nil
-}
-
-// CheckWorkerReadiness returns 200 if the worker would accept a launch,
-// otherwise 503 with the reasons.
-func (s *Server) CheckWorkerReadiness(ctx context.Context, _ workerapi.CheckWorkerReadinessRequestObject) (workerapi.CheckWorkerReadinessResponseObject, error) {
-	if err := s.Readiness.Err(ctx); err != nil {
-		return nil, err
-	}
-	return workerapi.CheckWorkerReadiness200JSONResponse{Success: true, Data: sharedapi.Readiness{Status: sharedapi.Ready}}, nil
-}
-
-// ListBrowserVersions lists the installed versions, newest first.
-func (s *Server) ListBrowserVersions(ctx context.Context, _ workerapi.ListBrowserVersionsRequestObject) (workerapi.ListBrowserVersionsResponseObject, error) {
-	builds, err := s.Builds.Find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	data := workerapi.BrowserVersions{Versions: []sharedapi.BrowserVersion{}, Builds: buildsToAPI(builds)}
-	for _, build := range data.Builds {
-		if n := len(data.Versions); n == 0 || data.Versions[n-1] != build.BrowserVersion {
-			data.Versions = append(data.Versions, build.BrowserVersion)
-		}
-	}
-	return workerapi.ListBrowserVersions200JSONResponse{Success: true, Data: data}, nil
-}
-
-func buildsToAPI(builds []browser.Build) []workerapi.BrowserBuild {
-	list := []workerapi.BrowserBuild{}
-	for _, build := range builds {
-		list = append(list, workerapi.BrowserBuild{
-			BrowserVersion: int32(build.Major), FullVersion: build.Version, Headful: build.Headful, Devtools: build.DevTools,
-		})
-	}
-	return list
-}

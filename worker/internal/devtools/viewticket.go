@@ -1,11 +1,9 @@
 package devtools
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,55 +14,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
-
-const (
-	closeTimeout = 10 * time.Second // of a tab
-	endTimeout   = 30 * time.Second // of a browser
-)
-
-// close closes the named tab or, without a name, ends the browser.
-func (s *Service) close(c echo.Context, v access.AuthorizedRequest) error {
-	var request workerapi.CloseRequest
-	if err := decode(c, &request); err != nil {
-		return err
-	}
-	launchID, err := uuid.Parse(v.LaunchID)
-	if err != nil {
-		return fmt.Errorf("launch id: %w", err)
-	}
-	timeout, act := endTimeout, func(ctx context.Context) error { return s.endLaunch(ctx, v.LaunchID) }
-	if request.TargetId != nil {
-		timeout, act = closeTimeout, func(ctx context.Context) error { return s.chromium.closePage(ctx, v.DebugPort, *request.TargetId) }
-	}
-	ctx, done, err := s.beginTask(c, v, timeout)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := act(ctx); err != nil {
-		return s.toFault(v, err)
-	}
-	return c.JSON(http.StatusOK, workerapi.CloseResponse{Success: true, Data: workerapi.Closed{LaunchId: launchID, TargetId: request.TargetId}})
-}
-
-// closePage closes a tab and waits until it is closed.
-func (c chromium) closePage(ctx context.Context, port int, id string) error {
-	if _, err := c.page(ctx, port, id); err != nil {
-		return err
-	}
-	if _, _, err := c.get(ctx, port, "/json/close/"+id); err != nil {
-		return noTarget(err)
-	}
-	for {
-		ids, err := c.pages(ctx, port)
-		if err != nil || !slices.Contains(ids, id) {
-			return err
-		}
-		if err := waitPollInterval(ctx); err != nil {
-			return err
-		}
-	}
-}
 
 // viewTicket answers with a URL for viewing and one for control, for an operator's
 // console (specification 4.4). Neither outlives the control token of the request:
