@@ -18,7 +18,7 @@ import (
 
 // Violations returns the differences between a value and a schema, including formats. A
 // property that is not in the schema is a violation even if additional properties are
-// allowed. The options tell whether it is a request or a response:
+// allowed. The options set whether it is a request or a response:
 // openapi3.VisitAsRequest or VisitAsResponse.
 func Violations(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidationOption) []string {
 	found := describe(schema.VisitJSON(value, append(options, openapi3.MultiErrors(), formats())...))

@@ -195,7 +195,7 @@ func splitDecimal(literal string) (digits []byte, negative bool, exponent int) {
 		case '.':
 			fraction = true
 		case 'e', 'E':
-			// Any exponent beyond this is out of range, whatever the digits.
+			// Any exponent beyond this is out of range, regardless of the digits.
 			const far = 1 << 30
 			e, err := strconv.Atoi(literal[i+1:])
 			if err != nil {

@@ -42,12 +42,12 @@ func TestCheckHandshake_RefusesInvalidRequests(t *testing.T) {
 		"a list":                {handshake("GET", "Connection", "keep-alive, Upgrade"), ""},
 		"two lines, big":        {twoLines, ""},
 		"a key of another size": {handshake("GET", "Sec-WebSocket-Key", "abc"), ""},
-		"a POST":                {handshake("POST"), "WebSocket only"},
-		"no upgrade":            {handshake("GET", "Connection", "keep-alive"), "WebSocket only"},
-		"part of a word":        {handshake("GET", "Connection", "upgrade-not"), "WebSocket only"},
-		"another protocol":      {handshake("GET", "Upgrade", "h2c"), "WebSocket only"},
+		"a POST":                {handshake("POST"), "only WebSocket connections"},
+		"no upgrade":            {handshake("GET", "Connection", "keep-alive"), "only WebSocket connections"},
+		"part of a word":        {handshake("GET", "Connection", "upgrade-not"), "only WebSocket connections"},
+		"another protocol":      {handshake("GET", "Upgrade", "h2c"), "only WebSocket connections"},
 		"another version":       {handshake("GET", "Sec-WebSocket-Version", "8"), "version 13"},
-		"no key":                {handshake("GET", "Sec-WebSocket-Key", ""), "no key"},
+		"no key":                {handshake("GET", "Sec-WebSocket-Key", ""), "no Sec-WebSocket-Key"},
 	} {
 		err := ws.CheckHandshake(tc.request)
 		if tc.refused == "" && err != nil || tc.refused != "" && (!fault.Is(err, fault.Validation) || !strings.Contains(err.Error(), tc.refused)) {

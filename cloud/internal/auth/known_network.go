@@ -55,7 +55,7 @@ func (a attemptLimiter) lockKnownNetwork(ctx context.Context, tx *sqlx.Tx, known
 	return c, true, nil
 }
 
-// checkPassword decides a sign-in attempt for an address; match tells whether the
+// checkPassword decides a sign-in attempt for an address; match reports whether the
 // password is correct. All networks share the free attempts of the address. A
 // known network has additional attempts that only accept the correct password. A
 // wrong password gets the same answer after the same work as elsewhere, so that

@@ -43,7 +43,7 @@ type entry struct {
 	expires     time.Time
 }
 
-// begin starts a session under a new token, whatever token the client had before.
+// begin starts a session under a new token, regardless of any token that the client had before.
 // Returns errCredentialsReplaced if the user's credentials have changed since
 // they were checked.
 func (s sessions) begin(ctx context.Context, b newSession, orgID uuid.UUID) (string, time.Time, error) {

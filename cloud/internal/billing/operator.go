@@ -39,7 +39,7 @@ func (s *Service) Assign(ctx context.Context, orgID uuid.UUID, slug string) (Sub
 	return sub, err
 }
 
-// Suspend sets an organization's slots to 0 until Restore, whatever it pays in the
+// Suspend sets an organization's slots to 0 until Restore, regardless of its payments in the
 // meantime. Running sessions continue. Returns Conflict if the organization is
 // already suspended.
 func (s *Service) Suspend(ctx context.Context, orgID uuid.UUID, reason string) (Subscription, error) {

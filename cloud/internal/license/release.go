@@ -73,7 +73,7 @@ func (s *Service) releaseBatch(ctx context.Context, orgID uuid.UUID, batch []rel
 	return outcomes, nil
 }
 
-// releaseWithTombstones releases a batch, whatever the state of its sessions. It
+// releaseWithTombstones releases a batch, regardless of the state of its sessions. It
 // returns their rows afterwards, and the unknown profiles of sessions without a row.
 func (s *Service) releaseWithTombstones(ctx context.Context, orgID uuid.UUID, batch []release) (now slotsBySession, unknown map[uuid.UUID]bool, err error) {
 	for range maxAttempts {

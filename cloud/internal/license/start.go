@@ -70,7 +70,7 @@ const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.organiz
 
 // startSlotSQL sets a locked slot to running, from any state. Until the first
 // heartbeat the lease counts from the start (specification 3.2), which is never before
-// the reservation, whatever the worker's clock says.
+// the reservation, regardless of the worker's clock.
 const startSlotSQL = `
 UPDATE license_slots s
 SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_version = $6, started_at = GREATEST($7::timestamptz, s.reserved_at),

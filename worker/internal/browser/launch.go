@@ -92,7 +92,7 @@ func (b *Browser) start(ctx context.Context) error {
 }
 
 // abort ends a browser that did not start. If it closed the connection, it is
-// about to exit, and its exit status tells why.
+// about to exit, and its exit status shows the cause.
 func (b *Browser) abort(err error) {
 	if errors.Is(err, cdp.ErrClosed) {
 		select {

@@ -122,7 +122,7 @@ type License interface {
 type Reports interface {
 	// Started reports a running session. An error is final: the browser must be ended.
 	// If the cloud cannot be reached, Started returns nil and retries in the
-	// background; the session then continues whatever the cloud answers.
+	// background; the session then continues regardless of the cloud's answer.
 	Started(ctx context.Context, s session.Session) error
 	// Ended reports the end of a session or of a failed launch. It returns
 	// immediately and retries until the report is delivered.

@@ -104,7 +104,7 @@ func TestRestore_LogsDamagedSnapshotAndUsesPreviousVersion(t *testing.T) {
 	r.save(t, sampleTree(2))
 	damage(t, r.path(2), 20)
 	r.save(t, sampleTree(3))
-	if !strings.Contains(r.log.String(), "PROFILE DATA SNAPSHOT IS DAMAGED") || !strings.Contains(r.log.String(), r.path(2)+".bad") {
+	if !strings.Contains(r.log.String(), "profile data snapshot is damaged") || !strings.Contains(r.log.String(), r.path(2)+".bad") {
 		t.Errorf("got log\n%s", r.log)
 	}
 	if got := fmt.Sprint(r.numbers(t)); got != "[3 1]" {
@@ -122,7 +122,7 @@ func TestRestore_StartsEmptyAndLogsWhenNoSnapshotIsUsable(t *testing.T) {
 		damage(t, r.path(i), 20)
 	}
 	assertTree(t, r.restored(t), tree{})
-	if !strings.Contains(r.log.String(), "NO USABLE PROFILE DATA SNAPSHOT IS LEFT") {
+	if !strings.Contains(r.log.String(), "no usable profile data snapshot is left") {
 		t.Errorf("got log\n%s", r.log)
 	}
 	r.save(t, sampleTree(4))

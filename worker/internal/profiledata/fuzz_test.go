@@ -125,7 +125,7 @@ func TestRestore_RefusesSnapshotLargerThanStated(t *testing.T) {
 			t.Fatal(err)
 		}
 		assertTree(t, r.restored(t), tree{})
-		if !strings.Contains(r.log.String(), "DAMAGED") {
+		if !strings.Contains(r.log.String(), "snapshot is damaged") {
 			t.Errorf("%s: got log\n%s", name, r.log)
 		}
 	}

@@ -33,7 +33,7 @@ func assertNumber(t *testing.T, r *fixture, numbers ...int) int {
 	if len(got) != 20+3 {
 		t.Fatalf("got %d entries", len(got))
 	}
-	if strings.Contains(r.log.String(), "DAMAGED") {
+	if strings.Contains(r.log.String(), "snapshot is damaged") {
 		t.Fatalf("a snapshot is damaged:\n%s", r.log)
 	}
 	return n
