@@ -30,8 +30,9 @@ type acceptance struct {
 	org       string
 }
 
-// TestAcceptance_FixedDefectsStayFixed tests the fixes of earlier defects, one by one, against one `make
-// run`. Each point must leave the organization with one browser and one profile.
+// TestAcceptance_FixedDefectsStayFixed tests the fixes of earlier defects, one by
+// one, against one `make run`. Each point must leave the organization with one
+// browser and one profile.
 func TestAcceptance_FixedDefectsStayFixed(t *testing.T) {
 	t.Parallel()
 	a := newAcceptance(t)
@@ -68,8 +69,8 @@ func TestAcceptance_FixedDefectsStayFixed(t *testing.T) {
 		{"switches_and_tabs", a.switchesAndTabs},
 		{"view_tickets_do_not_renew", a.viewTicketRenewal},
 		{"ends_of_unknown_profiles", a.unknownProfileEnds},
-		{"passwords_and_sign_ups", a.signUpLimits},  // after this, sign-ups from this network are refused
-		{"own_key_revoked", a.revokedWorkerKey}, // after this, the worker cannot launch
+		{"passwords_and_sign_ups", a.signUpLimits}, // after this, sign-ups from this network are refused
+		{"own_key_revoked", a.revokedWorkerKey},    // after this, the worker cannot launch
 	} {
 		t.Run(point.name, point.test)
 	}
