@@ -135,7 +135,7 @@ func (o *Outbox) attempt(ctx context.Context, pace RetryPolicy, m queued) {
 		err = o.postpone(note, m, pause, err.Error())
 	}
 	if err != nil {
-		log.ErrorContext(ctx, "record the result of a mail", "error", err)
+		log.ErrorContext(ctx, "failed to record the result of a mail", "error", err)
 	}
 }
 
