@@ -168,7 +168,7 @@ func (s testEnv) newLaunchRequest(t *testing.T, headless bool) workerapi.LaunchP
 // launchResources are the processes, displays and files of a launch.
 type launchResources struct {
 	processes []process
-	displays  []string
+	displays  map[string]fileID // the sockets of the X servers
 	port      string
 	dir       string
 	launches  string
@@ -182,7 +182,12 @@ func (w *worker) launchResources(t *testing.T, s workerapi.BrowserSession) launc
 		dir: filepath.Join(w.launches, s.LaunchId.String()), launches: w.launches, port: strconv.Itoa(int(*s.DebugPort)),
 	}
 	found.processes = browserProcesses(found.dir)
-	found.displays = displaySockets(found.processes)
+	found.displays = map[string]fileID{}
+	for _, path := range displaySockets(found.processes) {
+		if id, ok := identify(path); ok {
+			found.displays[path] = id
+		}
+	}
 	if countProcesses(found.processes, "--type=zygote") == 0 || countProcesses(found.processes, "--type=renderer") == 0 {
 		t.Fatalf("processes of the browser are missing: %v", found.processes)
 	}
@@ -204,9 +209,12 @@ func (tr launchResources) assertReleased(t *testing.T) {
 	t.Helper()
 	assertGone(t, 0, tr.processes, tr.dir)
 	assertClosed(t, tr.port)
-	for _, path := range append(tr.displays, tr.dir) {
-		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Errorf("%s still exists (%v)", path, err)
+	if _, err := os.Stat(tr.dir); !os.IsNotExist(err) {
+		t.Errorf("%s still exists (%v)", tr.dir, err)
+	}
+	for path, was := range tr.displays {
+		if now, ok := identify(path); ok && now == was { // otherwise another worker uses the number
+			t.Errorf("%s still exists", path)
 		}
 	}
 }

@@ -169,6 +169,10 @@ func (l *plainLimiter) End(ctx context.Context, report license.EndReport) (sessi
 	return session, err
 }
 
+// maxHistories is the number of histories that may be needed to see a defect. A defect
+// that depends on timing is not visible in every history.
+const maxHistories = 5
+
 func TestLinearizability_DetectsBrokenLimiters(t *testing.T) {
 	for name, test := range map[string]struct {
 		defect defect
@@ -182,10 +186,17 @@ func TestLinearizability_DetectsBrokenLimiters(t *testing.T) {
 		"says how many were held a moment ago": {approximately, porcupine.Illegal},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHistoryRecorder(t, 16, 2, func(db *sqlx.DB) limiter { return &plainLimiter{db: db, defect: test.defect} })
-			h.leaving = 15
-			verdict, story := h.recorded(300, 100, time.Minute)
-			t.Log(story)
+			var verdict porcupine.CheckResult
+			for range maxHistories {
+				h := newHistoryRecorder(t, 16, 2, func(db *sqlx.DB) limiter { return &plainLimiter{db: db, defect: test.defect} })
+				h.leaving = 15
+				var story string
+				verdict, story = h.recorded(300, 100, time.Minute)
+				t.Log(story)
+				if verdict != porcupine.Ok || test.want == porcupine.Ok {
+					break
+				}
+			}
 			if verdict != test.want {
 				t.Errorf("judged %s, want %s", verdict, test.want)
 			}
