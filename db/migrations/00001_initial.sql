@@ -533,13 +533,13 @@ CREATE TABLE activity_sessions (
     profile_id      uuid        NOT NULL,
     profile_name    text        NOT NULL,
     machine_id      text        NOT NULL,
-    key_id          uuid,
     launch_id       uuid        NOT NULL,
     browser_version integer     NOT NULL CHECK (browser_version > 0),
     status          text        NOT NULL CHECK (status IN ('running', 'exited', 'killed')),
     end_reason      text,
     started_at      timestamptz NOT NULL,
     ended_at        timestamptz,
+    key_id          uuid,
     PRIMARY KEY (organization_id, id),
     CONSTRAINT activity_sessions_end CHECK ((status = 'running') = (ended_at IS NULL))
 );
