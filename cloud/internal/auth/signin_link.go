@@ -88,9 +88,9 @@ func (s *Service) UpdateUser(ctx context.Context, userID uuid.UUID, name *string
 	return u, nil
 }
 
-// SignUpPolicyNow returns who may sign up now: SignUpOpen, SignUpInvite or
+// CurrentSignUpPolicy returns who may sign up now: SignUpOpen, SignUpInvite or
 // SignUpClosed.
-func (s *Service) SignUpPolicyNow(ctx context.Context) (SignUpPolicy, error) {
+func (s *Service) CurrentSignUpPolicy(ctx context.Context) (SignUpPolicy, error) {
 	if s.SignUpPolicy != SignUpFirst {
 		return s.SignUpPolicy, nil
 	}

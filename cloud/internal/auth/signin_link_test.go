@@ -194,12 +194,12 @@ func TestUpdateUser_ChangesName(t *testing.T) {
 	wantKind(t, err, fault.Unauthenticated)
 }
 
-func TestSignUpPolicyNow_DependsOnFirstUser(t *testing.T) {
+func TestCurrentSignUpPolicy_DependsOnFirstUser(t *testing.T) {
 	f := newFixture(t)
 	want := func(configured, want auth.SignUpPolicy) {
 		t.Helper()
 		f.SignUpPolicy = configured
-		if got, err := f.SignUpPolicyNow(t.Context()); err != nil || got != want {
+		if got, err := f.CurrentSignUpPolicy(t.Context()); err != nil || got != want {
 			t.Errorf("configured %q: %q, %v; want %q", configured, got, err, want)
 		}
 	}

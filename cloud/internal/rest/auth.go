@@ -24,7 +24,7 @@ type Auth struct {
 type accounts interface {
 	SignUp(ctx context.Context, client auth.Client, n auth.NewUser) (auth.Session, error)
 	SignIn(ctx context.Context, client auth.Client, email, password string) (auth.Session, error)
-	SignUpPolicyNow(ctx context.Context) (auth.SignUpPolicy, error)
+	CurrentSignUpPolicy(ctx context.Context) (auth.SignUpPolicy, error)
 	CreateSignInLink(ctx context.Context, userID uuid.UUID) (auth.SignInLink, error)
 	SignInWithLink(ctx context.Context, client auth.Client, token string) (auth.Session, error)
 	UpdateUser(ctx context.Context, userID uuid.UUID, name *string) (auth.User, error)

@@ -9,7 +9,7 @@ import (
 
 // GetAuthOptions implements the operation getAuthOptions.
 func (a Auth) GetAuthOptions(ctx context.Context, _ cloudapi.GetAuthOptionsRequestObject) (cloudapi.GetAuthOptionsResponseObject, error) {
-	policy, err := a.Accounts.SignUpPolicyNow(ctx)
+	policy, err := a.Accounts.CurrentSignUpPolicy(ctx)
 	if err != nil {
 		return nil, err
 	}
