@@ -65,6 +65,11 @@ func TestSignInLink_Refusals(t *testing.T) {
 	if limited.header.Get("Retry-After") == "" {
 		t.Error("429 without Retry-After")
 	}
+	for range 20 {
+		decode[cloudapi.SignInLink](t, a.do("POST", "/v1/auth/sign-in-links", bearer(created.Token), nil), 200)
+	}
+	a.do("POST", "/v1/auth/sign-in-links", bearer(created.Token), nil).want(t, 429, "RATE_LIMIT_EXCEEDED")
+	a.wrong("POST", "/v1/auth/sign-in-links", bearer(created.Token), map[string]any{"minutes": 60}).want(t, 400, "VALIDATION_ERROR")
 }
 
 func TestUpdateUser_ChangesNameOfCaller(t *testing.T) {
@@ -78,6 +83,8 @@ func TestUpdateUser_ChangesNameOfCaller(t *testing.T) {
 		t.Errorf("another user became %+v", got.User)
 	}
 	a.do("PATCH", "/v1/auth/user", nil, map[string]any{"name": "Ada"}).want(t, 401, "AUTHENTICATION_ERROR")
+	a.do("PATCH", "/v1/auth/user", credential{"Cookie": "svc_session=" + ada.Token, "Origin": "https://evil.example"}, map[string]any{"name": "Ada"}).
+		want(t, 403, "AUTHORIZATION_ERROR")
 	a.wrong("PATCH", "/v1/auth/user", bearer(ada.Token), map[string]any{"name": " "}).want(t, 400, "VALIDATION_ERROR")
 	a.wrong("PATCH", "/v1/auth/user", bearer(ada.Token), map[string]any{"email": "b@example.com"}).want(t, 400, "VALIDATION_ERROR")
 }
@@ -88,4 +95,5 @@ func TestGetAuthOptions_IsPublic(t *testing.T) {
 	if diff := cmp.Diff(cloudapi.AuthOptions{SignUp: cloudapi.SignUpPolicyOpen, SingleSignOn: true}, got); diff != "" {
 		t.Error(diff)
 	}
+	a.wrong("GET", "/v1/auth/options?all=true", nil, nil).want(t, 400, "VALIDATION_ERROR")
 }
