@@ -105,11 +105,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	link, err := demo.signInLink(ctx)
-	if err != nil {
-		return err
-	}
-	demo.print(session, link, time.Since(begun))
+	demo.print(session, time.Since(begun))
 	return programs.Wait(ctx)
 }
 

@@ -18,7 +18,6 @@ type statements struct {
 	refresh, hasOmitted, supersededBoot            *sqlx.Stmt
 	lockMachine, releaseOmitted, adopt, listedHeld *sqlx.Stmt
 	hasExpired, expire, usage, expiredOrgs         *sqlx.Stmt
-	recordMachine                                  *sqlx.Stmt
 }
 
 func (s *statements) all() []statement {
@@ -42,7 +41,6 @@ func (s *statements) all() []statement {
 		{&s.expire, expireSQL},
 		{&s.usage, usageSQL},
 		{&s.expiredOrgs, expiredOrgsSQL},
-		{&s.recordMachine, recordMachineSQL},
 	}
 }
 

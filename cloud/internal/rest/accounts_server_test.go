@@ -96,7 +96,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware(), g.RequireSameOrigin)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers{
-		Auth:          rest.Auth{Accounts: users, SecureCookies: address.Scheme == "https", SingleSignOn: true},
+		Auth:          rest.Auth{Accounts: users, SecureCookies: address.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: orgs, Activation: users},
 		Members:       rest.Members{Members: orgs},
 		Invitations:   rest.Invitations{Invitations: orgs},

@@ -23,7 +23,6 @@ type Server struct {
 	Billing
 	Profiles
 	Sessions
-	Machines
 	License
 	Releases
 	Contact

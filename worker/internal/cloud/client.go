@@ -45,9 +45,8 @@ type Client struct {
 	timeout   time.Duration // of one call
 	contracts *contractTransport
 
-	status         *licenseStatus
-	introduced     *introducedKeys
-	machineReports *machineReports
+	status     *licenseStatus
+	introduced *introducedKeys
 }
 
 // New returns a client for the cloud at address. key is the worker's own
@@ -75,7 +74,7 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 	}
 	return &Client{
 		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: contracts,
-		status: &licenseStatus{state: LicenseUnreachable}, introduced: &introducedKeys{}, machineReports: &machineReports{},
+		status: &licenseStatus{state: LicenseUnreachable}, introduced: &introducedKeys{},
 	}, nil
 }
 
