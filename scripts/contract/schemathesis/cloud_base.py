@@ -33,10 +33,17 @@ class CloudBase(Surface):
         self._found_club()
         self._leaver = self._accounts.new()  # whose sessions are ended
         self._changer = self._accounts.new()  # whose password is changed
-        self._seeded_profiles = {one["id"] for one in self._owner.call("GET", "/v1/profiles", limit=100)["items"]}
+        other = self._api.bearing(seed["otherUser"]["token"])
+        tenants = [(self._owner, self._organization), (other, seed["otherUser"]["organizationId"])]
+        self._seeded_profiles = {
+            one["id"] for user, _ in tenants for one in user.call("GET", "/v1/profiles", limit=100)["items"]
+        }
         self._kept_profile = self._profile()
-        listed = self._owner.call("GET", f"/v1/organizations/{self._organization}/api-keys", limit=100)["items"]
-        self._seeded_keys = {one["id"] for one in listed}
+        self._seeded_keys = {
+            one["id"]
+            for user, organization in tenants
+            for one in user.call("GET", f"/v1/organizations/{organization}/api-keys", limit=100)["items"]
+        }
         self._kept_key = self._key()
         self._releases = self._workers.call("GET", "/v1/chromium/releases")["items"]
         self._identities = self._all_identities()

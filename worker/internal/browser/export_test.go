@@ -15,5 +15,13 @@ func ChangeTimezone(ctx context.Context, b *Browser, zone string) error {
 	return b.changeTimezone(ctx, zone)
 }
 
+// AwaitTimezone awaits a change from one zone to another by a page that read and
+// set stand for.
+func AwaitTimezone(ctx context.Context, before, zone string, detourAfter time.Duration,
+	read func(context.Context) (string, error), set func(string) error,
+) error {
+	return timezoneChange{read: read, set: set, before: before, zone: zone, detourAfter: detourAfter}.await(ctx)
+}
+
 // WithConnectionLimit is withConnectionLimit.
 func WithConnectionLimit(state []byte) []byte { return withConnectionLimit(state) }

@@ -14,6 +14,15 @@ import (
 // time zone.
 const timezoneTimeout = 5 * time.Second
 
+// Limits of timezonePage.await: how long a page may take to notice a change
+// before await makes a detour, and for how long the page must show the new zone
+// after a detour.
+const (
+	detourAfterWarmUp = time.Second
+	detourInWarmUp    = 150 * time.Millisecond
+	stableAfterDetour = 100 * time.Millisecond
+)
+
 // CanChangeTimezone reports whether the time zone of a running browser can be
 // changed. This requires private files, which include /etc/localtime.
 func (l *Launcher) CanChangeTimezone() bool {
@@ -23,6 +32,10 @@ func (l *Launcher) CanChangeTimezone() bool {
 // changeTimezone changes the time zone of a running browser and returns when its
 // pages see it. It fails for a zone that this host does not know.
 func (b *Browser) changeTimezone(ctx context.Context, zone string) error {
+	return b.setTimezone(ctx, zone, detourAfterWarmUp)
+}
+
+func (b *Browser) setTimezone(ctx context.Context, zone string, detourAfter time.Duration) error {
 	if b.sandbox == nil || !sandbox.HasTimezone(zone) {
 		return fmt.Errorf("the time zone cannot be changed to %q", zone)
 	}
@@ -41,7 +54,8 @@ func (b *Browser) changeTimezone(ctx context.Context, zone string) error {
 		return err
 	}
 	for _, c := range clocks {
-		if err := c.await(ctx, zone, b.sandbox.SetTimezone); err != nil {
+		change := timezoneChange{read: c.zone, set: b.sandbox.SetTimezone, before: c.before, zone: zone, detourAfter: detourAfter}
+		if err := change.await(ctx); err != nil {
 			return fmt.Errorf("time zone: %w", err)
 		}
 	}
@@ -59,11 +73,11 @@ func (b *Browser) warmUpTimezone(ctx context.Context) error {
 		return nil //nolint:nilerr // the host's zone has no name
 	}
 	away := detourZones[slices.IndexFunc(detourZones, func(name string) bool { return !sandbox.SameTimezone(name, home) })]
-	if err := b.changeTimezone(ctx, away); err != nil {
+	if err := b.setTimezone(ctx, away, detourInWarmUp); err != nil {
 		b.l.log.Debug("browser is slow to notice its time zone", "launchId", b.LaunchID, "error", err)
 		return b.sandbox.SetTimezone(home)
 	}
-	return b.changeTimezone(ctx, home)
+	return b.setTimezone(ctx, home, detourInWarmUp)
 }
 
 // timezonePage is a page that is asked for its time zone.
@@ -104,27 +118,55 @@ func (c timezonePage) zone(ctx context.Context) (string, error) {
 // detourZones are time zones with only one name.
 var detourZones = []string{"Asia/Tokyo", "America/Phoenix", "Africa/Nairobi"}
 
+// timezoneChange is a change that a page has to notice.
+type timezoneChange struct {
+	read         func(context.Context) (string, error) // reads the zone of the page
+	set          func(zone string) error               // sets the zone of the browser
+	before, zone string
+	detourAfter  time.Duration
+}
+
 // await waits until the page is in a zone, under any of its names. A browser
 // that has not read its zone before assumes that the new one is unchanged and
-// does not notify its pages; await then switches to another zone and back.
-func (c timezonePage) await(ctx context.Context, zone string, set func(string) error) error {
-	around := slices.IndexFunc(detourZones, func(name string) bool { return name != c.before && !sandbox.SameTimezone(name, zone) })
-	last, again := zone, time.NewTicker(150*time.Millisecond)
-	defer again.Stop()
+// does not notify its pages; await then switches to another zone and back. The
+// page may still receive notifications of such a detour when it already shows the
+// new zone, so await returns only when the zone is stable.
+func (c timezoneChange) await(ctx context.Context) error {
+	detour := detourZones[slices.IndexFunc(detourZones, func(name string) bool { return name != c.before && !sandbox.SameTimezone(name, c.zone) })]
+	current, detoured, stableSince := c.zone, false, time.Time{}
+	wait := c.detourAfter
+	next := time.NewTimer(wait)
+	defer next.Stop()
 	for {
-		now, err := c.zone(ctx)
-		if err != nil || last == zone && now != c.before && now != detourZones[around] || sandbox.SameTimezone(now, zone) {
+		now, err := c.read(ctx)
+		if err != nil {
 			return err
+		}
+		switch changed := sandbox.SameTimezone(now, c.zone) || now != c.before && now != detour; {
+		case current != c.zone || !changed:
+			stableSince = time.Time{}
+		case !detoured:
+			return nil
+		case stableSince.IsZero():
+			stableSince = time.Now()
+		case time.Since(stableSince) >= stableAfterDetour:
+			return nil
 		}
 		select {
 		case <-time.After(time.Millisecond):
-		case <-again.C:
-			if last == zone {
-				last = detourZones[around]
-			} else {
-				last = zone
+		case <-next.C:
+			wait *= 2 // the page may be slower than expected
+			next.Reset(wait)
+			if !stableSince.IsZero() {
+				continue
 			}
-			if err := set(last); err != nil {
+			detoured = true
+			if current == c.zone {
+				current = detour
+			} else {
+				current = c.zone
+			}
+			if err := c.set(current); err != nil {
 				return err
 			}
 		case <-ctx.Done():
