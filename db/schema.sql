@@ -86,6 +86,7 @@ CREATE TABLE public.activity_sessions (
     end_reason text,
     started_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
+    key_id uuid,
     CONSTRAINT activity_sessions_browser_version_check CHECK ((browser_version > 0)),
     CONSTRAINT activity_sessions_end CHECK (((status = 'running'::text) = (ended_at IS NULL))),
     CONSTRAINT activity_sessions_status_check CHECK ((status = ANY (ARRAY['running'::text, 'exited'::text, 'killed'::text])))
@@ -98,6 +99,8 @@ COMMENT ON TABLE public.activity_sessions IS 'The sessions feed: one row per ses
 COMMENT ON COLUMN public.activity_sessions.id IS 'Chosen by the worker, therefore unique per organization only.';
 
 COMMENT ON COLUMN public.activity_sessions.profile_id IS 'No foreign key: the history is kept when the profile is deleted.';
+
+COMMENT ON COLUMN public.activity_sessions.key_id IS 'The organization key with which the worker reported the start. No foreign key either.';
 
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,
@@ -206,17 +209,17 @@ CREATE TABLE public.auth_tokens (
     mailed boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone NOT NULL,
-    CONSTRAINT auth_tokens_purpose CHECK ((purpose = ANY (ARRAY['verifyEmail'::text, 'resetPassword'::text]))),
+    CONSTRAINT auth_tokens_purpose CHECK ((purpose = ANY (ARRAY['verifyEmail'::text, 'resetPassword'::text, 'signIn'::text]))),
     CONSTRAINT auth_tokens_token_hash_length CHECK ((length(token_hash) = 32))
 );
 
-COMMENT ON TABLE public.auth_tokens IS 'Single-use tokens that verify an address or reset a password.';
+COMMENT ON TABLE public.auth_tokens IS 'Single-use tokens that verify an address, reset a password or sign in.';
 
 COMMENT ON COLUMN public.auth_tokens.token_hash IS 'SHA-256 of the token. The token itself is never stored.';
 
 COMMENT ON COLUMN public.auth_tokens.user_id IS 'The foreign key is checked at commit: a request for an unknown account does the same work, then rolls back, so that its duration reveals nothing.';
 
-COMMENT ON COLUMN public.auth_tokens.mailed IS 'True if the token was sent to the mailbox only, so that its use verifies the address. False for a link that an operator created.';
+COMMENT ON COLUMN public.auth_tokens.mailed IS 'True if the token was sent to the mailbox only, so that its use verifies the address. False for a link that an operator or the user created.';
 
 CREATE TABLE public.chromium_releases (
     id uuid NOT NULL,
@@ -376,6 +379,26 @@ COMMENT ON COLUMN public.license_events.last_at IS 'When it happened last, if co
 
 COMMENT ON COLUMN public.license_events.previous IS 'For limitChanged the previous limit; for counterRepaired the previous count.';
 
+CREATE TABLE public.license_machine_info (
+    organization_id uuid NOT NULL,
+    machine_id text NOT NULL,
+    key_id uuid NOT NULL,
+    host_name text NOT NULL,
+    version text NOT NULL,
+    max_sessions integer,
+    draining boolean NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT license_machine_info_max_sessions_check CHECK ((max_sessions > 0))
+);
+
+ALTER TABLE ONLY public.license_machine_info FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.license_machine_info IS 'What the worker of a machine reported about itself. It is apart from license_machines because each heartbeat copies the row of that table.';
+
+COMMENT ON COLUMN public.license_machine_info.key_id IS 'The organization key of the worker. No foreign key, as in license_slots.';
+
+COMMENT ON COLUMN public.license_machine_info.max_sessions IS 'Null means no limit.';
+
 CREATE TABLE public.license_machines (
     organization_id uuid NOT NULL,
     machine_id text NOT NULL,
@@ -383,7 +406,8 @@ CREATE TABLE public.license_machines (
     past_boots uuid[] DEFAULT '{}'::uuid[] NOT NULL,
     seq bigint NOT NULL,
     heartbeat_at timestamp with time zone NOT NULL,
-    previous_at timestamp with time zone
+    previous_at timestamp with time zone,
+    first_seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 )
 WITH (fillfactor='50');
 
@@ -400,6 +424,8 @@ COMMENT ON COLUMN public.license_machines.seq IS 'The sequence number of the las
 COMMENT ON COLUMN public.license_machines.heartbeat_at IS 'When this boot last reported, by heartbeat or by a start.';
 
 COMMENT ON COLUMN public.license_machines.previous_at IS 'When the machine reported before heartbeat_at.';
+
+COMMENT ON COLUMN public.license_machines.first_seen_at IS 'When the machine reported for the first time.';
 
 CREATE TABLE public.license_org (
     organization_id uuid NOT NULL,
@@ -807,6 +833,9 @@ ALTER TABLE ONLY public.invoices
 ALTER TABLE ONLY public.license_events
     ADD CONSTRAINT license_events_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.license_machine_info
+    ADD CONSTRAINT license_machine_info_pkey PRIMARY KEY (organization_id, machine_id);
+
 ALTER TABLE ONLY public.license_machines
     ADD CONSTRAINT license_machines_pkey PRIMARY KEY (organization_id, machine_id);
 
@@ -971,6 +1000,9 @@ ALTER TABLE ONLY public.invoices
 ALTER TABLE ONLY public.license_events
     ADD CONSTRAINT license_events_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.license_machine_info
+    ADD CONSTRAINT license_machine_info_organization_id_machine_id_fkey FOREIGN KEY (organization_id, machine_id) REFERENCES public.license_machines(organization_id, machine_id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.license_machines
     ADD CONSTRAINT license_machines_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
@@ -1028,6 +1060,8 @@ CREATE POLICY all_organizations ON public.invoices TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.license_events TO svc_all USING (true);
 
+CREATE POLICY all_organizations ON public.license_machine_info TO svc_all USING (true);
+
 CREATE POLICY all_organizations ON public.license_machines TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.license_org TO svc_all USING (true);
@@ -1060,6 +1094,8 @@ ALTER TABLE public.invoices ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.license_events ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.license_machine_info ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.license_machines ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.license_org ENABLE ROW LEVEL SECURITY;
@@ -1085,6 +1121,8 @@ CREATE POLICY one_organization ON public.invitations USING ((organization_id = (
 CREATE POLICY one_organization ON public.invoices USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.license_events USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.license_machine_info USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.license_machines USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 

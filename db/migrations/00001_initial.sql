@@ -111,17 +111,17 @@ COMMENT ON COLUMN auth_sessions.id IS 'The public id, by which a user lists and 
 CREATE TABLE auth_tokens (
     token_hash bytea       PRIMARY KEY CONSTRAINT auth_tokens_token_hash_length CHECK (length(token_hash) = 32),
     user_id    uuid        NOT NULL REFERENCES users (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
-    purpose    text        NOT NULL CONSTRAINT auth_tokens_purpose CHECK (purpose IN ('verifyEmail', 'resetPassword')),
+    purpose    text        NOT NULL CONSTRAINT auth_tokens_purpose CHECK (purpose IN ('verifyEmail', 'resetPassword', 'signIn')),
     mailed     boolean     NOT NULL DEFAULT true,
     created_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL
 );
 CREATE INDEX auth_tokens_user_id_idx ON auth_tokens (user_id);
 CREATE INDEX auth_tokens_expires_at_idx ON auth_tokens (expires_at);
-COMMENT ON TABLE auth_tokens IS 'Single-use tokens that verify an address or reset a password.';
+COMMENT ON TABLE auth_tokens IS 'Single-use tokens that verify an address, reset a password or sign in.';
 COMMENT ON COLUMN auth_tokens.token_hash IS 'SHA-256 of the token. The token itself is never stored.';
 COMMENT ON COLUMN auth_tokens.user_id IS 'The foreign key is checked at commit: a request for an unknown account does the same work, then rolls back, so that its duration reveals nothing.';
-COMMENT ON COLUMN auth_tokens.mailed IS 'True if the token was sent to the mailbox only, so that its use verifies the address. False for a link that an operator created.';
+COMMENT ON COLUMN auth_tokens.mailed IS 'True if the token was sent to the mailbox only, so that its use verifies the address. False for a link that an operator or the user created.';
 
 CREATE TABLE auth_attempts (
     kind          text        NOT NULL,
@@ -403,6 +403,7 @@ CREATE TABLE license_machines (
     seq             bigint      NOT NULL,
     heartbeat_at    timestamptz NOT NULL,
     previous_at     timestamptz,
+    first_seen_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (organization_id, machine_id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE license_machines IS 'The latest report of each worker host.';
@@ -411,6 +412,23 @@ COMMENT ON COLUMN license_machines.past_boots IS 'The runs that the current one 
 COMMENT ON COLUMN license_machines.seq IS 'The sequence number of the last report of this boot. Reports with a lower number are out of date.';
 COMMENT ON COLUMN license_machines.heartbeat_at IS 'When this boot last reported, by heartbeat or by a start.';
 COMMENT ON COLUMN license_machines.previous_at IS 'When the machine reported before heartbeat_at.';
+COMMENT ON COLUMN license_machines.first_seen_at IS 'When the machine reported for the first time.';
+
+CREATE TABLE license_machine_info (
+    organization_id uuid        NOT NULL,
+    machine_id      text        NOT NULL,
+    key_id          uuid        NOT NULL,
+    host_name       text        NOT NULL,
+    version         text        NOT NULL,
+    max_sessions    integer     CHECK (max_sessions > 0),
+    draining        boolean     NOT NULL,
+    changed_at      timestamptz NOT NULL,
+    PRIMARY KEY (organization_id, machine_id),
+    FOREIGN KEY (organization_id, machine_id) REFERENCES license_machines (organization_id, machine_id) ON DELETE CASCADE
+);
+COMMENT ON TABLE license_machine_info IS 'What the worker of a machine reported about itself. It is apart from license_machines because each heartbeat copies the row of that table.';
+COMMENT ON COLUMN license_machine_info.key_id IS 'The organization key of the worker. No foreign key, as in license_slots.';
+COMMENT ON COLUMN license_machine_info.max_sessions IS 'Null means no limit.';
 
 CREATE TABLE license_superseded_boots (
     organization_id uuid        NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
@@ -521,12 +539,14 @@ CREATE TABLE activity_sessions (
     end_reason      text,
     started_at      timestamptz NOT NULL,
     ended_at        timestamptz,
+    key_id          uuid,
     PRIMARY KEY (organization_id, id),
     CONSTRAINT activity_sessions_end CHECK ((status = 'running') = (ended_at IS NULL))
 );
 COMMENT ON TABLE activity_sessions IS 'The sessions feed: one row per session that a worker reported.';
 COMMENT ON COLUMN activity_sessions.id IS 'Chosen by the worker, therefore unique per organization only.';
 COMMENT ON COLUMN activity_sessions.profile_id IS 'No foreign key: the history is kept when the profile is deleted.';
+COMMENT ON COLUMN activity_sessions.key_id IS 'The organization key with which the worker reported the start. No foreign key either.';
 
 CREATE INDEX activity_sessions_feed ON activity_sessions (organization_id, started_at DESC, id DESC);
 CREATE INDEX activity_sessions_profile ON activity_sessions (organization_id, profile_id, started_at DESC);
@@ -744,6 +764,7 @@ CALL enable_tenant_rls('deleted_organizations', 'organization_id');
 CALL enable_tenant_rls('profiles', 'organization_id');
 CALL enable_tenant_rls('license_org', 'organization_id');
 CALL enable_tenant_rls('license_machines', 'organization_id');
+CALL enable_tenant_rls('license_machine_info', 'organization_id');
 CALL enable_tenant_rls('license_superseded_boots', 'organization_id');
 CALL enable_tenant_rls('license_slots', 'organization_id');
 CALL enable_tenant_rls('license_events', 'organization_id');

@@ -242,22 +242,22 @@ func (e InvoiceSortField) Valid() bool {
 
 // Defines values for InvoiceStatus.
 const (
-	Open          InvoiceStatus = "open"
-	Paid          InvoiceStatus = "paid"
-	Uncollectible InvoiceStatus = "uncollectible"
-	Void          InvoiceStatus = "void"
+	InvoiceStatusOpen          InvoiceStatus = "open"
+	InvoiceStatusPaid          InvoiceStatus = "paid"
+	InvoiceStatusUncollectible InvoiceStatus = "uncollectible"
+	InvoiceStatusVoid          InvoiceStatus = "void"
 )
 
 // Valid indicates whether the value is a known member of the InvoiceStatus enum.
 func (e InvoiceStatus) Valid() bool {
 	switch e {
-	case Open:
+	case InvoiceStatusOpen:
 		return true
-	case Paid:
+	case InvoiceStatusPaid:
 		return true
-	case Uncollectible:
+	case InvoiceStatusUncollectible:
 		return true
-	case Void:
+	case InvoiceStatusVoid:
 		return true
 	default:
 		return false
@@ -471,6 +471,51 @@ func (e LicenseUsageStep) Valid() bool {
 	case N5m:
 		return true
 	case N6h:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MachineSortField.
+const (
+	MachineSortFieldFirstSeenAt MachineSortField = "firstSeenAt"
+	MachineSortFieldHostName    MachineSortField = "hostName"
+	MachineSortFieldLastSeenAt  MachineSortField = "lastSeenAt"
+	MachineSortFieldMachineId   MachineSortField = "machineId"
+)
+
+// Valid indicates whether the value is a known member of the MachineSortField enum.
+func (e MachineSortField) Valid() bool {
+	switch e {
+	case MachineSortFieldFirstSeenAt:
+		return true
+	case MachineSortFieldHostName:
+		return true
+	case MachineSortFieldLastSeenAt:
+		return true
+	case MachineSortFieldMachineId:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MachineState.
+const (
+	Draining MachineState = "draining"
+	Offline  MachineState = "offline"
+	Online   MachineState = "online"
+)
+
+// Valid indicates whether the value is a known member of the MachineState enum.
+func (e MachineState) Valid() bool {
+	switch e {
+	case Draining:
+		return true
+	case Offline:
+		return true
+	case Online:
 		return true
 	default:
 		return false
@@ -693,6 +738,48 @@ func (e Role) Valid() bool {
 	}
 }
 
+// Defines values for SessionMomentKind.
+const (
+	SessionMomentKindAdopted        SessionMomentKind = "adopted"
+	SessionMomentKindEnded          SessionMomentKind = "ended"
+	SessionMomentKindFirstHeartbeat SessionMomentKind = "firstHeartbeat"
+	SessionMomentKindLapsed         SessionMomentKind = "lapsed"
+	SessionMomentKindLastHeartbeat  SessionMomentKind = "lastHeartbeat"
+	SessionMomentKindOmitted        SessionMomentKind = "omitted"
+	SessionMomentKindRefused        SessionMomentKind = "refused"
+	SessionMomentKindReleased       SessionMomentKind = "released"
+	SessionMomentKindReserved       SessionMomentKind = "reserved"
+	SessionMomentKindStarted        SessionMomentKind = "started"
+)
+
+// Valid indicates whether the value is a known member of the SessionMomentKind enum.
+func (e SessionMomentKind) Valid() bool {
+	switch e {
+	case SessionMomentKindAdopted:
+		return true
+	case SessionMomentKindEnded:
+		return true
+	case SessionMomentKindFirstHeartbeat:
+		return true
+	case SessionMomentKindLapsed:
+		return true
+	case SessionMomentKindLastHeartbeat:
+		return true
+	case SessionMomentKindOmitted:
+		return true
+	case SessionMomentKindRefused:
+		return true
+	case SessionMomentKindReleased:
+		return true
+	case SessionMomentKindReserved:
+		return true
+	case SessionMomentKindStarted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionSortField.
 const (
 	EndedAt   SessionSortField = "endedAt"
@@ -705,6 +792,27 @@ func (e SessionSortField) Valid() bool {
 	case EndedAt:
 		return true
 	case StartedAt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignUpPolicy.
+const (
+	SignUpPolicyClosed SignUpPolicy = "closed"
+	SignUpPolicyInvite SignUpPolicy = "invite"
+	SignUpPolicyOpen   SignUpPolicy = "open"
+)
+
+// Valid indicates whether the value is a known member of the SignUpPolicy enum.
+func (e SignUpPolicy) Valid() bool {
+	switch e {
+	case SignUpPolicyClosed:
+		return true
+	case SignUpPolicyInvite:
+		return true
+	case SignUpPolicyOpen:
 		return true
 	default:
 		return false
@@ -961,6 +1069,24 @@ type AuditEventSortField string
 //
 // Example: 019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04
 type AuditTargetId = string
+
+// AuthOptions The ways to sign up and to sign in.
+type AuthOptions struct {
+	// SignUp Who can sign up now. `open`: anyone. `invite`: users with an invitation to an organization. `closed`: nobody.
+	SignUp SignUpPolicy `json:"signUp"`
+
+	// SingleSignOn Whether `startOidcSignIn` is available.
+	SingleSignOn bool `json:"singleSignOn"`
+}
+
+// AuthOptionsResponse A success with the sign-in options.
+type AuthOptionsResponse struct {
+	// Data The ways to sign up and to sign in.
+	Data AuthOptions `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
 
 // AuthSession Get the signed-in user.
 type AuthSession struct {
@@ -1689,6 +1815,11 @@ type HeartbeatRequest struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	BootId externalRef0.Uuid `json:"bootId"`
 
+	// Machine The worker and its host, for `listMachines`. Send it only with the worker's own organization key, which is
+	// recorded as the key of the machine. Send it with the first heartbeat, after a change and every few minutes; a
+	// heartbeat without it keeps the last report.
+	Machine *MachineReport `json:"machine,omitempty"`
+
 	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
@@ -2235,6 +2366,106 @@ type LicenseUsageResponse struct {
 
 // LicenseUsageStep The length of a step of the usage.
 type LicenseUsageStep string
+
+// Machine A host on which a worker runs. `hostName`, `version`, `maxSessions`, `keyId` and `keyName` are null if the worker
+// has not reported them. `lastSeenAt` is the time of the last heartbeat or session start.
+type Machine struct {
+	// Draining Whether the worker accepted no new sessions when it last reported.
+	Draining bool `json:"draining"`
+
+	// Duplicate Whether more than one running worker uses this machine id. Give each worker its own `WORKER_ID`.
+	Duplicate bool `json:"duplicate"`
+
+	// FirstSeenAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	FirstSeenAt externalRef0.Timestamp `json:"firstSeenAt"`
+
+	// HostName The host name.
+	//
+	// Example: browsers-1.example.com
+	HostName *string `json:"hostName"`
+
+	// KeyId An identifier, or null if there is none.
+	KeyId *UuidOrNull `json:"keyId"`
+
+	// KeyName The name of the organization key that the worker uses.
+	KeyName *string `json:"keyName"`
+
+	// LastSeenAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	LastSeenAt externalRef0.Timestamp `json:"lastSeenAt"`
+
+	// MachineId The id of a worker machine, chosen by the worker.
+	//
+	// Example: worker-1
+	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// MaxSessions The maximum number of browsers at once; null also means no limit.
+	MaxSessions *int32 `json:"maxSessions"`
+
+	// ReservedSlots The number of reservations.
+	ReservedSlots int32 `json:"reservedSlots"`
+
+	// RunningSessions The number of slots with a running browser.
+	RunningSessions int32 `json:"runningSessions"`
+
+	// State `online`: the worker reported within the last two minutes. `draining`: it also accepts no new sessions.
+	// `offline`: it has not reported for two minutes.
+	State MachineState `json:"state"`
+
+	// Version The version of the worker.
+	//
+	// Example: 1.0.0
+	Version *string `json:"version"`
+}
+
+// MachineList A page of machines.
+type MachineList struct {
+	// Items The machines of this page.
+	Items []Machine `json:"items"`
+
+	// Pagination The position of a page in the list.
+	Pagination externalRef0.Pagination `json:"pagination"`
+}
+
+// MachineListResponse A success with a page of machines.
+type MachineListResponse struct {
+	// Data A page of machines.
+	Data MachineList `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// MachineReport The worker and its host, for `listMachines`. Send it only with the worker's own organization key, which is
+// recorded as the key of the machine. Send it with the first heartbeat, after a change and every few minutes; a
+// heartbeat without it keeps the last report.
+type MachineReport struct {
+	// Draining Whether the worker accepts no new sessions.
+	Draining bool `json:"draining"`
+
+	// HostName The host name.
+	//
+	// Example: browsers-1.example.com
+	HostName string `json:"hostName"`
+
+	// MaxSessions The maximum number of browsers at once; null means no limit.
+	MaxSessions *int32 `json:"maxSessions"`
+
+	// Version The version of the worker.
+	//
+	// Example: 1.0.0
+	Version string `json:"version"`
+}
+
+// MachineSortField The sort fields of machines.
+type MachineSortField string
+
+// MachineState `online`: the worker reported within the last two minutes. `draining`: it also accepts no new sessions.
+// `offline`: it has not reported for two minutes.
+type MachineState string
 
 // MailToken A token from an e-mail.
 type MailToken = string
@@ -2974,7 +3205,7 @@ type RotateApiKeyRequest struct {
 // Sequence A number that increases with each start and heartbeat of one boot of a worker.
 type Sequence = int64
 
-// Session A browser session, as reported by its worker.
+// Session A browser session, as reported by its worker. `keyId` is the organization key that started it.
 type Session struct {
 	// BrowserVersion A browser major version.
 	//
@@ -2996,6 +3227,9 @@ type Session struct {
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
+
+	// KeyId An identifier, or null if there is none.
+	KeyId *UuidOrNull `json:"keyId"`
 
 	// LaunchId An identifier.
 	//
@@ -3026,6 +3260,85 @@ type Session struct {
 	Status externalRef0.SessionStatus `json:"status"`
 }
 
+// SessionDetail A browser session with its machine, its license slot and its timeline. `machine` and `slot` are absent once they
+// are deleted.
+type SessionDetail struct {
+	// BrowserVersion A browser major version.
+	//
+	// Example: 156
+	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
+
+	// DurationSeconds The duration of the session; for a running session, until now.
+	DurationSeconds int64 `json:"durationSeconds"`
+
+	// EndReason Why a session ended; null while it runs.
+	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
+
+	// EndedAt A time in UTC, RFC 3339; null if the event has not happened.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
+
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// KeyId An identifier, or null if there is none.
+	KeyId *UuidOrNull `json:"keyId"`
+
+	// KeyName The name of the organization key; null if it is not known.
+	KeyName *string `json:"keyName"`
+
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// Machine A host on which a worker runs. `hostName`, `version`, `maxSessions`, `keyId` and `keyName` are null if the worker
+	// has not reported them. `lastSeenAt` is the time of the last heartbeat or session start.
+	Machine *Machine `json:"machine,omitempty"`
+
+	// MachineId The id of a worker machine, chosen by the worker.
+	//
+	// Example: worker-1
+	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// ProfileId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	ProfileId externalRef0.Uuid `json:"profileId"`
+
+	// ProfileName The name of the profile at launch.
+	ProfileName string `json:"profileName"`
+
+	// Slot The license slot of a session. `getLicenseSlot` returns all its fields.
+	Slot *SessionSlot `json:"slot,omitempty"`
+
+	// StartedAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	StartedAt externalRef0.Timestamp `json:"startedAt"`
+
+	// Status - `running`: the browser is running.
+	// - `exited`: the browser ended by itself.
+	// - `killed`: the worker ended the browser.
+	Status externalRef0.SessionStatus `json:"status"`
+
+	// Timeline What happened to the session, earliest first.
+	Timeline []SessionMoment `json:"timeline"`
+}
+
+// SessionDetailResponse A success with a session.
+type SessionDetailResponse struct {
+	// Data A browser session with its machine, its license slot and its timeline. `machine` and `slot` are absent once they
+	// are deleted.
+	Data SessionDetail `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
 // SessionList A page of sessions.
 type SessionList struct {
 	// Items The sessions of this page.
@@ -3046,6 +3359,27 @@ type SessionListResponse struct {
 	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
+
+// SessionMoment An entry of the timeline of a session.
+type SessionMoment struct {
+	// At A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// Reason For `refused` the refusal reason, for `ended` the end reason; null for other entries.
+	Reason *string `json:"reason"`
+
+	// What `reserved`, `firstHeartbeat`, `lastHeartbeat`, `omitted`, `lapsed`, `adopted` and `released` concern the license
+	// slot, as in `getLicenseSlot`. `refused`: the launch or the start was refused. `started` and `ended` are times of
+	// the worker's clock.
+	What SessionMomentKind `json:"what"`
+}
+
+// SessionMomentKind `reserved`, `firstHeartbeat`, `lastHeartbeat`, `omitted`, `lapsed`, `adopted` and `released` concern the license
+// slot, as in `getLicenseSlot`. `refused`: the launch or the start was refused. `started` and `ended` are times of
+// the worker's clock.
+type SessionMomentKind string
 
 // SessionPagination The position in the session feed. With a cursor the totals are null.
 type SessionPagination struct {
@@ -3106,6 +3440,29 @@ type SessionReportResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
+// SessionSlot The license slot of a session. `getLicenseSlot` returns all its fields.
+type SessionSlot struct {
+	// LeaseUntil A time in UTC, RFC 3339; null if the event has not happened.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	LeaseUntil *externalRef0.TimestampOrNull `json:"leaseUntil"`
+
+	// ReleaseReason The release reason. `ended`: the worker reported the end. `omitted`: a heartbeat omitted the session. `lapsed`:
+	// no report arrived in time. Null until the slot is released.
+	ReleaseReason *LicenseReleaseReason `json:"releaseReason"`
+
+	// SlotId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	SlotId externalRef0.Uuid `json:"slotId"`
+
+	// Stale Whether reclaim would release the slot now.
+	Stale bool `json:"stale"`
+
+	// State `reserved`: the launch has not started yet. `running`: a browser runs. `released`: the slot is free again.
+	State LicenseSlotState `json:"state"`
+}
+
 // SessionSortField The sort fields of sessions.
 type SessionSortField string
 
@@ -3124,6 +3481,26 @@ type SignIn struct {
 
 	// User A user account.
 	User User `json:"user"`
+}
+
+// SignInLink A link that signs a user in once.
+type SignInLink struct {
+	// ExpiresAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
+
+	// Url The URL of the dashboard with the token in its fragment.
+	Url string `json:"url"`
+}
+
+// SignInLinkResponse A success with a sign-in link.
+type SignInLinkResponse struct {
+	// Data A link that signs a user in once.
+	Data SignInLink `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
 }
 
 // SignInRequest An account's credentials.
@@ -3145,6 +3522,15 @@ type SignInResponse struct {
 	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
+
+// SignInWithLinkRequest The token of a sign-in link.
+type SignInWithLinkRequest struct {
+	// Token The token in the fragment of the link.
+	Token *string `json:"token,omitempty"`
+}
+
+// SignUpPolicy Who can sign up now. `open`: anyone. `invite`: users with an invitation to an organization. `closed`: nobody.
+type SignUpPolicy string
 
 // SignUpRequest A new account.
 type SignUpRequest struct {
@@ -3460,6 +3846,14 @@ type UpdateProxySettings struct {
 	Username *externalRef0.ProxyUsername `json:"username,omitempty"`
 }
 
+// UpdateUserRequest The fields to change.
+type UpdateUserRequest struct {
+	// Name The display name of the user.
+	//
+	// Example: Ada Lovelace
+	Name *UserName `json:"name,omitempty"`
+}
+
 // User A user account.
 type User struct {
 	// CreatedAt A time in UTC, RFC 3339.
@@ -3490,6 +3884,15 @@ type User struct {
 //
 // Example: Ada Lovelace
 type UserName = string
+
+// UserResponse A success with the account.
+type UserResponse struct {
+	// Data A user account.
+	Data User `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
 
 // UuidOrNull An identifier, or null if there is none.
 type UuidOrNull = openapi_types.UUID
@@ -3626,6 +4029,21 @@ type LicenseUsageStepParameter = LicenseUsageStep
 // Example: 2026-11-21T10:15:00Z
 type LicenseUsageTo = externalRef0.Timestamp
 
+// MachineKeyFilter An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type MachineKeyFilter = externalRef0.Uuid
+
+// MachineSearch defines model for MachineSearch.
+type MachineSearch = string
+
+// MachineSortBy The sort fields of machines.
+type MachineSortBy = MachineSortField
+
+// MachineStateFilter `online`: the worker reported within the last two minutes. `draining`: it also accepts no new sessions.
+// `offline`: it has not reported for two minutes.
+type MachineStateFilter = MachineState
+
 // MemberId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -3731,6 +4149,11 @@ type SessionFrom = externalRef0.Timestamp
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type SessionId = externalRef0.Uuid
+
+// SessionKeyFilter An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type SessionKeyFilter = externalRef0.Uuid
 
 // SessionMachineFilter The id of a worker machine, chosen by the worker.
 //
@@ -3889,6 +4312,30 @@ type GetLicenseUsageParams struct {
 	Step *LicenseUsageStepParameter `form:"step,omitempty" json:"step,omitempty"`
 }
 
+// ListMachinesParams defines parameters for ListMachines.
+type ListMachinesParams struct {
+	// Page The page number, starting at 1.
+	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
+
+	// Limit The maximum number of items per page.
+	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// SortBy The sort field.
+	SortBy *MachineSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
+
+	// SortOrder The sort direction.
+	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
+
+	// State Only machines in this state.
+	State *MachineStateFilter `form:"state,omitempty" json:"state,omitempty"`
+
+	// KeyId Only machines that use this organization key.
+	KeyId *MachineKeyFilter `form:"keyId,omitempty" json:"keyId,omitempty"`
+
+	// Search Text in the machine id or the host name, case-insensitive.
+	Search *MachineSearch `form:"search,omitempty" json:"search,omitempty"`
+}
+
 // ListOrganizationsParams defines parameters for ListOrganizations.
 type ListOrganizationsParams struct {
 	// Page The page number, starting at 1.
@@ -4038,6 +4485,9 @@ type ListSessionsParams struct {
 	// MachineId Only sessions on this machine.
 	MachineId *SessionMachineFilter `form:"machineId,omitempty" json:"machineId,omitempty"`
 
+	// KeyId Only sessions that were started with this organization key.
+	KeyId *SessionKeyFilter `form:"keyId,omitempty" json:"keyId,omitempty"`
+
 	// From Only sessions that started at or after this time.
 	From *SessionFrom `form:"from,omitempty" json:"from,omitempty"`
 
@@ -4061,8 +4511,14 @@ type ResetPasswordJSONRequestBody = ResetPasswordRequest
 // SignInJSONRequestBody defines body for SignIn for application/json ContentType.
 type SignInJSONRequestBody = SignInRequest
 
+// SignInWithLinkJSONRequestBody defines body for SignInWithLink for application/json ContentType.
+type SignInWithLinkJSONRequestBody = SignInWithLinkRequest
+
 // SignUpJSONRequestBody defines body for SignUp for application/json ContentType.
 type SignUpJSONRequestBody = SignUpRequest
+
+// UpdateUserJSONRequestBody defines body for UpdateUser for application/json ContentType.
+type UpdateUserJSONRequestBody = UpdateUserRequest
 
 // VerifyEmailJSONRequestBody defines body for VerifyEmail for application/json ContentType.
 type VerifyEmailJSONRequestBody = VerifyEmailRequest
@@ -4354,6 +4810,13 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetAuthOptions Get the sign-in options
+	//
+	// Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+	//
+	// Corresponds with GET /v1/auth/options (the `GetAuthOptions` operationId).
+	GetAuthOptions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ChangePasswordWithBody Update your password
 	//
 	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
@@ -4467,6 +4930,36 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/auth/sign-in (the `SignIn` operationId).
 	SignIn(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateSignInLink Create a sign-in link
+	//
+	// Returns a link to the dashboard that signs you in once, in any browser, within five minutes. The token is in the
+	// fragment of the URL, which browsers do not send to servers. Keep the link secret. It becomes invalid when your
+	// password changes, when you sign out everywhere and when your account is disabled. After 20 links within 15
+	// minutes the response is 429.
+	//
+	// Corresponds with POST /v1/auth/sign-in-links (the `CreateSignInLink` operationId).
+	CreateSignInLink(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignInWithLinkWithBody Sign in with a link
+	//
+	// Exchanges the token of a sign-in link for a dashboard session, like `signIn`. A token that is unknown, used or
+	// expired returns 401. Failures count towards the limit of failed sign-ins of a client; then the response is 429.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/sign-in/link (the `SignInWithLink` operationId).
+	SignInWithLinkWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignInWithLink Sign in with a link
+	//
+	// Exchanges the token of a sign-in link for a dashboard session, like `signIn`. A token that is unknown, used or
+	// expired returns 401. Failures count towards the limit of failed sign-ins of a client; then the response is 429.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/auth/sign-in/link (the `SignInWithLink` operationId).
+	SignInWithLink(ctx context.Context, body SignInWithLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// SignOut Sign out
 	//
 	// Ends this dashboard session and invalidates its token.
@@ -4518,6 +5011,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 	SignUp(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateUserWithBody Update your account
+	//
+	// Changes your display name. Omitted fields keep their value.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/auth/user (the `UpdateUser` operationId).
+	UpdateUserWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateUser Update your account
+	//
+	// Changes your display name. Omitted fields keep their value.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/auth/user (the `UpdateUser` operationId).
+	UpdateUser(ctx context.Context, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// VerifyEmailWithBody Verify an e-mail address
 	//
@@ -4861,6 +5372,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
 	GetLicenseUsage(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListMachines List machines
+	//
+	// Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
+	// A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
+	// capacity and whether they drain with the heartbeats that they send with their own key.
+	//
+	// Corresponds with GET /v1/machines (the `ListMachines` operationId).
+	ListMachines(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOrganizations List your organizations
 	//
@@ -5267,6 +5787,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sessions (the `ListSessions` operationId).
 	ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Get a session
+	//
+	// Returns a session with its machine, its license slot and its timeline. The slot and the events are kept for 30
+	// days after the end by default; the session itself can be kept longer.
+	//
+	// Corresponds with GET /v1/sessions/{sessionId} (the `GetSession` operationId).
+	GetSession(ctx context.Context, sessionId SessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // GetCloudHealth Check service health
@@ -5332,6 +5860,23 @@ func (c *Client) CheckCloudReadiness(ctx context.Context, reqEditors ...RequestE
 // Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAuthOptions Get the sign-in options
+//
+// Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+//
+// Corresponds with GET /v1/auth/options (the `GetAuthOptions` operationId).
+func (c *Client) GetAuthOptions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAuthOptionsRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -5565,6 +6110,66 @@ func (c *Client) SignIn(ctx context.Context, body SignInJSONRequestBody, reqEdit
 	return c.Client.Do(req)
 }
 
+// CreateSignInLink Create a sign-in link
+//
+// Returns a link to the dashboard that signs you in once, in any browser, within five minutes. The token is in the
+// fragment of the URL, which browsers do not send to servers. Keep the link secret. It becomes invalid when your
+// password changes, when you sign out everywhere and when your account is disabled. After 20 links within 15
+// minutes the response is 429.
+//
+// Corresponds with POST /v1/auth/sign-in-links (the `CreateSignInLink` operationId).
+func (c *Client) CreateSignInLink(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSignInLinkRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignInWithLinkWithBody Sign in with a link
+//
+// Exchanges the token of a sign-in link for a dashboard session, like `signIn`. A token that is unknown, used or
+// expired returns 401. Failures count towards the limit of failed sign-ins of a client; then the response is 429.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/sign-in/link (the `SignInWithLink` operationId).
+func (c *Client) SignInWithLinkWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignInWithLinkRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignInWithLink Sign in with a link
+//
+// Exchanges the token of a sign-in link for a dashboard session, like `signIn`. A token that is unknown, used or
+// expired returns 401. Failures count towards the limit of failed sign-ins of a client; then the response is 429.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/auth/sign-in/link (the `SignInWithLink` operationId).
+func (c *Client) SignInWithLink(ctx context.Context, body SignInWithLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignInWithLinkRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // SignOut Sign out
 //
 // Ends this dashboard session and invalidates its token.
@@ -5647,6 +6252,44 @@ func (c *Client) SignUpWithBody(ctx context.Context, contentType string, body io
 // Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 func (c *Client) SignUp(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSignUpRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateUserWithBody Update your account
+//
+// Changes your display name. Omitted fields keep their value.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/auth/user (the `UpdateUser` operationId).
+func (c *Client) UpdateUserWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateUserRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateUser Update your account
+//
+// Changes your display name. Omitted fields keep their value.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/auth/user (the `UpdateUser` operationId).
+func (c *Client) UpdateUser(ctx context.Context, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateUserRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6300,6 +6943,25 @@ func (c *Client) GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors .
 // Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
 func (c *Client) GetLicenseUsage(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLicenseUsageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMachines List machines
+//
+// Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
+// A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
+// capacity and whether they drain with the heartbeats that they send with their own key.
+//
+// Corresponds with GET /v1/machines (the `ListMachines` operationId).
+func (c *Client) ListMachines(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMachinesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7136,6 +7798,24 @@ func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams, r
 	return c.Client.Do(req)
 }
 
+// GetSession Get a session
+//
+// Returns a session with its machine, its license slot and its timeline. The slot and the events are kept for 30
+// days after the end by default; the session itself can be kept longer.
+//
+// Corresponds with GET /v1/sessions/{sessionId} (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, sessionId SessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server, sessionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // NewGetCloudHealthRequest constructs an http.Request for the GetCloudHealth method
 func NewGetCloudHealthRequest(server string) (*http.Request, error) {
 	var err error
@@ -7357,6 +8037,33 @@ func NewListAuditEventsRequest(server string, params *ListAuditEventsParams) (*h
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAuthOptionsRequest constructs an http.Request for the GetAuthOptions method
+func NewGetAuthOptionsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/options")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -7678,6 +8385,73 @@ func NewSignInRequestWithBody(server string, contentType string, body io.Reader)
 	return req, nil
 }
 
+// NewCreateSignInLinkRequest constructs an http.Request for the CreateSignInLink method
+func NewCreateSignInLinkRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/sign-in-links")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSignInWithLinkRequest calls the generic SignInWithLink builder with application/json body
+func NewSignInWithLinkRequest(server string, body SignInWithLinkJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSignInWithLinkRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSignInWithLinkRequestWithBody constructs an http.Request for the SignInWithLink method, with any body, and a specified content type
+func NewSignInWithLinkRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/sign-in/link")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewSignOutRequest constructs an http.Request for the SignOut method
 func NewSignOutRequest(server string) (*http.Request, error) {
 	var err error
@@ -7763,6 +8537,46 @@ func NewSignUpRequestWithBody(server string, contentType string, body io.Reader)
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewUpdateUserRequest calls the generic UpdateUser builder with application/json body
+func NewUpdateUserRequest(server string, body UpdateUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateUserRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewUpdateUserRequestWithBody constructs an http.Request for the UpdateUser method, with any body, and a specified content type
+func NewUpdateUserRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/user")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -8810,6 +9624,132 @@ func NewGetLicenseUsageRequest(server string, params *GetLicenseUsageParams) (*h
 		if params.Step != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListMachinesRequest constructs an http.Request for the ListMachines method
+func NewListMachinesRequest(server string, params *ListMachinesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/machines")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortBy", *params.SortBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortOrder != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortOrder", *params.SortOrder, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.KeyId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "keyId", *params.KeyId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -10597,6 +11537,18 @@ func NewListSessionsRequest(server string, params *ListSessionsParams) (*http.Re
 
 		}
 
+		if params.KeyId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "keyId", *params.KeyId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.From != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -10637,6 +11589,40 @@ func NewListSessionsRequest(server string, params *ListSessionsParams) (*http.Re
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string, sessionId SessionId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -10731,6 +11717,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEventsWithResponse(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*ListAuditEventsResult, error)
+
+	// GetAuthOptionsWithResponse Get the sign-in options
+	//
+	// Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/auth/options (the `GetAuthOptions` operationId).
+	GetAuthOptionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetAuthOptionsResult, error)
 
 	// ChangePasswordWithBodyWithResponse Update your password
 	//
@@ -10851,6 +11846,38 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/auth/sign-in (the `SignIn` operationId).
 	SignInWithResponse(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*SignInResult, error)
 
+	// CreateSignInLinkWithResponse Create a sign-in link
+	//
+	// Returns a link to the dashboard that signs you in once, in any browser, within five minutes. The token is in the
+	// fragment of the URL, which browsers do not send to servers. Keep the link secret. It becomes invalid when your
+	// password changes, when you sign out everywhere and when your account is disabled. After 20 links within 15
+	// minutes the response is 429.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/sign-in-links (the `CreateSignInLink` operationId).
+	CreateSignInLinkWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreateSignInLinkResult, error)
+
+	// SignInWithLinkWithBodyWithResponse Sign in with a link
+	//
+	// Exchanges the token of a sign-in link for a dashboard session, like `signIn`. A token that is unknown, used or
+	// expired returns 401. Failures count towards the limit of failed sign-ins of a client; then the response is 429.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/sign-in/link (the `SignInWithLink` operationId).
+	SignInWithLinkWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SignInWithLinkResult, error)
+
+	// SignInWithLinkWithResponse Sign in with a link
+	//
+	// Exchanges the token of a sign-in link for a dashboard session, like `signIn`. A token that is unknown, used or
+	// expired returns 401. Failures count towards the limit of failed sign-ins of a client; then the response is 429.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/sign-in/link (the `SignInWithLink` operationId).
+	SignInWithLinkWithResponse(ctx context.Context, body SignInWithLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*SignInWithLinkResult, error)
+
 	// SignOutWithResponse Sign out
 	//
 	// Ends this dashboard session and invalidates its token.
@@ -10906,6 +11933,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 	SignUpWithResponse(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*SignUpResult, error)
+
+	// UpdateUserWithBodyWithResponse Update your account
+	//
+	// Changes your display name. Omitted fields keep their value.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/auth/user (the `UpdateUser` operationId).
+	UpdateUserWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateUserResult, error)
+
+	// UpdateUserWithResponse Update your account
+	//
+	// Changes your display name. Omitted fields keep their value.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/auth/user (the `UpdateUser` operationId).
+	UpdateUserWithResponse(ctx context.Context, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateUserResult, error)
 
 	// VerifyEmailWithBodyWithResponse Verify an e-mail address
 	//
@@ -11275,6 +12320,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
 	GetLicenseUsageWithResponse(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*GetLicenseUsageResult, error)
+
+	// ListMachinesWithResponse List machines
+	//
+	// Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
+	// A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
+	// capacity and whether they drain with the heartbeats that they send with their own key.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/machines (the `ListMachines` operationId).
+	ListMachinesWithResponse(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*ListMachinesResult, error)
 
 	// ListOrganizationsWithResponse List your organizations
 	//
@@ -11717,6 +12773,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/sessions (the `ListSessions` operationId).
 	ListSessionsWithResponse(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResult, error)
+
+	// GetSessionWithResponse Get a session
+	//
+	// Returns a session with its machine, its license slot and its timeline. The slot and the events are kept for 30
+	// days after the end by default; the session itself can be kept longer.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sessions/{sessionId} (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, sessionId SessionId, reqEditors ...RequestEditorFn) (*GetSessionResult, error)
 }
 
 // GetCloudHealthResult503Headers the declared response headers of an HTTP 503 response for GetCloudHealth
@@ -11996,6 +13062,82 @@ func (r ListAuditEventsResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListAuditEventsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetAuthOptionsResult503Headers the declared response headers of an HTTP 503 response for GetAuthOptions
+type GetAuthOptionsResult503Headers struct {
+	RetryAfter *int32
+}
+
+type GetAuthOptionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuthOptionsResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetAuthOptionsResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAuthOptionsResult) GetJSON200() *AuthOptionsResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetAuthOptionsResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetAuthOptionsResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAuthOptionsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetAuthOptionsResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAuthOptionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAuthOptionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAuthOptionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAuthOptionsResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12737,6 +13879,235 @@ func (r SignInResult) ContentType() string {
 	return ""
 }
 
+// CreateSignInLinkResult429Headers the declared response headers of an HTTP 429 response for CreateSignInLink
+type CreateSignInLinkResult429Headers struct {
+	RetryAfter *int32
+}
+
+// CreateSignInLinkResult503Headers the declared response headers of an HTTP 503 response for CreateSignInLink
+type CreateSignInLinkResult503Headers struct {
+	RetryAfter *int32
+}
+
+type CreateSignInLinkResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignInLinkResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *externalRef0.TooManyRequests
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *CreateSignInLinkResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateSignInLinkResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateSignInLinkResult) GetJSON200() *SignInLinkResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSignInLinkResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSignInLinkResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSignInLinkResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSignInLinkResult) GetJSON429() *externalRef0.TooManyRequests {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSignInLinkResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSignInLinkResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateSignInLinkResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSignInLinkResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSignInLinkResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSignInLinkResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSignInLinkResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SignInWithLinkResult200Headers the declared response headers of an HTTP 200 response for SignInWithLink
+type SignInWithLinkResult200Headers struct {
+	SetCookie string
+}
+
+// SignInWithLinkResult429Headers the declared response headers of an HTTP 429 response for SignInWithLink
+type SignInWithLinkResult429Headers struct {
+	RetryAfter *int32
+}
+
+// SignInWithLinkResult503Headers the declared response headers of an HTTP 503 response for SignInWithLink
+type SignInWithLinkResult503Headers struct {
+	RetryAfter *int32
+}
+
+type SignInWithLinkResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignInResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *externalRef0.TooManyRequests
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *SignInWithLinkResult200Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *SignInWithLinkResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SignInWithLinkResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SignInWithLinkResult) GetJSON200() *SignInResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SignInWithLinkResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SignInWithLinkResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SignInWithLinkResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SignInWithLinkResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SignInWithLinkResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SignInWithLinkResult) GetJSON429() *externalRef0.TooManyRequests {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SignInWithLinkResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SignInWithLinkResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r SignInWithLinkResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SignInWithLinkResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SignInWithLinkResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SignInWithLinkResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SignInWithLinkResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // SignOutResult200Headers the declared response headers of an HTTP 200 response for SignOut
 type SignOutResult200Headers struct {
 	SetCookie string
@@ -13051,6 +14422,110 @@ func (r SignUpResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SignUpResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateUserResult503Headers the declared response headers of an HTTP 503 response for UpdateUser
+type UpdateUserResult503Headers struct {
+	RetryAfter *int32
+}
+
+type UpdateUserResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UserResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UpdateUserResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateUserResult) GetJSON200() *UserResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateUserResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateUserResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateUserResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateUserResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateUserResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateUserResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateUserResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r UpdateUserResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateUserResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateUserResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateUserResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateUserResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -15325,6 +16800,89 @@ func (r GetLicenseUsageResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetLicenseUsageResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListMachinesResult503Headers the declared response headers of an HTTP 503 response for ListMachines
+type ListMachinesResult503Headers struct {
+	RetryAfter *int32
+}
+
+type ListMachinesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MachineListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListMachinesResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMachinesResult) GetJSON200() *MachineListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListMachinesResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListMachinesResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListMachinesResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListMachinesResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListMachinesResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMachinesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMachinesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMachinesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMachinesResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -18509,6 +20067,96 @@ func (r ListSessionsResult) ContentType() string {
 	return ""
 }
 
+// GetSessionResult503Headers the declared response headers of an HTTP 503 response for GetSession
+type GetSessionResult503Headers struct {
+	RetryAfter *int32
+}
+
+type GetSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionDetailResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetSessionResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionResult) GetJSON200() *SessionDetailResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSessionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSessionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSessionResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSessionResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSessionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetSessionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetCloudHealthWithResponse Check service health
 //
 // Returns 200 if the database responds, and 503 otherwise.
@@ -18572,6 +20220,21 @@ func (c *ClientWithResponses) ListAuditEventsWithResponse(ctx context.Context, p
 		return nil, err
 	}
 	return ParseListAuditEventsResult(rsp)
+}
+
+// GetAuthOptionsWithResponse Get the sign-in options
+//
+// Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/auth/options (the `GetAuthOptions` operationId).
+func (c *ClientWithResponses) GetAuthOptionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetAuthOptionsResult, error) {
+	rsp, err := c.GetAuthOptions(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAuthOptionsResult(rsp)
 }
 
 // ChangePasswordWithBodyWithResponse Update your password
@@ -18759,6 +20422,56 @@ func (c *ClientWithResponses) SignInWithResponse(ctx context.Context, body SignI
 	return ParseSignInResult(rsp)
 }
 
+// CreateSignInLinkWithResponse Create a sign-in link
+//
+// Returns a link to the dashboard that signs you in once, in any browser, within five minutes. The token is in the
+// fragment of the URL, which browsers do not send to servers. Keep the link secret. It becomes invalid when your
+// password changes, when you sign out everywhere and when your account is disabled. After 20 links within 15
+// minutes the response is 429.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/sign-in-links (the `CreateSignInLink` operationId).
+func (c *ClientWithResponses) CreateSignInLinkWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreateSignInLinkResult, error) {
+	rsp, err := c.CreateSignInLink(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSignInLinkResult(rsp)
+}
+
+// SignInWithLinkWithBodyWithResponse Sign in with a link
+//
+// Exchanges the token of a sign-in link for a dashboard session, like `signIn`. A token that is unknown, used or
+// expired returns 401. Failures count towards the limit of failed sign-ins of a client; then the response is 429.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/sign-in/link (the `SignInWithLink` operationId).
+func (c *ClientWithResponses) SignInWithLinkWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SignInWithLinkResult, error) {
+	rsp, err := c.SignInWithLinkWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSignInWithLinkResult(rsp)
+}
+
+// SignInWithLinkWithResponse Sign in with a link
+//
+// Exchanges the token of a sign-in link for a dashboard session, like `signIn`. A token that is unknown, used or
+// expired returns 401. Failures count towards the limit of failed sign-ins of a client; then the response is 429.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/sign-in/link (the `SignInWithLink` operationId).
+func (c *ClientWithResponses) SignInWithLinkWithResponse(ctx context.Context, body SignInWithLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*SignInWithLinkResult, error) {
+	rsp, err := c.SignInWithLink(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSignInWithLinkResult(rsp)
+}
+
 // SignOutWithResponse Sign out
 //
 // Ends this dashboard session and invalidates its token.
@@ -18837,6 +20550,36 @@ func (c *ClientWithResponses) SignUpWithResponse(ctx context.Context, body SignU
 		return nil, err
 	}
 	return ParseSignUpResult(rsp)
+}
+
+// UpdateUserWithBodyWithResponse Update your account
+//
+// Changes your display name. Omitted fields keep their value.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/auth/user (the `UpdateUser` operationId).
+func (c *ClientWithResponses) UpdateUserWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateUserResult, error) {
+	rsp, err := c.UpdateUserWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateUserResult(rsp)
+}
+
+// UpdateUserWithResponse Update your account
+//
+// Changes your display name. Omitted fields keep their value.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/auth/user (the `UpdateUser` operationId).
+func (c *ClientWithResponses) UpdateUserWithResponse(ctx context.Context, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateUserResult, error) {
+	rsp, err := c.UpdateUser(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateUserResult(rsp)
 }
 
 // VerifyEmailWithBodyWithResponse Verify an e-mail address
@@ -19392,6 +21135,23 @@ func (c *ClientWithResponses) GetLicenseUsageWithResponse(ctx context.Context, p
 		return nil, err
 	}
 	return ParseGetLicenseUsageResult(rsp)
+}
+
+// ListMachinesWithResponse List machines
+//
+// Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
+// A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
+// capacity and whether they drain with the heartbeats that they send with their own key.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/machines (the `ListMachines` operationId).
+func (c *ClientWithResponses) ListMachinesWithResponse(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*ListMachinesResult, error) {
+	rsp, err := c.ListMachines(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMachinesResult(rsp)
 }
 
 // ListOrganizationsWithResponse List your organizations
@@ -20088,6 +21848,22 @@ func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, para
 	return ParseListSessionsResult(rsp)
 }
 
+// GetSessionWithResponse Get a session
+//
+// Returns a session with its machine, its license slot and its timeline. The slot and the events are kept for 30
+// days after the end by default; the session itself can be kept longer.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sessions/{sessionId} (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, sessionId SessionId, reqEditors ...RequestEditorFn) (*GetSessionResult, error) {
+	rsp, err := c.GetSession(ctx, sessionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionResult(rsp)
+}
+
 // ParseGetCloudHealthResult parses an HTTP response from a GetCloudHealthWithResponse call
 func ParseGetCloudHealthResult(rsp *http.Response) (*GetCloudHealthResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -20316,6 +22092,73 @@ func ParseListAuditEventsResult(rsp *http.Response) (*ListAuditEventsResult, err
 	switch {
 	case rsp.StatusCode == 503:
 		var headers ListAuditEventsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetAuthOptionsResult parses an HTTP response from a GetAuthOptionsWithResponse call
+func ParseGetAuthOptionsResult(rsp *http.Response) (*GetAuthOptionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAuthOptionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuthOptionsResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetAuthOptionsResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int32
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
@@ -21016,6 +22859,226 @@ func ParseSignInResult(rsp *http.Response) (*SignInResult, error) {
 	return response, nil
 }
 
+// ParseCreateSignInLinkResult parses an HTTP response from a CreateSignInLinkWithResponse call
+func ParseCreateSignInLinkResult(rsp *http.Response) (*CreateSignInLinkResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSignInLinkResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignInLinkResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest externalRef0.TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 429:
+		var headers CreateSignInLinkResult429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateSignInLinkResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSignInWithLinkResult parses an HTTP response from a SignInWithLinkWithResponse call
+func ParseSignInWithLinkResult(rsp *http.Response) (*SignInWithLinkResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SignInWithLinkResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignInResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest externalRef0.TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers SignInWithLinkResult200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 429:
+		var headers SignInWithLinkResult429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers SignInWithLinkResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseSignOutResult parses an HTTP response from a SignOutWithResponse call
 func ParseSignOutResult(rsp *http.Response) (*SignOutResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -21314,6 +23377,101 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers SignUpResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateUserResult parses an HTTP response from a UpdateUserWithResponse call
+func ParseUpdateUserResult(rsp *http.Response) (*UpdateUserResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateUserResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UserResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers UpdateUserResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int32
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
@@ -23402,6 +25560,80 @@ func ParseGetLicenseUsageResult(rsp *http.Response) (*GetLicenseUsageResult, err
 	switch {
 	case rsp.StatusCode == 503:
 		var headers GetLicenseUsageResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListMachinesResult parses an HTTP response from a ListMachinesWithResponse call
+func ParseListMachinesResult(rsp *http.Response) (*ListMachinesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMachinesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MachineListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListMachinesResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int32
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
@@ -26365,6 +28597,87 @@ func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
 	return response, nil
 }
 
+// ParseGetSessionResult parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionResult(rsp *http.Response) (*GetSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionDetailResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetSessionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// GetCloudHealth Check service health
@@ -26379,6 +28692,9 @@ type ServerInterface interface {
 	// ListAuditEvents List audit events
 	// (GET /v1/audit-events)
 	ListAuditEvents(ctx echo.Context, params ListAuditEventsParams) error
+	// GetAuthOptions Get the sign-in options
+	// (GET /v1/auth/options)
+	GetAuthOptions(ctx echo.Context) error
 	// ChangePassword Update your password
 	// (POST /v1/auth/password/change)
 	ChangePassword(ctx echo.Context) error
@@ -26400,6 +28716,12 @@ type ServerInterface interface {
 	// SignIn Sign in
 	// (POST /v1/auth/sign-in)
 	SignIn(ctx echo.Context) error
+	// CreateSignInLink Create a sign-in link
+	// (POST /v1/auth/sign-in-links)
+	CreateSignInLink(ctx echo.Context) error
+	// SignInWithLink Sign in with a link
+	// (POST /v1/auth/sign-in/link)
+	SignInWithLink(ctx echo.Context) error
 	// SignOut Sign out
 	// (POST /v1/auth/sign-out)
 	SignOut(ctx echo.Context) error
@@ -26409,6 +28731,9 @@ type ServerInterface interface {
 	// SignUp Create an account and sign in
 	// (POST /v1/auth/sign-up)
 	SignUp(ctx echo.Context) error
+	// UpdateUser Update your account
+	// (PATCH /v1/auth/user)
+	UpdateUser(ctx echo.Context) error
 	// VerifyEmail Verify an e-mail address
 	// (POST /v1/auth/verify-email)
 	VerifyEmail(ctx echo.Context) error
@@ -26475,6 +28800,9 @@ type ServerInterface interface {
 	// GetLicenseUsage Get usage over time
 	// (GET /v1/license/usage)
 	GetLicenseUsage(ctx echo.Context, params GetLicenseUsageParams) error
+	// ListMachines List machines
+	// (GET /v1/machines)
+	ListMachines(ctx echo.Context, params ListMachinesParams) error
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx echo.Context, params ListOrganizationsParams) error
@@ -26565,6 +28893,9 @@ type ServerInterface interface {
 	// ListSessions List sessions
 	// (GET /v1/sessions)
 	ListSessions(ctx echo.Context, params ListSessionsParams) error
+	// GetSession Get a session
+	// (GET /v1/sessions/{sessionId})
+	GetSession(ctx echo.Context, sessionId SessionId) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -26673,6 +29004,15 @@ func (w *ServerInterfaceWrapper) ListAuditEvents(ctx echo.Context) error {
 	return err
 }
 
+// GetAuthOptions converts echo context to params.
+func (w *ServerInterfaceWrapper) GetAuthOptions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetAuthOptions(ctx)
+	return err
+}
+
 // ChangePassword converts echo context to params.
 func (w *ServerInterfaceWrapper) ChangePassword(ctx echo.Context) error {
 	var err error
@@ -26773,6 +29113,24 @@ func (w *ServerInterfaceWrapper) SignIn(ctx echo.Context) error {
 	return err
 }
 
+// CreateSignInLink converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateSignInLink(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateSignInLink(ctx)
+	return err
+}
+
+// SignInWithLink converts echo context to params.
+func (w *ServerInterfaceWrapper) SignInWithLink(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SignInWithLink(ctx)
+	return err
+}
+
 // SignOut converts echo context to params.
 func (w *ServerInterfaceWrapper) SignOut(ctx echo.Context) error {
 	var err error
@@ -26797,6 +29155,15 @@ func (w *ServerInterfaceWrapper) SignUp(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SignUp(ctx)
+	return err
+}
+
+// UpdateUser converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateUser(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateUser(ctx)
 	return err
 }
 
@@ -27178,6 +29545,66 @@ func (w *ServerInterfaceWrapper) GetLicenseUsage(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetLicenseUsage(ctx, params)
+	return err
+}
+
+// ListMachines converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMachines(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListMachinesParams
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", ctx.QueryParams(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter page: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortBy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortBy", ctx.QueryParams(), &params.SortBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortBy: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortOrder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortOrder", ctx.QueryParams(), &params.SortOrder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortOrder: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "keyId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "keyId", ctx.QueryParams(), &params.KeyId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter keyId: %s", err))
+	}
+
+	// ------------- Optional query parameter "search" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "search", ctx.QueryParams(), &params.Search, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter search: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMachines(ctx, params)
 	return err
 }
 
@@ -27985,6 +30412,13 @@ func (w *ServerInterfaceWrapper) ListSessions(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter machineId: %s", err))
 	}
 
+	// ------------- Optional query parameter "keyId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "keyId", ctx.QueryParams(), &params.KeyId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter keyId: %s", err))
+	}
+
 	// ------------- Optional query parameter "from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -28008,6 +30442,22 @@ func (w *ServerInterfaceWrapper) ListSessions(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListSessions(ctx, params)
+	return err
+}
+
+// GetSession converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "sessionId" -------------
+	var sessionId SessionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sessionId", ctx.Param("sessionId"), &sessionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sessionId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSession(ctx, sessionId)
 	return err
 }
 
@@ -28062,6 +30512,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/livez", wrapper.CheckCloudLiveness, options.OperationMiddlewares["checkCloudLiveness"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.CheckCloudReadiness, options.OperationMiddlewares["checkCloudReadiness"]...)
 	router.GET(options.BaseURL+"/v1/audit-events", wrapper.ListAuditEvents, options.OperationMiddlewares["listAuditEvents"]...)
+	router.GET(options.BaseURL+"/v1/auth/options", wrapper.GetAuthOptions, options.OperationMiddlewares["getAuthOptions"]...)
 	router.POST(options.BaseURL+"/v1/auth/password/change", wrapper.ChangePassword, options.OperationMiddlewares["changePassword"]...)
 	router.POST(options.BaseURL+"/v1/auth/password/forgot", wrapper.RequestPasswordReset, options.OperationMiddlewares["requestPasswordReset"]...)
 	router.POST(options.BaseURL+"/v1/auth/password/reset", wrapper.ResetPassword, options.OperationMiddlewares["resetPassword"]...)
@@ -28069,9 +30520,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/auth/sessions", wrapper.ListAuthSessions, options.OperationMiddlewares["listAuthSessions"]...)
 	router.DELETE(options.BaseURL+"/v1/auth/sessions/:sessionId", wrapper.EndAuthSession, options.OperationMiddlewares["endAuthSession"]...)
 	router.POST(options.BaseURL+"/v1/auth/sign-in", wrapper.SignIn, options.OperationMiddlewares["signIn"]...)
+	router.POST(options.BaseURL+"/v1/auth/sign-in-links", wrapper.CreateSignInLink, options.OperationMiddlewares["createSignInLink"]...)
+	router.POST(options.BaseURL+"/v1/auth/sign-in/link", wrapper.SignInWithLink, options.OperationMiddlewares["signInWithLink"]...)
 	router.POST(options.BaseURL+"/v1/auth/sign-out", wrapper.SignOut, options.OperationMiddlewares["signOut"]...)
 	router.POST(options.BaseURL+"/v1/auth/sign-out-everywhere", wrapper.SignOutEverywhere, options.OperationMiddlewares["signOutEverywhere"]...)
 	router.POST(options.BaseURL+"/v1/auth/sign-up", wrapper.SignUp, options.OperationMiddlewares["signUp"]...)
+	router.PATCH(options.BaseURL+"/v1/auth/user", wrapper.UpdateUser, options.OperationMiddlewares["updateUser"]...)
 	router.POST(options.BaseURL+"/v1/auth/verify-email", wrapper.VerifyEmail, options.OperationMiddlewares["verifyEmail"]...)
 	router.POST(options.BaseURL+"/v1/auth/verify-email/resend", wrapper.SendVerificationEmail, options.OperationMiddlewares["sendVerificationEmail"]...)
 	router.GET(options.BaseURL+"/v1/billing/add-ons", wrapper.ListAddOns, options.OperationMiddlewares["listAddOns"]...)
@@ -28094,6 +30548,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/license/sessions/reclaim", wrapper.ReclaimLicenseSessions, options.OperationMiddlewares["reclaimLicenseSessions"]...)
 	router.GET(options.BaseURL+"/v1/license/slots/:slotId", wrapper.GetLicenseSlot, options.OperationMiddlewares["getLicenseSlot"]...)
 	router.GET(options.BaseURL+"/v1/license/usage", wrapper.GetLicenseUsage, options.OperationMiddlewares["getLicenseUsage"]...)
+	router.GET(options.BaseURL+"/v1/machines", wrapper.ListMachines, options.OperationMiddlewares["listMachines"]...)
 	router.GET(options.BaseURL+"/v1/organizations", wrapper.ListOrganizations, options.OperationMiddlewares["listOrganizations"]...)
 	router.POST(options.BaseURL+"/v1/organizations", wrapper.CreateOrganization, options.OperationMiddlewares["createOrganization"]...)
 	router.DELETE(options.BaseURL+"/v1/organizations/:organizationId", wrapper.DeleteOrganization, options.OperationMiddlewares["deleteOrganization"]...)
@@ -28124,6 +30579,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/profiles/:profileId/sessions/:sessionId", wrapper.EndProfileSession, options.OperationMiddlewares["endProfileSession"]...)
 	router.GET(options.BaseURL+"/v1/profiles/stats", wrapper.GetProfileStats, options.OperationMiddlewares["getProfileStats"]...)
 	router.GET(options.BaseURL+"/v1/sessions", wrapper.ListSessions, options.OperationMiddlewares["listSessions"]...)
+	router.GET(options.BaseURL+"/v1/sessions/:sessionId", wrapper.GetSession, options.OperationMiddlewares["getSession"]...)
 
 }
 
@@ -28443,6 +30899,95 @@ type ListAuditEventsdefaultJSONResponse struct {
 }
 
 func (response ListAuditEventsdefaultJSONResponse) VisitListAuditEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAuthOptionsRequestObject struct {
+}
+
+type GetAuthOptionsResponseObject interface {
+	VisitGetAuthOptionsResponse(w http.ResponseWriter) error
+}
+
+type GetAuthOptions200JSONResponse AuthOptionsResponse
+
+func (response GetAuthOptions200JSONResponse) VisitGetAuthOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAuthOptions400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetAuthOptions400JSONResponse) VisitGetAuthOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAuthOptions500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response GetAuthOptions500JSONResponse) VisitGetAuthOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAuthOptions503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetAuthOptions503JSONResponse) VisitGetAuthOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAuthOptionsdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response GetAuthOptionsdefaultJSONResponse) VisitGetAuthOptionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -29487,6 +32032,327 @@ func (response SignIndefaultJSONResponse) VisitSignInResponse(w http.ResponseWri
 	return err
 }
 
+type CreateSignInLinkRequestObject struct {
+}
+
+type CreateSignInLinkResponseObject interface {
+	VisitCreateSignInLinkResponse(w http.ResponseWriter) error
+}
+
+type CreateSignInLink200JSONResponse SignInLinkResponse
+
+func (response CreateSignInLink200JSONResponse) VisitCreateSignInLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSignInLink400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CreateSignInLink400JSONResponse) VisitCreateSignInLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSignInLink401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response CreateSignInLink401JSONResponse) VisitCreateSignInLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSignInLink403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response CreateSignInLink403JSONResponse) VisitCreateSignInLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSignInLink429JSONResponse struct {
+	externalRef0.TooManyRequestsJSONResponse
+}
+
+func (response CreateSignInLink429JSONResponse) VisitCreateSignInLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSignInLink500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response CreateSignInLink500JSONResponse) VisitCreateSignInLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSignInLink503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CreateSignInLink503JSONResponse) VisitCreateSignInLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSignInLinkdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CreateSignInLinkdefaultJSONResponse) VisitCreateSignInLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLinkRequestObject struct {
+	Body *SignInWithLinkJSONRequestBody
+}
+
+type SignInWithLinkResponseObject interface {
+	VisitSignInWithLinkResponse(w http.ResponseWriter) error
+}
+
+type SignInWithLink200ResponseHeaders struct {
+	SetCookie string
+}
+
+type SignInWithLink200JSONResponse struct {
+	Body    SignInResponse
+	Headers SignInWithLink200ResponseHeaders
+}
+
+func (response SignInWithLink200JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Set-Cookie", fmt.Sprint(response.Headers.SetCookie))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLink400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response SignInWithLink400JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLink401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response SignInWithLink401JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLink403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response SignInWithLink403JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLink413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response SignInWithLink413JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLink415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response SignInWithLink415JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLink429JSONResponse struct {
+	externalRef0.TooManyRequestsJSONResponse
+}
+
+func (response SignInWithLink429JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLink500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response SignInWithLink500JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLink503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response SignInWithLink503JSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInWithLinkdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response SignInWithLinkdefaultJSONResponse) VisitSignInWithLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SignOutRequestObject struct {
 }
 
@@ -29917,6 +32783,160 @@ type SignUpdefaultJSONResponse struct {
 }
 
 func (response SignUpdefaultJSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUserRequestObject struct {
+	Body *UpdateUserJSONRequestBody
+}
+
+type UpdateUserResponseObject interface {
+	VisitUpdateUserResponse(w http.ResponseWriter) error
+}
+
+type UpdateUser200JSONResponse UserResponse
+
+func (response UpdateUser200JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response UpdateUser400JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response UpdateUser401JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response UpdateUser403JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response UpdateUser413JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response UpdateUser415JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response UpdateUser500JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUser503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response UpdateUser503JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUserdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response UpdateUserdefaultJSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -33217,6 +36237,112 @@ type GetLicenseUsagedefaultJSONResponse struct {
 }
 
 func (response GetLicenseUsagedefaultJSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMachinesRequestObject struct {
+	Params ListMachinesParams
+}
+
+type ListMachinesResponseObject interface {
+	VisitListMachinesResponse(w http.ResponseWriter) error
+}
+
+type ListMachines200JSONResponse MachineListResponse
+
+func (response ListMachines200JSONResponse) VisitListMachinesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMachines400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListMachines400JSONResponse) VisitListMachinesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMachines401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListMachines401JSONResponse) VisitListMachinesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMachines500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListMachines500JSONResponse) VisitListMachinesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMachines503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListMachines503JSONResponse) VisitListMachinesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMachinesdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response ListMachinesdefaultJSONResponse) VisitListMachinesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -37915,6 +41041,128 @@ func (response ListSessionsdefaultJSONResponse) VisitListSessionsResponse(w http
 	return err
 }
 
+type GetSessionRequestObject struct {
+	SessionId SessionId `json:"sessionId"`
+}
+
+type GetSessionResponseObject interface {
+	VisitGetSessionResponse(w http.ResponseWriter) error
+}
+
+type GetSession200JSONResponse SessionDetailResponse
+
+func (response GetSession200JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetSession400JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetSession401JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response GetSession404JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response GetSession500JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetSession503JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response GetSessiondefaultJSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetCloudHealth Check service health
@@ -37929,6 +41177,9 @@ type StrictServerInterface interface {
 	// ListAuditEvents List audit events
 	// (GET /v1/audit-events)
 	ListAuditEvents(ctx context.Context, request ListAuditEventsRequestObject) (ListAuditEventsResponseObject, error)
+	// GetAuthOptions Get the sign-in options
+	// (GET /v1/auth/options)
+	GetAuthOptions(ctx context.Context, request GetAuthOptionsRequestObject) (GetAuthOptionsResponseObject, error)
 	// ChangePassword Update your password
 	// (POST /v1/auth/password/change)
 	ChangePassword(ctx context.Context, request ChangePasswordRequestObject) (ChangePasswordResponseObject, error)
@@ -37950,6 +41201,12 @@ type StrictServerInterface interface {
 	// SignIn Sign in
 	// (POST /v1/auth/sign-in)
 	SignIn(ctx context.Context, request SignInRequestObject) (SignInResponseObject, error)
+	// CreateSignInLink Create a sign-in link
+	// (POST /v1/auth/sign-in-links)
+	CreateSignInLink(ctx context.Context, request CreateSignInLinkRequestObject) (CreateSignInLinkResponseObject, error)
+	// SignInWithLink Sign in with a link
+	// (POST /v1/auth/sign-in/link)
+	SignInWithLink(ctx context.Context, request SignInWithLinkRequestObject) (SignInWithLinkResponseObject, error)
 	// SignOut Sign out
 	// (POST /v1/auth/sign-out)
 	SignOut(ctx context.Context, request SignOutRequestObject) (SignOutResponseObject, error)
@@ -37959,6 +41216,9 @@ type StrictServerInterface interface {
 	// SignUp Create an account and sign in
 	// (POST /v1/auth/sign-up)
 	SignUp(ctx context.Context, request SignUpRequestObject) (SignUpResponseObject, error)
+	// UpdateUser Update your account
+	// (PATCH /v1/auth/user)
+	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
 	// VerifyEmail Verify an e-mail address
 	// (POST /v1/auth/verify-email)
 	VerifyEmail(ctx context.Context, request VerifyEmailRequestObject) (VerifyEmailResponseObject, error)
@@ -38025,6 +41285,9 @@ type StrictServerInterface interface {
 	// GetLicenseUsage Get usage over time
 	// (GET /v1/license/usage)
 	GetLicenseUsage(ctx context.Context, request GetLicenseUsageRequestObject) (GetLicenseUsageResponseObject, error)
+	// ListMachines List machines
+	// (GET /v1/machines)
+	ListMachines(ctx context.Context, request ListMachinesRequestObject) (ListMachinesResponseObject, error)
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx context.Context, request ListOrganizationsRequestObject) (ListOrganizationsResponseObject, error)
@@ -38115,6 +41378,9 @@ type StrictServerInterface interface {
 	// ListSessions List sessions
 	// (GET /v1/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
+	// GetSession Get a session
+	// (GET /v1/sessions/{sessionId})
+	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx echo.Context, request any) (any, error)
@@ -38217,6 +41483,29 @@ func (sh *strictHandler) ListAuditEvents(ctx echo.Context, params ListAuditEvent
 		return err
 	} else if validResponse, ok := response.(ListAuditEventsResponseObject); ok {
 		return validResponse.VisitListAuditEventsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetAuthOptions operation middleware
+func (sh *strictHandler) GetAuthOptions(ctx echo.Context) error {
+	var request GetAuthOptionsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAuthOptions(ctx.Request().Context(), request.(GetAuthOptionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAuthOptions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetAuthOptionsResponseObject); ok {
+		return validResponse.VisitGetAuthOptionsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -38480,6 +41769,75 @@ func (sh *strictHandler) SignIn(ctx echo.Context) error {
 	return nil
 }
 
+// CreateSignInLink operation middleware
+func (sh *strictHandler) CreateSignInLink(ctx echo.Context) error {
+	var request CreateSignInLinkRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSignInLink(ctx.Request().Context(), request.(CreateSignInLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSignInLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateSignInLinkResponseObject); ok {
+		return validResponse.VisitCreateSignInLinkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SignInWithLink operation middleware
+func (sh *strictHandler) SignInWithLink(ctx echo.Context) error {
+	var request SignInWithLinkRequestObject
+
+	var body SignInWithLinkJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SignInWithLink(ctx.Request().Context(), request.(SignInWithLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SignInWithLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SignInWithLinkResponseObject); ok {
+		return validResponse.VisitSignInWithLinkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // SignOut operation middleware
 func (sh *strictHandler) SignOut(ctx echo.Context) error {
 	var request SignOutRequestObject
@@ -38566,6 +41924,52 @@ func (sh *strictHandler) SignUp(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(SignUpResponseObject); ok {
 		return validResponse.VisitSignUpResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateUser operation middleware
+func (sh *strictHandler) UpdateUser(ctx echo.Context) error {
+	var request UpdateUserRequestObject
+
+	var body UpdateUserJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateUser(ctx.Request().Context(), request.(UpdateUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateUser")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateUserResponseObject); ok {
+		return validResponse.VisitUpdateUserResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -39294,6 +42698,31 @@ func (sh *strictHandler) GetLicenseUsage(ctx echo.Context, params GetLicenseUsag
 		return err
 	} else if validResponse, ok := response.(GetLicenseUsageResponseObject); ok {
 		return validResponse.VisitGetLicenseUsageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListMachines operation middleware
+func (sh *strictHandler) ListMachines(ctx echo.Context, params ListMachinesParams) error {
+	var request ListMachinesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMachines(ctx.Request().Context(), request.(ListMachinesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMachines")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMachinesResponseObject); ok {
+		return validResponse.VisitListMachinesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -40336,6 +43765,31 @@ func (sh *strictHandler) ListSessions(ctx echo.Context, params ListSessionsParam
 		return err
 	} else if validResponse, ok := response.(ListSessionsResponseObject); ok {
 		return validResponse.VisitListSessionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSession operation middleware
+func (sh *strictHandler) GetSession(ctx echo.Context, sessionId SessionId) error {
+	var request GetSessionRequestObject
+
+	request.SessionId = sessionId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSession(ctx.Request().Context(), request.(GetSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSessionResponseObject); ok {
+		return validResponse.VisitGetSessionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -45,6 +45,20 @@ func (p *exampleRunner) accountSetups() map[string]func(context.Context) (exampl
 		"signIn": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{body: map[string]any{"email": p.seed.Owner.Email, "password": p.seed.Owner.Password}}, nil
 		},
+		"signInWithLink": func(ctx context.Context) (exampleSetup, error) {
+			one, err := p.newUser(ctx, "Ada")
+			if err != nil {
+				return exampleSetup{}, err
+			}
+			link, err := requireSuccess(one.api.CreateSignInLinkWithResponse(ctx))
+			if err != nil {
+				return exampleSetup{}, err
+			}
+			_, token, _ := strings.Cut(link.JSON200.Data.Url, "#token=")
+			return exampleSetup{body: map[string]any{"token": token}}, nil
+		},
+		"createSignInLink":      p.newUserSetup,
+		"updateUser":            p.newUserSetup,
 		"signOut":               p.newUserSetup,
 		"signOutEverywhere":     p.newUserSetup,
 		"sendVerificationEmail": p.newUserSetup,
@@ -115,6 +129,13 @@ func (p *exampleRunner) licenseSetups() map[string]func(context.Context) (exampl
 				return exampleSetup{}, err
 			}
 			return exampleSetup{path: map[string]string{"slotId": s.SlotId.String()}}, nil
+		},
+		"getSession": func(ctx context.Context) (exampleSetup, error) {
+			s, err := p.newSession(ctx, p.seed.tenant, p.seed.BrowserVersion)
+			if err != nil {
+				return exampleSetup{}, err
+			}
+			return exampleSetup{path: map[string]string{"sessionId": s.SessionId.String()}}, nil
 		},
 		"downloadChromiumRelease":   func(context.Context) (exampleSetup, error) { return exampleSetup{query: release}, nil },
 		"getChromiumReleaseHeaders": func(context.Context) (exampleSetup, error) { return exampleSetup{query: release}, nil },

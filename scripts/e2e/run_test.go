@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
@@ -33,9 +34,10 @@ type demo struct {
 	worker, session          string
 	cloudPort, workerPort    string
 	watch, devtools, snippet string
+	dashboard                string // the sign-in link
 }
 
-var demoSummary = regexp.MustCompile(`(?s)Worker API +(\S+) .*Sign in as +(\S+) +password: (\S+).*SVC_KEY +(\S+).*X-API-Key +(\S+).*` +
+var demoSummary = regexp.MustCompile(`(?s)\n\nDashboard +(\S+)\n.*Worker API +(\S+) .*Sign in as +(\S+) +password: (\S+).*SVC_KEY +(\S+).*X-API-Key +(\S+).*` +
 	`\(session ([0-9a-f-]{36}),.*Watch it +(\S+).*DevTools +(\S+).*Drive it with puppeteer[^\n]*\n(.*)\nEnd the session:`)
 
 // startDemo starts the program of `make run` with its own data directory and ports,
@@ -63,8 +65,8 @@ func startDemo(t *testing.T, dir string, ports [2]string) demo {
 	if found == nil {
 		t.Fatalf("the output does not have the expected form:\n%s", r.printed)
 	}
-	r.worker, r.email, r.password, r.organizationKey, r.key = found[1], found[2], found[3], found[4], found[5]
-	r.session, r.watch, r.devtools, r.snippet = found[6], found[7], found[8], found[9]
+	r.dashboard, r.worker, r.email, r.password, r.organizationKey, r.key = found[1], found[2], found[3], found[4], found[5], found[6]
+	r.session, r.watch, r.devtools, r.snippet = found[7], found[8], found[9], found[10]
 	return r
 }
 
@@ -78,6 +80,21 @@ func (r demo) profileID(t *testing.T) uuid.UUID {
 	answer, err := api.GetBrowserSessionWithResponse(t.Context(), uuid.MustParse(r.session))
 	requireAnswer(t, err, answer, http.StatusOK)
 	return answer.JSON200.Data.ProfileId
+}
+
+// assertLinkSignsIn exchanges the token of the printed link, as the dashboard does.
+func (r demo) assertLinkSignsIn(t *testing.T) {
+	t.Helper()
+	address, token, _ := strings.Cut(r.dashboard, "/sign-in/link#token=")
+	api, err := cloudapi.NewClientWithResponses(address, cloudapi.WithHTTPClient(contractClient(t, cloudDocument, "Accept", "application/json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := api.SignInWithLinkWithResponse(t.Context(), cloudapi.SignInWithLinkRequest{Token: &token})
+	requireAnswer(t, err, answer, http.StatusOK)
+	if got := string(answer.JSON200.Data.User.Email); got != r.email || answer.JSON200.Data.ActiveOrganizationId == nil {
+		t.Errorf("the printed link signs in %s, want %s in an organization", got, r.email)
+	}
 }
 
 // assertSnippetWorks runs the printed commands in a shell.
@@ -111,6 +128,7 @@ func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
 	dir, ports := publicDir(t), [2]string{freePort(t), freePort(t)}
 	launches := filepath.Join(dir, "data", "worker", "launches")
 	first := startDemo(t, dir, ports)
+	first.assertLinkSignsIn(t)
 	first.assertSnippetWorks(t)
 	if err := checkPages(first.watch, first.devtools, first.worker+"/docs", "http://localhost:"+ports[0]+"/docs"); err != nil {
 		t.Error(err)
@@ -131,6 +149,7 @@ func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
 	if second.session == first.session {
 		t.Error("the second run printed the session of the first run")
 	}
+	second.assertLinkSignsIn(t)
 	second.assertSnippetWorks(t)
 	before = browserProcesses(launches)
 	second.kill() // the next boot removes the launch directories

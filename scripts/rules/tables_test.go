@@ -27,6 +27,7 @@ var tableOwners = map[string]string{
 	"invitations":              "org",
 	"invoices":                 "billing",
 	"license_events":           "license",
+	"license_machine_info":     "license",
 	"license_machines":         "license",
 	"license_org":              "license",
 	"license_slots":            "license",

@@ -166,12 +166,27 @@ func (d *demo) launch(ctx context.Context) (workerapi.BrowserSession, error) {
 	return answer.JSON201.Data, nil
 }
 
+// signInLink returns a link to the dashboard that signs the user in once.
+func (d *demo) signInLink(ctx context.Context) (string, error) {
+	answer, err := d.cloud.CreateSignInLinkWithResponse(ctx)
+	if err != nil {
+		return "", err
+	}
+	if answer.JSON200 == nil {
+		return "", failed("create the sign-in link", answer.HTTPResponse, answer.Body)
+	}
+	return answer.JSON200.Data.Url, nil
+}
+
 func failed(what string, response *http.Response, body []byte) error {
 	return fmt.Errorf("%s: response %s: %s", what, response.Status, strings.TrimSpace(string(body)))
 }
 
-func (d *demo) print(s workerapi.BrowserSession, took time.Duration) {
+func (d *demo) print(s workerapi.BrowserSession, dashboard string, took time.Duration) {
 	fmt.Printf(`
+Dashboard       %s
+                (signs you in once, within five minutes)
+
 Ready after %.1f seconds.
 
   Cloud API     %s          explorer: %s/docs
@@ -200,7 +215,7 @@ End the session:
 Browsers can reach servers on this machine's loopback, except those of svc. See ALLOWED_HOSTS in worker/CONFIGURATION.md.
 
 Ctrl-C stops all programs. The data stays in %s and is used by the next run.
-`, took.Seconds(), cloudURL(), cloudURL(), workerURL(), workerURL(), d.state.Email, d.state.Password,
+`, dashboard, took.Seconds(), cloudURL(), cloudURL(), workerURL(), workerURL(), d.state.Email, d.state.Password,
 		d.state.OrganizationKey, d.state.WorkerKey, s.Id, s.BrowserVersion, *s.ViewUrl, *s.DevtoolsFrontendUrl,
 		*s.WebSocketDebuggerUrl, *s.DebugPort, *s.WebSocketDebuggerUrl, d.state.WorkerKey, workerURL(), s.Id, dataDir())
 }

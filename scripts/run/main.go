@@ -105,7 +105,11 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	demo.print(session, time.Since(begun))
+	link, err := demo.signInLink(ctx)
+	if err != nil {
+		return err
+	}
+	demo.print(session, link, time.Since(begun))
 	return programs.Wait(ctx)
 }
 

@@ -21,6 +21,7 @@ type Session struct {
 	ProfileID      uuid.UUID     `db:"profile_id"`
 	ProfileName    string        `db:"profile_name"` // at the start
 	MachineID      string        `db:"machine_id"`
+	KeyID          *uuid.UUID    `db:"key_id"` // with which the worker reported the start; nil if unknown
 	LaunchID       uuid.UUID     `db:"launch_id"`
 	BrowserVersion int32         `db:"browser_version"` // major
 	Status         string        `db:"status"`          // running, exited or killed (specification 3.1)
@@ -44,6 +45,7 @@ type Start struct {
 	ProfileID      uuid.UUID
 	ProfileName    string
 	MachineID      string
+	KeyID          uuid.UUID // of the organization; zero if unknown
 	LaunchID       uuid.UUID
 	BrowserVersion int32 // major
 	StartedAt      time.Time
@@ -81,22 +83,24 @@ func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 	}
 	n := len(starts)
 	ids, organizations, profiles, launches := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
+	keys := make([]uuid.NullUUID, n)
 	names, machines, versions, times := make([]string, n), make([]string, n), make([]int32, n), make([]time.Time, n)
 	for i, s := range starts {
 		ids[i], organizations[i], profiles[i], launches[i] = s.SessionID, s.OrganizationID, s.ProfileID, s.LaunchID
+		keys[i] = uuid.NullUUID{UUID: s.KeyID, Valid: s.KeyID != uuid.Nil}
 		names[i], machines[i], versions[i], times[i] = s.ProfileName, s.MachineID, s.BrowserVersion, s.StartedAt
 	}
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO activity_sessions AS a (id, organization_id, profile_id, profile_name, machine_id, launch_id,
-			browser_version, status, started_at)
-		SELECT DISTINCT ON (organization_id, id) id, organization_id, profile_id, name, machine_id, launch_id, version, 'running', at
-		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::integer[], $8::timestamptz[])
-			AS u (id, organization_id, profile_id, name, machine_id, launch_id, version, at)
+			browser_version, status, started_at, key_id)
+		SELECT DISTINCT ON (organization_id, id) id, organization_id, profile_id, name, machine_id, launch_id, version, 'running', at, key_id
+		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::integer[], $8::timestamptz[], $9::uuid[])
+			AS u (id, organization_id, profile_id, name, machine_id, launch_id, version, at, key_id)
 		ORDER BY organization_id, id
 		ON CONFLICT (organization_id, id) DO UPDATE SET status = 'running', end_reason = NULL, ended_at = NULL
 			WHERE a.status <> 'running'`,
 		pq.Array(ids), pq.Array(organizations), pq.Array(profiles), pq.Array(names), pq.Array(machines),
-		pq.Array(launches), pq.Array(versions), pq.Array(times))
+		pq.Array(launches), pq.Array(versions), pq.Array(times), pq.Array(keys))
 	if err != nil {
 		return fmt.Errorf("insert sessions: %w", err)
 	}

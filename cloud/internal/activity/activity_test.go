@@ -184,7 +184,7 @@ func TestFeed_RowsFollowReports(t *testing.T) {
 func TestList_Filters(t *testing.T) {
 	f := newFixture(t)
 	a, b, c := f.start(noon), f.start(noon.Add(time.Minute)), f.start(noon.Add(2*time.Minute))
-	b.MachineID, c.ProfileID = "worker-2", a.ProfileID
+	b.MachineID, c.ProfileID, c.KeyID = "worker-2", a.ProfileID, newID()
 	f.started(a, b, c)
 	f.ended(b.end(noon.Add(time.Hour)))
 	for name, test := range map[string]struct {
@@ -195,6 +195,7 @@ func TestList_Filters(t *testing.T) {
 		"status":   {Filter{Status: new("killed")}, []uuid.UUID{b.SessionID}},
 		"profile":  {Filter{ProfileID: &a.ProfileID}, []uuid.UUID{c.SessionID, a.SessionID}},
 		"machine":  {Filter{MachineID: new("worker-2")}, []uuid.UUID{b.SessionID}},
+		"key":      {Filter{KeyID: &c.KeyID}, []uuid.UUID{c.SessionID}},
 		"from":     {Filter{From: &b.StartedAt}, []uuid.UUID{c.SessionID, b.SessionID}},
 		"to":       {Filter{To: &b.StartedAt}, []uuid.UUID{a.SessionID}},
 		"all five": {Filter{Status: new("running"), ProfileID: &a.ProfileID, MachineID: new("worker-1"), From: &noon, To: &c.StartedAt}, []uuid.UUID{a.SessionID}},

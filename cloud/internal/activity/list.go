@@ -18,6 +18,7 @@ type Filter struct {
 	Status    *string
 	ProfileID *uuid.UUID
 	MachineID *string
+	KeyID     *uuid.UUID
 	From      *time.Time // earliest start, inclusive
 	To        *time.Time // latest start, exclusive
 }
@@ -89,10 +90,13 @@ func (f *Feed) ListAfter(ctx context.Context, orgID uuid.UUID, filter Filter, re
 	return result, err
 }
 
+// sessionColumns are the columns of Session.
+const sessionColumns = `id, profile_id, profile_name, machine_id, key_id, launch_id, browser_version, status, end_reason, started_at, ended_at`
+
 func (f *Feed) read(ctx context.Context, tx *sqlx.Tx, into *[]Session, where string, args []any, order page.Request, limit, offset int) error {
 	*into = []Session{}
 	err := tx.SelectContext(ctx, into, fmt.Sprintf(`
-		SELECT id, profile_id, profile_name, machine_id, launch_id, browser_version, status, end_reason, started_at, ended_at
+		SELECT `+sessionColumns+`
 		FROM activity_sessions%s%s LIMIT %d OFFSET %d`, where, order.OrderBy(sortColumns), limit, offset), args...)
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
@@ -117,6 +121,7 @@ func (f Filter) where(orgID uuid.UUID) (string, []any) {
 	pg.And(w, "status = ?", f.Status)
 	pg.And(w, "profile_id = ?", f.ProfileID)
 	pg.And(w, "machine_id = ?", f.MachineID)
+	pg.And(w, "key_id = ?", f.KeyID)
 	pg.And(w, "started_at >= ?", f.From)
 	pg.And(w, "started_at < ?", f.To)
 	return w.SQL()

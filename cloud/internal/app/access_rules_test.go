@@ -102,9 +102,9 @@ func (a *call) rule() (status int, why string) {
 // document with the specification (4.1, 4.2, 5.1).
 func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 	document := contracttest.Load(t, "cloud.yaml")
-	public := regexp.MustCompile(`^(GET /(health|livez|readyz|v1/plans|v1/auth/oidc/\w+|account/[a-z-]+)` +
-		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|verify-email|password/forgot|password/reset)))$`)
-	both := regexp.MustCompile(`^GET /v1/license/(slots/\{slotId\}|events|usage)$`) // why a launch was refused, for people too
+	public := regexp.MustCompile(`^(GET /(health|livez|readyz|v1/plans|v1/auth/options|v1/auth/oidc/\w+|account/[a-z-]+)` +
+		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|sign-in/link|verify-email|password/forgot|password/reset)))$`)
+	both := regexp.MustCompile(`^GET /v1/(license/(slots/\{slotId\}|events|usage)|machines|chromium/releases)$`) // for workers and for people
 	workers := regexp.MustCompile(`^(\w+ /v1/(license|chromium)/.+|\w+ /v1/profiles/\{profileId\}/(config|sessions.*))$`)
 	for id, op := range operationsOf(document.T()) {
 		route, want := op.method+" "+op.path, []string{byBearer, byCookie}
@@ -122,7 +122,7 @@ func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 		if strings.HasPrefix(op.path, "/v1/billing/") && !slices.Equal(op.roles, []string{"owner", "admin"}) {
 			t.Errorf("%s permits the roles %q, want owner and admin", id, op.roles)
 		}
-		scoped := strings.Contains(op.path, "{organizationId}") || regexp.MustCompile(`^/v1/(profiles|sessions|billing)\b`).MatchString(op.path)
+		scoped := strings.Contains(op.path, "{organizationId}") || regexp.MustCompile(`^/v1/(profiles|sessions|machines|billing)\b`).MatchString(op.path)
 		if scoped && want != nil && want[0] != byKey && len(op.roles) == 0 {
 			t.Errorf("%s acts on an organization but requires no role", id)
 		}

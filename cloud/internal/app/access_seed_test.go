@@ -83,7 +83,7 @@ func (v tenant) in(text string) bool { return len(v.leaks(text, "")) > 0 }
 
 // cheapHash returns a hash of the password with minimal cost. The cost is stored in the
 // hash.
-func cheapHash(t *testing.T) string {
+func cheapHash(t testing.TB) string {
 	t.Helper()
 	hash, err := argon2id.CreateHash(password, &argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
 	if err != nil {
@@ -158,7 +158,7 @@ var credentials = []credential{
 }
 
 // signIn begins a session of a user of access.sql and returns its token.
-func (h *testEnv) signIn(t *testing.T, v tenant, user string) string {
+func (h *testEnv) signIn(t testing.TB, v tenant, user string) string {
 	t.Helper()
 	session, err := h.parts.accounts.SignInAs(t.Context(), auth.Client{Address: "192.0.2.1"}, auth.Identity{
 		Issuer: "https://id.example.com", Subject: v[user+"Id"], EmailVerified: true, Email: user + "-" + v["mark"] + "@example.com",

@@ -29,7 +29,7 @@ type testEnv struct {
 
 // newTestEnv returns a testEnv. environ overrides the default configuration; its
 // DATABASE_URL, if set, is a migrated database.
-func newTestEnv(t *testing.T, environ map[string]string) *testEnv {
+func newTestEnv(t testing.TB, environ map[string]string) *testEnv {
 	t.Helper()
 	h := &testEnv{dsn: environ["DATABASE_URL"]}
 	if h.dsn == "" {

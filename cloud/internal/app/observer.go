@@ -34,7 +34,7 @@ func (o sessionObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, start
 			version := int32(s.BrowserVersion)
 			starts = append(starts, activity.Start{
 				SessionID: s.SessionID, OrganizationID: orgID, ProfileID: s.ProfileID, ProfileName: names[s.ProfileID],
-				MachineID: s.MachineID, LaunchID: s.LaunchID, BrowserVersion: version, StartedAt: s.StartedAt,
+				MachineID: s.MachineID, KeyID: s.KeyID, LaunchID: s.LaunchID, BrowserVersion: version, StartedAt: s.StartedAt,
 			})
 			uses = append(uses, profile.Use{OrganizationID: orgID, ProfileID: s.ProfileID, BrowserVersion: version, At: s.StartedAt})
 		}

@@ -61,7 +61,7 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Health: rest.Health{
 			Database: p.database, Readiness: p.readiness, Version: program.Version, ContractVersion: contract,
 		},
-		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
+		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https", SingleSignOn: config.SingleSignOn.Issuer != ""},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
 		Members:       rest.Members{Members: p.organizations},
 		Invitations:   rest.Invitations{Invitations: p.organizations},
@@ -71,7 +71,8 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Audit:         rest.Audit{Events: p.audit},
 		Plans:         rest.Plans{Plans: p.plans},
 		Profiles:      rest.Profiles{Profiles: p.profiles, Requests: p.usage},
-		Sessions:      rest.Sessions{Feed: p.activity},
+		Sessions:      rest.Sessions{Feed: p.activity, Licenses: p.licenses},
+		Machines:      rest.Machines{Machines: p.licenses},
 		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},
 		Releases:      rest.Releases{Catalog: p.catalog, Public: p.public},
 	}

@@ -86,6 +86,11 @@ func invitationLimits(orgID, inviterID uuid.UUID, email string) []limitKey {
 	}
 }
 
+// signInLinksByUser counts the sign-in links that a user created.
+func signInLinksByUser(userID uuid.UUID) limitKey {
+	return newLimitKey(limitKind{"signInLinks.user", 20, false}, userID.String())
+}
+
 // signUpsByClient counts successful and failed sign-ups of a client, because a
 // failure reveals whether an address has an account.
 func signUpsByClient(c Client) limitKey {

@@ -64,9 +64,12 @@ func (s *Service) EndSession(ctx context.Context, userID, sessionID uuid.UUID) e
 	return nil
 }
 
-// SignOutEverywhere ends all sessions of the user.
+// SignOutEverywhere ends all sessions of the user and invalidates the sign-in links.
 func (s *Service) SignOutEverywhere(ctx context.Context, userID uuid.UUID) error {
-	if _, err := s.db.ExecContext(ctx, `DELETE FROM auth_sessions WHERE user_id = $1`, userID); err != nil {
+	_, err := s.db.ExecContext(ctx, `
+		WITH links AS (DELETE FROM auth_tokens WHERE user_id = $1 AND purpose = $2)
+		DELETE FROM auth_sessions WHERE user_id = $1`, userID, signInLink.name)
+	if err != nil {
 		return fmt.Errorf("end the sessions of a user: %w", err)
 	}
 	return nil

@@ -124,7 +124,7 @@ func replaceCredentials(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, hash
 	}{
 		{`UPDATE users SET password_hash = $2, credential_version = credential_version + 1 WHERE id = $1`, []any{userID, hash}},
 		{`DELETE FROM auth_sessions WHERE user_id = $1 AND id <> $2`, []any{userID, keep}},
-		{`DELETE FROM auth_tokens WHERE user_id = $1 AND purpose = $2`, []any{userID, reset.name}},
+		{`DELETE FROM auth_tokens WHERE user_id = $1 AND purpose IN ($2, $3)`, []any{userID, reset.name, signInLink.name}},
 	} {
 		if _, err := tx.ExecContext(ctx, step.statement, step.args...); err != nil {
 			return fmt.Errorf("replace a password: %w", err)

@@ -22,6 +22,7 @@ type HeartbeatReport struct {
 	Sessions  []uuid.UUID
 	// Predecessors are sent until a heartbeat of the boot was applied.
 	Predecessors Predecessors
+	Machine      *MachineReport // nil if it is not reported this time
 }
 
 // HeartbeatResult is the result of a heartbeat. Applied is false for a heartbeat that
@@ -121,7 +122,8 @@ WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
 // authoritative: sessions that it omits are released, unless they started after the
 // list was taken; the leases of listed sessions are extended to HeartbeatTTL; and
 // listed sessions that were omitted or have expired are restored, even above the
-// limit. A heartbeat that changes nothing else is one statement.
+// limit. A heartbeat that changes nothing else is one statement, or two if it reports
+// the machine.
 func (s *Service) Heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
 	report.Sessions = combine.Distinct(report.Sessions)
 	result, err := s.heartbeat(ctx, report)
@@ -139,6 +141,7 @@ func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (Heartb
 	if !row.Applied {
 		return s.applySupersededHeartbeat(ctx, report)
 	}
+	s.recordMachine(ctx, report)
 	if row.Held == len(report.Sessions) {
 		row.Accepted = report.Sessions
 	}

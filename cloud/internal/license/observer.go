@@ -55,6 +55,7 @@ type Started struct {
 	SessionID      uuid.UUID
 	ProfileID      uuid.UUID
 	MachineID      string
+	KeyID          uuid.UUID // of the start report; zero for a restored session
 	LaunchID       uuid.UUID
 	BrowserVersion int
 	StartedAt      time.Time // by the worker's clock; between the reservation and now

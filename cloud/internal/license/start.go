@@ -234,7 +234,7 @@ func (s *Service) startSlot(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, repo
 		return nil, fmt.Errorf("start the session: %w", err)
 	}
 	started := row.toStarted()
-	started.Resumed = again
+	started.Resumed, started.KeyID = again, report.KeyID
 	if err := s.observer.SessionsStarted(ctx, tx, []Started{started}); err != nil {
 		return nil, fmt.Errorf("notify the observer of the start: %w", err)
 	}

@@ -18,6 +18,7 @@ type statements struct {
 	refresh, hasOmitted, supersededBoot            *sqlx.Stmt
 	lockMachine, releaseOmitted, adopt, listedHeld *sqlx.Stmt
 	hasExpired, expire, usage, expiredOrgs         *sqlx.Stmt
+	recordMachine                                  *sqlx.Stmt
 }
 
 func (s *statements) all() []statement {
@@ -41,6 +42,7 @@ func (s *statements) all() []statement {
 		{&s.expire, expireSQL},
 		{&s.usage, usageSQL},
 		{&s.expiredOrgs, expiredOrgsSQL},
+		{&s.recordMachine, recordMachineSQL},
 	}
 }
 

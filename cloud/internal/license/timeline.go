@@ -51,7 +51,7 @@ SELECT id, session_id, profile_id, key_id, machine_id, boot_id, launch_id, brows
 	CASE WHEN released_at IS NULL THEN lease_until END AS lease_until,
 	released_at IS NULL AND license_stale(lease_until) AS stale, release_reason, end_status, end_reason,
 	reserved_at, started_at, first_heartbeat_at, heartbeat_at, released_at
-FROM license_slots WHERE organization_id = $1 AND id = $2 AND machine_id IS NOT NULL AND boot_id IS NOT NULL`
+FROM license_slots WHERE organization_id = $1 AND machine_id IS NOT NULL AND boot_id IS NOT NULL`
 
 // momentsSQL finds when the slot was released without a report and restored. Its last
 // release is in the row itself.
@@ -64,6 +64,19 @@ ORDER BY at DESC LIMIT $5`
 // Timeline returns the history of a slot of the organization; NotFound if it does not
 // exist or was deleted.
 func (s *Service) Timeline(ctx context.Context, orgID, slotID uuid.UUID) (Timeline, error) {
+	var found Timeline
+	err := s.db.snapshot(ctx, orgID, func(tx *sqlx.Tx) (err error) {
+		found, err = readTimeline(ctx, tx, timelineSQL+` AND id = $2`, orgID, slotID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.Missing("slot")
+		}
+		return err
+	})
+	return found, err
+}
+
+// readTimeline reads the slot that the query finds, or returns sql.ErrNoRows.
+func readTimeline(ctx context.Context, tx *sqlx.Tx, query string, orgID, id uuid.UUID) (Timeline, error) {
 	var row struct {
 		Timeline
 		ReservedAt       time.Time  `db:"reserved_at"`
@@ -72,22 +85,12 @@ func (s *Service) Timeline(ctx context.Context, orgID, slotID uuid.UUID) (Timeli
 		HeartbeatAt      *time.Time `db:"heartbeat_at"`
 		ReleasedAt       *time.Time `db:"released_at"`
 	}
-	err := s.db.snapshot(ctx, orgID, func(tx *sqlx.Tx) error {
-		err := tx.GetContext(ctx, &row, timelineSQL, orgID, slotID)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fault.Missing("slot")
-		}
-		if err != nil {
-			return fmt.Errorf("read the slot: %w", err)
-		}
-		err = tx.SelectContext(ctx, &row.Moments, momentsSQL, orgID, row.SessionID, row.ReleaseReason, row.ReleasedAt, maxMoments)
-		if err != nil {
-			return fmt.Errorf("read the events of the slot: %w", err)
-		}
-		return nil
-	})
+	if err := tx.GetContext(ctx, &row, query, orgID, id); err != nil {
+		return Timeline{}, fmt.Errorf("read the slot: %w", err)
+	}
+	err := tx.SelectContext(ctx, &row.Moments, momentsSQL, orgID, row.SessionID, row.ReleaseReason, row.ReleasedAt, maxMoments)
 	if err != nil {
-		return Timeline{}, err
+		return Timeline{}, fmt.Errorf("read the events of the slot: %w", err)
 	}
 	add := func(what string, at *time.Time) {
 		if at != nil {

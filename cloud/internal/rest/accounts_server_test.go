@@ -96,7 +96,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware(), g.RequireSameOrigin)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers{
-		Auth:          rest.Auth{Accounts: users, SecureCookies: address.Scheme == "https"},
+		Auth:          rest.Auth{Accounts: users, SecureCookies: address.Scheme == "https", SingleSignOn: true},
 		Organizations: rest.Organizations{Organizations: orgs, Activation: users},
 		Members:       rest.Members{Members: orgs},
 		Invitations:   rest.Invitations{Invitations: orgs},

@@ -18,11 +18,16 @@ import (
 type Auth struct {
 	Accounts      accounts
 	SecureCookies bool // whether browsers use https
+	SingleSignOn  bool // whether an OpenID provider is configured
 }
 
 type accounts interface {
 	SignUp(ctx context.Context, client auth.Client, n auth.NewUser) (auth.Session, error)
 	SignIn(ctx context.Context, client auth.Client, email, password string) (auth.Session, error)
+	CurrentSignUpPolicy(ctx context.Context) (auth.SignUpPolicy, error)
+	CreateSignInLink(ctx context.Context, userID uuid.UUID) (auth.SignInLink, error)
+	SignInWithLink(ctx context.Context, client auth.Client, token string) (auth.Session, error)
+	UpdateUser(ctx context.Context, userID uuid.UUID, name *string) (auth.User, error)
 	SignOut(ctx context.Context, token string) error
 	SignOutEverywhere(ctx context.Context, userID uuid.UUID) error
 	Session(ctx context.Context, token string) (auth.Session, error)

@@ -89,7 +89,7 @@ func TestListInvoices_Pagination(t *testing.T) {
 	a.post("change-plan", map[string]any{"plan": "starter"}).want(t, 200, "")
 	list := decode[cloudapi.InvoiceList](t, a.do("GET", "/v1/billing/invoices", bearer("owner"), nil), 200)
 	if len(list.Items) != 2 || list.Pagination.Total != 2 || list.Items[0].TotalCents != -3500 || list.Items[0].AmountDueCents != 0 ||
-		list.Items[0].Status != cloudapi.Paid || list.Items[0].HostedUrl != nil {
+		list.Items[0].Status != cloudapi.InvoiceStatusPaid || list.Items[0].HostedUrl != nil {
 		t.Errorf("invoices %+v", list)
 	}
 	first := decode[cloudapi.InvoiceList](t, a.do("GET", "/v1/billing/invoices?limit=1&page=2", bearer("owner"), nil), 200)

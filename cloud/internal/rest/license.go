@@ -148,9 +148,11 @@ func (h License) ListLicenseSessions(ctx context.Context, _ cloudapi.ListLicense
 
 // HeartbeatLicenseSessions implements the operation heartbeatLicenseSessions.
 func (h License) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
+	caller := auth.CallerFrom(ctx)
 	result, err := h.Licenses.Heartbeat(ctx, license.HeartbeatReport{
-		OrgID: auth.CallerFrom(ctx).OrgID, MachineID: r.Body.MachineId, BootID: r.Body.BootId,
+		OrgID: caller.OrgID, MachineID: r.Body.MachineId, BootID: r.Body.BootId,
 		Seq: r.Body.Seq, Sessions: r.Body.Sessions, Predecessors: previousBoots(r.Body.PreviousBootIds),
+		Machine: machineReport(caller.KeyID, r.Body.Machine),
 	})
 	if err != nil {
 		return nil, err

@@ -33,6 +33,8 @@ type licenseAPI struct {
 type licenseHandlers struct {
 	unimplemented
 	rest.License
+	rest.Machines
+	rest.Sessions
 }
 
 // ephemeralProfiles creates profiles of launches as in production.
@@ -77,7 +79,9 @@ func newLicenseAPI(t *testing.T) *licenseAPI {
 	must(t, tx.Commit())
 	a.profile = a.create(map[string]any{"name": "Checkout", "browserVersion": 156}).Id
 	a.license = rest.License{Licenses: licenses, Profiles: ephemeralProfiles{profiles}}
-	a.serve(licenseHandlers{License: a.license})
+	a.serve(licenseHandlers{
+		License: a.license, Machines: rest.Machines{Machines: licenses}, Sessions: rest.Sessions{Feed: a.feed, Licenses: licenses},
+	})
 	return a
 }
 

@@ -23,6 +23,7 @@ type Server struct {
 	Billing
 	Profiles
 	Sessions
+	Machines
 	License
 	Releases
 	Contact

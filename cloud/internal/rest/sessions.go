@@ -16,10 +16,12 @@ import (
 
 // Sessions serves the sessions feed.
 type Sessions struct {
-	Feed feed
+	Feed     feed
+	Licenses sessionLicenses
 }
 
 type feed interface {
+	Get(ctx context.Context, orgID, sessionID uuid.UUID) (activity.Detail, error)
 	List(ctx context.Context, orgID uuid.UUID, f activity.Filter, r page.Request) (activity.Listing, error)
 	ListAfter(ctx context.Context, orgID uuid.UUID, f activity.Filter, r page.Request, cursor string) (activity.Listing, error)
 }
@@ -27,7 +29,7 @@ type feed interface {
 // ListSessions implements the operation listSessions.
 func (h Sessions) ListSessions(ctx context.Context, r cloudapi.ListSessionsRequestObject) (cloudapi.ListSessionsResponseObject, error) {
 	p := r.Params
-	filter := activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, From: utcTime(p.From), To: utcTime(p.To)}
+	filter := activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, KeyID: p.KeyId, From: utcTime(p.From), To: utcTime(p.To)}
 	request := pageapi.Request(p.Page, p.Limit, string(valueOr(p.SortBy, "startedAt")), p.SortOrder)
 	var found activity.Listing
 	var err error
@@ -66,6 +68,7 @@ func sessionToAPI(s activity.Session) cloudapi.Session {
 		ProfileId:       s.ProfileID,
 		ProfileName:     s.ProfileName,
 		MachineId:       s.MachineID,
+		KeyId:           s.KeyID,
 		LaunchId:        s.LaunchID,
 		BrowserVersion:  s.BrowserVersion,
 		Status:          sharedapi.SessionStatus(s.Status),

@@ -107,8 +107,11 @@ func (h *fixture) licenseEvent(age time.Duration) {
 }
 
 func (h *fixture) machine(age time.Duration) {
+	name := uuid.NewString()
 	h.exec(`INSERT INTO license_machines (organization_id, machine_id, boot_id, seq, heartbeat_at) VALUES ($1, $2, $1, 1, $3)`,
-		h.org, uuid.NewString(), time.Now().Add(-age))
+		h.org, name, time.Now().Add(-age))
+	h.exec(`INSERT INTO license_machine_info (organization_id, machine_id, key_id, host_name, version, draining, changed_at)
+		VALUES ($1, $2, $1, 'host', '1.0.0', false, now())`, h.org, name)
 }
 
 func (h *fixture) answer(age time.Duration) {
@@ -163,6 +166,10 @@ func TestDeleteExpired_DeletesOnlyExpiredRows(t *testing.T) {
 	want["idempotency_keys"] = 1
 	if diff := cmp.Diff(want, h.countRows()); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	var reports int
+	if err := h.owner.Get(&reports, `SELECT count(*) FROM license_machine_info`); err != nil || reports != 2 {
+		t.Errorf("%d reports of machines are left, %v; want those of the two machines", reports, err)
 	}
 	if text := h.log.String(); !strings.Contains(text, "table=license_slots rows=2") {
 		t.Errorf("not logged: %s", text)

@@ -38,6 +38,9 @@ class People(CloudBase):
         return {
             "signUp": self._as_nobody,
             "signIn": self._sign_in,
+            "signInWithLink": self._sign_in_with_link,
+            "createSignInLink": self._resend,
+            "updateUser": self._at_home,
             "requestPasswordReset": self._forgot,
             "verifyEmail": self._verify,
             "resetPassword": self._reset,
@@ -69,6 +72,12 @@ class People(CloudBase):
         # Failures would lock the seeded users out.
         if self._seeded(call) or call.odds(0.5):
             call.fill(email=self._leaver.email, password=self._leaver.password)
+
+    def _sign_in_with_link(self, call: Call) -> None:
+        self._as_nobody(call)
+        if call.odds(0.1):
+            link = self._accounts.new().api.call("POST", "/v1/auth/sign-in-links")
+            call.fill(token=link["url"].partition("#token=")[2])
 
     def _forgot(self, call: Call) -> None:
         self._as_nobody(call)
@@ -116,7 +125,7 @@ class People(CloudBase):
 
     def _resend(self, call: Call) -> None:
         if call.works and call.odds(0.7):
-            # A few mails are free for an address, then comes 429.
+            # A few mails and links are free for a user, then comes 429.
             call.identity = (self._accounts.new() if call.odds(0.2) else self._changer).identity(call.identity)
 
     # Organizations

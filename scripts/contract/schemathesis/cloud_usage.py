@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -35,6 +36,7 @@ class Usage(CloudBase):
             "startProfileSession": self._start,
             "endProfileSession": self._end,
             "getLicenseSlot": self._slot,
+            "getSession": self._session,
             "downloadChromiumRelease": self._release,
             "getChromiumReleaseHeaders": self._release,
         }
@@ -127,6 +129,16 @@ class Usage(CloudBase):
     def _slot(self, call: Call) -> None:
         if call.odds(0.8) and not call.linked:
             call.aim(slotId=self._granted()["slotId"])
+
+    def _session(self, call: Call) -> None:
+        if call.odds(0.8) and not call.linked:
+            granted = self._granted()
+            sessions = f"/v1/profiles/{self._kept_profile}/sessions"
+            now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+            started = {"seq": 1, "launchId": str(uuid4()), "browserVersion": 156, "startedAt": now}
+            self._workers.call("POST", sessions, {**granted, **started})
+            self._workers.call("DELETE", f"{sessions}/{granted['sessionId']}")
+            call.aim(sessionId=granted["sessionId"])
 
     def _release(self, call: Call) -> None:
         if self._releases and call.odds(0.7) and not call.linked:

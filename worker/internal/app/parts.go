@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -93,6 +95,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	}
 	w.openLaunches()
 	w.cloud.OnFailure(w.reports.RequestHeartbeat)
+	w.cloud.DescribeMachine(w.describeMachine)
 	w.readiness = w.newReadiness(config, logger)
 	return w, w.route(config, w.restServer(), logger)
 }
@@ -144,8 +147,19 @@ func (w *worker) openLaunches() {
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
 		Data: profileStore{w.profiles}, Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(),
-		Key: session.NewOrganizationKey(w.config.OrganizationKey),
+		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
 	})
+}
+
+// maxHostName is the length of the longest host name that the cloud accepts.
+const maxHostName = 253
+
+// describeMachine returns what the cloud's list of machines shows about this worker.
+func (w *worker) describeMachine() cloud.MachineReport {
+	name := cmp.Or(strings.ToValidUTF8(w.host.Facts().Hostname, ""), w.machine.ID)
+	return cloud.MachineReport{
+		HostName: name[:min(len(name), maxHostName)], Version: program.Version, MaxSessions: w.config.MaxSessions, Draining: w.launches.Draining(),
+	}
 }
 
 // restServer returns the handlers of the REST API. route adds the links.

@@ -45,8 +45,9 @@ type Client struct {
 	timeout   time.Duration // of one call
 	contracts *contractTransport
 
-	status     *licenseStatus
-	introduced *introducedKeys
+	status         *licenseStatus
+	introduced     *introducedKeys
+	machineReports *machineReports
 }
 
 // New returns a client for the cloud at address. key is the worker's own
@@ -74,7 +75,7 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 	}
 	return &Client{
 		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: contracts,
-		status: &licenseStatus{state: LicenseUnreachable}, introduced: &introducedKeys{},
+		status: &licenseStatus{state: LicenseUnreachable}, introduced: &introducedKeys{}, machineReports: &machineReports{},
 	}, nil
 }
 

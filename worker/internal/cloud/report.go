@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -90,9 +91,11 @@ func (c *Client) heartbeat(ctx context.Context, credential credential, seq int64
 	if sessions == nil {
 		sessions = []uuid.UUID{}
 	}
-	answer, err := c.api.HeartbeatLicenseSessionsWithResponse(ctx, cloudapi.HeartbeatRequest{
+	request := cloudapi.HeartbeatRequest{
 		MachineId: c.machine.ID, BootId: c.machine.BootID, Seq: seq, Sessions: sessions, PreviousBootIds: c.predecessors(credential.key),
-	}, credential.sign)
+	}
+	described := c.describeMachine(credential, &request)
+	answer, err := c.api.HeartbeatLicenseSessionsWithResponse(ctx, request, credential.sign)
 	if err != nil {
 		return report.Heartbeat{}, callFault(err)
 	}
@@ -102,8 +105,22 @@ func (c *Client) heartbeat(ctx context.Context, credential credential, seq int64
 	data := answer.JSON200.Data
 	if data.Applied {
 		c.introduced.add(credential.key)
+		c.machineReports.setDelivered(described, time.Now())
 	}
 	return report.Heartbeat{
 		Applied: data.Applied, Released: data.Released, Unknown: data.Unknown, NextSeconds: int(data.NextHeartbeatSeconds),
 	}, nil
+}
+
+// describeMachine adds the report of the machine to a heartbeat with the worker's own
+// key, if it is due, and returns it. Callers' organizations do not get it.
+func (c *Client) describeMachine(credential credential, request *cloudapi.HeartbeatRequest) *MachineReport {
+	if credential.fromCaller {
+		return nil
+	}
+	report := c.machineReports.due(time.Now())
+	if report != nil {
+		request.Machine = report.toAPI()
+	}
+	return report
 }

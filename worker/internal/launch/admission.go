@@ -110,6 +110,13 @@ func (s *Service) Retire() {
 }
 
 func (s *Service) setDraining(draining bool) {
+	s.switchDraining(draining)
+	if s.DrainChanged != nil {
+		s.DrainChanged()
+	}
+}
+
+func (s *Service) switchDraining(draining bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = draining

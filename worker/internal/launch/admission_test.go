@@ -2,6 +2,7 @@ package launch_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -166,5 +167,17 @@ func TestLaunch_SessionIsListedOnlyWhenItCanBeEnded(t *testing.T) {
 	another.Wait()
 	if seen {
 		t.Error("the session was listed before it could be ended")
+	}
+}
+
+func TestDrain_CallsDrainChanged(t *testing.T) {
+	r := newFixture(t)
+	var states []bool
+	r.DrainChanged = func() { states = append(states, r.Draining()) }
+	r.Drain()
+	r.Resume()
+	r.Retire()
+	if want := []bool{true, false, true}; !slices.Equal(states, want) {
+		t.Errorf("called while draining is %v, want %v", states, want)
 	}
 }

@@ -37,6 +37,8 @@ type Options struct {
 	OutOfMemory func() uint64           // the kernel's count of OOM kills; nil: unknown
 	Tracer      trace.Tracer            // nil: no traces
 	Key         session.OrganizationKey // the worker's own; zero if it has none
+	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
+	DrainChanged func()
 }
 
 // Service launches, watches and ends browsers.

@@ -41,6 +41,10 @@ INSERT INTO profiles (id, organization_id, name, browser_version, os, created_by
     ('{profileId}', '{organizationId}', 'Checkout {mark}', 156, 'linux', '{ownerId}', now(), now()),
     ('{idleProfileId}', '{organizationId}', 'Idle {mark}', 156, 'linux', '{ownerId}', now(), now());
 INSERT INTO license_org (organization_id, max_slots, in_use) VALUES ('{organizationId}', 60, 1), ('{besideId}', 50, 0);
+INSERT INTO license_machines (organization_id, machine_id, boot_id, seq, heartbeat_at) VALUES
+    ('{organizationId}', 'host-{mark}', '{bootId}', 1, now());
+INSERT INTO license_machine_info (organization_id, machine_id, key_id, host_name, version, draining, changed_at) VALUES
+    ('{organizationId}', 'host-{mark}', '{keyId}', 'browsers-{mark}', '1.0.0', false, now());
 INSERT INTO license_slots (id, organization_id, profile_id, session_id, machine_id, boot_id, state, reserved_at, lease_until) VALUES
     ('{slotId}', '{organizationId}', '{profileId}', '{sessionId}', 'machine-{mark}', '{bootId}', 'reserved', now(), now() + interval '2 minutes');
 INSERT INTO activity_sessions (id, organization_id, profile_id, profile_name, machine_id, launch_id, browser_version, status,
