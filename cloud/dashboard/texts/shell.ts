@@ -1,0 +1,53 @@
+/** The texts around the pages. */
+export const texts = {
+  product: "svc",
+  skip: "Skip to content",
+  menu: "Menu",
+  navigation: "Pages",
+  organization: "Organization",
+  switchTo: (name: string) => `Switch to ${name}`,
+  newOrganization: "New organization",
+  account: "Account",
+  signOut: "Sign out",
+  theme: {
+    system: "Theme: system",
+    light: "Theme: light",
+    dark: "Theme: dark",
+  },
+  documentation: "API documentation",
+  shortcuts: "Keyboard shortcuts",
+  notFound: "Page not found",
+  notFoundHint: "The address may be wrong, or the item was deleted.",
+  toOverview: "Go to the overview",
+  noOrganization: "Create an organization",
+  noOrganizationHint:
+    "Profiles, keys and sessions belong to an organization. Create one, or accept the invitation that you received by e-mail.",
+  verifyNotice: "Your e-mail address is not verified.",
+  verifyHint: "Open the link in the e-mail that we sent you.",
+  sendAgain: "Send again",
+  sent: "E-mail sent",
+  expiredTitle: "Sign in again",
+  expiredHint:
+    "Your session has ended. Sign in to continue. What you entered on this page is kept.",
+  otherTab: (other: string) => `Another tab switched to ${other}`,
+  otherTabHint: (here: string) =>
+    `This tab shows ${here}. A session acts in one organization at a time.`,
+  stay: (name: string) => `Switch back to ${name}`,
+  follow: (name: string) => `Continue in ${name}`,
+  pages: {
+    overview: "Overview",
+    sessions: "Sessions",
+    profiles: "Profiles",
+    machines: "Machines",
+    connect: "Connect",
+    settings: "Settings",
+    billing: "Billing",
+    auditLog: "Audit log",
+  },
+  keys: {
+    search: "Search on this page",
+    help: "Show this list",
+    create: "Create a profile",
+    go: (page: string) => `Go to ${page}`,
+  },
+};

@@ -1,0 +1,118 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { Button } from "./button";
+import { ErrorNotice } from "./feedback";
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  children: ComponentChildren;
+  footer?: ComponentChildren;
+  /** `drawer` is at the right edge; `wide` is for forms with two columns. */
+  kind?: "modal" | "wide" | "drawer";
+  /** Without it, Escape and the close button do nothing. */
+  closable?: boolean;
+}
+
+/** A modal dialog. The browser keeps the focus inside and returns it when the dialog closes. */
+export function Dialog({ title, onClose, children, footer, kind = "modal", closable = true }: DialogProps) {
+  const ref = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const dialog = ref.current;
+    const before = document.activeElement;
+    dialog?.showModal();
+    return () => {
+      dialog?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={ref}
+      class={kind === "wide" ? "modal wide" : kind}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        if (closable) onClose();
+      }}
+      onClick={(event) => {
+        if (closable && kind === "drawer" && event.target === ref.current) onClose();
+      }}
+    >
+      <div class="dialog-frame">
+        <header>
+          <h2 id={id}>{title}</h2>
+          {closable && <Button kind="quiet" icon="close" aria-label="Close" onClick={onClose} />}
+        </header>
+        <div class="content">{children}</div>
+        {footer && <footer>{footer}</footer>}
+      </div>
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  title: string;
+  children: ComponentChildren;
+  /** The label of the button, for example "Delete profile". */
+  action: string;
+  /** If set, the user must type this name to confirm. */
+  name?: string;
+  onConfirm: () => Promise<unknown>;
+  onClose: () => void;
+}
+
+/** Asks before a destructive action. It stays open and shows the error if the action fails. */
+export function ConfirmDialog({ title, children, action, name, onConfirm, onClose }: ConfirmProps) {
+  const [typed, setTyped] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const confirm = async () => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (failure) {
+      setError(failure);
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog
+      title={title}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            kind="danger"
+            class="primary"
+            busy={busy}
+            disabled={name !== undefined && typed !== name}
+            onClick={() => void confirm()}
+          >
+            {action}
+          </Button>
+        </>
+      }
+    >
+      <div>{children}</div>
+      {name !== undefined && (
+        <label class="field">
+          <span>
+            Enter <strong>{name}</strong> to confirm
+          </span>
+          <input
+            class="input"
+            value={typed}
+            autocomplete="off"
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+        </label>
+      )}
+      {error ? <ErrorNotice error={error} /> : null}
+    </Dialog>
+  );
+}
