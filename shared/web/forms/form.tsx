@@ -32,6 +32,8 @@ interface Options<V extends Values> {
   onSubmit: (body: Values, values: V) => Promise<unknown>;
   /** Additional checks: messages by field. */
   check?: (values: V) => Record<string, string | undefined>;
+  /** Whether to ask before the tab closes with unsaved input. The default is true. */
+  warns?: boolean;
 }
 
 /** Returns the values without empty texts and undefined values; the API takes those as absent. */
@@ -59,6 +61,7 @@ export function useForm<V extends Values>({
   body = withoutEmpty,
   onSubmit,
   check,
+  warns = true,
 }: Options<V>): Form<V> {
   const [values, setValues] = useState(initial);
   const [clean, setClean] = useState(initial);
@@ -67,7 +70,7 @@ export function useForm<V extends Values>({
   const [busy, setBusy] = useState(false);
   const visible = useRef(new Set<string>());
   const dirty = values !== clean && JSON.stringify(values) !== JSON.stringify(clean);
-  useLeaveWarning(dirty && !busy);
+  useLeaveWarning(warns && dirty && !busy);
 
   const place = (details: ErrorDetail[], error: ApiError) => {
     const placed: Record<string, string> = {};
@@ -180,6 +183,14 @@ interface Control {
   "aria-required": true | undefined;
 }
 
+/** Returns the message as a sentence. Messages of the server such as "is wrong" continue the name of the field. */
+function sentence(label: string, message: string | undefined): string | undefined {
+  if (!message || !/^\p{Ll}/u.test(message)) return message;
+  const end = /[.!?]$/.test(message) ? "" : ".";
+  const continues = /^(is|was|must|has|requires|conflicts|raises|belongs) /.test(message);
+  return (continues ? `${label} ${message}` : message[0]!.toUpperCase() + message.slice(1)) + end;
+}
+
 /** A label, a control, a hint and the error of a field. */
 export function Field<V extends Values>({
   form,
@@ -189,7 +200,7 @@ export function Field<V extends Values>({
   children,
 }: FieldProps<V> & { children: (control: Control) => ComponentChildren }) {
   const id = useId();
-  const error = form.errorOf(name);
+  const error = sentence(label, form.errorOf(name));
   const required = form.requires(name);
   form.register(name);
   return (
@@ -320,7 +331,7 @@ export function SelectField<V extends Values>({
 /** A checkbox. */
 export function CheckField<V extends Values>({ form, name, label, hint }: FieldProps<V>) {
   const id = useId();
-  const error = form.errorOf(name);
+  const error = sentence(label, form.errorOf(name));
   form.register(name);
   return (
     <div class="field">
@@ -422,7 +433,7 @@ export function PairsField<V extends Values>({
   const id = useId();
   const stored = (getAt(form.values, name) as Record<string, string> | null | undefined) ?? {};
   const [pairs, setPairs] = useState<[string, string][]>(() => Object.entries(stored));
-  const error = form.errorOf(name);
+  const error = sentence(label, form.errorOf(name));
   form.register(name);
   const update = (next: [string, string][]) => {
     setPairs(next);

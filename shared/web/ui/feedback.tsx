@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api/errors";
 import { Button } from "./button";
 import { Icon, type IconName } from "./icon";
+import { formatClock, formatDuration } from "./time";
 
 export type Tone = "good" | "wait" | "bad" | "accent";
 
@@ -41,6 +43,27 @@ export function Notice({
   );
 }
 
+/** States when the request may be sent again. Only the time is announced, not each second of the countdown. */
+function RetryTime({ seconds }: { seconds: number }) {
+  const [until] = useState(() => Date.now() + seconds * 1000);
+  const [left, setLeft] = useState(seconds);
+  useEffect(() => {
+    const timer = setInterval(() => setLeft(Math.max(0, Math.ceil((until - Date.now()) / 1000))), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  if (left === 0) return <p>You can try again now.</p>;
+  return (
+    <p>
+      You can try again at {formatClock(until)}
+      <span class="numeric" aria-hidden="true">
+        {" "}
+        (in {formatDuration(left)})
+      </span>
+      .
+    </p>
+  );
+}
+
 /** States why something failed, with the request id for support, and offers to try again. */
 export function ErrorNotice({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const failure = error instanceof ApiError ? error : undefined;
@@ -65,6 +88,7 @@ export function ErrorNotice({ error, onRetry }: { error: unknown; onRetry?: () =
           ))}
         </ul>
       )}
+      {failure?.retryAfter && <RetryTime key={failure.requestId} seconds={failure.retryAfter} />}
       {failure?.requestId && (
         <p class="faint small">
           Request id: <code>{failure.requestId}</code>

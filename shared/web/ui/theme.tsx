@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-type Theme = "system" | "light" | "dark";
+export type Theme = "system" | "light" | "dark";
 
 const storageKey = "svc-theme";
 
@@ -15,13 +15,21 @@ export function applyTheme(theme: Theme = stored()): void {
   else document.documentElement.dataset["theme"] = theme;
 }
 
-/** The theme of this browser, and a function that changes it. */
+const listeners = new Set<(theme: Theme) => void>();
+
+function change(theme: Theme): void {
+  if (theme === "system") localStorage.removeItem(storageKey);
+  else localStorage.setItem(storageKey, theme);
+  applyTheme(theme);
+  for (const listener of listeners) listener(theme);
+}
+
+/** The theme of this browser, and a function that changes it for all parts of the page. */
 export function useTheme(): [Theme, (theme: Theme) => void] {
   const [theme, setTheme] = useState<Theme>(stored);
   useEffect(() => {
-    if (theme === "system") localStorage.removeItem(storageKey);
-    else localStorage.setItem(storageKey, theme);
-    applyTheme(theme);
-  }, [theme]);
-  return [theme, setTheme];
+    listeners.add(setTheme);
+    return () => void listeners.delete(setTheme);
+  }, []);
+  return [theme, change];
 }

@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 const absolute = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium" });
 const day = new Intl.DateTimeFormat("en", { dateStyle: "medium" });
+const clock = new Intl.DateTimeFormat("en", { timeStyle: "medium" });
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 const steps: [Intl.RelativeTimeFormatUnit, number][] = [
   ["day", 86_400],
@@ -15,6 +16,9 @@ export const formatTime = (iso: string): string => absolute.format(new Date(iso)
 
 /** The date in the reader's time zone. */
 export const formatDate = (iso: string): string => day.format(new Date(iso));
+
+/** The time of day in the reader's time zone. */
+export const formatClock = (time: number): string => clock.format(time);
 
 /** The time relative to now, for example "5 min. ago". */
 export function formatRelative(iso: string, now = Date.now()): string {
