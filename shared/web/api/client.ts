@@ -11,17 +11,18 @@ export function basePath(): string {
 
 /**
  * Returns a client that is typed by an API document. `prepare` can add headers to each request.
- * Every request has a deadline.
+ * Every request has a deadline; `timeout` is for operations that take longer.
  */
-export function newClient<Paths extends {}>(prepare?: (headers: Headers) => void): Client<Paths> {
+export function newClient<Paths extends {}>(
+  prepare?: (headers: Headers) => void,
+  timeout = requestTimeout,
+): Client<Paths> {
   const options: ClientOptions = {
     baseUrl: new URL(".", document.baseURI).href.replace(/\/$/, ""),
     credentials: "same-origin",
     fetch: (request) => {
       prepare?.(request.headers);
-      return fetch(
-        new Request(request, { signal: AbortSignal.any([request.signal, AbortSignal.timeout(requestTimeout)]) }),
-      );
+      return fetch(new Request(request, { signal: AbortSignal.any([request.signal, AbortSignal.timeout(timeout)]) }));
     },
   };
   return createClient<Paths>(options);
