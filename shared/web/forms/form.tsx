@@ -41,6 +41,12 @@ export function withoutEmpty(values: Values): Values {
   return Object.fromEntries(Object.entries(values).filter(([, v]) => v !== "" && v !== undefined));
 }
 
+/** Names the entry of a list or map that a message is about: `[1]` or `.X-Test`. */
+function entryOf(rest: string): string {
+  const [, index, key] = /^(?:\[(\d+)\]|\.(.+))/.exec(rest) ?? [];
+  return index ? `Entry ${Number(index) + 1}: ` : key ? `${key}: ` : "";
+}
+
 function getAt(values: unknown, field: string): unknown {
   return field.split(".").reduce<unknown>((at, part) => (at as Values | undefined)?.[part], values);
 }
@@ -75,10 +81,10 @@ export function useForm<V extends Values>({
   const place = (details: ErrorDetail[], error: ApiError) => {
     const placed: Record<string, string> = {};
     for (const detail of details) {
-      const field = [...visible.current].find(
-        (f) => detail.field === f || detail.field.startsWith(f + ".") || detail.field.startsWith(f + "["),
-      );
-      if (field) placed[field] ??= detail.message;
+      const field = [...visible.current]
+        .filter((f) => detail.field === f || detail.field.startsWith(f + ".") || detail.field.startsWith(f + "["))
+        .sort((a, b) => b.length - a.length)[0];
+      if (field) placed[field] ??= entryOf(detail.field.slice(field.length)) + detail.message;
     }
     setErrors(placed);
     setFailure(Object.keys(placed).length === details.length && details.length > 0 ? undefined : error);

@@ -29,13 +29,33 @@ export function Menu({ label, items, children, icon = "more", side, buttonClass 
   const entries = () => [...(root.current?.querySelectorAll<HTMLElement>("[role=menuitem]:not(:disabled)") ?? [])];
   useEffect(() => {
     if (!open) return;
-    entries()[0]?.focus();
+    place();
+    entries()[0]?.focus({ preventScroll: true });
+    const close = () => setOpen(false);
     const outside = (event: Event) => {
       if (!root.current?.contains(event.target as Node)) setOpen(false);
     };
     document.addEventListener("pointerdown", outside);
-    return () => document.removeEventListener("pointerdown", outside);
+    addEventListener("scroll", close, { capture: true, passive: true });
+    addEventListener("resize", close);
+    return () => {
+      document.removeEventListener("pointerdown", outside);
+      removeEventListener("scroll", close, { capture: true });
+      removeEventListener("resize", close);
+    };
   }, [open]);
+  // A fixed position is not cut off by a table that scrolls. Without room below, the list opens above.
+  const place = () => {
+    const list = root.current?.querySelector<HTMLElement>("[role=menu]");
+    const box = button()?.getBoundingClientRect();
+    if (!list || !box) return;
+    const up = side === "up" || (box.bottom + list.offsetHeight + 8 > innerHeight && box.top > list.offsetHeight + 8);
+    const left = side ? box.left : box.right - list.offsetWidth;
+    list.style.inset = "auto";
+    list.style.position = "fixed";
+    list.style.top = `${up ? box.top - list.offsetHeight - 5 : box.bottom + 5}px`;
+    list.style.left = `${Math.max(8, Math.min(left, innerWidth - list.offsetWidth - 8))}px`;
+  };
   const onKeyDown = (event: KeyboardEvent) => {
     if (!open) return;
     const list = entries();
