@@ -1,0 +1,97 @@
+/** The texts of the overview. */
+export const texts = {
+  title: "Overview",
+  subtitle: (organization: string) => `The state of ${organization} now.`,
+  unlimited: "unlimited",
+  concurrency: "Concurrency",
+  slotsInUse: "Slots in use",
+  running: "Running browsers",
+  reserved: "Reserved slots",
+  reservedHint: "Launches that have not started yet",
+  full: "All slots are in use. New launches are refused until a session ends.",
+  free: (count: number) =>
+    count === 1 ? "1 slot is free" : `${count} slots are free`,
+  profiles: "Profiles",
+  ephemeral: (count: number) =>
+    `and ${count} ephemeral, which also count toward the limit`,
+  activeProfiles: (count: number) => `${count} in use now`,
+  members: "Members",
+  requestsMinute: "API requests this minute",
+  requestsHour: "API requests this hour",
+  requestsHint: "Counted for display only; no request is rejected.",
+  remaining: (count: number) => `${count} left`,
+  chart: "Last 24 hours",
+  chartLabel: "Slots in use and refused launches in the last 24 hours",
+  chartValue: "in use",
+  chartEvents: "refused",
+  refusals: "Recent refusals",
+  noRefusals: "No launch was refused in the last 30 days.",
+  refusal: {
+    concurrency_limit: {
+      title: "All slots were in use",
+      todo: "End sessions that are no longer needed, or raise the limit.",
+    },
+    profile_limit: {
+      title: "The profile limit was reached",
+      todo: "Delete profiles, or raise the limit.",
+    },
+    other: { title: "A launch was refused", todo: "Try the launch again." },
+  },
+  askManager: "An owner or an admin can raise the limit.",
+  changePlan: "Change plan",
+  times: (count: number) => (count === 1 ? "once" : `${count} times`),
+  used: (current: number, limit: number) => `${current} of ${limit} in use`,
+  attention: "Machines that need attention",
+  noMachines: "No machine has reported yet.",
+  allWell: "All machines are online and have free capacity.",
+  attentionReason: {
+    duplicate: {
+      title: "Duplicate id",
+      todo: "Several workers use this id. Give each its own WORKER_ID.",
+    },
+    offline: {
+      title: "Offline",
+      todo: "Check that the worker runs and reaches the cloud.",
+    },
+    full: {
+      title: "Full",
+      todo: "It has reached its maximum number of sessions.",
+    },
+    draining: { title: "Draining", todo: "It accepts no new sessions." },
+  },
+  allMachines: "All machines",
+  recent: "Recent sessions",
+  noSessions: "No sessions yet.",
+  allSessions: "All sessions",
+  steps: "What to do next",
+  stepsDone: (done: number, total: number) => `${done} of ${total} done`,
+  done: "Done",
+  open: "To do",
+  step: {
+    verify: {
+      title: "Verify your e-mail address",
+      hint: "Open the link in the e-mail that we sent you.",
+      action: "Account",
+    },
+    key: {
+      title: "Create an organization key",
+      hint: "Workers identify themselves with it.",
+      action: "Create a key",
+    },
+    worker: {
+      title: "Connect a worker",
+      hint: "It runs the browsers on your own machine.",
+      action: "Connect a worker",
+    },
+    profile: {
+      title: "Create a profile",
+      hint: "It contains the settings of a browser: version, language, proxy and more.",
+      action: "Create a profile",
+    },
+    launch: {
+      title: "Launch a browser",
+      hint: "The connect page has examples that work with your worker.",
+      action: "Show examples",
+    },
+  },
+};
