@@ -1,3 +1,49 @@
-export default function Page() {
-  return null;
+import { useTheme } from "../../../shared/web/ui";
+import { PasswordSection, UserSection } from "../parts/account-forms";
+import { DashboardSessions } from "../parts/dashboard-sessions";
+import { texts } from "../texts/account";
+import "./account.css";
+
+/** The user's account: name, address, password, theme and dashboard sessions. */
+export default function Account() {
+  return (
+    <div class="stack">
+      <div class="page-header account-header">
+        <h1>{texts.title}</h1>
+      </div>
+      <div class="account-columns">
+        <div class="stack">
+          <UserSection />
+          <ThemeSection />
+        </div>
+        <PasswordSection />
+      </div>
+      <DashboardSessions />
+    </div>
+  );
+}
+
+function ThemeSection() {
+  const [theme, setTheme] = useTheme();
+  return (
+    <section class="panel stack tight">
+      <h2 id="account-theme">{texts.theme}</h2>
+      <p class="faint">{texts.themeHint}</p>
+      <div>
+        <div class="segments" role="radiogroup" aria-labelledby="account-theme">
+          {(["system", "light", "dark"] as const).map((value) => (
+            <label key={value}>
+              <input
+                type="radio"
+                name="theme"
+                checked={theme === value}
+                onChange={() => setTheme(value)}
+              />
+              {texts.themes[value]}
+            </label>
+          ))}
+        </div>
+      </div>
+    </section>
+  );
 }

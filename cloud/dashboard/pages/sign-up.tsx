@@ -1,3 +1,87 @@
-export default function Page() {
-  return null;
+import { useEffect, useState } from "preact/hooks";
+import { Link, useLocation } from "wouter-preact";
+import { ButtonLink, Loaded, Notice, useAddress } from "../../../shared/web/ui";
+import type { Schema } from "../api";
+import {
+  safeNext,
+  useAuthOptions,
+  useBegin,
+  useVisitor,
+  withNext,
+} from "../parts/auth";
+import { AuthPage, SingleSignOn } from "../parts/auth-page";
+import { JoinOrganization } from "../parts/join-organization";
+import { SignUpForm } from "../parts/sign-up-form";
+import { texts } from "../texts/auth";
+
+/** Creates an account, as far as the sign-up policy allows it. */
+export default function SignUp() {
+  const [address] = useAddress<"next">();
+  const [, navigate] = useLocation();
+  const { user } = useVisitor();
+  const options = useAuthOptions();
+  const [token, setToken] = useState("");
+  const next = safeNext(address.next);
+  useEffect(() => {
+    if (user && !token) navigate(next, { replace: true });
+  }, [user]);
+  if (user && token)
+    return <JoinOrganization token={token} user={user} at="once" />;
+  return (
+    <AuthPage
+      title={texts.signUpTitle}
+      hint={options.data?.signUp === "open" ? texts.afterSignUp : undefined}
+      below={
+        <p>
+          <span class="faint">{texts.haveAccount}</span>{" "}
+          <Link href={withNext("/sign-in", next)}>{texts.signIn}</Link>
+        </p>
+      }
+    >
+      <Loaded query={options} lines={6}>
+        {({ signUp }) => (
+          <ByPolicy policy={signUp} next={next} onToken={setToken} />
+        )}
+      </Loaded>
+    </AuthPage>
+  );
+}
+
+function ByPolicy({
+  policy,
+  next,
+  onToken,
+}: {
+  policy: Schema<"SignUpPolicy">;
+  next: string;
+  onToken: (token: string) => void;
+}) {
+  const begin = useBegin();
+  if (policy === "closed")
+    return (
+      <>
+        <Notice tone="wait" title={texts.signUpClosed}>
+          {texts.signUpClosedHint}
+        </Notice>
+        <ButtonLink to="/sign-in" wide>
+          {texts.backToSignIn}
+        </ButtonLink>
+      </>
+    );
+  const invited = policy === "invite";
+  return (
+    <>
+      {invited && (
+        <Notice title={texts.inviteOnly}>{texts.inviteOnlyHint}</Notice>
+      )}
+      <SignUpForm
+        asksToken={invited}
+        onSignedUp={(signIn, token) => {
+          onToken(token);
+          begin(signIn);
+        }}
+      />
+      <SingleSignOn next={next} />
+    </>
+  );
 }

@@ -1,19 +1,23 @@
+import type { ComponentChildren } from "preact";
 import { send } from "../../../shared/web/api/client";
 import { FormFrame, TextField, useForm } from "../../../shared/web/forms/form";
 import { Button } from "../../../shared/web/ui";
 import { createOrganization as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
-import { texts } from "../texts/settings";
+import { texts } from "../texts/account";
 
-/** Creates an organization, which becomes the active one. */
+/** Creates an organization, which becomes the active one. `secondary` is a button beside the main one. */
 export function NewOrganizationForm({
   onCreated,
+  secondary,
 }: {
   onCreated: (id: string) => Promise<unknown>;
+  secondary?: ComponentChildren;
 }) {
   const form = useForm({
     rule,
     initial: { name: "" },
+    body: ({ name }) => ({ name: name.trim() }),
     onSubmit: async (body) => {
       const created = await send(
         api.POST("/v1/organizations", {
@@ -29,11 +33,16 @@ export function NewOrganizationForm({
         form={form}
         name="name"
         label={texts.organizationName}
+        hint={texts.organizationNameHint}
         autocomplete="organization"
+        autofocus
       />
-      <Button type="submit" kind="primary" busy={form.busy}>
-        {texts.createOrganization}
-      </Button>
+      <div class="row">
+        <Button type="submit" kind="primary" busy={form.busy}>
+          {texts.createOrganization}
+        </Button>
+        {secondary}
+      </div>
     </FormFrame>
   );
 }
