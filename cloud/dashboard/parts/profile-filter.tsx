@@ -111,7 +111,8 @@ function ProfileSearch({ onChoose }: { onChoose: (id: string) => void }) {
         class="combo"
         ref={root}
         onFocusOut={(event) => {
-          if (!root.current?.contains(event.relatedTarget as Node | null)) setOpen(false);
+          if (!root.current?.contains(event.relatedTarget as Node | null))
+            setOpen(false);
         }}
       >
         <input
@@ -121,7 +122,9 @@ function ProfileSearch({ onChoose }: { onChoose: (id: string) => void }) {
           aria-expanded={open}
           aria-controls={`${id}-list`}
           aria-autocomplete="list"
-          aria-activedescendant={open && items[at] ? `${id}-${items[at].id}` : undefined}
+          aria-activedescendant={
+            open && items[at] ? `${id}-${items[at].id}` : undefined
+          }
           autocomplete="off"
           placeholder={texts.anyProfile}
           value={text}

@@ -11,9 +11,9 @@ export const texts = {
   full: "All slots are in use. New launches are refused until a session ends.",
   free: (count: number) =>
     count === 1 ? "1 slot is free" : `${count} slots are free`,
+  limits: "Limits",
   profiles: "Profiles",
-  ephemeral: (count: number) =>
-    `and ${count} ephemeral, which also count toward the limit`,
+  ephemeral: (count: number) => `${count} ephemeral`,
   activeProfiles: (count: number) => `${count} in use now`,
   members: "Members",
   requestsMinute: "API requests this minute",
@@ -66,7 +66,6 @@ export const texts = {
   steps: "What to do next",
   stepsDone: (done: number, total: number) => `${done} of ${total} done`,
   done: "Done",
-  open: "To do",
   step: {
     verify: {
       title: "Verify your e-mail address",

@@ -1,0 +1,105 @@
+import { useQuery } from "@tanstack/preact-query";
+import { send } from "../../../shared/web/api/client";
+import { Badge, ButtonLink, Icon } from "../../../shared/web/ui";
+import { api } from "../api";
+import { useManages, useSession } from "../session";
+import { texts } from "../texts/overview";
+import { useLatestMachines } from "./fleet";
+import { useProfileStats, useRecentSessions } from "./overview-data";
+
+interface Step {
+  id: keyof typeof texts.step;
+  to: string;
+  done: boolean;
+}
+
+/** The steps of a new organization, from the state of the API; undefined while it loads. */
+function useSteps(): Step[] | undefined {
+  const { user, organization } = useSession();
+  const manages = useManages();
+  const machines = useLatestMachines();
+  const stats = useProfileStats();
+  const sessions = useRecentSessions();
+  const keys = useQuery({
+    queryKey: ["api-keys", organization.id, "count"],
+    queryFn: () =>
+      send(
+        api.GET("/v1/organizations/{organizationId}/api-keys", {
+          params: {
+            path: { organizationId: organization.id },
+            query: { limit: 1 },
+          },
+        }),
+      ),
+    enabled: manages,
+  });
+  if (!machines.data || !stats.data || !sessions.data) return undefined;
+  if (manages && !keys.data) return undefined;
+  const hasKey = (keys.data?.pagination.total ?? 0) > 0;
+  const steps: Step[] = [
+    { id: "verify", to: "/account", done: user.emailVerified },
+    { id: "key", to: "/settings/keys", done: hasKey },
+    {
+      id: "worker",
+      to: "/connect",
+      done: machines.data.pagination.total > 0,
+    },
+    {
+      id: "profile",
+      to: "/profiles/new",
+      done: stats.data.totalProfiles > 0,
+    },
+    {
+      id: "launch",
+      to: "/connect",
+      done: sessions.data.items.length > 0,
+    },
+  ];
+  // Members may neither create keys nor see whether there are any.
+  return steps.filter((s) => manages || s.id !== "key");
+}
+
+/** What a new organization should do next. Nothing is shown once all is done. */
+export function NextSteps() {
+  const steps = useSteps();
+  const next = steps?.find((s) => !s.done);
+  if (!steps || !next) return null;
+  const done = steps.filter((s) => s.done).length;
+  return (
+    <section class="panel steps">
+      <header class="row apart">
+        <h2>{texts.steps}</h2>
+        <span class="faint numeric">{texts.stepsDone(done, steps.length)}</span>
+      </header>
+      <ol>
+        {steps.map((step) => (
+          <StepItem key={step.id} step={step} next={step === next} />
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function StepItem({ step, next }: { step: Step; next: boolean }) {
+  const { title, hint, action } = texts.step[step.id];
+  return (
+    <li class={step.done ? "done" : ""}>
+      <span class="mark">{step.done && <Icon name="check" />}</span>
+      <div class="grow">
+        <p class="strong">{title}</p>
+        {!step.done && <p class="faint small">{hint}</p>}
+      </div>
+      {step.done ? (
+        <Badge tone="good">{texts.done}</Badge>
+      ) : (
+        <ButtonLink
+          to={step.to}
+          size="small"
+          kind={next ? "primary" : undefined}
+        >
+          {action}
+        </ButtonLink>
+      )}
+    </li>
+  );
+}
