@@ -149,7 +149,7 @@ export function Pagination({ info, onPage }: { info: PageInfo; onPage: (page: nu
   const first = (info.page - 1) * info.limit + 1;
   const count = new Intl.NumberFormat("en");
   return (
-    <nav class="pagination" aria-label="Pages">
+    <nav class="pagination" aria-label="Pagination">
       <span class="numeric">
         {info.total === 0
           ? "No items"
