@@ -2,7 +2,15 @@ import { useQueryClient } from "@tanstack/preact-query";
 import { useRef, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { FormFrame, TextField, useForm } from "../../../shared/web/forms/form";
-import { Button, ButtonLink, ConfirmDialog, Dialog, ErrorNotice, Notice, toast } from "../../../shared/web/ui";
+import {
+  Button,
+  ButtonLink,
+  ConfirmDialog,
+  Dialog,
+  ErrorNotice,
+  Notice,
+  toast,
+} from "../../../shared/web/ui";
 import { duplicateProfile as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useManages } from "../session";
@@ -14,7 +22,13 @@ import { downloadText, exportFile } from "./profile-transfer";
 const maxName = 128;
 
 /** States that the plan allows no more profiles, and what the user can do. */
-export function LimitNotice({ limit, ephemeral = 0 }: { limit: number; ephemeral?: number }) {
+export function LimitNotice({
+  limit,
+  ephemeral = 0,
+}: {
+  limit: number;
+  ephemeral?: number;
+}) {
   const manages = useManages();
   return (
     <Notice
@@ -28,7 +42,8 @@ export function LimitNotice({ limit, ephemeral = 0 }: { limit: number; ephemeral
         )
       }
     >
-      {manages ? texts.limit.hint : texts.limit.ask} {ephemeral > 0 && texts.limit.ephemeral(ephemeral)}
+      {manages ? texts.limit.hint : texts.limit.ask}{" "}
+      {ephemeral > 0 && texts.limit.ephemeral(ephemeral)}
     </Notice>
   );
 }
@@ -36,7 +51,11 @@ export function LimitNotice({ limit, ephemeral = 0 }: { limit: number; ephemeral
 /** An error, or the notice of the limit if that is the error. */
 export function ProfileError({ error }: { error: unknown }) {
   const limit = limitOf(error);
-  return limit ? <LimitNotice limit={limit.limit} /> : <ErrorNotice error={error} />;
+  return limit ? (
+    <LimitNotice limit={limit.limit} />
+  ) : (
+    <ErrorNotice error={error} />
+  );
 }
 
 /** Asks for the name of a copy and creates it. */
@@ -52,23 +71,32 @@ export function DuplicateDialog({
   const queries = useQueryClient();
   const key = useRef({ name: "", value: "" });
   const [refused, setRefused] = useState<unknown>();
-  const name = texts.duplicate.copyOf([...profile.name].slice(0, maxName - 7).join(""));
+  const name = texts.duplicate.copyOf(
+    [...profile.name].slice(0, maxName - 7).join(""),
+  );
   const form = useForm({
     rule: { ...rule, required: ["name"] },
     initial: { name },
     onSubmit: async (body) => {
       const request = body as Schema<"DuplicateProfileRequest">;
       // A retry of the same request must not create a second copy.
-      if (key.current.name !== request.name) key.current = { name: request.name ?? "", value: randomKey() };
+      if (key.current.name !== request.name)
+        key.current = { name: request.name ?? "", value: randomKey() };
       setRefused(undefined);
-      const params = { path: { profileId: profile.id }, header: { "Idempotency-Key": key.current.value } };
-      const created = await send(api.POST("/v1/profiles/{profileId}/duplicate", { params, body: request })).catch(
-        (error: unknown) => {
-          if (!limitOf(error)) throw error;
-          setRefused(error);
-          return undefined;
-        },
-      );
+      const params = {
+        path: { profileId: profile.id },
+        header: { "Idempotency-Key": key.current.value },
+      };
+      const created = await send(
+        api.POST("/v1/profiles/{profileId}/duplicate", {
+          params,
+          body: request,
+        }),
+      ).catch((error: unknown) => {
+        if (!limitOf(error)) throw error;
+        setRefused(error);
+        return undefined;
+      });
       if (!created) return;
       void queries.invalidateQueries({ queryKey: ["profiles"] });
       toast(texts.duplicate.done(created.name));
@@ -83,7 +111,11 @@ export function DuplicateDialog({
       footer={
         <>
           <Button onClick={onClose}>{texts.cancel}</Button>
-          <Button kind="primary" busy={form.busy} onClick={() => void form.submit()}>
+          <Button
+            kind="primary"
+            busy={form.busy}
+            onClick={() => void form.submit()}
+          >
             {texts.duplicate.action}
           </Button>
         </>
@@ -91,7 +123,13 @@ export function DuplicateDialog({
     >
       <FormFrame form={form} label={texts.duplicate.title}>
         <p class="faint">{texts.duplicate.body}</p>
-        <TextField form={form} name="name" label={texts.duplicate.name} autocomplete="off" maxLength={maxName} />
+        <TextField
+          form={form}
+          name="name"
+          label={texts.duplicate.name}
+          autocomplete="off"
+          maxLength={maxName}
+        />
         {refused ? <ProfileError error={refused} /> : null}
       </FormFrame>
     </Dialog>
@@ -115,27 +153,39 @@ export function DeleteDialog({
       name={profile.name}
       onClose={onClose}
       onConfirm={async () => {
-        await send(api.DELETE("/v1/profiles/{profileId}", { params: { path: { profileId: profile.id } } }));
+        await send(
+          api.DELETE("/v1/profiles/{profileId}", {
+            params: { path: { profileId: profile.id } },
+          }),
+        );
         toast(texts.delete.done(profile.name));
         onDeleted();
       }}
     >
       <div class="stack tight">
         <p>{texts.delete.body}</p>
-        {profile.activeSessions > 0 && <Notice tone="wait">{texts.delete.active(profile.activeSessions)}</Notice>}
+        {profile.activeSessions > 0 && (
+          <Notice tone="wait">
+            {texts.delete.active(profile.activeSessions)}
+          </Notice>
+        )}
       </div>
     </ConfirmDialog>
   );
 }
 
 /** Downloads the settings of the profiles. */
-export function exportProfiles(profiles: readonly Profile[], name: string): void {
+export function exportProfiles(
+  profiles: readonly Profile[],
+  name: string,
+): void {
   downloadText(`${name}.json`, exportFile(profiles));
   toast(texts.exported(profiles.length));
 }
 
 /** A name for an export file of today. */
-export const exportName = (): string => `profiles-${new Date().toISOString().slice(0, 10)}`;
+export const exportName = (): string =>
+  `profiles-${new Date().toISOString().slice(0, 10)}`;
 
 /** Says what an export contains, reads all profiles and downloads them. */
 export function ExportAllDialog({ onClose }: { onClose: () => void }) {
@@ -150,7 +200,9 @@ export function ExportAllDialog({ onClose }: { onClose: () => void }) {
     setError(undefined);
     setProgress([0, 0]);
     try {
-      const all = await readAllProfiles((read, total) => setProgress([read, total]));
+      const all = await readAllProfiles((read, total) =>
+        setProgress([read, total]),
+      );
       if (closed.current) return;
       exportProfiles(all, exportName());
       close();
@@ -166,14 +218,21 @@ export function ExportAllDialog({ onClose }: { onClose: () => void }) {
       footer={
         <>
           <Button onClick={close}>{texts.cancel}</Button>
-          <Button kind="primary" icon="download" busy={progress !== undefined} onClick={() => void run()}>
+          <Button
+            kind="primary"
+            icon="download"
+            busy={progress !== undefined}
+            onClick={() => void run()}
+          >
             {texts.exportAction}
           </Button>
         </>
       }
     >
       <p>{texts.exportHint}</p>
-      {progress && progress[1] > 0 && <p role="status">{texts.exporting(...progress)}</p>}
+      {progress && progress[1] > 0 && (
+        <p role="status">{texts.exporting(...progress)}</p>
+      )}
       {error ? <ErrorNotice error={error} /> : null}
     </Dialog>
   );

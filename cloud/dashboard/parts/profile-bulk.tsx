@@ -36,9 +36,15 @@ export function BulkDeleteDialog({
           {profiles.slice(0, namesShown).map((p) => (
             <li key={p.id}>{p.name}</li>
           ))}
-          {profiles.length > namesShown && <li class="faint">{texts.delete.andMore(profiles.length - namesShown)}</li>}
+          {profiles.length > namesShown && (
+            <li class="faint">
+              {texts.delete.andMore(profiles.length - namesShown)}
+            </li>
+          )}
         </ul>
-        {active > 0 && <Notice tone="wait">{texts.delete.activeMany(active)}</Notice>}
+        {active > 0 && (
+          <Notice tone="wait">{texts.delete.activeMany(active)}</Notice>
+        )}
       </div>
     </ConfirmDialog>
   );
@@ -57,7 +63,11 @@ export function BulkTagDialog({
   onClose: () => void;
 }) {
   const form = useForm({
-    rule: { type: "object", required: ["tag"], properties: { tag: updateProfile.properties.tags.items } },
+    rule: {
+      type: "object",
+      required: ["tag"],
+      properties: { tag: updateProfile.properties.tags.items },
+    },
     initial: { tag: "" },
     body: ({ tag }) => ({ tag: tag.trim() }),
     onSubmit: async (body) => onConfirm(String(body["tag"])),
@@ -76,7 +86,13 @@ export function BulkTagDialog({
       }
     >
       <FormFrame form={form} label={texts.tag.title(count)}>
-        <TextField form={form} name="tag" label={texts.tag.label} list="bulk-tags" autocomplete="off" />
+        <TextField
+          form={form}
+          name="tag"
+          label={texts.tag.label}
+          list="bulk-tags"
+          autocomplete="off"
+        />
         <datalist id="bulk-tags">
           {tags.map((tag) => (
             <option key={tag} value={tag} />
@@ -89,15 +105,26 @@ export function BulkTagDialog({
 
 /** Deletes a profile. */
 export const deleteOne = (profile: Profile) =>
-  send(api.DELETE("/v1/profiles/{profileId}", { params: { path: { profileId: profile.id } } }));
+  send(
+    api.DELETE("/v1/profiles/{profileId}", {
+      params: { path: { profileId: profile.id } },
+    }),
+  );
 
 /** Adds a tag to a profile. It is read first, so that tags from elsewhere are kept. */
 export async function tagOne(profile: Profile, tag: string): Promise<void> {
   const path = { profileId: profile.id };
-  const now = await send(api.GET("/v1/profiles/{profileId}", { params: { path } }));
+  const now = await send(
+    api.GET("/v1/profiles/{profileId}", { params: { path } }),
+  );
   if (now.tags.includes(tag)) return;
   const params = { path, header: ifMatch(now) };
-  await send(api.PATCH("/v1/profiles/{profileId}", { params, body: { tags: [...now.tags, tag] } }));
+  await send(
+    api.PATCH("/v1/profiles/{profileId}", {
+      params,
+      body: { tags: [...now.tags, tag] },
+    }),
+  );
 }
 
 /** Runs an action for several profiles at once, with progress, a stop button and what failed. */
@@ -119,7 +146,10 @@ export function RunDialog({
   const [stopping, setStopping] = useState(false);
   const stop = useRef(false);
   useEffect(() => {
-    void runAll(profiles, action, { onProgress: setOutcomes, stopped: () => stop.current }).then((all) => {
+    void runAll(profiles, action, {
+      onProgress: setOutcomes,
+      stopped: () => stop.current,
+    }).then((all) => {
       setOutcomes(all);
       setOver(true);
       onEnd();
@@ -127,7 +157,8 @@ export function RunDialog({
     return () => void (stop.current = true);
   }, []);
   const failed = outcomes.filter((o) => o.state === "failed");
-  const by = (state: Outcome<Profile>["state"]) => outcomes.filter((o) => o.state === state).length;
+  const by = (state: Outcome<Profile>["state"]) =>
+    outcomes.filter((o) => o.state === state).length;
   const halt = () => {
     stop.current = true;
     setStopping(true);
@@ -149,7 +180,14 @@ export function RunDialog({
         )
       }
     >
-      {!over && <progress class="run-progress" aria-label={title} value={outcomes.length} max={profiles.length} />}
+      {!over && (
+        <progress
+          class="run-progress"
+          aria-label={title}
+          value={outcomes.length}
+          max={profiles.length}
+        />
+      )}
       <p role="status">
         {over
           ? [
@@ -186,6 +224,11 @@ export function RunDialog({
 /** The message of a failed request with its details. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof ApiError)) return texts.run.unknown;
-  const details = error.details.filter((d) => d.message && d.message !== error.message);
-  return [error.message, ...details.map((d) => `${d.field}: ${d.message}`)].join(" ");
+  const details = error.details.filter(
+    (d) => d.message && d.message !== error.message,
+  );
+  return [
+    error.message,
+    ...details.map((d) => `${d.field}: ${d.message}`),
+  ].join(" ");
 }

@@ -15,11 +15,11 @@ export function ProfileFilter({
 }) {
   const name = useProfileName(profileId);
   return (
-    <div class="field filter">
+    <div class="field session-filter">
       {profileId ? (
         <>
           <span class="label">{texts.profile}</span>
-          <span class="chosen">
+          <span class="profile-chosen">
             <span class="truncate" title={name}>
               {name ?? profileId}
             </span>
@@ -108,7 +108,7 @@ function ProfileSearch({ onChoose }: { onChoose: (id: string) => void }) {
     <>
       <label for={id}>{texts.profile}</label>
       <div
-        class="combo"
+        class="profile-combo"
         ref={root}
         onFocusOut={(event) => {
           if (!root.current?.contains(event.relatedTarget as Node | null))
@@ -138,7 +138,7 @@ function ProfileSearch({ onChoose }: { onChoose: (id: string) => void }) {
           onKeyDown={onKeyDown}
         />
         {open && data && (
-          <div class="combo-list">
+          <div class="profile-combo-list">
             <ul id={`${id}-list`} role="listbox" aria-label={texts.profile}>
               {items.map((p, i) => (
                 <li

@@ -8,7 +8,11 @@ import { LimitNotice } from "./profile-actions";
 import { messageOf } from "./profile-bulk";
 import { limitOf, roomOf, useProfileStats } from "./profile-data";
 import { randomKey, runAll, type Outcome } from "./profile-run";
-import { maxImportBytes, parseImport, type ImportRow } from "./profile-transfer";
+import {
+  maxImportBytes,
+  parseImport,
+  type ImportRow,
+} from "./profile-transfer";
 
 /** Imports profiles from a file: choose, check, create. */
 export function ImportDialog({ onClose }: { onClose: () => void }) {
@@ -20,7 +24,13 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Choose({ onRows, onClose }: { onRows: (rows: ImportRow[]) => void; onClose: () => void }) {
+function Choose({
+  onRows,
+  onClose,
+}: {
+  onRows: (rows: ImportRow[]) => void;
+  onClose: () => void;
+}) {
   const input = useRef<HTMLInputElement>(null);
   const [error, setError] = useState<string>();
   const [over, setOver] = useState(false);
@@ -39,7 +49,11 @@ function Choose({ onRows, onClose }: { onRows: (rows: ImportRow[]) => void; onCl
     else onRows(parsed.rows);
   };
   return (
-    <Dialog title={texts.import.title} onClose={onClose} footer={<Button onClick={onClose}>{texts.cancel}</Button>}>
+    <Dialog
+      title={texts.import.title}
+      onClose={onClose}
+      footer={<Button onClick={onClose}>{texts.cancel}</Button>}
+    >
       <p>{texts.import.hint}</p>
       <div
         class={`drop-zone ${over ? "over" : ""}`}
@@ -86,8 +100,12 @@ type Result = Outcome<ImportRow>;
 /** Creates the profiles of the rows, and tells what became of each. */
 function useImport() {
   const queries = useQueryClient();
-  const [results, setResults] = useState<ReadonlyMap<number, Result>>(new Map());
-  const [state, setState] = useState<"ready" | "running" | "stopping" | "over">("ready");
+  const [results, setResults] = useState<ReadonlyMap<number, Result>>(
+    new Map(),
+  );
+  const [state, setState] = useState<"ready" | "running" | "stopping" | "over">(
+    "ready",
+  );
   const stop = useRef(false);
   const keys = useRef(new Map<number, string>());
   useEffect(() => {
@@ -102,7 +120,12 @@ function useImport() {
     // The key stays the same when a row is tried again: a lost response must not lead to a second profile.
     const key = keys.current.get(row.index) ?? randomKey();
     keys.current.set(row.index, key);
-    return send(api.POST("/v1/profiles", { params: { header: { "Idempotency-Key": key } }, body: row.body }));
+    return send(
+      api.POST("/v1/profiles", {
+        params: { header: { "Idempotency-Key": key } },
+        body: row.body,
+      }),
+    );
   };
   const run = async (rows: ImportRow[]) => {
     stop.current = false;
@@ -110,7 +133,12 @@ function useImport() {
     const before = new Map(results);
     rows.forEach((row) => before.delete(row.index));
     const show = (outcomes: Result[]) =>
-      setResults(new Map([...before, ...outcomes.map((o): [number, Result] => [o.item.index, o])]));
+      setResults(
+        new Map([
+          ...before,
+          ...outcomes.map((o): [number, Result] => [o.item.index, o]),
+        ]),
+      );
     show([]);
     show(
       await runAll(rows, create, {
@@ -129,7 +157,15 @@ function useImport() {
   return { results, state, run, halt, stopped: stop.current };
 }
 
-function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () => void; onClose: () => void }) {
+function Preview({
+  rows,
+  onOther,
+  onClose,
+}: {
+  rows: ImportRow[];
+  onOther: () => void;
+  onClose: () => void;
+}) {
   const work = useImport();
   const stats = useProfileStats();
   const valid = rows.filter((row) => row.problems.length === 0);
@@ -137,7 +173,9 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
   const outcomes = [...work.results.values()];
   const created = outcomes.filter((o) => o.state === "done").length;
   const busy = work.state === "running" || work.state === "stopping";
-  const rest = valid.filter((row) => work.results.get(row.index)?.state !== "done");
+  const rest = valid.filter(
+    (row) => work.results.get(row.index)?.state !== "done",
+  );
   return (
     <Dialog
       title={texts.import.title}
@@ -147,11 +185,17 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
       footer={
         busy ? (
           <Button busy={work.state === "stopping"} onClick={work.halt}>
-            {work.state === "stopping" ? texts.import.stopping : texts.import.stop}
+            {work.state === "stopping"
+              ? texts.import.stopping
+              : texts.import.stop}
           </Button>
         ) : work.state === "over" ? (
           <>
-            {rest.length > 0 && <Button onClick={() => void work.run(rest)}>{texts.import.retry(rest.length)}</Button>}
+            {rest.length > 0 && (
+              <Button onClick={() => void work.run(rest)}>
+                {texts.import.retry(rest.length)}
+              </Button>
+            )}
             <Button kind="primary" onClick={onClose}>
               {texts.import.close}
             </Button>
@@ -159,7 +203,11 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
         ) : (
           <>
             <Button onClick={onOther}>{texts.import.other}</Button>
-            <Button kind="primary" disabled={valid.length === 0 || room === 0} onClick={() => void work.run(valid)}>
+            <Button
+              kind="primary"
+              disabled={valid.length === 0 || room === 0}
+              onClick={() => void work.run(valid)}
+            >
               {texts.import.action(valid.length)}
             </Button>
           </>
@@ -167,11 +215,27 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
       }
     >
       {work.state === "ready" ? (
-        <Before rows={rows} valid={valid.length} room={room} limit={stats.data?.profileLimit ?? 0} />
+        <Before
+          rows={rows}
+          valid={valid.length}
+          room={room}
+          limit={stats.data?.profileLimit ?? 0}
+        />
       ) : (
-        <Summary outcomes={outcomes} created={created} total={valid.length} over={!busy} stopped={work.stopped} />
+        <Summary
+          outcomes={outcomes}
+          created={created}
+          total={valid.length}
+          over={!busy}
+          stopped={work.stopped}
+        />
       )}
-      <RowTable rows={rows} results={work.results} started={work.state !== "ready"} busy={busy} />
+      <RowTable
+        rows={rows}
+        results={work.results}
+        started={work.state !== "ready"}
+        busy={busy}
+      />
     </Dialog>
   );
 }
@@ -194,7 +258,8 @@ function Before({
       {room === 0 ? (
         <LimitNotice limit={limit} />
       ) : (
-        typeof room === "number" && room < valid && <Notice tone="wait">{texts.import.room(room)}</Notice>
+        typeof room === "number" &&
+        room < valid && <Notice tone="wait">{texts.import.room(room)}</Notice>
       )}
       {lacking > 0 && <Notice>{texts.import.lacks(lacking)}</Notice>}
     </>
@@ -214,18 +279,32 @@ function Summary({
   over: boolean;
   stopped: boolean;
 }) {
-  const limit = outcomes.map((o) => limitOf(o.error)).find((l) => l !== undefined);
+  const limit = outcomes
+    .map((o) => limitOf(o.error))
+    .find((l) => l !== undefined);
   if (!over)
     return (
       <>
-        <progress class="run-progress" aria-label={texts.import.title} value={outcomes.length} max={total} />
+        <progress
+          class="run-progress"
+          aria-label={texts.import.title}
+          value={outcomes.length}
+          max={total}
+        />
         <p role="status">{texts.import.running(created, total)}</p>
       </>
     );
   return (
     <>
-      <Notice tone={created === total ? "good" : "wait"} title={texts.import.result(created, total)}>
-        {limit ? texts.import.limit(limit.current, limit.limit) : stopped ? texts.import.stopped : undefined}
+      <Notice
+        tone={created === total ? "good" : "wait"}
+        title={texts.import.result(created, total)}
+      >
+        {limit
+          ? texts.import.limit(limit.current, limit.limit)
+          : stopped
+            ? texts.import.stopped
+            : undefined}
       </Notice>
       {limit && <LimitNotice limit={limit.limit} />}
     </>
@@ -245,7 +324,12 @@ function RowTable({
   busy: boolean;
 }) {
   return (
-    <div class="table-wrap import-rows" tabIndex={0} role="region" aria-label={texts.import.preview}>
+    <div
+      class="table-wrap import-rows"
+      tabIndex={0}
+      role="region"
+      aria-label={texts.import.preview}
+    >
       <table class="table" aria-label={texts.import.preview}>
         <thead>
           <tr>
@@ -264,11 +348,20 @@ function RowTable({
             <tr key={row.index}>
               <td class="numeric">{row.index + 1}</td>
               <td>
-                <span class="truncate">{row.name || <span class="faint">{texts.import.unnamed}</span>}</span>
+                <span class="truncate">
+                  {row.name || (
+                    <span class="faint">{texts.import.unnamed}</span>
+                  )}
+                </span>
               </td>
               <td class="numeric">{row.browserVersion}</td>
               <td>
-                <RowState row={row} result={results.get(row.index)} started={started} busy={busy} />
+                <RowState
+                  row={row}
+                  result={results.get(row.index)}
+                  started={started}
+                  busy={busy}
+                />
               </td>
             </tr>
           ))}
@@ -308,8 +401,12 @@ function RowState({
       </>
     );
   if (!started) return <Badge tone="good">{texts.import.valid}</Badge>;
-  if (result?.state === "done") return <Badge tone="good">{texts.import.created}</Badge>;
-  if (!result) return <Badge>{busy ? texts.import.waiting : texts.import.notImported}</Badge>;
+  if (result?.state === "done")
+    return <Badge tone="good">{texts.import.created}</Badge>;
+  if (!result)
+    return (
+      <Badge>{busy ? texts.import.waiting : texts.import.notImported}</Badge>
+    );
   return (
     <>
       <Badge tone="bad">{texts.import.notImported}</Badge>

@@ -13,7 +13,9 @@ export const locales =
   );
 
 /** The time zones that this browser knows, and UTC. */
-export const timeZones = (): string[] => [...new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])];
+export const timeZones = (): string[] => [
+  ...new Set(["UTC", ...Intl.supportedValuesOf("timeZone")]),
+];
 
 /** Common sizes in CSS pixels. */
 export const viewportSizes: readonly [width: number, height: number][] = [
@@ -40,11 +42,53 @@ export interface DevicePreset {
 
 /** Devices that fill in the fields of the screen at once. */
 export const devices: readonly DevicePreset[] = [
-  { name: "Desktop, Full HD", viewport: [1920, 963], screen: [1920, 1080], deviceScaleFactor: 1, mobile: false },
-  { name: "Desktop, QHD", viewport: [2560, 1323], screen: [2560, 1440], deviceScaleFactor: 1, mobile: false },
-  { name: "Laptop, 1366 x 768", viewport: [1366, 651], screen: [1366, 768], deviceScaleFactor: 1, mobile: false },
-  { name: "Laptop, high density", viewport: [1440, 789], screen: [1440, 900], deviceScaleFactor: 2, mobile: false },
-  { name: "Tablet", viewport: [820, 1180], screen: [820, 1180], deviceScaleFactor: 2, mobile: true },
-  { name: "Phone", viewport: [412, 915], screen: [412, 915], deviceScaleFactor: 2.625, mobile: true },
-  { name: "Small phone", viewport: [360, 800], screen: [360, 800], deviceScaleFactor: 3, mobile: true },
+  {
+    name: "Desktop, Full HD",
+    viewport: [1920, 963],
+    screen: [1920, 1080],
+    deviceScaleFactor: 1,
+    mobile: false,
+  },
+  {
+    name: "Desktop, QHD",
+    viewport: [2560, 1323],
+    screen: [2560, 1440],
+    deviceScaleFactor: 1,
+    mobile: false,
+  },
+  {
+    name: "Laptop, 1366 x 768",
+    viewport: [1366, 651],
+    screen: [1366, 768],
+    deviceScaleFactor: 1,
+    mobile: false,
+  },
+  {
+    name: "Laptop, high density",
+    viewport: [1440, 789],
+    screen: [1440, 900],
+    deviceScaleFactor: 2,
+    mobile: false,
+  },
+  {
+    name: "Tablet",
+    viewport: [820, 1180],
+    screen: [820, 1180],
+    deviceScaleFactor: 2,
+    mobile: true,
+  },
+  {
+    name: "Phone",
+    viewport: [412, 915],
+    screen: [412, 915],
+    deviceScaleFactor: 2.625,
+    mobile: true,
+  },
+  {
+    name: "Small phone",
+    viewport: [360, 800],
+    screen: [360, 800],
+    deviceScaleFactor: 3,
+    mobile: true,
+  },
 ];

@@ -20,7 +20,12 @@ interface Options<T> {
 export async function runAll<T>(
   items: readonly T[],
   action: (item: T) => Promise<unknown>,
-  { concurrency = 4, onProgress, stopped = () => false, isFinal = () => false }: Options<T> = {},
+  {
+    concurrency = 4,
+    onProgress,
+    stopped = () => false,
+    isFinal = () => false,
+  }: Options<T> = {},
 ): Promise<Outcome<T>[]> {
   const outcomes: Outcome<T>[] = [];
   let next = 0;
@@ -33,13 +38,20 @@ export async function runAll<T>(
         outcomes.push({ item, state: "done" });
       } catch (error) {
         over ||= isFinal(error);
-        outcomes.push({ item, state: isFinal(error) ? "skipped" : "failed", error });
+        outcomes.push({
+          item,
+          state: isFinal(error) ? "skipped" : "failed",
+          error,
+        });
       }
       onProgress?.([...outcomes]);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, work));
-  for (const item of items.slice(next)) outcomes.push({ item, state: "skipped" });
+  await Promise.all(
+    Array.from({ length: Math.min(concurrency, items.length) }, work),
+  );
+  for (const item of items.slice(next))
+    outcomes.push({ item, state: "skipped" });
   return outcomes;
 }
 
