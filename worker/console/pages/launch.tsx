@@ -1,0 +1,262 @@
+import { useQuery, useQueryClient } from "@tanstack/preact-query";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { useLocation } from "wouter-preact";
+import { launchProfile as rule } from "../../../gen/web/worker-rules";
+import { send } from "../../../shared/web/api/client";
+import {
+  CheckField,
+  TextArea,
+  TextField,
+  useForm,
+  type Form,
+} from "../../../shared/web/forms/form";
+import {
+  Button,
+  ButtonLink,
+  CodeBlock,
+  Notice,
+  toast,
+  useAddress,
+} from "../../../shared/web/ui";
+import { api, slowApi, type Schema } from "../api";
+import { liveQuery } from "../live";
+import { useVersions } from "../parts/bundles";
+import { LaunchFailure, asRefusal } from "../parts/launch-failure";
+import { LaunchIdentity } from "../parts/launch-identity";
+import { LaunchOptions } from "../parts/launch-options";
+import {
+  curlOf,
+  emptyLaunch,
+  isUuid,
+  requestOf,
+  type LaunchRequest,
+  type LaunchValues,
+} from "../parts/launch-request";
+import { texts } from "../texts/launch";
+import { texts as shell } from "../texts/shell";
+import "./launch.css";
+
+/** The input of the last visit, so that a look at another page loses nothing. */
+let draft: LaunchValues | undefined;
+
+function check(values: LaunchValues): Record<string, string | undefined> {
+  if (values.source !== "profile") return {};
+  if (values.profileId.trim() === "")
+    return { profileId: texts.profileIdNeeded };
+  return {
+    profileId: isUuid(values.profileId) ? undefined : texts.profileIdFormat,
+  };
+}
+
+function useLaunchForm(profileId: string | undefined): Form<LaunchValues> {
+  const queries = useQueryClient();
+  const [, navigate] = useLocation();
+  const form = useForm<LaunchValues>({
+    rule,
+    initial: profileId ? emptyLaunch(profileId) : (draft ?? emptyLaunch()),
+    body: requestOf,
+    check,
+    onSubmit: async (body) => {
+      const session = await launch(body as LaunchRequest);
+      queries.setQueryData(["session", session.id], session);
+      for (const key of ["sessions", "status", "live"])
+        void queries.invalidateQueries({ queryKey: [key] });
+      toast(texts.launched);
+      navigate(`/sessions/${session.id}`);
+    },
+  });
+  const last = useRef(form.values);
+  last.current = form.values;
+  useEffect(
+    () => () => {
+      draft = last.current;
+    },
+    [],
+  );
+  return form;
+}
+
+async function launch(body: LaunchRequest): Promise<Schema<"BrowserSession">> {
+  try {
+    return await send(slowApi.POST("/sessions/profile", { body }));
+  } catch (error) {
+    throw asRefusal(error);
+  }
+}
+
+/** The form that launches a browser. */
+export default function Launch() {
+  const [address] = useAddress<"profileId">();
+  const form = useLaunchForm(address.profileId);
+  return (
+    <>
+      <div class="page-header">
+        <div>
+          <h1>{texts.title}</h1>
+          <p>{texts.hint}</p>
+        </div>
+      </div>
+      <div class="launch">
+        <form
+          class="stack"
+          noValidate
+          aria-label={texts.form}
+          onSubmit={(event) => void form.submit(event)}
+        >
+          <Unavailable />
+          <Source form={form} />
+          <BrowserPanel form={form} />
+          <LaunchOptions form={form} />
+          {form.failure ? <LaunchFailure error={form.failure} /> : null}
+          <Footer form={form} />
+        </form>
+        <Preview values={form.values} />
+      </div>
+    </>
+  );
+}
+
+function Unavailable() {
+  const live = useQuery(liveQuery).data;
+  if (!live || live.isAvailable) return null;
+  return (
+    <Notice
+      tone="wait"
+      title={texts.unavailable(shell.reasonName(live.reason).toLowerCase())}
+      action={
+        <ButtonLink to="/machine" size="small" icon="server">
+          {texts.toMachine}
+        </ButtonLink>
+      }
+    >
+      {shell.reasonAdvice(live.reason)}
+    </Notice>
+  );
+}
+
+function Source({ form }: { form: Form<LaunchValues> }) {
+  const { source } = form.values;
+  return (
+    <section class="panel stack">
+      <h2>{texts.source}</h2>
+      <div>
+        <fieldset class="segments">
+          <legend class="visually-hidden">{texts.source}</legend>
+          {texts.sources.map(([value, label]) => (
+            <label key={value}>
+              <input
+                type="radio"
+                name="source"
+                checked={source === value}
+                onChange={() => form.set("source", value)}
+              />
+              {label}
+            </label>
+          ))}
+        </fieldset>
+      </div>
+      <p class="faint">{texts.sourceHints[source]}</p>
+      {source === "profile" ? (
+        <ProfileId form={form} />
+      ) : (
+        <>
+          <p class="faint">{texts.identityHint}</p>
+          <LaunchIdentity form={form} />
+        </>
+      )}
+    </section>
+  );
+}
+
+function ProfileId({ form }: { form: Form<LaunchValues> }) {
+  const list = useId();
+  const recent = useQuery({
+    queryKey: ["sessions", "recent"],
+    queryFn: () =>
+      send(api.GET("/sessions", { params: { query: { limit: 100 } } })),
+  });
+  const names = new Map(
+    recent.data?.items.map((s) => [s.profileId, s.profileName]),
+  );
+  return (
+    <>
+      <TextField
+        form={form}
+        name="profileId"
+        label={texts.profileId}
+        hint={texts.profileIdHint}
+        class="input mono"
+        list={list}
+        autocomplete="off"
+        spellcheck={false}
+      />
+      <datalist id={list}>
+        {[...names].map(([id, name]) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </datalist>
+    </>
+  );
+}
+
+function BrowserPanel({ form }: { form: Form<LaunchValues> }) {
+  const builds = useVersions().data?.builds ?? [];
+  const { spec, browser, source } = form.values;
+  const wanted = source === "spec" ? spec["browserVersion"] : undefined;
+  const build = builds.find((b) => String(b.browserVersion) === wanted);
+  return (
+    <section class="panel stack">
+      <h2>{texts.browser}</h2>
+      <CheckField
+        form={form}
+        name="browser.headless"
+        label={texts.headless}
+        hint={texts.headlessHint}
+      />
+      {build && !build.headful && browser["headless"] === false && (
+        <Notice tone="wait">
+          {texts.noHeadful(String(build.browserVersion))}
+        </Notice>
+      )}
+      <TextArea
+        form={form}
+        name="browser.startUrls"
+        label={texts.startUrls}
+        hint={texts.startUrlsHint}
+        rows={2}
+      />
+    </section>
+  );
+}
+
+function Footer({ form }: { form: Form<LaunchValues> }) {
+  return (
+    <div class="launch-footer row">
+      <Button type="submit" kind="primary" icon="play" busy={form.busy}>
+        {texts.submit}
+      </Button>
+      <Button
+        kind="quiet"
+        disabled={form.busy}
+        onClick={() => form.reset(emptyLaunch())}
+      >
+        {texts.reset}
+      </Button>
+      <span class="faint" role="status">
+        {form.busy && texts.launching}
+      </span>
+    </div>
+  );
+}
+
+function Preview({ values }: { values: LaunchValues }) {
+  return (
+    <section class="stack tight preview">
+      <h2>{texts.preview}</h2>
+      <p class="faint small">{texts.previewHint}</p>
+      <CodeBlock text={curlOf(requestOf(values))} label={texts.previewLabel} />
+    </section>
+  );
+}

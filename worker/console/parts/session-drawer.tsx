@@ -1,0 +1,364 @@
+import { useQuery, useQueryClient } from "@tanstack/preact-query";
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { send } from "../../../shared/web/api/client";
+import { ApiError } from "../../../shared/web/api/errors";
+import {
+  Button,
+  ButtonLink,
+  CopyButton,
+  Dialog,
+  Empty,
+  ErrorNotice,
+  Loaded,
+  Time,
+  formatDuration,
+} from "../../../shared/web/ui";
+import { api, type Schema } from "../api";
+import { statusQuery } from "../live";
+import { texts } from "../texts/sessions";
+import { formatBytes } from "./format";
+import { NavigateForm } from "./navigate-form";
+import { PageFiles } from "./page-files";
+import {
+  EndDialog,
+  nameOf,
+  openPage,
+  type BrowserPage,
+} from "./session-actions";
+import { durationOf } from "./session-card";
+import { SessionStatus, endOf } from "./session-status";
+import { Thumbnail } from "./thumbnail";
+import { ViewTicketForm } from "./view-ticket";
+import "./session-drawer.css";
+
+type Session = Schema<"BrowserSession">;
+const t = texts.drawer;
+
+/** The details of a session at the right edge. */
+export function SessionDrawer({
+  id,
+  onClose,
+}: {
+  id: string;
+  onClose: () => void;
+}) {
+  const session = useQuery({
+    queryKey: ["session", id],
+    queryFn: () =>
+      send(
+        api.GET("/sessions/{sessionId}", {
+          params: { path: { sessionId: id } },
+        }),
+      ),
+    refetchInterval: (query) =>
+      query.state.data?.status === "running" ? 5_000 : false,
+  });
+  const missing =
+    session.error instanceof ApiError &&
+    [400, 404].includes(session.error.status);
+  return (
+    <Dialog
+      kind="drawer"
+      title={session.data ? nameOf(session.data) : t.title}
+      onClose={onClose}
+    >
+      {missing ? (
+        <Empty icon="activity" title={t.notFound}>
+          {t.notFoundHint}
+        </Empty>
+      ) : (
+        <Loaded query={session} lines={8}>
+          {(data) => <Content session={data} />}
+        </Loaded>
+      )}
+    </Dialog>
+  );
+}
+
+function Content({ session }: { session: Session }) {
+  const running = session.status === "running";
+  const [revision, setRevision] = useState(0);
+  return (
+    <>
+      <Actions session={session} />
+      {running && (
+        <>
+          <div class="drawer-picture">
+            <Thumbnail session={session} width={1200} revision={revision} />
+          </div>
+          <NavigateForm
+            launchId={session.launchId}
+            onDone={() => setRevision((now) => now + 1)}
+          />
+        </>
+      )}
+      <Section title={t.facts}>
+        <Facts session={session} />
+      </Section>
+      {running && (
+        <>
+          <Section title={t.addresses}>
+            <Addresses session={session} />
+          </Section>
+          <Section title={t.share}>
+            <ViewTicketForm launchId={session.launchId} />
+          </Section>
+          <Section title={t.files}>
+            <PageFiles session={session} />
+          </Section>
+        </>
+      )}
+      <Section title={t.metadata}>
+        <Labels metadata={session.metadata} />
+      </Section>
+      <Section title={t.timeline}>
+        <Timeline session={session} />
+      </Section>
+    </>
+  );
+}
+
+function Section({
+  title,
+  children,
+}: {
+  title: string;
+  children: ComponentChildren;
+}) {
+  return (
+    <section class="stack tight drawer-section">
+      <h3>{title}</h3>
+      {children}
+    </section>
+  );
+}
+
+/** The main actions. Their errors are shown here: a message at the edge of the page would be behind the drawer. */
+function Actions({ session }: { session: Session }) {
+  const queries = useQueryClient();
+  const [ending, setEnding] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const open = (page: BrowserPage) => {
+    setError(undefined);
+    openPage(session, page).catch((failure: unknown) => {
+      setError(failure);
+      void queries.invalidateQueries({ queryKey: ["session", session.id] });
+    });
+  };
+  if (session.status !== "running")
+    return (
+      <div class="row">
+        <SessionStatus session={session} />
+        <span class="grow">{endOf(session)}</span>
+        <ButtonLink
+          to={`/launch?profileId=${session.profileId}`}
+          size="small"
+          icon="refresh"
+        >
+          {texts.launchAgain}
+        </ButtonLink>
+      </div>
+    );
+  return (
+    <>
+      <div class="row">
+        <SessionStatus session={session} />
+        <span class="grow" />
+        <Button
+          kind="primary"
+          size="small"
+          icon="eye"
+          title={texts.newTab}
+          onClick={() => open("view")}
+        >
+          {texts.view}
+        </Button>
+        {session.devtoolsFrontendUrl && (
+          <Button
+            size="small"
+            icon="code"
+            title={texts.newTab}
+            onClick={() => open("devtools")}
+          >
+            {texts.devtools}
+          </Button>
+        )}
+        <Button
+          size="small"
+          icon="external"
+          title={texts.newTab}
+          onClick={() => open("browser")}
+        >
+          {texts.browserPage}
+        </Button>
+        <Button
+          size="small"
+          kind="danger"
+          icon="stop"
+          onClick={() => setEnding(true)}
+        >
+          {texts.end}
+        </Button>
+      </div>
+      {error ? <ErrorNotice error={error} /> : null}
+      {ending && (
+        <EndDialog session={session} onClose={() => setEnding(false)} />
+      )}
+    </>
+  );
+}
+
+/** Returns the names and values that apply to the session. */
+function factsOf(session: Session): [string, ComponentChildren][] {
+  const { fact } = t;
+  const start = session.start.warm ? t.warm : t.cold(session.start.coldReasons);
+  const facts: [string, ComponentChildren][] = [
+    [
+      fact.browser,
+      `${texts.browser(session.browserVersion)}, ${(session.headless ? texts.headless : texts.windowed).toLowerCase()}`,
+    ],
+    [fact.bundle, session.bundle?.name ?? fact.noBundle],
+    [fact.start, start],
+    [fact.started, <Time at={session.startedAt} />],
+    [fact.duration, formatDuration(durationOf(session))],
+  ];
+  if (session.endedAt) {
+    facts.push([fact.ended, <Time at={session.endedAt} />]);
+    facts.push([fact.endReason, texts.endReason(session.endReason)]);
+  }
+  if (session.exitCode !== null)
+    facts.push([fact.exitCode, texts.exitCode(session.exitCode)]);
+  if (session.dataSaved !== null)
+    facts.push([
+      fact.data,
+      session.dataSaved ? t.saved : t.notSaved(session.dataNotSavedReason),
+    ]);
+  if (session.proxyTraffic) {
+    const { receivedBytes, sentBytes } = session.proxyTraffic;
+    const text = t.traffic(formatBytes(receivedBytes), formatBytes(sentBytes));
+    facts.push([fact.proxy, text]);
+  }
+  return facts;
+}
+
+function Facts({ session }: { session: Session }) {
+  const { fact } = t;
+  const ids: [string, string][] = [
+    [fact.sessionId, session.id],
+    [fact.launchId, session.launchId],
+    [fact.profileId, session.profileId],
+  ];
+  return (
+    <dl class="facts">
+      {factsOf(session).map(([name, value]) => (
+        <>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </>
+      ))}
+      {session.status === "running" && <Activity id={session.id} />}
+      {ids.map(([name, value]) => (
+        <>
+          <dt>{name}</dt>
+          <dd class="row copied">
+            <code>{value}</code>
+            <CopyButton text={value} label={t.copy(name)} />
+          </dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
+/** The clients of a running session, which only the state of the machine has. */
+function Activity({ id }: { id: string }) {
+  const status = useQuery(statusQuery);
+  const found = status.data?.sessions.find((s) => s.id === id);
+  if (!found) return null;
+  return (
+    <>
+      <dt>{t.fact.clients}</dt>
+      <dd>{found.clients}</dd>
+      <dt>{t.fact.activity}</dt>
+      <dd>
+        <Time at={found.lastActivityAt} />
+      </dd>
+    </>
+  );
+}
+
+/** Shows addresses without their tokens; the copied text has the token. */
+function Addresses({ session }: { session: Session }) {
+  const port =
+    session.debugPort === null ? null : `localhost:${session.debugPort}`;
+  const addresses: [string, string | null][] = [
+    [t.cdp, session.webSocketDebuggerUrl],
+    [t.port, port],
+    [t.live, session.viewUrl],
+    [t.devtools, session.devtoolsFrontendUrl],
+  ];
+  return (
+    <>
+      <p class="faint small">{t.addressesHint}</p>
+      <dl class="facts">
+        {addresses.map(
+          ([name, address]) =>
+            address && (
+              <>
+                <dt>{name}</dt>
+                <dd class="row copied">
+                  <code>{withoutToken(address)}</code>
+                  <CopyButton text={address} label={t.copy(name)} />
+                </dd>
+              </>
+            ),
+        )}
+      </dl>
+    </>
+  );
+}
+
+const withoutToken = (address: string): string =>
+  address.replace(/([?&]ct=)[^&]*/, "$1…");
+
+function Labels({ metadata }: { metadata: Session["metadata"] }) {
+  const labels = Object.entries(metadata);
+  if (labels.length === 0) return <p class="faint">{t.noMetadata}</p>;
+  return (
+    <dl class="facts">
+      {labels.map(([name, value]) => (
+        <>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
+function Timeline({ session }: { session: Session }) {
+  return (
+    <ol class="timeline">
+      {session.timeline.map((step) => (
+        <li
+          key={step.step}
+          class={
+            step.step === "ended" ? "" : step.step === "ready" ? "good" : ""
+          }
+        >
+          <span class="row apart">
+            {t.step(step.step)}
+            <span class="faint numeric small">
+              {step.step === "ended" ? (
+                <Time at={step.at} />
+              ) : (
+                t.after(step.afterMs)
+              )}
+            </span>
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}

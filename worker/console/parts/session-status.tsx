@@ -1,0 +1,35 @@
+import { Badge, type Tone } from "../../../shared/web/ui";
+import type { Schema } from "../api";
+import { texts } from "../texts/sessions";
+
+type Session = Schema<"BrowserSession">;
+
+/** Ends that nobody asked for. */
+const bad = new Set<Session["endReason"]>([
+  "crash",
+  "unresponsive",
+  "oom",
+  "license",
+  "unknown",
+]);
+
+function toneOf(session: Session): Tone | undefined {
+  if (session.status === "running") return "good";
+  return bad.has(session.endReason) ? "bad" : undefined;
+}
+
+/** The status of a session. */
+export function SessionStatus({ session }: { session: Session }) {
+  return (
+    <Badge tone={toneOf(session)} dot>
+      {texts.status(session)}
+    </Badge>
+  );
+}
+
+/** Why a session ended, with the exit code if the browser has one. */
+export function endOf(session: Session): string {
+  const code =
+    session.exitCode === null ? "" : `, ${texts.exitCode(session.exitCode)}`;
+  return texts.endReason(session.endReason) + code;
+}

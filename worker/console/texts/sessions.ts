@@ -1,0 +1,197 @@
+import type { Schema } from "../api";
+
+type EndReason = NonNullable<Schema<"BrowserSession">["endReason"]>;
+type NotSaved = NonNullable<Schema<"BrowserSession">["dataNotSavedReason"]>;
+
+const endReasons: Record<EndReason, string> = {
+  client_close: "A client closed the browser",
+  idle: "Idle timeout reached",
+  max_duration: "Maximum duration reached",
+  crash: "The browser crashed",
+  unresponsive: "The browser stopped responding",
+  oom: "Out of memory",
+  killed: "Ended by request",
+  license: "No slot in the license",
+  drain: "The worker stopped",
+  unknown: "Reason unknown, or the launch failed",
+};
+
+const notSaved: Record<NotSaved, string> = {
+  too_large: "the data is larger than PROFILE_DATA_MB",
+  unclean_end: "the browser did not close cleanly",
+  disk_full: "the disk of the worker is full",
+  timeout: "saving took too long",
+  error: "an error occurred; see the log of the worker",
+};
+
+const steps: Record<Schema<"TimelineStepName">, string> = {
+  asked: "Request received",
+  authorized: "Slot granted by the cloud",
+  claimed: "Warm browser acquired",
+  started: "Browser process started",
+  answered: "Browser responded",
+  ready: "Settings applied",
+  reported: "Start reported to the cloud",
+  ended: "Session ended",
+};
+
+/** The texts of the sessions and their details. */
+export const texts = {
+  title: "Sessions",
+  launch: "Launch browser",
+  capacity: (running: number, limit: number | null) =>
+    limit === null ? `${running} running` : `${running} of ${limit} running`,
+  launching: (count: number) => `, ${count} starting`,
+  search: "Search profile, id, bundle, label",
+  statusLabel: "Status",
+  statuses: {
+    running: "Running",
+    exited: "Exited",
+    killed: "Killed",
+    all: "All",
+  },
+  viewLabel: "Layout",
+  wall: "Wall",
+  list: "List",
+  pauseThumbnails: "Pause thumbnails",
+  resumeThumbnails: "Resume thumbnails",
+  empty: "No browser is running",
+  emptyHint:
+    "Launch one here, with POST /sessions/profile, or over a socket with /launch.",
+  emptyEnded: "No such session",
+  emptyEndedHint: "The worker lists sessions for one hour after their end.",
+  noMatch: "No session matches the search",
+  noMatchHint: "Change the search, or the status.",
+  clear: "Clear the search",
+  searched: (count: number) => `The search covers the last ${count} sessions.`,
+  table: "Sessions",
+  columns: {
+    name: "Profile",
+    status: "Status",
+    browser: "Browser",
+    started: "Started",
+    ended: "Ended",
+    result: "Reason",
+  },
+  status: (session: Schema<"BrowserSession">) => texts.statuses[session.status],
+  endReason: (reason: EndReason | null) =>
+    reason === null ? "" : endReasons[reason],
+  exitCode: (code: number) =>
+    code < 0 ? `signal ${-code}` : `exit code ${code}`,
+  browser: (version: number) => `Chromium ${version}`,
+  headless: "Headless",
+  windowed: "Windowed",
+  started: "Started",
+  ran: "Ran for",
+  view: "View",
+  viewOf: (name: string) => `Open the live view of ${name}`,
+  devtools: "DevTools",
+  browserPage: "Browser page",
+  copyCdp: "Copy CDP URL",
+  details: "Details",
+  more: (name: string) => `More actions for ${name}`,
+  end: "End session",
+  launchAgain: "Launch this profile again",
+  newTab: "opens a new tab",
+  opening: "Opening …",
+  popupBlocked:
+    "The browser blocked the new tab. Allow pop-ups for this address and try again.",
+  hasEnded: "The session has ended.",
+  noDevtools: "This browser build does not include DevTools.",
+  endTitle: (name: string) => `End the session of ${name}?`,
+  endHint:
+    "The browser and all of its tabs close at once, and its clients are disconnected. If the profile persists its data, the data is saved first.",
+  ended: "Session ended",
+  endedSaved: "Session ended, data saved",
+  endedNotSaved: (reason: NotSaved | null) =>
+    `Session ended, but the data was not saved: ${reason ? notSaved[reason] : "unknown reason"}.`,
+  picture: {
+    of: (name: string) => `Screen of ${name}`,
+    paused: "Thumbnails are paused",
+    none: "Session ended",
+    last: "Last picture before the end",
+    gone: "The browser has ended",
+    noPage: "No page is open",
+    full: "The worker is busy",
+    busy: "The page is busy or shows a dialog",
+    failed: "No picture",
+  },
+  drawer: {
+    title: "Session",
+    notFound: "There is no such session",
+    notFoundHint:
+      "The worker keeps sessions for one hour after their end. The address may also be wrong.",
+    navigate: "Navigate",
+    url: "URL",
+    waitUntil: "Wait for",
+    waits: [
+      ["load", "Page loaded"],
+      ["domcontentloaded", "Document parsed"],
+      ["none", "Nothing"],
+    ] as [string, string][],
+    go: "Go",
+    loaded: (title: string) =>
+      title ? `Loaded: ${title}` : "The page is loaded.",
+    files: "Save the page",
+    pdf: "PDF",
+    png: "Screenshot of the whole page",
+    facts: "Facts",
+    share: "Share the screen",
+    shareHint:
+      "A view ticket is a link that shows the screen and allows no input. It opens one page: who opens it first can watch. It cannot be revoked.",
+    lifetime: "Valid for",
+    lifetimes: [
+      ["60", "1 minute"],
+      ["300", "5 minutes"],
+      ["900", "15 minutes"],
+    ] as [string, string][],
+    createTicket: "Create link",
+    ticket: "Read-only link",
+    copyTicket: "Copy the link",
+    expires: "Expires",
+    expired: "Expired. Create another link.",
+    addresses: "Addresses",
+    addressesHint:
+      "They contain a token that gives full control of this browser. Handle them like passwords. The copied text has the token.",
+    cdp: "CDP (WebSocket)",
+    devtools: "DevTools",
+    live: "Live view",
+    port: "debuggerAddress",
+    copy: (name: string) => `Copy ${name}`,
+    metadata: "Labels",
+    noMetadata: "This session has no labels.",
+    timeline: "Timeline",
+    after: (milliseconds: number) =>
+      milliseconds >= 10_000
+        ? `+${(milliseconds / 1000).toFixed(0)} s`
+        : `+${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`,
+    step: (name: Schema<"TimelineStepName">) => steps[name],
+    fact: {
+      profile: "Profile",
+      profileId: "Profile id",
+      sessionId: "Session id",
+      launchId: "Launch id",
+      browser: "Browser",
+      bundle: "Bundle",
+      noBundle: "None",
+      start: "Start",
+      clients: "Clients",
+      activity: "Last activity",
+      started: "Started",
+      ended: "Ended",
+      duration: "Duration",
+      endReason: "End reason",
+      exitCode: "Exit code",
+      data: "Browser data",
+      proxy: "Proxy traffic",
+    },
+    warm: "Warm browser",
+    cold: (reasons: string[]) =>
+      reasons.length ? `New browser (${reasons.join(", ")})` : "New browser",
+    saved: "Saved",
+    notSaved: (reason: NotSaved | null) =>
+      `Not saved: ${reason ? notSaved[reason] : "unknown reason"}`,
+    traffic: (received: string, sent: string) =>
+      `${received} received, ${sent} sent`,
+  },
+};
