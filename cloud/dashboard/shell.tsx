@@ -19,15 +19,10 @@ import {
   useTheme,
   type IconName,
 } from "../../shared/web/ui";
-import { api, expectOrganization } from "./api";
+import { api, expectOrganization, type Schema } from "./api";
 import { NewOrganizationForm } from "./parts/organization-form";
 import { SignInForm } from "./parts/sign-in-form";
-import {
-  Session,
-  useManages,
-  useSession,
-  type SessionContext,
-} from "./session";
+import { Session, useManages, useSession, type SessionContext } from "./session";
 import { texts } from "./texts/shell";
 
 /** The pages of the navigation. `key` is the second key of the shortcut `g ...`. */
@@ -71,10 +66,7 @@ const pages: {
 ];
 
 /** Announces to other tabs that this tab activated another organization. */
-const channel =
-  typeof BroadcastChannel === "undefined"
-    ? undefined
-    : new BroadcastChannel("svc-organization");
+const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel("svc-organization");
 
 /**
  * Shows the pages to a signed-in user with an organization. Others get the sign-in page, or the form for a first
@@ -101,10 +93,7 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
     enabled: session.data !== undefined,
   });
   const signedIn = session.data !== undefined;
-  const unauthenticated =
-    !signedIn &&
-    session.error instanceof ApiError &&
-    session.error.status === 401;
+  const unauthenticated = !signedIn && session.error instanceof ApiError && session.error.status === 401;
 
   useEffect(() => {
     if (unauthenticated)
@@ -122,8 +111,7 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
     [signedIn],
   );
   useEffect(() => {
-    const changed = () =>
-      void queries.invalidateQueries({ queryKey: ["session"] });
+    const changed = () => void queries.invalidateQueries({ queryKey: ["session"] });
     channel?.addEventListener("message", changed);
     return () => channel?.removeEventListener("message", changed);
   }, []);
@@ -139,19 +127,13 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
   if (session.error && !signedIn)
     return (
       <Centered>
-        <ErrorNotice
-          error={session.error}
-          onRetry={() => void session.refetch()}
-        />
+        <ErrorNotice error={session.error} onRetry={() => void session.refetch()} />
       </Centered>
     );
   if (organizations.error && !organizations.data)
     return (
       <Centered>
-        <ErrorNotice
-          error={organizations.error}
-          onRetry={() => void organizations.refetch()}
-        />
+        <ErrorNotice error={organizations.error} onRetry={() => void organizations.refetch()} />
       </Centered>
     );
   if (!session.data || !organizations.data)
@@ -167,11 +149,14 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
         params: { path: { organizationId: id } },
       }),
     );
-    setOwn(id);
-    expectOrganization(id);
     channel?.postMessage(id);
-    queries.clear();
-    await queries.refetchQueries({ queryKey: ["session"] });
+    queries.setQueryData<Schema<"AuthSession">>(["session"], (now) => now && { ...now, activeOrganizationId: id });
+    if (id !== shown) {
+      setOwn(id);
+      expectOrganization(id);
+      queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+    }
+    await queries.refetchQueries({ type: "active" });
   };
   const items = organizations.data.items;
   const organization = items.find((o) => o.id === shown);
@@ -188,10 +173,7 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
     organization,
     activate,
   };
-  const other =
-    active !== shown
-      ? (items.find((o) => o.id === active)?.name ?? active)
-      : undefined;
+  const other = active !== shown ? (items.find((o) => o.id === active)?.name ?? active) : undefined;
   return (
     <Session.Provider value={context}>
       <Frame>
@@ -200,25 +182,15 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
         <div key={organization.id}>{children}</div>
       </Frame>
       {other && !expired && (
-        <OtherTab
-          other={other}
-          onStay={() => activate(organization.id)}
-          onFollow={() => activate(active!)}
-        />
+        <OtherTab other={other} onStay={() => activate(organization.id)} onFollow={() => activate(active!)} />
       )}
       {expired && (
-        <Dialog
-          title={texts.expiredTitle}
-          closable={false}
-          onClose={() => undefined}
-        >
+        <Dialog title={texts.expiredTitle} closable={false} onClose={() => undefined}>
           <p>{texts.expiredHint}</p>
           <SignInForm
             email={context.user.email}
             onSignedIn={async () => {
-              await activate(organization.id).catch(() =>
-                queries.refetchQueries({ queryKey: ["session"] }),
-              );
+              await activate(organization.id).catch(() => queries.refetchQueries({ queryKey: ["session"] }));
               setExpired(false);
             }}
           />
@@ -250,10 +222,7 @@ function FirstOrganization({
       <h1>{texts.noOrganization}</h1>
       <p class="faint">{texts.noOrganizationHint}</p>
       {organizations.map((o) => (
-        <Button
-          key={o.id}
-          onClick={() => void activate(o.id).catch(toastError)}
-        >
+        <Button key={o.id} onClick={() => void activate(o.id).catch(toastError)}>
           {texts.switchTo(o.name)}
         </Button>
       ))}
@@ -291,13 +260,9 @@ function Frame({ children }: { children: ComponentChildren }) {
   const visible = pages.filter((p) => manages || !p.managers);
   const content = useRef<HTMLElement>(null);
   const at = path === "/" ? "/overview" : path;
-  const current = visible.find(
-    (p) => at === p.path || at.startsWith(p.path + "/"),
-  );
+  const current = visible.find((p) => at === p.path || at.startsWith(p.path + "/"));
   useShortcuts({
-    ...Object.fromEntries(
-      visible.map((p) => [`g ${p.key}`, () => navigate(p.path)]),
-    ),
+    ...Object.fromEntries(visible.map((p) => [`g ${p.key}`, () => navigate(p.path)])),
     "/": focusSearch,
     "?": () => setHelp(true),
     c: () => navigate("/profiles/new"),
@@ -320,24 +285,14 @@ function Frame({ children }: { children: ComponentChildren }) {
         {texts.skip}
       </a>
       <header class="top-bar">
-        <Button
-          kind="quiet"
-          icon="menu"
-          aria-label={texts.menu}
-          aria-expanded={open}
-          onClick={() => setOpen(!open)}
-        />
+        <Button kind="quiet" icon="menu" aria-label={texts.menu} aria-expanded={open} onClick={() => setOpen(!open)} />
         <span class="strong">{current?.title ?? texts.account}</span>
       </header>
       <div class={`sidebar ${open ? "open" : ""}`}>
         <OrganizationSwitcher />
         <nav aria-label={texts.navigation}>
           {visible.map((p) => (
-            <Link
-              key={p.path}
-              href={p.path}
-              aria-current={p === current ? "page" : undefined}
-            >
+            <Link key={p.path} href={p.path} aria-current={p === current ? "page" : undefined}>
               <Icon name={p.icon} />
               {p.title}
             </Link>
@@ -357,8 +312,7 @@ function Frame({ children }: { children: ComponentChildren }) {
 function OrganizationSwitcher() {
   const { organizations, organization, activate } = useSession();
   const [, navigate] = useLocation();
-  const switchTo = (id: string) =>
-    activate(id).then(() => navigate("/overview"), toastError);
+  const switchTo = (id: string) => activate(id).then(() => navigate("/overview"), toastError);
   return (
     <Menu
       label={`${texts.organization}: ${organization.name}`}
@@ -412,12 +366,7 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
         {
           label: texts.documentation,
           icon: "code",
-          onSelect: () =>
-            void open(
-              new URL("docs", document.baseURI),
-              "_blank",
-              "noreferrer",
-            ),
+          onSelect: () => void open(new URL("docs", document.baseURI), "_blank", "noreferrer"),
         },
         "separator",
         { label: texts.signOut, icon: "signOut", onSelect: signOut },
@@ -430,21 +379,12 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
   );
 }
 
-function ShortcutHelp({
-  pages: visible,
-  onClose,
-}: {
-  pages: typeof pages;
-  onClose: () => void;
-}) {
+function ShortcutHelp({ pages: visible, onClose }: { pages: typeof pages; onClose: () => void }) {
   const rows: [string, string][] = [
     ["/", texts.keys.search],
     ["?", texts.keys.help],
     ["c", texts.keys.create],
-    ...visible.map((p): [string, string] => [
-      `g ${p.key}`,
-      texts.keys.go(p.title),
-    ]),
+    ...visible.map((p): [string, string] => [`g ${p.key}`, texts.keys.go(p.title)]),
   ];
   return (
     <Dialog title={texts.shortcuts} onClose={onClose}>
@@ -506,13 +446,8 @@ function OtherTab({
       onClose={() => undefined}
       footer={
         <>
-          <Button onClick={() => void onFollow().catch(toastError)}>
-            {texts.follow(other)}
-          </Button>
-          <Button
-            kind="primary"
-            onClick={() => void onStay().catch(toastError)}
-          >
+          <Button onClick={() => void onFollow().catch(toastError)}>{texts.follow(other)}</Button>
+          <Button kind="primary" onClick={() => void onStay().catch(toastError)}>
             {texts.stay(organization.name)}
           </Button>
         </>

@@ -1,0 +1,31 @@
+// Returns the findings of axe on every page, in light and dark, on a phone and on a desktop, and pages that are wider
+// than the screen.
+import { pages, publicPages } from './pages.mjs';
+
+export default async ({ base, data, newUser, open, settled, signIn, findings, overflow, screenshot }) => {
+  const found = [];
+  for (const [scheme, width] of [['light', 1440], ['dark', 390], ['dark', 1440], ['light', 390]]) {
+    const context = { colorScheme: scheme, viewport: { width, height: 900 }, reducedMotion: 'reduce' };
+    const check = async (page, path) => {
+      const name = `${path.split('#')[0].replace(/[0-9a-f-]{36}/, 'id').slice(1).replaceAll('/', '-')}-${scheme}-${width}`;
+      await screenshot(page, name);
+      found.push(...(await findings(page)).map((f) => `${name}: ${f}`));
+      if ((await overflow(page)) > 0) found.push(`${name}: the page is wider than the screen`);
+      const headings = await page.locator('h1').count();
+      if (headings !== 1) found.push(`${name}: ${headings} headings of level 1`);
+    };
+    const visitor = await newUser(context);
+    for (const path of publicPages) {
+      await visitor.goto('about:blank');
+      await open(visitor, path);
+      await check(visitor, path);
+    }
+    const user = await newUser(context);
+    await signIn(user, data.user);
+    for (const path of pages(data)) {
+      await open(user, path);
+      await check(user, path);
+    }
+  }
+  return found;
+};

@@ -1,0 +1,12 @@
+// Invites an address as a member.
+export default async ({ data, newUser, open, signIn }) => {
+  const page = await newUser();
+  await signIn(page, data.owner);
+  await open(page, '/settings/members');
+  await page.getByRole('button', { name: 'Invite' }).first().click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('E-mail address').fill(data.email);
+  await dialog.getByRole('button', { name: /invit/i }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByText(data.email).first().waitFor();
+};

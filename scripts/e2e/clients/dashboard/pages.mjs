@@ -1,0 +1,9 @@
+// The pages of the dashboard: all of a signed-in user, and those without sign-in.
+export const pages = ({ profile, session }) => [
+  '/overview', '/sessions', `/sessions/${session}`, '/profiles', '/profiles/new', `/profiles/${profile}`, '/machines', '/connect',
+  '/settings/keys', '/settings/members', '/settings/organization', '/settings/builds', '/billing', '/audit-log', '/account',
+  '/organizations/new', '/no-such-page',
+];
+
+export const publicPages = ['/sign-in', '/sign-in/link', '/sign-up', '/forgot-password', '/account/verify-email#token=' + 'a'.repeat(43),
+  '/account/reset-password#token=' + 'a'.repeat(43), '/account/accept-invitation#token=' + 'a'.repeat(43)];

@@ -1,0 +1,29 @@
+// Opens every page as a user of another organization, also by the addresses of items of the first one.
+import { pages } from './pages.mjs';
+
+export default async ({ base, data, newUser, open, signIn }) => {
+  const page = await newUser();
+  await signIn(page, data.user);
+  const answers = [];
+  page.on('response', (r) => r.url().includes('/v1/') && answers.push(r.text().catch(() => '')));
+  for (const path of pages(data)) {
+    await open(page, path);
+    const shown = (await page.content()) + (await Promise.all(answers.splice(0))).join('\n');
+    // The address of a page names the item itself.
+    const own = path.split('/').at(-1);
+    for (const secret of data.secrets) {
+      if (secret !== own && shown.includes(secret)) throw new Error(`${path} shows ${secret} of another organization`);
+    }
+  }
+  // The owner sees each of these, so the comparison above can fail.
+  const owner = await newUser();
+  await signIn(owner, data.owner);
+  let seen = '';
+  owner.on('response', (r) => r.url().includes('/v1/') && answers.push(r.text().catch(() => '')));
+  for (const path of ['/profiles', '/sessions', '/settings/keys', '/settings/members']) {
+    await open(owner, path);
+    seen += (await owner.content()) + (await Promise.all(answers.splice(0))).join('\n');
+  }
+  const missing = data.secrets.filter((s) => !seen.includes(s));
+  if (missing.length) throw new Error(`the owner does not see ${missing} either`);
+};

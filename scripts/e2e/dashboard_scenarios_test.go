@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+)
+
+// TestDashboard tests the dashboard and the console as their users do, in a browser of
+// a worker.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	e := newDashboardTest(t)
+	for _, scenario := range []struct {
+		name string
+		test func(*testing.T)
+	}{
+		{"first_launch", e.testFirstLaunch},
+		{"members", e.testMembers},
+		{"key_rotation", e.testKeyRotation},
+		{"profiles", e.testProfiles},
+		{"tenants", e.testTenants},
+		{"accessibility", e.testAccessibility},
+		{"faults", e.testFaults},
+	} {
+		t.Run(scenario.name, scenario.test)
+	}
+}
+
+// testFirstLaunch signs up, creates an organization and a key, connects a worker with
+// the command of the page, creates a profile and launches it in the worker's console.
+func (e dashboardTest) testFirstLaunch(t *testing.T) {
+	hook, keys := startKeyHook(t)
+	email, password := uuid.NewString()+"@example.com", uuid.NewString()
+	wait := e.begin(t, e.base, "first-launch", map[string]any{
+		"email": email, "password": password, "hook": hook, "version": e.worker.newestVersion(t),
+	})
+	var w *worker
+	ctx, cancel := context.WithTimeout(t.Context(), scenarioTimeout)
+	defer cancel()
+	select {
+	case key := <-keys:
+		w = startWorker(t, e.cloud, key)
+	case <-ctx.Done():
+	}
+	var profile string
+	decode(t, wait(), &profile)
+	console := e.startConsoleProxy(t, w)
+	var launched string
+	decode(t, e.begin(t, console, "console-launch", map[string]any{"workerKey": w.key, "profileId": profile})(), &launched)
+	e.run(t, "sees-session", map[string]any{"email": email, "password": password, "session": launched})
+}
+
+// startKeyHook starts a server to which a scenario sends the key that a page shows.
+func startKeyHook(t *testing.T) (address string, keys <-chan string) {
+	t.Helper()
+	received := make(chan string, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		key, _ := io.ReadAll(r.Body)
+		received <- string(key)
+	}))
+	t.Cleanup(hook.Close)
+	return hook.URL, received
+}
+
+// startConsoleProxy starts a front proxy for the console of a worker, and restarts the
+// worker with the proxy's URL as its public URL.
+func (e dashboardTest) startConsoleProxy(t *testing.T, w *worker) string {
+	t.Helper()
+	target := new(atomic.Pointer[url.URL])
+	address, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Store(address)
+	base := startFrontProxy(t, "", target)
+	return base
+}
+
+// decode decodes the result of a scenario.
+func decode(t *testing.T, result json.RawMessage, into any) {
+	t.Helper()
+	if err := json.Unmarshal(result, into); err != nil {
+		t.Fatalf("result %s: %v", result, err)
+	}
+}
+
+// testMembers invites a member, who accepts with a new account and sees no billing.
+// Then the owner takes a role away while the other user's page is open.
+func (e dashboardTest) testMembers(t *testing.T) {
+	email, password := uuid.NewString()+"@example.com", uuid.NewString()
+	e.run(t, "invite", map[string]any{"owner": e.credentials(), "email": email})
+	token := e.cloud.mailedToken(t, email, "/account/accept-invitation")
+	e.run(t, "accept-invitation", map[string]any{"token": token, "email": email, "password": password, "owner": e.credentials()})
+}
+
+func (e dashboardTest) testKeyRotation(t *testing.T) {
+	a := e.cloud.signUp(t)
+	hook, keys := startKeyHook(t)
+	w := startWorker(t, e.cloud, a.key)
+	wait := e.begin(t, e.base, "rotate-key", map[string]any{"user": a.credentials(), "hook": hook})
+	ctx, cancel := context.WithTimeout(t.Context(), scenarioTimeout)
+	defer cancel()
+	select {
+	case key := <-keys:
+		w.drain(t)
+		w.environment = append(w.environment, "SVC_KEY="+key) // the last value counts
+		w.start(t)
+	case <-ctx.Done():
+	}
+	wait()
+}
+
+func (e dashboardTest) testProfiles(t *testing.T) {
+	a := e.cloud.signUp(t)
+	e.run(t, "profiles", map[string]any{"user": a.credentials(), "version": e.worker.newestVersion(t)})
+}
+
+// testTenants opens every page as another tenant: nothing of the first may be visible.
+func (e dashboardTest) testTenants(t *testing.T) {
+	const secret = "Tenant A secret profile"
+	profile := e.profile(t, cloudapi.CreateProfileRequest{Name: secret, BrowserVersion: e.worker.newestVersion(t)})
+	b := e.cloud.signUp(t)
+	e.run(t, "tenants", map[string]any{
+		"user": b.credentials(), "owner": e.credentials(), "profile": profile, "session": e.session.Id,
+		"secrets": []string{secret, e.email, e.keyID.String(), e.session.Id.String(), profile.String()},
+	})
+}
+
+// testAccessibility opens every page in light and dark, on a phone and on a desktop.
+func (e dashboardTest) testAccessibility(t *testing.T) {
+	profile := e.profile(t, cloudapi.CreateProfileRequest{Name: "Accessible", BrowserVersion: e.worker.newestVersion(t)})
+	var found []string
+	decode(t, e.run(t, "accessibility", map[string]any{"user": e.credentials(), "profile": profile, "session": e.session.Id}), &found)
+	for _, finding := range found {
+		t.Error(finding)
+	}
+	decode(t, e.begin(t, e.startConsoleProxy(t, e.worker), "console-accessibility",
+		map[string]any{"workerKey": e.worker.key, "session": e.session.Id})(), &found)
+	for _, finding := range found {
+		t.Error(finding)
+	}
+}
+
+// testFaults tests that nothing typed is lost when the service fails, when the session
+// ends, and when another tab activates another organization.
+func (e dashboardTest) testFaults(t *testing.T) {
+	a := e.cloud.signUp(t)
+	second, err := a.dashboard.CreateOrganizationWithResponse(t.Context(), cloudapi.CreateOrganizationRequest{Name: "Second organization"})
+	requireAnswer(t, err, second, http.StatusForbidden) // the address is not verified yet
+	token := e.cloud.mailedToken(t, a.email, "/account/verify-email")
+	verified, err := e.cloud.api(t, "", "").VerifyEmailWithResponse(t.Context(), cloudapi.VerifyEmailRequest{Token: &token})
+	requireAnswer(t, err, verified, http.StatusOK)
+	second, err = a.dashboard.CreateOrganizationWithResponse(t.Context(), cloudapi.CreateOrganizationRequest{Name: "Second organization"})
+	requireAnswer(t, err, second, http.StatusCreated)
+	e.run(t, "faults", map[string]any{"user": a.credentials(), "version": e.worker.newestVersion(t)})
+}

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// dashboardTest is a cloud whose dashboard is opened in a browser of svc's own
+// worker. The browser uses a front proxy, because browsers cannot reach the cloud
+// directly.
+type dashboardTest struct {
+	testEnv
+	base    string // URL of the dashboard
+	session workerapi.BrowserSession
+}
+
+func newDashboardTest(t *testing.T) dashboardTest {
+	t.Helper()
+	target := new(atomic.Pointer[url.URL])
+	base := startFrontProxy(t, "", target)
+	c := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t), "PUBLIC_URL="+base)
+	address, err := url.Parse(c.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Store(address)
+	e := dashboardTest{testEnv: testEnv{account: c.signUp(t), cloud: c}, base: base}
+	e.worker = startWorker(t, c, e.key)
+	e.session = e.worker.launch(t, e.newLaunchRequest(t, true))
+	return e
+}
+
+// scenarioTimeout limits a scenario.
+const scenarioTimeout = 4 * time.Minute
+
+// run runs a scenario of clients/dashboard and returns its result. It fails the test
+// if a page sends a request outside of base, violates its content security policy,
+// throws an error or puts a secret into a URL.
+func (e dashboardTest) run(t *testing.T, scenario string, data map[string]any) json.RawMessage {
+	t.Helper()
+	return e.begin(t, e.base, scenario, data)()
+}
+
+// begin begins a scenario on the pages below base. The returned function waits for its
+// end, as run does.
+func (e dashboardTest) begin(t *testing.T, base, scenario string, data map[string]any) (wait func() json.RawMessage) {
+	t.Helper()
+	input := map[string]any{"endpoint": *e.session.WebSocketDebuggerUrl, "base": base, "scenario": scenario, "data": data}
+	if dir := os.Getenv("SCREENSHOT_DIR"); dir != "" {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		input["screenshotDir"] = absolute
+	}
+	var seen struct {
+		Result               json.RawMessage
+		Requests, PageErrors []string
+	}
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), scenarioTimeout)
+	go func() {
+		defer cancel()
+		ended <- runClient(exec.CommandContext(ctx, "node", "clients/dashboard.mjs"), input, &seen)
+	}()
+	return func() json.RawMessage {
+		t.Helper()
+		if err := <-ended; err != nil {
+			t.Fatalf("scenario %s: %v", scenario, err)
+		}
+		for _, pageError := range seen.PageErrors {
+			t.Errorf("page error: %s", pageError)
+		}
+		for _, address := range seen.Requests {
+			if !isOwnRequest(address, base) {
+				t.Errorf("the page requested %s", address)
+			}
+			for _, secret := range []string{e.key, e.token, e.password, e.worker.key} {
+				if strings.Contains(address, secret) {
+					t.Errorf("the URL %s contains a secret", address)
+				}
+			}
+		}
+		return seen.Result
+	}
+}
+
+func isOwnRequest(address, base string) bool {
+	return strings.HasPrefix(address, base+"/") || strings.HasPrefix(address, "blob:") || strings.HasPrefix(address, "data:image/")
+}
+
+// credentials returns what the sign-in page needs.
+func (a *account) credentials() map[string]any {
+	return map[string]any{"email": a.email, "password": a.password}
+}
+
+// mailedToken returns the token of the newest mail to an address whose text contains
+// the path.
+func (c *cloud) mailedToken(t *testing.T, email, path string) string {
+	t.Helper()
+	var token string
+	eventually(t, 10*time.Second, "a mail to "+email+" is sent", func() error {
+		mails, err := filepath.Glob(filepath.Join(c.dir, "data", "mail", "*.eml"))
+		if err != nil {
+			return err
+		}
+		for _, mail := range mails {
+			text, err := os.ReadFile(mail)
+			if err != nil {
+				return err
+			}
+			_, after, found := strings.Cut(string(text), path)
+			if match := mailedToken.FindStringSubmatch(after); found && match != nil && strings.Contains(string(text), "To: "+email) {
+				token = match[1]
+			}
+		}
+		if token == "" {
+			return fmt.Errorf("none of %d mails is to %s", len(mails), email)
+		}
+		return nil
+	})
+	return token
+}
