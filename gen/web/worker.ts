@@ -196,7 +196,7 @@ export interface paths {
         };
         /**
          * Activate a tab
-         * @description Returns the response of Chromium. The cookie is accepted only for requests from the worker's own pages,
+         * @description Returns the response of Chromium. Cookies are accepted only for requests from the worker's own pages,
          *     according to `Sec-Fetch-Site` or `Origin`.
          */
         get: operations["activateTarget"];
@@ -225,7 +225,7 @@ export interface paths {
         };
         /**
          * Close a tab
-         * @description Returns the response of Chromium. The cookie is accepted only for requests from the worker's own pages,
+         * @description Returns the response of Chromium. Cookies are accepted only for requests from the worker's own pages,
          *     according to `Sec-Fetch-Site` or `Origin`.
          */
         get: operations["closeTarget"];
@@ -413,6 +413,9 @@ export interface paths {
          * Get a screenshot of a page
          * @description Returns the visible part of the page, or the whole page with `fullPage`. If the page is not ready in time,
          *     because it is busy or shows a dialog, the response is 504.
+         *
+         *     With `width`, the image is a preview: the worker scales it down, and the request does not count as activity for
+         *     `idleTimeoutSeconds`. A preview of the visible part does not change the page for other clients.
          */
         get: operations["captureScreenshot"];
         put?: never;
@@ -474,8 +477,8 @@ export interface paths {
         /**
          * Create a view ticket
          * @description Returns a view ticket and a new control token, each with its URL. With the worker key they are valid for 15
-         *     minutes and 12 hours. With a control token, neither is valid longer than that token. They cannot be revoked
-         *     before they expire, except by a restart of the worker.
+         *     minutes and 12 hours. With a control token or the console cookie, neither is valid longer than that token or
+         *     cookie. They cannot be revoked before they expire, except by a restart of the worker.
          */
         post: operations["createViewTicket"];
         delete?: never;
@@ -509,6 +512,37 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/console/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a console session
+         * @description Exchanges the worker key for the cookie `svc_console`, so that a web browser does not have to store the key. All
+         *     operations that accept the worker key accept the cookie, except this one. The cookie expires after 12 hours and
+         *     when the worker restarts. The response contains no token.
+         *
+         *     The cookie counts for requests that change something, and for WebSockets, only if a page of this worker sends
+         *     them, according to `Origin` or `Sec-Fetch-Site`. Pages of the worker are those below its public URL
+         *     (`PUBLIC_URL`).
+         */
+        post: operations["createConsoleSession"];
+        /**
+         * Delete the console session
+         * @description Removes the cookie `svc_console` from the web browser. The request needs no credential. A copy of the cookie
+         *     stays valid until it expires or the worker restarts.
+         */
+        delete: operations["deleteConsoleSession"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1104,6 +1138,15 @@ export interface components {
          * @enum {string|null}
          */
         ColorScheme: "light" | "dark" | "no-preference" | null;
+        /** @description A console session. */
+        ConsoleSession: {
+            expiresAt: components["schemas"]["Timestamp"];
+        };
+        /** @description A success with a console session. */
+        ConsoleSessionResponse: {
+            data: components["schemas"]["ConsoleSession"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description A version of an API contract, `info.version` of its document.
          * @example 1.0.0
@@ -1143,6 +1186,13 @@ export interface components {
         DevtoolsJson: unknown;
         /** @description The text response of Chromium. */
         DevtoolsText: string;
+        /** @description An empty object. */
+        Empty: Record<string, never>;
+        /** @description A success without data. */
+        EmptyResponse: {
+            data: components["schemas"]["Empty"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description Why a session ended; null while it runs.
          * @enum {string|null}
@@ -2297,6 +2347,8 @@ export interface components {
         PictureFormatQuery: components["schemas"]["PictureFormat"];
         /** @description The quality of a JPEG, in percent. */
         PictureQuality: number;
+        /** @description The maximum width of the image, in pixels. A wider image is scaled down, with its aspect ratio kept; a narrower one is not scaled up. */
+        PictureWidth: number;
         /** @description Whether to print backgrounds. */
         PrintBackground: boolean;
         /** @description The scale of the page. */
@@ -2316,6 +2368,11 @@ export interface components {
     };
     requestBodies: never;
     headers: {
+        /**
+         * @description The `svc_console` cookie; HttpOnly, SameSite=Strict, for the path of the public URL, and Secure if the public
+         *     URL uses https.
+         */
+        ConsoleCookie: string;
         /** @description The path of the created resource. */
         Location: string;
         /** @description The seconds to wait before the next attempt. */
@@ -3122,6 +3179,8 @@ export interface operations {
                 quality?: components["parameters"]["PictureQuality"];
                 /** @description Whether to capture the whole page instead of the visible part. */
                 fullPage?: components["parameters"]["FullPage"];
+                /** @description The maximum width of the image, in pixels. A wider image is scaled down, with its aspect ratio kept; a narrower one is not scaled up. */
+                width?: components["parameters"]["PictureWidth"];
                 /** @description The target id of the page. Defaults to the page that was active last. */
                 targetId?: components["parameters"]["TargetIdQuery"];
             };
@@ -3334,6 +3393,71 @@ export interface operations {
                     "text/plain": components["schemas"]["UnknownBrowser"];
                 };
             };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createConsoleSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cookie is set. */
+            200: {
+                headers: {
+                    "Set-Cookie": components["headers"]["ConsoleCookie"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "expiresAt": "2026-11-21T22:15:00Z"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ConsoleSessionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteConsoleSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cookie is removed. */
+            200: {
+                headers: {
+                    "Set-Cookie": components["headers"]["ConsoleCookie"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
             default: components["responses"]["Failure"];
         };
     };

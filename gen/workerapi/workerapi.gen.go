@@ -895,6 +895,23 @@ type ColdLaunches struct {
 // `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`.
 type ColdReason = string
 
+// ConsoleSession A console session.
+type ConsoleSession struct {
+	// ExpiresAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
+}
+
+// ConsoleSessionResponse A success with a console session.
+type ConsoleSessionResponse struct {
+	// Data A console session.
+	Data ConsoleSession `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
 // ContractVersionOrNull The contract version of the cloud; null until the cloud has reported it.
 //
 // Example: 1.0.0
@@ -918,6 +935,18 @@ type DevtoolsJson = interface{}
 
 // DevtoolsText The text response of Chromium.
 type DevtoolsText = string
+
+// Empty An empty object.
+type Empty = map[string]interface{}
+
+// EmptyResponse A success without data.
+type EmptyResponse struct {
+	// Data An empty object.
+	Data Empty `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
 
 // FleetCapacity The capacity of the machine.
 type FleetCapacity struct {
@@ -1561,6 +1590,9 @@ type PictureFormatQuery = PictureFormat
 // PictureQuality defines model for PictureQuality.
 type PictureQuality = int32
 
+// PictureWidth defines model for PictureWidth.
+type PictureWidth = int32
+
 // PrintBackground defines model for PrintBackground.
 type PrintBackground = bool
 
@@ -1725,6 +1757,27 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// DeleteConsoleSession Delete the console session
+	//
+	// Removes the cookie `svc_console` from the web browser. The request needs no credential. A copy of the cookie
+	// stays valid until it expires or the worker restarts.
+	//
+	// Corresponds with DELETE /console/session (the `DeleteConsoleSession` operationId).
+	DeleteConsoleSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateConsoleSession Create a console session
+	//
+	// Exchanges the worker key for the cookie `svc_console`, so that a web browser does not have to store the key. All
+	// operations that accept the worker key accept the cookie, except this one. The cookie expires after 12 hours and
+	// when the worker restarts. The response contains no token.
+	//
+	// The cookie counts for requests that change something, and for WebSockets, only if a page of this worker sends
+	// them, according to `Origin` or `Sec-Fetch-Site`. Pages of the worker are those below its public URL
+	// (`PUBLIC_URL`).
+	//
+	// Corresponds with POST /console/session (the `CreateConsoleSession` operationId).
+	CreateConsoleSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ResumeWorker Resume launches on this machine
 	//
 	// The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
@@ -1850,6 +1903,47 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// DeleteConsoleSession Delete the console session
+//
+// Removes the cookie `svc_console` from the web browser. The request needs no credential. A copy of the cookie
+// stays valid until it expires or the worker restarts.
+//
+// Corresponds with DELETE /console/session (the `DeleteConsoleSession` operationId).
+func (c *Client) DeleteConsoleSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteConsoleSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateConsoleSession Create a console session
+//
+// Exchanges the worker key for the cookie `svc_console`, so that a web browser does not have to store the key. All
+// operations that accept the worker key accept the cookie, except this one. The cookie expires after 12 hours and
+// when the worker restarts. The response contains no token.
+//
+// The cookie counts for requests that change something, and for WebSockets, only if a page of this worker sends
+// them, according to `Origin` or `Sec-Fetch-Site`. Pages of the worker are those below its public URL
+// (`PUBLIC_URL`).
+//
+// Corresponds with POST /console/session (the `CreateConsoleSession` operationId).
+func (c *Client) CreateConsoleSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateConsoleSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ResumeWorker Resume launches on this machine
@@ -2126,6 +2220,60 @@ func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSession
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewDeleteConsoleSessionRequest constructs an http.Request for the DeleteConsoleSession method
+func NewDeleteConsoleSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/console/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateConsoleSessionRequest constructs an http.Request for the CreateConsoleSession method
+func NewCreateConsoleSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/console/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
 }
 
 // NewResumeWorkerRequest constructs an http.Request for the ResumeWorker method
@@ -2846,6 +2994,31 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// DeleteConsoleSessionWithResponse Delete the console session
+	//
+	// Removes the cookie `svc_console` from the web browser. The request needs no credential. A copy of the cookie
+	// stays valid until it expires or the worker restarts.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /console/session (the `DeleteConsoleSession` operationId).
+	DeleteConsoleSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*DeleteConsoleSessionResult, error)
+
+	// CreateConsoleSessionWithResponse Create a console session
+	//
+	// Exchanges the worker key for the cookie `svc_console`, so that a web browser does not have to store the key. All
+	// operations that accept the worker key accept the cookie, except this one. The cookie expires after 12 hours and
+	// when the worker restarts. The response contains no token.
+	//
+	// The cookie counts for requests that change something, and for WebSockets, only if a page of this worker sends
+	// them, according to `Origin` or `Sec-Fetch-Site`. Pages of the worker are those below its public URL
+	// (`PUBLIC_URL`).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /console/session (the `CreateConsoleSession` operationId).
+	CreateConsoleSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreateConsoleSessionResult, error)
+
 	// ResumeWorkerWithResponse Resume launches on this machine
 	//
 	// The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
@@ -2997,6 +3170,137 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*GetBrowserSessionResult, error)
+}
+
+// DeleteConsoleSessionResult200Headers the declared response headers of an HTTP 200 response for DeleteConsoleSession
+type DeleteConsoleSessionResult200Headers struct {
+	SetCookie string
+}
+
+type DeleteConsoleSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteConsoleSessionResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteConsoleSessionResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteConsoleSessionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteConsoleSessionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteConsoleSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteConsoleSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteConsoleSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteConsoleSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateConsoleSessionResult200Headers the declared response headers of an HTTP 200 response for CreateConsoleSession
+type CreateConsoleSessionResult200Headers struct {
+	SetCookie string
+}
+
+type CreateConsoleSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ConsoleSessionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateConsoleSessionResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateConsoleSessionResult) GetJSON200() *ConsoleSessionResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateConsoleSessionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateConsoleSessionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateConsoleSessionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateConsoleSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateConsoleSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateConsoleSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateConsoleSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ResumeWorkerResult struct {
@@ -3986,6 +4290,43 @@ func (r GetBrowserSessionResult) ContentType() string {
 	return ""
 }
 
+// DeleteConsoleSessionWithResponse Delete the console session
+//
+// Removes the cookie `svc_console` from the web browser. The request needs no credential. A copy of the cookie
+// stays valid until it expires or the worker restarts.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /console/session (the `DeleteConsoleSession` operationId).
+func (c *ClientWithResponses) DeleteConsoleSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*DeleteConsoleSessionResult, error) {
+	rsp, err := c.DeleteConsoleSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteConsoleSessionResult(rsp)
+}
+
+// CreateConsoleSessionWithResponse Create a console session
+//
+// Exchanges the worker key for the cookie `svc_console`, so that a web browser does not have to store the key. All
+// operations that accept the worker key accept the cookie, except this one. The cookie expires after 12 hours and
+// when the worker restarts. The response contains no token.
+//
+// The cookie counts for requests that change something, and for WebSockets, only if a page of this worker sends
+// them, according to `Origin` or `Sec-Fetch-Site`. Pages of the worker are those below its public URL
+// (`PUBLIC_URL`).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /console/session (the `CreateConsoleSession` operationId).
+func (c *ClientWithResponses) CreateConsoleSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreateConsoleSessionResult, error) {
+	rsp, err := c.CreateConsoleSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateConsoleSessionResult(rsp)
+}
+
 // ResumeWorkerWithResponse Resume launches on this machine
 //
 // The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
@@ -4226,6 +4567,119 @@ func (c *ClientWithResponses) GetBrowserSessionWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseGetBrowserSessionResult(rsp)
+}
+
+// ParseDeleteConsoleSessionResult parses an HTTP response from a DeleteConsoleSessionWithResponse call
+func ParseDeleteConsoleSessionResult(rsp *http.Response) (*DeleteConsoleSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteConsoleSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteConsoleSessionResult200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateConsoleSessionResult parses an HTTP response from a CreateConsoleSessionWithResponse call
+func ParseCreateConsoleSessionResult(rsp *http.Response) (*CreateConsoleSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateConsoleSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ConsoleSessionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateConsoleSessionResult200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
 }
 
 // ParseResumeWorkerResult parses an HTTP response from a ResumeWorkerWithResponse call
@@ -5022,6 +5476,12 @@ func ParseGetBrowserSessionResult(rsp *http.Response) (*GetBrowserSessionResult,
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// DeleteConsoleSession Delete the console session
+	// (DELETE /console/session)
+	DeleteConsoleSession(ctx echo.Context) error
+	// CreateConsoleSession Create a console session
+	// (POST /console/session)
+	CreateConsoleSession(ctx echo.Context) error
 	// ResumeWorker Resume launches on this machine
 	// (DELETE /fleet/drain)
 	ResumeWorker(ctx echo.Context) error
@@ -5069,6 +5529,24 @@ type ServerInterface interface {
 // ServerInterfaceWrapper converts echo contexts to parameters.
 type ServerInterfaceWrapper struct {
 	Handler ServerInterface
+}
+
+// DeleteConsoleSession converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteConsoleSession(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteConsoleSession(ctx)
+	return err
+}
+
+// CreateConsoleSession converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateConsoleSession(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateConsoleSession(ctx)
+	return err
 }
 
 // ResumeWorker converts echo context to params.
@@ -5397,6 +5875,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 		Handler: si,
 	}
 
+	router.DELETE(options.BaseURL+"/console/session", wrapper.DeleteConsoleSession, options.OperationMiddlewares["deleteConsoleSession"]...)
+	router.POST(options.BaseURL+"/console/session", wrapper.CreateConsoleSession, options.OperationMiddlewares["createConsoleSession"]...)
 	router.DELETE(options.BaseURL+"/fleet/drain", wrapper.ResumeWorker, options.OperationMiddlewares["resumeWorker"]...)
 	router.POST(options.BaseURL+"/fleet/drain", wrapper.DrainWorker, options.OperationMiddlewares["drainWorker"]...)
 	router.GET(options.BaseURL+"/fleet/live", wrapper.GetFleetLive, options.OperationMiddlewares["getFleetLive"]...)
@@ -5412,6 +5892,146 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:sessionId", wrapper.GetBrowserSession, options.OperationMiddlewares["getBrowserSession"]...)
 	router.POST(options.BaseURL+"/sessions/profile", wrapper.LaunchProfile, options.OperationMiddlewares["launchProfile"]...)
 
+}
+
+type DeleteConsoleSessionRequestObject struct {
+}
+
+type DeleteConsoleSessionResponseObject interface {
+	VisitDeleteConsoleSessionResponse(w http.ResponseWriter) error
+}
+
+type DeleteConsoleSession200ResponseHeaders struct {
+	SetCookie string
+}
+
+type DeleteConsoleSession200JSONResponse struct {
+	Body    EmptyResponse
+	Headers DeleteConsoleSession200ResponseHeaders
+}
+
+func (response DeleteConsoleSession200JSONResponse) VisitDeleteConsoleSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Set-Cookie", fmt.Sprint(response.Headers.SetCookie))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteConsoleSession400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response DeleteConsoleSession400JSONResponse) VisitDeleteConsoleSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteConsoleSessiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response DeleteConsoleSessiondefaultJSONResponse) VisitDeleteConsoleSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateConsoleSessionRequestObject struct {
+}
+
+type CreateConsoleSessionResponseObject interface {
+	VisitCreateConsoleSessionResponse(w http.ResponseWriter) error
+}
+
+type CreateConsoleSession200ResponseHeaders struct {
+	SetCookie string
+}
+
+type CreateConsoleSession200JSONResponse struct {
+	Body    ConsoleSessionResponse
+	Headers CreateConsoleSession200ResponseHeaders
+}
+
+func (response CreateConsoleSession200JSONResponse) VisitCreateConsoleSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Set-Cookie", fmt.Sprint(response.Headers.SetCookie))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateConsoleSession400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CreateConsoleSession400JSONResponse) VisitCreateConsoleSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateConsoleSession401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response CreateConsoleSession401JSONResponse) VisitCreateConsoleSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateConsoleSessiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CreateConsoleSessiondefaultJSONResponse) VisitCreateConsoleSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type ResumeWorkerRequestObject struct {
@@ -6644,6 +7264,12 @@ func (response GetBrowserSessiondefaultJSONResponse) VisitGetBrowserSessionRespo
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// DeleteConsoleSession Delete the console session
+	// (DELETE /console/session)
+	DeleteConsoleSession(ctx context.Context, request DeleteConsoleSessionRequestObject) (DeleteConsoleSessionResponseObject, error)
+	// CreateConsoleSession Create a console session
+	// (POST /console/session)
+	CreateConsoleSession(ctx context.Context, request CreateConsoleSessionRequestObject) (CreateConsoleSessionResponseObject, error)
 	// ResumeWorker Resume launches on this machine
 	// (DELETE /fleet/drain)
 	ResumeWorker(ctx context.Context, request ResumeWorkerRequestObject) (ResumeWorkerResponseObject, error)
@@ -6698,6 +7324,52 @@ func NewStrictHandler(ssi StrictServerInterface, middlewares []StrictMiddlewareF
 type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
+}
+
+// DeleteConsoleSession operation middleware
+func (sh *strictHandler) DeleteConsoleSession(ctx echo.Context) error {
+	var request DeleteConsoleSessionRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteConsoleSession(ctx.Request().Context(), request.(DeleteConsoleSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteConsoleSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteConsoleSessionResponseObject); ok {
+		return validResponse.VisitDeleteConsoleSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateConsoleSession operation middleware
+func (sh *strictHandler) CreateConsoleSession(ctx echo.Context) error {
+	var request CreateConsoleSessionRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateConsoleSession(ctx.Request().Context(), request.(CreateConsoleSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateConsoleSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateConsoleSessionResponseObject); ok {
+		return validResponse.VisitCreateConsoleSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
 }
 
 // ResumeWorker operation middleware

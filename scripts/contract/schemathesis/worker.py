@@ -41,6 +41,7 @@ class Worker(Surface):
         super().__init__()
         self._seed = seed
         self._api = Api.at(seed["workerUrl"]).keyed(seed["workerKey"])
+        self._console = self._sign_in()
         self._standing = self._begin()
         self._ended = self._end(self._launch())
         self.preparations = {
@@ -68,6 +69,9 @@ class Worker(Surface):
             Identity("nobody"),
             key("wrong key", "wrk_wrong"),
             key("worker key", seed["workerKey"], "workerKey"),
+            Identity("console cookie", frozenset({"consoleCookie"}), cookies={"svc_console": self._console}),
+            Identity("wrong console cookie", cookies={"svc_console": "wrong"}),
+            Identity("console token as token", headers={"X-Svc-Token": self._console}),
             key("organization key", organization, "organizationKey"),
             Identity(
                 "organization bearer",
@@ -111,6 +115,15 @@ class Worker(Surface):
         made = self._api.call("POST", f"/browsers/{self._standing.launch}/view-ticket")
         fresh = {"ct": made["controlToken"], "t": made["viewTicket"]}
         return replace(identity, query={name: fresh[name] for name in identity.query})
+
+    def _sign_in(self) -> str:
+        """The token of a new console cookie."""
+        address = f"{self._api.base}/console/session"
+        response = self._api.session.post(address, headers=self._api.headers, timeout=30)
+        response.raise_for_status()
+        token = response.cookies["svc_console"]
+        self._api.session.cookies.clear()  # the other requests have the worker key only
+        return str(token)
 
     # Browsers of the stage's own
 

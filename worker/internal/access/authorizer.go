@@ -1,10 +1,10 @@
 // Package access controls access to the routes of one browser, those under
 // /browsers/{launchId}/ (specification 4.4, 5.5). They require the launch's control
-// token or the worker key; the live view also accepts a view ticket. All other
-// requests are answered as if the browser did not exist.
+// token, the worker key or the console cookie; the live view also accepts a view
+// ticket. All other requests are answered as if the browser did not exist.
 //
-// It also checks the worker key of the REST API and builds the public URLs of
-// launches.
+// It also checks the worker key and the console cookie of the REST API and builds the
+// public URLs of launches.
 package access
 
 import (
@@ -28,9 +28,9 @@ const (
 // that has ended. The Authorizer writes it as plain text.
 var ErrUnknownBrowser = errors.New("unknown browser")
 
-// Tickets verifies control tokens and view tickets, and records which of them have
-// opened a page.
+// Tickets verifies tokens, and records which tokens of launches have opened a page.
 type Tickets interface {
+	ConsoleTokens
 	Verify(token, launchID string, use ticket.Use) (ticket.Claims, error)
 	IsSpent(launchID string, c ticket.Claims) bool
 	Spend(launchID string, c ticket.Claims) bool // false if it was already spent
@@ -60,8 +60,8 @@ func New(options Options) *Authorizer {
 type AuthorizedRequest struct {
 	Browser
 	Use    ticket.Use    // View for a view ticket, otherwise Control
-	Token  string        // the token used; empty for the worker key
-	Claims ticket.Claims // of Token
+	Token  string        // the token of the launch; empty for the worker key and the console cookie
+	Claims ticket.Claims // of Token or of the console cookie; zero for the worker key
 }
 
 // handler returns the handler for the routes of one path.
@@ -112,7 +112,7 @@ func (a *Authorizer) serve(c echo.Context, routes []Route) error {
 // not block a new link. Control is tried before view, because it permits more.
 // Tokens in the URL count only if query is true.
 func (a *Authorizer) authorize(r *http.Request, id string, route Route, query bool) (AuthorizedRequest, bool) {
-	cookies := a.trustsCookies(r, route)
+	cookies := a.Address.trustsCookies(r, route)
 	for _, token := range tokensOf(r, id, ticket.Control, cookies, query, r.Header.Get(tokenHeader)) {
 		if claims, ok := a.verify(token, id, ticket.Control); ok {
 			return AuthorizedRequest{Use: ticket.Control, Token: token, Claims: claims}, true
@@ -120,6 +120,9 @@ func (a *Authorizer) authorize(r *http.Request, id string, route Route, query bo
 	}
 	if key := r.Header.Get(keyHeader); key != "" && a.WorkerKey(key) {
 		return AuthorizedRequest{Use: ticket.Control}, true
+	}
+	if claims, ok := verifyConsole(a.Tickets, r); ok && cookies {
+		return AuthorizedRequest{Use: ticket.Control, Claims: claims}, true
 	}
 	if !route.Kind.isView() {
 		return AuthorizedRequest{}, false

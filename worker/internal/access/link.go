@@ -122,13 +122,13 @@ func withoutTokens(u *url.URL, kind Kind) string {
 // browsers send the Origin header, except for GET, which must therefore prove that
 // it comes from this origin: a cookie is sent to all ports of a host, whatever its
 // SameSite attribute.
-func (a *Authorizer) trustsCookies(r *http.Request, route Route) bool {
+func (a Address) trustsCookies(r *http.Request, route Route) bool {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if safe && !route.Kind.isSocket() && !route.Changes {
 		return true
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
-		return a.Address.IsOrigin(origin)
+		return a.IsOrigin(origin)
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none": // none: the user typed the address

@@ -70,7 +70,7 @@ func (l Links) ForLaunch(launchID, debugPath string, devtools bool) (URLs, error
 }
 
 // TokenFor returns the control token for URLs in an answer: the token of the
-// request, or that of the launch if the request used the worker key.
+// request, or that of the launch if the request used no token of the launch.
 func (l Links) TokenFor(v AuthorizedRequest) (string, error) {
 	if v.Token != "" {
 		return v.Token, nil

@@ -35,8 +35,9 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		return err
 	}
 	key := workerKey(config)
+	server.Console = access.Console{Address: w.address, Tokens: w.tickets}
 	guard, err := oapi.NewGuard(document, oapi.Options{
-		Authenticators: map[string]oapi.Authenticator{"workerKey": key.Authenticate},
+		Authenticators: map[string]oapi.Authenticator{"workerKey": key.Authenticate, "consoleCookie": server.Console.Authenticate},
 	})
 	if err != nil {
 		return err
@@ -64,6 +65,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,
 	})
 	w.sockets.Register(w.web)
+	// The web console is registered here, at /. No operation uses this path.
 	return nil
 }
 

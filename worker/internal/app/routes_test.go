@@ -62,6 +62,7 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 	_, guid, _ := strings.Cut(*s.WebSocketDebuggerUrl, "/devtools/browser/")
 	guid, _, _ = strings.Cut(guid, "?")
 	viewCookie := ticket.CookieName(id, ticket.View) + "=" + view
+	console := r.consoleToken(t)
 	for _, credential := range []struct {
 		name          string
 		header, value string
@@ -71,6 +72,10 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 		{"control token", "X-Svc-Token", control, true, true},
 		{"control cookie", "Cookie", ticket.CookieName(id, ticket.Control) + "=" + control, true, true},
 		{"worker key", "X-API-Key", workerKey, true, true},
+		{"console cookie", "Cookie", "svc_console=" + console, true, true},
+		{"console token as control token", "X-Svc-Token", console, false, false},
+		{"control token as console cookie", "Cookie", "svc_console=" + control, false, false},
+		{"view ticket as console cookie", "Cookie", "svc_console=" + view, false, false},
 		{"view cookie", "Cookie", viewCookie, false, true},
 		{"view ticket as control token", "X-Svc-Token", view, false, false},
 		{"view ticket as control cookie", "Cookie", ticket.CookieName(id, ticket.Control) + "=" + view, false, false},
@@ -96,7 +101,7 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 			{"GET", "/json/list/", "", 200, false},
 			{"PUT", "/json/new", "", 200, false},
 			{"GET", "/json/protocol", "", 200, false},
-			{"GET", "/screenshot?format=jpeg", "", 200, false},
+			{"GET", "/screenshot?format=jpeg&width=320", "", 200, false},
 			{"GET", "/pdf", "", 200, false},
 			{"POST", "/navigate", `{"url":"about:blank"}`, 200, false},
 			{"POST", "/view-ticket", "", 200, false},

@@ -81,7 +81,14 @@ func TestViewTicket_DoesNotOutliveCallerToken(t *testing.T) {
 	if !long.ControlExpiresAt.Equal(now.Add(12*time.Hour)) || !long.ViewExpiresAt.Equal(now.Add(15*time.Minute)) {
 		t.Errorf("with the worker key: expires at %s and %s", long.ControlExpiresAt, long.ViewExpiresAt)
 	}
+	token, consoleEnds, err := w.tickets.MintConsole()
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.clock.Advance(time.Minute)
+	if now := ask("Cookie", "svc_console="+token); !now.ControlExpiresAt.Equal(consoleEnds) {
+		t.Errorf("with the console cookie: expires at %s, want %s", now.ControlExpiresAt, consoleEnds)
+	}
 	if got := do(t, "POST", w.path("/view-ticket"), cookie(second.ControlToken)...); got.status != 404 || got.body != "unknown browser" {
 		t.Errorf("with an expired token: got %d %s", got.status, got.body)
 	}
@@ -218,7 +225,8 @@ func TestActivity_CountsClientActions(t *testing.T) {
 	w.clock.Advance(time.Minute)
 	do(t, "GET", w.path("/devtools/inspector.html"), "X-API-Key", workerKey)
 	do(t, "GET", w.path("/json/list"), "X-API-Key", workerKey)
-	silent("reading lists and pages")
+	do(t, "GET", w.path("/screenshot?width=320&targetId=gone"), "X-API-Key", workerKey)
+	silent("reading lists and pages, and a preview")
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // a browser that never answers
 	if err != nil {
 		t.Fatal(err)

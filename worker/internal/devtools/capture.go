@@ -2,7 +2,9 @@ package devtools
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -31,6 +33,11 @@ func (s *Service) withTab(c echo.Context, v access.AuthorizedRequest, name strin
 		return err
 	}
 	defer done()
+	return s.useTab(ctx, v, name, do)
+}
+
+// useTab is withTab for a task that has begun.
+func (s *Service) useTab(ctx context.Context, v access.AuthorizedRequest, name string, do func(context.Context, *tab) error) error {
 	t, err := s.openTab(ctx, v, name)
 	if err != nil {
 		return s.toFault(v, err)
@@ -54,31 +61,80 @@ func (s *Service) openTab(ctx context.Context, v access.AuthorizedRequest, name 
 	return t, err
 }
 
+// picture describes a screenshot.
+type picture struct {
+	format  string
+	quality int // of a JPEG, in percent
+	full    bool
+	width   int // the maximum; 0 for no limit
+}
+
 // screenshot answers with a picture of the visible part of a page or of the complete
 // page.
 func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
-	format, target, full := q.text("format", "png"), q.text("targetId", ""), q.flag("fullPage")
-	params := map[string]any{"format": format, "optimizeForSpeed": true}
-	if quality := q.integer("quality", defaultQuality); format == "jpeg" {
-		params["quality"] = quality
-	}
+	target := q.text("targetId", "")
+	p := picture{q.text("format", "png"), q.integer("quality", defaultQuality), q.flag("fullPage"), q.integer("width", 0)}
 	if err := q.err(); err != nil {
 		return err
 	}
-	return s.withTab(c, v, target, captureTimeout, func(ctx context.Context, t *tab) error {
-		if err := t.startRendering(ctx); err != nil {
+	count := func() func() { return v.Activity.Watch(nil) }
+	if p.width > 0 { // a preview is not activity
+		count = v.Activity.Count
+	}
+	ctx, done, err := s.beginTaskAs(c, v, captureTimeout, count)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.useTab(ctx, v, target, func(ctx context.Context, t *tab) error {
+		if p.width > 0 && !p.full {
+			return t.sendPreview(ctx, c, p)
+		}
+		return t.sendScreenshot(ctx, c, p)
+	})
+}
+
+func (t *tab) sendScreenshot(ctx context.Context, c echo.Context, p picture) error {
+	params := map[string]any{"format": p.format, "optimizeForSpeed": true}
+	if p.format == "jpeg" {
+		params["quality"] = p.quality
+	}
+	if err := t.startRendering(ctx); err != nil {
+		return err
+	}
+	if p.full {
+		clip, err := t.wholePage(ctx, p.width)
+		if err != nil {
 			return err
 		}
-		if full {
-			clip, err := t.wholePage(ctx)
-			if err != nil {
-				return err
-			}
-			params["clip"], params["captureBeyondViewport"] = clip, true
+		params["clip"], params["captureBeyondViewport"] = clip, true
+	}
+	return t.send(ctx, c, "image/"+p.format, "Page.captureScreenshot", params)
+}
+
+// sendPreview answers with a frame of a screencast, which Chromium scales down itself.
+// A screenshot with a scaled clip would remove the device scale factor that another
+// client has set.
+func (t *tab) sendPreview(ctx context.Context, c echo.Context, p picture) error {
+	var frame struct{ Data []byte }
+	var broken error
+	t.onEvent = func(method string, params json.RawMessage) {
+		if method == "Page.screencastFrame" && frame.Data == nil {
+			broken = json.Unmarshal(params, &frame)
 		}
-		return t.send(ctx, c, "image/"+format, "Page.captureScreenshot", params)
-	})
+	}
+	params := map[string]any{"format": p.format, "quality": p.quality, "maxWidth": p.width, "maxHeight": maxSide}
+	if err := t.call(ctx, "Page.startScreencast", params, nil); err != nil {
+		return err
+	}
+	if err := t.waitFor(ctx, func() bool { return broken != nil || len(frame.Data) > 0 }); err != nil {
+		return err
+	}
+	if broken != nil {
+		return fmt.Errorf("Page.screencastFrame: %w", broken)
+	}
+	return c.Blob(http.StatusOK, "image/"+p.format, frame.Data)
 }
 
 // startRendering makes Chromium draw the page even if it is in the background, until
@@ -89,8 +145,9 @@ func (t *tab) startRendering(ctx context.Context) error {
 	return t.call(ctx, "Page.startScreencast", tiny, nil)
 }
 
-// wholePage returns the area of the complete page, limited to maxSide.
-func (t *tab) wholePage(ctx context.Context) (map[string]any, error) {
+// wholePage returns the area of the complete page, limited to maxSide, and the scale
+// for a picture of at most this width; 0 for no limit.
+func (t *tab) wholePage(ctx context.Context, width int) (map[string]any, error) {
 	var metrics struct {
 		CSSContentSize struct{ Width, Height float64 }
 	}
@@ -98,8 +155,11 @@ func (t *tab) wholePage(ctx context.Context) (map[string]any, error) {
 		return nil, err
 	}
 	side := func(length float64) float64 { return min(max(math.Ceil(length), 1), maxSide) }
-	size := metrics.CSSContentSize
-	return map[string]any{"x": 0, "y": 0, "width": side(size.Width), "height": side(size.Height), "scale": 1}, nil
+	size, scale := metrics.CSSContentSize, 1.0
+	if width > 0 {
+		scale = min(scale, float64(width)/side(size.Width))
+	}
+	return map[string]any{"x": 0, "y": 0, "width": side(size.Width), "height": side(size.Height), "scale": scale}, nil
 }
 
 // paper contains the paper sizes, in inches.

@@ -87,15 +87,21 @@ func (s *Service) Routes() []access.Route {
 	return append(routes, s.discovery()...)
 }
 
-// beginTask starts a task of a launch. Its context ends with the request, the
-// Service or the timeout. The caller must call done.
+// beginTask starts a task of a launch, which is client activity. Its context ends
+// with the request, the Service or the timeout. The caller must call done.
 func (s *Service) beginTask(c echo.Context, v access.AuthorizedRequest, timeout time.Duration) (_ context.Context, done func(), err error) {
+	return s.beginTaskAs(c, v, timeout, func() func() { return v.Activity.Watch(nil) })
+}
+
+// beginTaskAs is beginTask with the function that counts the client until the task
+// ends.
+func (s *Service) beginTaskAs(c echo.Context, v access.AuthorizedRequest, timeout time.Duration, count func() (leave func())) (_ context.Context, done func(), err error) {
 	if err := s.tasks.begin(v.LaunchID); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
 	forget := context.AfterFunc(s.tasks.ctx, cancel)
-	leave := v.Activity.Watch(nil) // counts as a client until the task ends
+	leave := count()
 	return ctx, func() {
 		leave()
 		forget()

@@ -154,6 +154,68 @@ func TestHelpers_RealBrowser(t *testing.T) {
 		}
 	})
 
+	t.Run("preview is scaled down", func(t *testing.T) {
+		visit(t, "/red")
+		plain, _ := w.screenshot(t, "/screenshot")
+		size := plain.Bounds()
+		for query, wide := range map[string]int{"?width=320": 320, "?width=64&format=jpeg&quality=40": 64, "?width=1920": size.Dx()} {
+			picture, format := w.screenshot(t, "/screenshot"+query)
+			got := picture.Bounds()
+			if tall := wide * size.Dy() / size.Dx(); got.Dx() != wide || got.Dy() < tall-1 || got.Dy() > tall+1 {
+				t.Errorf("%s: got %s of %s", query, got, size)
+			}
+			if red, green, _, _ := picture.At(got.Dx()-10, 10).RGBA(); red < 0xf000 || green > 0x1000 || strings.Contains(query, format) == (format == "png") {
+				t.Errorf("%s: got a %s with red %x, green %x", query, format, red, green)
+			}
+		}
+		visit(t, "/tall")
+		if all, _ := w.screenshot(t, "/screenshot?fullPage=true&width=128"); all.Bounds().Dx() != 128 || all.Bounds().Dy() < 290 {
+			t.Errorf("got %s of the full page", all.Bounds())
+		}
+		behind := w.newTab(t)
+		if got := w.navigate(t, behind, at+"/red", "load"); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		w.newTab(t)
+		for range 6 {
+			if picture, _ := w.screenshot(t, "/screenshot?width=200&targetId="+behind); picture.Bounds().Dx() != 200 {
+				t.Errorf("got %s of a background tab", picture.Bounds())
+			}
+		}
+	})
+
+	t.Run("preview does not change the page", func(t *testing.T) {
+		visit(t, "/red")
+		id := w.pages(t)[0]
+		client := w.dial(t, "/devtools/page/"+id)
+		state := func() (value string) {
+			t.Helper()
+			var answer struct {
+				Result struct{ Result struct{ Value string } }
+			}
+			call(t, client, `{"id":2,"method":"Runtime.evaluate","params":{"expression":"`+
+				`window.changes ??= (addEventListener('resize', () => changes.push('resize')), addEventListener('focus', () => changes.push('focus')),`+
+				` addEventListener('blur', () => changes.push('blur')), []); `+
+				`[innerWidth, innerHeight, devicePixelRatio, document.hasFocus(), document.visibilityState, ...changes].join()"}}`, &answer)
+			return answer.Result.Result.Value
+		}
+		var answer struct{ Result struct{} }
+		call(t, client, `{"id":1,"method":"Emulation.setDeviceMetricsOverride","params":{"width":1000,"height":700,"deviceScaleFactor":2,"mobile":false}}`, &answer)
+		before := state()
+		if !strings.HasPrefix(before, "1000,700,2,") {
+			t.Fatalf("the page has %s", before)
+		}
+		for _, format := range []string{"png", "jpeg"} {
+			if picture, _ := w.screenshot(t, "/screenshot?width=320&targetId="+id+"&format="+format); picture.Bounds().Dx() != 320 {
+				t.Errorf("got %s", picture.Bounds())
+			}
+		}
+		time.Sleep(100 * time.Millisecond) // a change would arrive late
+		if after := state(); after != before {
+			t.Errorf("the page had %s, now %s", before, after)
+		}
+	})
+
 	t.Run("screenshot of a background tab", func(t *testing.T) {
 		visit(t, "/red")
 		behind := w.newTab(t)
@@ -203,7 +265,7 @@ func TestHelpers_RealBrowser(t *testing.T) {
 
 	t.Run("wrong parameters", func(t *testing.T) {
 		for _, query := range []string{"/screenshot?format=gif", "/screenshot?quality=0", "/screenshot?quality=101", "/screenshot?quality=x", "/screenshot?fullPage=maybe",
-			"/screenshot?other=1", "/pdf?scale=3", "/pdf?paperFormat=a99", "/pdf?landscape=2"} {
+			"/screenshot?other=1", "/screenshot?width=63", "/screenshot?width=1921", "/screenshot?width=x", "/pdf?scale=3", "/pdf?paperFormat=a99", "/pdf?landscape=2"} {
 			if got := do(t, "GET", w.path(query), w.controlHeader(t)...); got.status != 400 || !strings.Contains(got.body, "VALIDATION_ERROR") {
 				t.Errorf("%s: %d %s", query, got.status, got.body)
 			}

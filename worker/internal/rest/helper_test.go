@@ -113,6 +113,7 @@ type testServer struct {
 	server      *rest.Server
 	host        *host
 	tokens      *ticket.Tickets
+	clock       *clock.Fake
 	url         string
 	client      *http.Client
 }
@@ -125,19 +126,24 @@ func newTestServer(t *testing.T, public string) *testServer {
 	}
 	document := contracttest.Load(t, "worker.yaml")
 	right, _ := access.NewKey(key, "")
-	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{"workerKey": right.Authenticate}})
+	now := clock.NewFake(started)
+	tokens := ticket.New(now)
+	console := access.Console{Address: access.NewAddress(base), Tokens: tokens}
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
+		"workerKey": right.Authenticate, "consoleCookie": console.Authenticate,
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := clock.NewFake(started)
-	r := &testServer{state: "ok", cloud: rest.CloudContract{Expected: "7.8.9", Fit: "unheard"}, tokens: ticket.New(now), host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
+	r := &testServer{state: "ok", cloud: rest.CloudContract{Expected: "7.8.9", Fit: "unheard"}, tokens: tokens, clock: now, host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
 	bundles, err := bundle.Load("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.server = &rest.Server{
 		Launches: r.launches, Sessions: r.sessions, Bundles: bundles, Host: r.host,
-		Links: access.Links{Address: access.NewAddress(base), Tokens: r.tokens},
+		Links:   access.Links{Address: access.NewAddress(base), Tokens: r.tokens},
+		Console: console,
 		Identity: rest.Identity{
 			WorkerID: "worker-1", MachineID: "machine-1", StartedAt: started, MaxSessions: 8, HasKey: true,
 			LastAnswerAt: func() time.Time { return started }, License: func() string { return r.state },

@@ -57,6 +57,7 @@ type Server struct {
 	Host            Host
 	Readiness       Readiness
 	Links           access.Links
+	Console         access.Console
 	Identity        Identity
 	Isolation       func() sandbox.Report
 	WarmPool        func() WarmPoolState // state of the warm pool
