@@ -109,7 +109,7 @@ function Filters({ address, change }: { address: Address; change: Change }) {
   const { by, order } = sortOf(address);
   const sort = `${by} ${order}`;
   return (
-    <div class="toolbar" role="group" aria-label={texts.list}>
+    <div class="toolbar machine-filters" role="group" aria-label={texts.list}>
       <SearchField
         label={texts.search}
         value={address.search ?? ""}
@@ -283,7 +283,7 @@ function useColumns(newest: string | undefined): Column<Machine>[] {
       title: columns.key,
       cell: (m) =>
         m.keyName ?? (
-          <span class="faint">
+          <span class="faint nowrap">
             {m.keyId ? texts.unknownKey : texts.notReported}
           </span>
         ),

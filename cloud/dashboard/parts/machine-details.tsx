@@ -106,12 +106,12 @@ function Facts({
   return (
     <dl class="facts">
       <dt>{columns.machineId}</dt>
-      <dd class="row">
+      <dd class="machine-id">
         <code>{machine.machineId}</code>
         <CopyButton text={machine.machineId} label={detail.copyId} />
       </dd>
       <dt>{columns.hostName}</dt>
-      <dd class="row">
+      <dd class="machine-id">
         {machine.hostName ? (
           <>
             <code>{machine.hostName}</code>
@@ -157,7 +157,11 @@ function Facts({
 function DrainHint({ draining }: { draining: boolean }) {
   const { detail } = texts;
   const method = draining ? "DELETE" : "POST";
-  const command = `curl -X ${method} -H "X-API-Key: $WORKER_KEY" ${detail.workerUrl}/fleet/drain`;
+  const command = [
+    `curl -X ${method} \\`,
+    `  -H "X-API-Key: $WORKER_KEY" \\`,
+    `  ${detail.workerUrl}/fleet/drain`,
+  ].join("\n");
   return (
     <section class="stack tight">
       <h3>{draining ? detail.resume : detail.drain}</h3>

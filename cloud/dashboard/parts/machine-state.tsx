@@ -41,7 +41,7 @@ export function MachineBadges({ machine }: { machine: Machine }) {
 export function Capacity({ machine }: { machine: Machine }) {
   const used = usedSlots(machine);
   return (
-    <span class="capacity">
+    <span class="machine-capacity">
       <span class="numeric nowrap">
         {texts.sessionsOf(used, machine.maxSessions)}
       </span>
@@ -78,11 +78,12 @@ export function Version({
   machine: Machine;
   newest: string | undefined;
 }) {
-  if (!machine.version) return <span class="faint">{texts.notReported}</span>;
+  if (!machine.version)
+    return <span class="faint nowrap">{texts.notReported}</span>;
   const older =
     newest !== undefined && newestFirst(machine.version, newest) > 0;
   return (
-    <span class="row nowrap">
+    <span class="machine-version">
       <span class="numeric">{machine.version}</span>
       {older && <Badge tone="wait">{texts.otherVersion}</Badge>}
     </span>

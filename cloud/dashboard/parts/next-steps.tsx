@@ -66,7 +66,7 @@ export function NextSteps() {
   if (!steps || !next) return null;
   const done = steps.filter((s) => s.done).length;
   return (
-    <section class="panel steps">
+    <section class="panel overview-steps">
       <header class="row apart">
         <h2>{texts.steps}</h2>
         <span class="faint numeric">{texts.stepsDone(done, steps.length)}</span>

@@ -82,14 +82,12 @@ export function Refusals() {
           items.length === 0 ? (
             <AllWell>{texts.noRefusals}</AllWell>
           ) : (
-            <>
-              <ul class="plain-list">
-                {items.map((event) => (
-                  <Refusal key={event.id} event={event} />
-                ))}
-              </ul>
+            <div class="stack tight">
+              {groupByReason(items).map(([reason, events]) => (
+                <RefusalGroup key={reason} reason={reason} events={events} />
+              ))}
               {!manages && <p class="faint small">{texts.askManager}</p>}
-            </>
+            </div>
           )
         }
       </Loaded>
@@ -97,26 +95,58 @@ export function Refusals() {
   );
 }
 
-function Refusal({ event }: { event: Schema<"LicenseEvent"> }) {
-  const { title, todo } = texts.refusal[event.reason ?? "other"];
+type RefusalKind = keyof typeof texts.refusal;
+
+function groupByReason(
+  events: Schema<"LicenseEvent">[],
+): [RefusalKind, Schema<"LicenseEvent">[]][] {
+  const groups = new Map<RefusalKind, Schema<"LicenseEvent">[]>();
+  for (const event of events) {
+    const reason = event.reason ?? "other";
+    groups.set(reason, [...(groups.get(reason) ?? []), event]);
+  }
+  return [...groups];
+}
+
+/** The refusals with one reason, and what to do about them. */
+function RefusalGroup({
+  reason,
+  events,
+}: {
+  reason: RefusalKind;
+  events: Schema<"LicenseEvent">[];
+}) {
+  const { title, todo } = texts.refusal[reason];
   return (
-    <li>
-      <div class="row apart">
-        <span class="strong">{title}</span>
-        <span class="faint small">
-          <Time at={event.lastAt} />
-        </span>
-      </div>
+    <>
+      <h3>{title}</h3>
       <p class="small">{todo}</p>
-      <p class="row faint small">
-        {event.current !== null && event.limit !== null && (
-          <span class="numeric">{texts.used(event.current, event.limit)}</span>
-        )}
-        <span class="numeric">{texts.times(event.count)}</span>
-        {event.machineId && (
+      <ul class="overview-items">
+        {events.map((event) => (
+          <Refusal key={event.id} event={event} />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Refusal({ event }: { event: Schema<"LicenseEvent"> }) {
+  return (
+    <li class="row apart">
+      <span class="row">
+        {event.machineId ? (
           <Link href={machineHref(event.machineId)}>{event.machineId}</Link>
+        ) : (
+          texts.severalMachines
         )}
-      </p>
+        {event.count > 1 && <Badge>{texts.times(event.count)}</Badge>}
+      </span>
+      <span class="row faint small numeric">
+        {event.current !== null && event.limit !== null && (
+          <span>{texts.used(event.current, event.limit)}</span>
+        )}
+        <Time at={event.lastAt} />
+      </span>
     </li>
   );
 }
@@ -171,7 +201,7 @@ export function Attention() {
               <AllWell>{texts.allWell}</AllWell>
             )
           ) : (
-            <ul class="plain-list">
+            <ul class="overview-items">
               {rows.map(({ machine, reason }) => (
                 <AttentionRow
                   key={machine.machineId}

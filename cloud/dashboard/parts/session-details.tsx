@@ -89,7 +89,7 @@ function Details({ session }: { session: Detail }) {
 /** An id with a button that copies it. */
 function Id({ id, label }: { id: string; label: string }) {
   return (
-    <span class="row">
+    <span class="drawer-id">
       <code>{id}</code>
       <CopyButton text={id} label={label} />
     </span>
@@ -235,7 +235,7 @@ function Timeline({ moments }: { moments: Detail["timeline"] }) {
       {moments.length === 0 ? (
         <p class="faint">{detail.noTimeline}</p>
       ) : (
-        <ol class="timeline">
+        <ol class="timeline session-timeline">
           {moments.map((moment) => (
             <li
               key={moment.what + moment.at}
@@ -282,7 +282,7 @@ function Events({ session }: { session: Detail }) {
             <p class="faint">{detail.noEvents}</p>
           ) : (
             <>
-              <ul class="event-list">
+              <ul class="session-events">
                 {items.map((event) => (
                   <li key={event.id}>
                     <Event event={event} />

@@ -80,7 +80,7 @@ function Labelled({
 }) {
   const id = useId();
   return (
-    <div class="field filter">
+    <div class="field session-filter">
       <label for={id}>{label}</label>
       {children(id)}
     </div>

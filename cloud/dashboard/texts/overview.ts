@@ -39,7 +39,8 @@ export const texts = {
   },
   askManager: "An owner or an admin can raise the limit.",
   changePlan: "Change plan",
-  times: (count: number) => (count === 1 ? "once" : `${count} times`),
+  severalMachines: "Several machines",
+  times: (count: number) => `${count} times`,
   used: (current: number, limit: number) => `${current} of ${limit} in use`,
   attention: "Machines that need attention",
   noMachines: "No machine has reported yet.",
@@ -70,7 +71,7 @@ export const texts = {
     verify: {
       title: "Verify your e-mail address",
       hint: "Open the link in the e-mail that we sent you.",
-      action: "Account",
+      action: "Open account",
     },
     key: {
       title: "Create an organization key",

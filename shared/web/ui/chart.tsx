@@ -21,7 +21,7 @@ interface ChartProps {
 const margin = { left: 34, right: 10, top: 10, bottom: 22 };
 const plotHeight = 150;
 /** The lane of the events has its own scale, so that many events do not flatten the line. */
-const lane = { gap: 10, height: 26 };
+const lane = { gap: 18, height: 26 };
 
 /** A step chart over time with an optional limit line and event bars. The same data follows as a hidden table. */
 export function StepChart({ label, points, valueLabel, eventLabel, limitLabel = "limit" }: ChartProps) {
@@ -241,8 +241,8 @@ function DataTable({ label, points, valueLabel, eventLabel, limitLabel }: Requir
   );
 }
 
-/** The next of 2, 4, 10, 20, 40 ... that is not below the value: even, so that it has a middle. */
+/** The next of 1, 2, 4, 6, 10, 20 ... that is not below the value. */
 function niceMaximum(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
-  return [2, 4, 6, 10, 20].map((f) => f * power).find((v) => v >= value) ?? value;
+  return [1, 2, 4, 6, 10].map((f) => f * power).find((v) => v >= value) ?? value;
 }
