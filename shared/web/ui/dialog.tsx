@@ -59,12 +59,14 @@ interface ConfirmProps {
   action: string;
   /** If set, the user must type this name to confirm. */
   name?: string;
+  /** `primary` is for a change that is not destructive. */
+  kind?: "danger" | "primary";
   onConfirm: () => Promise<unknown>;
   onClose: () => void;
 }
 
 /** Asks before a destructive action. It stays open and shows the error if the action fails. */
-export function ConfirmDialog({ title, children, action, name, onConfirm, onClose }: ConfirmProps) {
+export function ConfirmDialog({ title, children, action, name, kind = "danger", onConfirm, onClose }: ConfirmProps) {
   const [typed, setTyped] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
@@ -87,8 +89,8 @@ export function ConfirmDialog({ title, children, action, name, onConfirm, onClos
         <>
           <Button onClick={onClose}>Cancel</Button>
           <Button
-            kind="danger"
-            class="primary"
+            kind={kind}
+            class={kind === "danger" ? "primary" : undefined}
             busy={busy}
             disabled={name !== undefined && typed !== name}
             onClick={() => void confirm()}

@@ -1,0 +1,22 @@
+import type { Schema } from "../api";
+import { texts } from "../texts/billing";
+
+/** Returns an amount in the smallest unit (1/100) as money, for example "$29.00". */
+export function money(cents: number, currency: string): string {
+  return new Intl.NumberFormat("en", {
+    style: "currency",
+    currency: currency.toUpperCase(),
+    trailingZeroDisplay: "stripIfInteger",
+  }).format(cents / 100);
+}
+
+/** Returns the price of a plan, for example "$29 per month". */
+export function planPrice(
+  plan: Pick<Schema<"Plan">, "priceCents" | "currency" | "interval">,
+): string {
+  if (plan.priceCents === 0) return texts.free;
+  return texts.per(
+    money(plan.priceCents, plan.currency),
+    texts.intervals[plan.interval],
+  );
+}
