@@ -3,6 +3,7 @@ package browser_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -59,40 +60,42 @@ func TestChangeTimezone(t *testing.T) {
 // The page shows each zone 30 ms late. While await makes a detour, the page shows
 // first the new zone and then the zone of the detour.
 func TestChangeTimezone_WaitsForTheEndOfADetour(t *testing.T) {
-	const late, before, zone = 30 * time.Millisecond, "UTC", "Europe/Paris"
-	type change struct {
-		at   time.Time
-		zone string
-	}
-	changes := []change{{time.Now(), zone}}
-	shown := func() string {
-		shown := before
-		for _, c := range changes {
-			if time.Since(c.at) > late {
-				shown = c.zone
+	synctest.Test(t, func(t *testing.T) {
+		const late, before, zone = 30 * time.Millisecond, "UTC", "Europe/Paris"
+		type change struct {
+			at   time.Time
+			zone string
+		}
+		changes := []change{{time.Now(), zone}}
+		shown := func() string {
+			shown := before
+			for _, c := range changes {
+				if time.Since(c.at) > late {
+					shown = c.zone
+				}
 			}
+			return shown
 		}
-		return shown
-	}
-	read := func(context.Context) (string, error) { return shown(), nil }
-	set := func(zone string) error {
-		changes = append(changes, change{time.Now(), zone})
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := browser.AwaitTimezone(ctx, before, zone, 25*time.Millisecond, read, set); err != nil {
-		t.Fatal(err)
-	}
-	if len(changes) < 3 {
-		t.Fatalf("got %d changes of the zone, want a detour", len(changes))
-	}
-	for range 20 {
-		if got := shown(); got != zone {
-			t.Fatalf("got %s after await, want %s", got, zone)
+		read := func(context.Context) (string, error) { return shown(), nil }
+		set := func(zone string) error {
+			changes = append(changes, change{time.Now(), zone})
+			return nil
 		}
-		time.Sleep(late / 10)
-	}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := browser.AwaitTimezone(ctx, before, zone, 25*time.Millisecond, read, set); err != nil {
+			t.Fatal(err)
+		}
+		if len(changes) < 3 {
+			t.Fatalf("got %d changes of the zone, want a detour", len(changes))
+		}
+		for range 20 {
+			if got := shown(); got != zone {
+				t.Fatalf("got %s after await, want %s", got, zone)
+			}
+			time.Sleep(late / 10)
+		}
+	})
 }
 
 func (c client) pages(t *testing.T) (pages []targetInfo) {

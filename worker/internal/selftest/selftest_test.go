@@ -55,9 +55,6 @@ func sabotageWorker(what string) {
 		_, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
 		must(err)
 	}
-	if strings.Contains(what, "directory") {
-		time.AfterFunc(time.Second, func() { must(os.MkdirAll(filepath.Join(os.Getenv("DATA_DIR"), "launches", leftDir), 0o755)) })
-	}
 	if strings.Contains(what, "descriptor") {
 		go func() {
 			for range 2000 {
@@ -70,13 +67,16 @@ func sabotageWorker(what string) {
 	if strings.Contains(what, "display") {
 		must(os.WriteFile(leftLock, nil, 0o600))
 	}
-	if strings.Contains(what, "slot") {
-		dropEndReports()
+	if leaveDirectory, dropEnds := strings.Contains(what, "directory"), strings.Contains(what, "slot"); leaveDirectory || dropEnds {
+		interceptCloud(leaveDirectory, dropEnds)
 	}
 }
 
-// dropEndReports drops end reports and heartbeats to the cloud.
-func dropEndReports() {
+// interceptCloud changes what the worker and the cloud exchange. leaveDirectory leaves
+// a launch directory before the cloud authorizes a launch: the worker has then removed
+// the leftovers of an earlier worker and does not remove this one. dropEnds drops end
+// reports and heartbeats.
+func interceptCloud(leaveDirectory, dropEnds bool) {
 	cloud, err := url.Parse(os.Getenv("SVC_CLOUD_URL"))
 	must(err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,10 @@ func dropEndReports() {
 	through := httputil.NewSingleHostReverseProxy(cloud)
 	go func() {
 		_ = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/heartbeat") {
+			if leaveDirectory && strings.HasSuffix(r.URL.Path, "/authorize") {
+				must(os.MkdirAll(filepath.Join(os.Getenv("DATA_DIR"), "launches", leftDir), 0o755))
+			}
+			if dropEnds && (r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/heartbeat")) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(http.StatusNotFound)
 				_, _ = io.WriteString(w, `{"success":false,"error":{"code":"RESOURCE_NOT_FOUND","message":"Who?"}}`)
