@@ -107,6 +107,27 @@ func TestReaper_GracePeriodRestartsAfterDatabaseOutage(t *testing.T) {
 	}
 }
 
+func TestReaper_GracePeriodRestartsAfterDatabaseWasReadOnly(t *testing.T) {
+	h := newFixture(t, 5)
+	session := h.start()
+	h.mustHeartbeat(h.heartbeat(session))
+	var failed failedReaps
+	s := h.serviceInGrace(&failed)
+	h.clock.Advance(gracePeriod)
+	h.awaitReap(s)
+	h.awaitPass()
+	h.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'disk full' USING ERRCODE = '53100'; END $$`)
+	h.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON license_slots FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
+	h.exec(`SET session_replication_role = replica; UPDATE license_slots SET lease_until = lease_until - interval '6 minutes'; RESET session_replication_role`)
+	before := failed.Load()
+	eventually(t, func() bool { return failed.Load() > before })
+	h.exec(`DROP TRIGGER refuse ON license_slots`)
+	h.awaitPass()
+	if state := h.state(session); state != "running" {
+		t.Errorf("%s before a worker could report", state)
+	}
+}
+
 func TestAuthorize_ReclaimsOnlyReservationsInGracePeriod(t *testing.T) {
 	h := newFixture(t, 2)
 	session, reservation := h.start(), h.authorize()

@@ -39,7 +39,7 @@ func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 }
 
 // reapExpired reaps and deletes stale boots, except during the grace period. If the
-// database does not answer, the grace period starts again.
+// database does not answer or accepts no changes, the grace period starts again.
 func (s *Service) reapExpired(ctx context.Context) error {
 	orgs, err := s.expiredOrgs(ctx)
 	if err != nil {
@@ -49,6 +49,9 @@ func (s *Service) reapExpired(ctx context.Context) error {
 		return err
 	}
 	n, err := s.reap(ctx, orgs)
+	if err != nil && n == 0 {
+		s.grace.begin() // the database answers but accepts no changes, so workers cannot report either
+	}
 	if n > 0 {
 		s.logger.InfoContext(ctx, "expired slots reclaimed", "slots", n)
 	}
