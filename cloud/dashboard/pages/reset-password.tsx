@@ -14,6 +14,11 @@ import { texts } from "../texts/auth";
 /** Sets a new password with the token of a mailed link. */
 export default function ResetPassword() {
   const token = useLinkToken();
+  // Another link opened in this tab starts over.
+  return <Reset key={token} token={token} />;
+}
+
+function Reset({ token }: { token: string }) {
   const [state, setState] = useState<"asks" | "done" | "invalid">("asks");
   const another = (
     <ButtonLink to="/forgot-password" kind="primary" wide>
@@ -38,7 +43,6 @@ export default function ResetPassword() {
   return (
     <AuthPage title={texts.resetTitle} hint={texts.resetHint}>
       <PasswordForm
-        key={token}
         token={token}
         onDone={() => setState("done")}
         onInvalid={() => setState("invalid")}

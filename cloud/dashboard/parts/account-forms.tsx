@@ -214,7 +214,7 @@ function ResetLink({ email }: { email: string }) {
     <div class="stack tight">
       {request.error && <ErrorNotice error={request.error} />}
       <div class="row">
-        <span class="faint grow">{texts.noPassword}</span>
+        <span class="faint account-text">{texts.noPassword}</span>
         <Button
           size="small"
           icon="mail"

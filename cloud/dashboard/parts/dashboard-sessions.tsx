@@ -74,7 +74,7 @@ export function DashboardSessions() {
   return (
     <section class="stack" aria-labelledby="dashboard-sessions">
       <div class="row apart">
-        <div class="grow">
+        <div class="account-text">
           <h2 id="dashboard-sessions">{texts.sessions}</h2>
           <p class="faint">{texts.sessionsHint}</p>
         </div>
