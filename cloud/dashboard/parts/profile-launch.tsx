@@ -4,7 +4,6 @@ import { texts } from "../texts/profiles";
 
 /** The command that launches a profile with a worker. */
 function launchCommand(profileId: string): string {
-  const body = JSON.stringify({ profileId, browser: { headless: true } });
   return [
     "WORKER_URL=http://localhost:3000",
     "WORKER_KEY=your-worker-key",
@@ -12,7 +11,8 @@ function launchCommand(profileId: string): string {
     'curl -X POST "$WORKER_URL/sessions/profile" \\',
     '  -H "X-API-Key: $WORKER_KEY" \\',
     '  -H "Content-Type: application/json" \\',
-    `  -d '${body}'`,
+    `  -d '{"profileId": "${profileId}",`,
+    `       "browser": {"headless": true}}'`,
   ].join("\n");
 }
 
