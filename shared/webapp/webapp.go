@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -133,11 +134,18 @@ func basePath(public *url.URL) string {
 	return "/"
 }
 
-// Register serves the page at the routes, which are patterns of Echo, and the assets.
+// Register serves the page at the routes, which are patterns of Echo, and the assets. A
+// placeholder matches one segment of the path.
 func (b *Bundle) Register(e *echo.Echo, routes ...string) {
 	read := []string{http.MethodGet, http.MethodHead}
 	for _, route := range routes {
-		e.Match(read, route, b.page)
+		e.Match(read, route, func(c echo.Context) error {
+			// Echo's last placeholder also matches several segments.
+			if slices.ContainsFunc(c.ParamValues(), func(value string) bool { return strings.Contains(value, "/") }) {
+				return echo.ErrNotFound
+			}
+			return b.page(c)
+		})
 	}
 	e.Match(read, "/"+assetsDir+"/*", func(c echo.Context) error {
 		serve, found := b.assets[c.Param("*")]

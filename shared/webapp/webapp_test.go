@@ -200,7 +200,7 @@ func TestBundle_UnknownPathsReturnFailureEnvelope(t *testing.T) {
 	e := serve(t, webapp.Options{})
 	for _, path := range []string{
 		"/assets/main-OLD.js", "/assets/", "/assets", "/assets/fonts", "/assets/../index.html", "/assets/%2e%2e/index.html",
-		"/index.html", "/unknown", "/sessions", "/v1/unknown",
+		"/index.html", "/unknown", "/sessions", "/sessions/", "/sessions/a/b", "/v1/unknown",
 	} {
 		w := do(e, "GET", path, "Accept-Encoding", "br")
 		var envelope struct {
