@@ -1386,8 +1386,14 @@ type CloudHealthStatus string
 
 // ConnectGuide The connection instructions. Replace the placeholders with the key.
 type ConnectGuide struct {
+	// BinaryCommand Starts `svc-worker` from the PATH, on port 3000.
+	BinaryCommand string `json:"binaryCommand"`
+
 	// CloudUrl The URL of the cloud API for workers (`SVC_CLOUD_URL`).
 	CloudUrl string `json:"cloudUrl"`
+
+	// ComposeFile A docker compose file of a worker with the options of `dockerCommand`; null if there is no image. `worker/seccomp.json` is relative to the file.
+	ComposeFile *string `json:"composeFile"`
 
 	// DockerCommand Starts a worker from the image, on port 38923; null if there is no image. `worker/seccomp.json` is in the source tree. It allows Chromium to use its sandbox.
 	DockerCommand *string `json:"dockerCommand"`
@@ -1402,6 +1408,9 @@ type ConnectGuide struct {
 
 	// KeyPlaceholder The placeholder for the key.
 	KeyPlaceholder string `json:"keyPlaceholder"`
+
+	// KubernetesManifest A Kubernetes manifest of one worker: a Secret, a PersistentVolumeClaim, a Deployment and a Service; null if there is no image.
+	KubernetesManifest *string `json:"kubernetesManifest"`
 
 	// SourceCommand Starts a worker from the source tree, on port 3000.
 	SourceCommand string `json:"sourceCommand"`
@@ -5540,8 +5549,8 @@ type ClientInterface interface {
 
 	// GetConnectGuide Get worker connection instructions
 	//
-	// Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
-	// of the key, because the full key is shown only when it is created.
+	// Returns command lines and files that start a worker, and the path of the worker image. They contain placeholders
+	// instead of the key, because the full key is shown only when it is created.
 	//
 	// Corresponds with GET /v1/organizations/{organizationId}/connect (the `GetConnectGuide` operationId).
 	GetConnectGuide(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7290,8 +7299,8 @@ func (c *Client) RotateApiKey(ctx context.Context, organizationId OrganizationId
 
 // GetConnectGuide Get worker connection instructions
 //
-// Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
-// of the key, because the full key is shown only when it is created.
+// Returns command lines and files that start a worker, and the path of the worker image. They contain placeholders
+// instead of the key, because the full key is shown only when it is created.
 //
 // Corresponds with GET /v1/organizations/{organizationId}/connect (the `GetConnectGuide` operationId).
 func (c *Client) GetConnectGuide(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -12502,8 +12511,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetConnectGuideWithResponse Get worker connection instructions
 	//
-	// Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
-	// of the key, because the full key is shown only when it is created.
+	// Returns command lines and files that start a worker, and the path of the worker image. They contain placeholders
+	// instead of the key, because the full key is shown only when it is created.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21420,8 +21429,8 @@ func (c *ClientWithResponses) RotateApiKeyWithResponse(ctx context.Context, orga
 
 // GetConnectGuideWithResponse Get worker connection instructions
 //
-// Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
-// of the key, because the full key is shown only when it is created.
+// Returns command lines and files that start a worker, and the path of the worker image. They contain placeholders
+// instead of the key, because the full key is shown only when it is created.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -1238,8 +1238,8 @@ export interface paths {
         };
         /**
          * Get worker connection instructions
-         * @description Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
-         *     of the key, because the full key is shown only when it is created.
+         * @description Returns command lines and files that start a worker, and the path of the worker image. They contain placeholders
+         *     instead of the key, because the full key is shown only when it is created.
          */
         get: operations["getConnectGuide"];
         put?: never;
@@ -2019,11 +2019,15 @@ export interface components {
         ColorScheme: "light" | "dark" | "no-preference" | null;
         /** @description The connection instructions. Replace the placeholders with the key. */
         ConnectGuide: {
+            /** @description Starts `svc-worker` from the PATH, on port 3000. */
+            binaryCommand: string;
             /**
              * Format: uri
              * @description The URL of the cloud API for workers (`SVC_CLOUD_URL`).
              */
             cloudUrl: string;
+            /** @description A docker compose file of a worker with the options of `dockerCommand`; null if there is no image. `worker/seccomp.json` is relative to the file. */
+            composeFile: string | null;
             /** @description Starts a worker from the image, on port 38923; null if there is no image. `worker/seccomp.json` is in the source tree. It allows Chromium to use its sandbox. */
             dockerCommand: string | null;
             image: components["schemas"]["WorkerImage"];
@@ -2031,6 +2035,8 @@ export interface components {
             keyLowerPlaceholder: string;
             /** @description The placeholder for the key. */
             keyPlaceholder: string;
+            /** @description A Kubernetes manifest of one worker: a Secret, a PersistentVolumeClaim, a Deployment and a Service; null if there is no image. */
+            kubernetesManifest: string | null;
             /** @description Starts a worker from the source tree, on port 3000. */
             sourceCommand: string;
         };
@@ -8328,11 +8334,14 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
+                     *         "binaryCommand": "SVC_KEY=<org-key> SVC_CLOUD_URL=https://cloud.example.com svc-worker",
                      *         "cloudUrl": "https://cloud.example.com",
-                     *         "dockerCommand": "SVC_KEY=<org-key> docker run --detach --name svc-worker --env SVC_KEY --env SVC_CLOUD_URL=https://cloud.example.com --publish 127.0.0.1:38923:38923 --volume svc-worker:/data --shm-size 2g --security-opt seccomp=worker/seccomp.json registry.example.com/<org-key-lower>/local-api",
+                     *         "composeFile": "services:\n  worker:\n    image: \"registry.example.com/<org-key-lower>/local-api\"\n    restart: unless-stopped\n    environment:\n      SVC_KEY: \"<org-key>\"\n      API_KEY: ${API_KEY:-} # the worker key, which clients send; default: SVC_KEY\n      SVC_CLOUD_URL: \"https://cloud.example.com\"\n      PUBLIC_URL: http://localhost:38923 # the URL at which clients reach the worker\n    ports: [\"127.0.0.1:38923:38923\"]\n    volumes: [\"worker:/data\"]\n    shm_size: 2g\n    security_opt: [\"seccomp:worker/seccomp.json\"] # allows Chromium to use its sandbox\n    stop_grace_period: 80s\n    healthcheck:\n      test: [\"CMD\", \"svc-worker\", \"health\", \"--live\"]\n      interval: 5s\n      timeout: 5s\n      start_period: 60s\n\nvolumes:\n  worker: {}\n",
+                     *         "dockerCommand": "SVC_KEY=<org-key> docker run --detach --name svc-worker --env SVC_KEY --env SVC_CLOUD_URL=https://cloud.example.com --publish 127.0.0.1:38923:38923 --volume svc-worker:/data --shm-size 2g --stop-timeout 80 --security-opt seccomp=worker/seccomp.json registry.example.com/<org-key-lower>/local-api",
                      *         "image": "registry.example.com/<org-key-lower>/local-api",
                      *         "keyLowerPlaceholder": "<org-key-lower>",
                      *         "keyPlaceholder": "<org-key>",
+                     *         "kubernetesManifest": "apiVersion: v1\nkind: Secret\nmetadata:\n  name: svc-worker\nstringData:\n  SVC_KEY: \"<org-key>\"\n  # API_KEY is the worker key, which clients send. Default: SVC_KEY.\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: svc-worker\nspec:\n  accessModes: [ReadWriteOnce]\n  resources:\n    requests:\n      storage: 10Gi\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: svc-worker\nspec:\n  replicas: 1\n  strategy:\n    type: Recreate\n  selector:\n    matchLabels:\n      app: svc-worker\n  template:\n    metadata:\n      labels:\n        app: svc-worker\n    spec:\n      terminationGracePeriodSeconds: 80\n      securityContext:\n        fsGroup: 65532\n        # Allows Chromium to use its sandbox. Copy worker/seccomp.json to\n        # /var/lib/kubelet/seccomp/svc-worker.json on each node.\n        seccompProfile:\n          type: Localhost\n          localhostProfile: svc-worker.json\n      containers:\n        - name: worker\n          image: \"registry.example.com/<org-key-lower>/local-api\"\n          ports:\n            - containerPort: 38923\n          envFrom:\n            - secretRef:\n                name: svc-worker\n          env:\n            - name: SVC_CLOUD_URL\n              value: \"https://cloud.example.com\"\n            - name: PUBLIC_URL # the URL at which clients reach the worker\n              value: http://svc-worker:38923\n          readinessProbe:\n            httpGet:\n              path: /readyz\n              port: 38923\n            periodSeconds: 5\n          livenessProbe:\n            httpGet:\n              path: /livez\n              port: 38923\n            periodSeconds: 10\n            timeoutSeconds: 5\n            failureThreshold: 6\n          volumeMounts:\n            - name: data\n              mountPath: /data\n            - name: shm\n              mountPath: /dev/shm\n      volumes:\n        - name: data\n          persistentVolumeClaim:\n            claimName: svc-worker\n        - name: shm\n          emptyDir:\n            medium: Memory\n            sizeLimit: 2Gi\n---\napiVersion: v1\nkind: Service\nmetadata:\n  name: svc-worker\nspec:\n  publishNotReadyAddresses: true # the browsers of a full worker stay reachable\n  selector:\n    app: svc-worker\n  ports:\n    - port: 38923\n",
                      *         "sourceCommand": "SVC_KEY=<org-key> SVC_CLOUD_URL=https://cloud.example.com go run ./worker"
                      *       },
                      *       "success": true

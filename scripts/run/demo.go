@@ -187,13 +187,11 @@ func (d *demo) print(s workerapi.BrowserSession, dashboard string, took time.Dur
 Dashboard       %s
                 (signs you in once, within five minutes)
 
-Ready after %.1f seconds.
-
-  Cloud API     %s          explorer: %s/docs
-  Worker API    %s          explorer: %s/docs
-  Sign in as    %s          password: %s
+  Cloud API     %s  (documentation: /docs)
+  Worker API    %s  (documentation: /docs)
+  Sign in as    %s  password: %s
   SVC_KEY       %s
-  X-API-Key     %s          (the worker key)
+  X-API-Key     %s  (the worker key)
 
 A browser runs (session %s, Chromium %d):
 
@@ -212,10 +210,8 @@ End the session:
 
   curl -X DELETE -H 'X-API-Key: %s' %s/sessions/%s
 
-Browsers can reach servers on this machine's loopback, except those of svc. See ALLOWED_HOSTS in worker/CONFIGURATION.md.
-
-Ctrl-C stops all programs. The data stays in %s and is used by the next run.
-`, dashboard, took.Seconds(), cloudURL(), cloudURL(), workerURL(), workerURL(), d.state.Email, d.state.Password,
-		d.state.OrganizationKey, d.state.WorkerKey, s.Id, s.BrowserVersion, *s.ViewUrl, *s.DevtoolsFrontendUrl,
-		*s.WebSocketDebuggerUrl, *s.DebugPort, *s.WebSocketDebuggerUrl, d.state.WorkerKey, workerURL(), s.Id, dataDir())
+Ready after %.1f seconds. Ctrl-C stops all programs. The data stays in %s.
+`, dashboard, cloudURL(), workerURL(), d.state.Email, d.state.Password, d.state.OrganizationKey, d.state.WorkerKey,
+		s.Id, s.BrowserVersion, *s.ViewUrl, *s.DevtoolsFrontendUrl, *s.WebSocketDebuggerUrl, *s.DebugPort,
+		*s.WebSocketDebuggerUrl, d.state.WorkerKey, workerURL(), s.Id, took.Seconds(), dataDir())
 }

@@ -1,21 +1,15 @@
 package httpd
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
-	"strconv"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/webapp"
 )
 
 // explorerFiles has the page of the API explorer and Swagger UI, which
@@ -29,20 +23,11 @@ var explorerFiles embed.FS
 const explorerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// contentTypes has the content types of the served files. Other files in the
-// directory, such as licenses, are not served.
-var contentTypes = map[string]string{
-	".css": "text/css; charset=utf-8",
-	".js":  "text/javascript; charset=utf-8",
-	".svg": "image/svg+xml",
-	".txt": "text/plain; charset=utf-8",
-}
-
 // addExplorer serves /docs (specification 1.6) and the OpenAPI documents. All
 // URLs in them are relative, so they work behind a path prefix.
 func addExplorer(e *echo.Echo, document Document) {
 	read := []string{http.MethodGet, http.MethodHead}
-	serve := func(at string, a *asset) { e.Match(read, at, a.serve) }
+	serve := func(at string, a webapp.Asset) { e.Match(read, at, a.Handler()) }
 
 	serve("/openapi.json", newAsset(echo.MIMEApplicationJSON, document.JSON))
 	serve("/openapi.yaml", newAsset("application/yaml", document.YAML))
@@ -59,14 +44,15 @@ func addExplorer(e *echo.Echo, document Document) {
 			panic(fmt.Errorf("explorer: %w", err)) // only for an invalid pattern
 		}
 		for _, name := range names {
-			if contentType, ok := contentTypes[path.Ext(name)]; ok {
+			// Files of other types, such as licenses, are not served.
+			if contentType := webapp.ContentType(path.Ext(name)); contentType != "" {
 				serve("/docs/"+path.Base(name), explorerAsset(name, contentType))
 			}
 		}
 	}
 }
 
-func explorerAsset(name, contentType string) *asset {
+func explorerAsset(name, contentType string) webapp.Asset {
 	a := newAsset(contentType, func() []byte {
 		content, err := fs.ReadFile(explorerFiles, name)
 		if err != nil {
@@ -74,73 +60,11 @@ func explorerAsset(name, contentType string) *asset {
 		}
 		return content
 	})
-	a.policy = explorerPolicy
+	a.Policy = explorerPolicy
 	return a
 }
 
-// asset is content that does not change while the process runs. Clients cache it
-// and revalidate it, so an upgrade is visible at once. It is created at the first
-// request, because most processes never serve it.
-type asset struct {
-	contentType string
-	policy      string // Content-Security-Policy, if any
-	content     func() []byte
-	etag        func() string
-	gzipped     func() []byte
-}
-
-func newAsset(contentType string, content func() []byte) *asset {
-	content = sync.OnceValue(content)
-	return &asset{
-		contentType: contentType,
-		content:     content,
-		etag: sync.OnceValue(func() string {
-			sum := sha256.Sum256(content())
-			return hex.EncodeToString(sum[:16])
-		}),
-		gzipped: sync.OnceValue(func() []byte { return gzipped(content()) }),
-	}
-}
-
-func (a *asset) serve(c echo.Context) error {
-	h := c.Response().Header()
-	h.Set("Content-Type", a.contentType)
-	h.Set("Cache-Control", "no-cache")
-	h.Set("Vary", "Accept-Encoding")
-	if a.policy != "" {
-		h.Set("Content-Security-Policy", a.policy)
-	}
-	content, tag := a.content, a.etag()
-	if acceptsGzip(c.Request()) {
-		content, tag = a.gzipped, tag+"-gzip"
-		h.Set("Content-Encoding", "gzip")
-	}
-	h.Set("ETag", strconv.Quote(tag))
-	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(content()))
-	return nil
-}
-
-// acceptsGzip reports whether to send gzip. A Range request always gets the
-// uncompressed content.
-func acceptsGzip(r *http.Request) bool {
-	if r.Header.Get("Range") != "" {
-		return false
-	}
-	for offer := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
-		name, weight, weighted := strings.Cut(strings.TrimSpace(offer), ";")
-		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			continue
-		}
-		value, err := strconv.ParseFloat(strings.TrimPrefix(strings.ReplaceAll(weight, " ", ""), "q="), 64)
-		return !weighted || (err == nil && value > 0)
-	}
-	return false
-}
-
-func gzipped(content []byte) []byte {
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	_, _ = w.Write(content) // a bytes.Buffer does not fail
-	_ = w.Close()
-	return out.Bytes()
+// newAsset returns an asset without brotli, which takes seconds for files of this size.
+func newAsset(contentType string, content func() []byte) webapp.Asset {
+	return webapp.Asset{ContentType: contentType, Encodings: []string{webapp.Gzip}, Content: content}
 }

@@ -88,7 +88,7 @@ func (g *Authorizer) cookie(r *http.Request) (context.Context, error) {
 	if err := g.sameOrigin(r); err != nil {
 		return nil, err
 	}
-	return g.session(r.Context(), cookie.Value)
+	return g.session(r, cookie.Value)
 }
 
 // bearer authenticates a dashboard session by its token.
@@ -98,15 +98,15 @@ func (g *Authorizer) bearer(r *http.Request) (context.Context, error) {
 	if !strings.EqualFold(scheme, bearerScheme) || token == "" {
 		return nil, oapi.ErrNoCredential
 	}
-	return g.session(r.Context(), token)
+	return g.session(r, token)
 }
 
-func (g *Authorizer) session(ctx context.Context, token string) (context.Context, error) {
-	caller, err := g.sessions.Authenticate(ctx, token)
+func (g *Authorizer) session(r *http.Request, token string) (context.Context, error) {
+	caller, err := g.sessions.Authenticate(r.Context(), token)
 	if err != nil {
 		return nil, err
 	}
-	return auth.WithCaller(ctx, caller), nil
+	return withExpectedOrganization(auth.WithCaller(r.Context(), caller), r), nil
 }
 
 // sameOrigin refuses a request that changes something if a browser sent it for a page

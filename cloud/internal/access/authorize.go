@@ -48,6 +48,11 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 		}
 		return ctx, nil
 	}
+	if !op.AnyOrganization {
+		if err := g.requireExpectedOrganization(ctx, caller); err != nil {
+			return nil, err
+		}
+	}
 	orgID, refusal := caller.ActiveOrgID, noActiveOrganization()
 	if text, named := op.Params[organizationParam]; named {
 		id, err := uuid.Parse(text)
@@ -70,14 +75,18 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 		return nil, fault.New(fault.Forbidden, "Your role in the organization does not allow this.")
 	}
 	if orgID != caller.ActiveOrgID && !op.AnyOrganization {
-		return nil, g.notActive(ctx, caller, orgID)
+		message := fmt.Sprintf("The active organization is %s. Activate %s first.", caller.ActiveOrgID, orgID)
+		return nil, g.notActive(ctx, caller, message, fault.Detail{
+			Field: organizationParam, Code: fault.Custom, Message: "This is not the active organization.", Received: orgID,
+		})
 	}
 	caller.OrgID, caller.Role = orgID, auth.Role(role)
 	return auth.WithCaller(ctx, caller), nil
 }
 
-// notActive refuses an organization of the caller that is not the active one.
-func (g *Authorizer) notActive(ctx context.Context, caller auth.Caller, orgID uuid.UUID) error {
+// notActive refuses an organization that is not the active one. The error has the active
+// one in its detail.
+func (g *Authorizer) notActive(ctx context.Context, caller auth.Caller, message string, detail fault.Detail) error {
 	if caller.ActiveOrgID == uuid.Nil {
 		return noActiveOrganization()
 	}
@@ -88,11 +97,8 @@ func (g *Authorizer) notActive(ctx context.Context, caller auth.Caller, orgID uu
 	if role == "" {
 		return noActiveOrganization()
 	}
-	message := fmt.Sprintf("The active organization is %s. Activate %s first.", caller.ActiveOrgID, orgID)
-	return fault.New(fault.Conflict, message, fault.Detail{
-		Field: organizationParam, Code: fault.Custom, Message: "This is not the active organization.", Received: orgID,
-		Constraint: map[string]any{"activeOrganizationId": caller.ActiveOrgID},
-	})
+	detail.Constraint = map[string]any{"activeOrganizationId": caller.ActiveOrgID}
+	return fault.New(fault.Conflict, message, detail)
 }
 
 // noActiveOrganization is also the answer if the user is no longer a member of the

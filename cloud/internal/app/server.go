@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/labstack/echo/v4"
@@ -13,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/shared/webapp"
 )
 
 // newWebServer returns the web server with all routes.
@@ -36,7 +38,11 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 	}
 	server := p.handlers(config, document.ContractVersion())
 	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
-	for _, raw := range p.rawHandlers(config, server) {
+	pages, err := webapp.New(p.dashboard, webapp.Options{Public: p.public})
+	if err != nil {
+		return nil, httpd.Options{}, fmt.Errorf("dashboard: %w", err)
+	}
+	for _, raw := range p.rawHandlers(config, server, pages) {
 		raw.Register(web)
 	}
 	return web, options, nil
@@ -80,11 +86,11 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 
 // rawHandlers returns the handlers that do not answer JSON and register their own
 // routes.
-func (p *services) rawHandlers(config Config, server rest.Server) []interface{ Register(web *echo.Echo) } {
+func (p *services) rawHandlers(config Config, server rest.Server, pages *webapp.Bundle) []interface{ Register(web *echo.Echo) } {
 	return []interface{ Register(web *echo.Echo) }{
 		server.Releases,
 		p.newSingleSignOn(config),
-		rest.AccountPages{Public: p.public},
+		rest.Dashboard{Bundle: pages},
 		rest.StripeWebhook{Events: p.billing},
 	}
 }

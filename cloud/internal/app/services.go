@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -27,6 +28,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/retention"
 	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/cloud/internal/usage"
+	"github.com/browser-svc/svc/gen/dashboard"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 )
@@ -35,6 +37,7 @@ import (
 type services struct {
 	pools         pools
 	public        *url.URL
+	dashboard     fs.FS // the built dashboard
 	audit         *audit.Log
 	outbox        *mail.Outbox
 	accounts      *auth.Service
@@ -65,7 +68,10 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 		return nil, err
 	}
 	database := newDatabaseHealth(pools.launches, logger)
-	p := &services{pools: pools, public: public, plans: plan.New(pools.tenants), database: database, readiness: newReadiness(database, logger)}
+	p := &services{
+		pools: pools, public: public, dashboard: dashboard.Files, plans: plan.New(pools.tenants),
+		database: database, readiness: newReadiness(database, logger),
+	}
 	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: auditSource}
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err

@@ -106,7 +106,8 @@ func (a APIKeys) GetConnectGuide(context.Context, cloudapi.GetConnectGuideReques
 	guide := a.Connect.Guide()
 	return cloudapi.GetConnectGuide200JSONResponse{Success: true, Data: cloudapi.ConnectGuide{
 		CloudUrl: guide.CloudURL, KeyPlaceholder: apikey.Placeholder, KeyLowerPlaceholder: apikey.PlaceholderLower,
-		Image: nonEmpty(guide.Image), DockerCommand: nonEmpty(guide.Docker), SourceCommand: guide.Source,
+		Image: nonEmpty(guide.Image), DockerCommand: nonEmpty(guide.Docker), ComposeFile: nonEmpty(guide.Compose),
+		KubernetesManifest: nonEmpty(guide.Kubernetes), BinaryCommand: guide.Binary, SourceCommand: guide.Source,
 	}}, nil
 }
 

@@ -181,6 +181,8 @@ func TestCreateAPIKey_ReturnsImage(t *testing.T) {
 	guide := decode[cloudapi.ConnectGuide](t, r, 200)
 	if guide.CloudUrl != "http://127.0.0.1" || *guide.Image != "registry.example.com/<org-key-lower>/local-api" ||
 		!strings.Contains(*guide.DockerCommand, "SVC_CLOUD_URL=http://127.0.0.1 ") || !strings.HasSuffix(*guide.DockerCommand, " "+*guide.Image) ||
+		!strings.Contains(*guide.ComposeFile, `SVC_KEY: "`+guide.KeyPlaceholder+`"`) || !strings.Contains(*guide.KubernetesManifest, `image: "`+*guide.Image+`"`) ||
+		guide.BinaryCommand != "SVC_KEY=<org-key> SVC_CLOUD_URL=http://127.0.0.1 svc-worker" ||
 		!strings.Contains(guide.SourceCommand, "SVC_KEY="+guide.KeyPlaceholder+" ") {
 		t.Errorf("guide %+v", guide)
 	}

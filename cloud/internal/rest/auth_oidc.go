@@ -130,3 +130,8 @@ func localPath(path string) string {
 	}
 	return path
 }
+
+// publicPath returns the path of a URL of the service for browsers.
+func publicPath(public *url.URL, path string) string {
+	return "/" + strings.TrimPrefix(public.JoinPath(path).Path, "/") // JoinPath omits the slash if the URL has no path
+}

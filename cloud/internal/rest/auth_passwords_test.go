@@ -1,8 +1,6 @@
 package rest_test
 
 import (
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,38 +173,4 @@ func TestAuthSessions_ListAndEnd(t *testing.T) {
 	}
 	s.do("GET", "/v1/auth/sessions", bearer(second.Token), nil).want(t, 401, "AUTHENTICATION_ERROR")
 	s.do("GET", "/v1/auth/session", bearer(otherUser.Token), nil).want(t, 200, "")
-}
-
-func TestAccountPages_ServeFormAndScript(t *testing.T) {
-	s := newSignIn(t)
-	for path, wants := range map[string][]string{
-		"/account/verify-email":   {`data-path="/v1/auth/verify-email"`, `src="/account/assets/page.js"`},
-		"/account/reset-password": {`data-path="/v1/auth/password/reset"`, `name="password"`, `href="/account/assets/page.css"`},
-	} {
-		res, body := s.page(path)
-		if res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Security-Policy"), "default-src 'none'") ||
-			res.Header.Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("%s: %d %v", path, res.StatusCode, res.Header)
-		}
-		for _, want := range wants {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s lacks %s:\n%s", path, want, body)
-			}
-		}
-	}
-	for path, kind := range map[string]string{"/account/assets/page.js": "text/javascript", "/account/assets/page.css": "text/css"} {
-		if res, body := s.page(path); res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Type"), kind) || body == "" {
-			t.Errorf("%s: %d %s", path, res.StatusCode, res.Header.Get("Content-Type"))
-		}
-	}
-}
-
-func (s *signInAPI) page(path string) (*http.Response, string) {
-	s.t.Helper()
-	res, err := http.Get(s.url + path)
-	must(s.t, err)
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	must(s.t, err)
-	return res, string(body)
 }

@@ -79,7 +79,7 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 		})
 	}
 	on.Register(e)
-	rest.AccountPages{Public: public}.Register(e)
+	rest.Dashboard{Bundle: dashboardBundle(t, public)}.Register(e)
 	routes = e
 	s.client, s.url = contracttest.New(t, document, nil), server.URL
 	return s

@@ -248,3 +248,45 @@ func TestDeleteOrganization_RemovesAccess(t *testing.T) {
 		}
 	}
 }
+
+// Two tabs of a browser share a session. The first tab shows an organization, and the
+// second tab activates another one.
+func TestActivateOrganization_RefusesRequestsOfOtherTab(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	me := cookie(a.signUp("ada@example.com").Token)
+	a.verify()
+	shown := a.createOrg(me, "Shown").Id
+	active := a.createOrg(me, "Active").Id
+	tab := me.with("X-Svc-Organization", shown.String())
+	path := "/v1/organizations/" + active.String()
+	for _, op := range []struct {
+		method, path string
+		body         any
+	}{
+		{"GET", "/v1/profiles/stats", nil},
+		{"PATCH", path, map[string]any{"name": "Renamed"}},
+		{"POST", path + "/api-keys", map[string]any{"name": "fleet"}},
+		{"DELETE", path + "?confirmSlug=active", nil},
+	} {
+		r := a.do(op.method, op.path, tab, op.body)
+		r.want(t, 409, "RESOURCE_CONFLICT")
+		if !strings.Contains(r.message, "The active organization is "+active.String()) || !slices.Equal(r.fields, []string{"X-Svc-Organization CUSTOM"}) {
+			t.Errorf("%s %s: %s", op.method, op.path, r.body)
+		}
+		a.do(op.method, op.path, me.with("X-Svc-Organization", "shown"), op.body).want(t, 400, "VALIDATION_ERROR")
+	}
+	if got := decode[cloudapi.Organization](t, a.do("GET", path, me, nil), 200); got.Name != "Active" {
+		t.Errorf("a refused request renamed the organization to %s", got.Name)
+	}
+	if keys := decode[cloudapi.ApiKeyList](t, a.do("GET", path+"/api-keys", me, nil), 200); len(keys.Items) != 0 {
+		t.Errorf("a refused request created %+v", keys.Items)
+	}
+	a.do("GET", "/v1/profiles/stats", me.with("X-Svc-Organization", active.String()), nil).want(t, 200, "")
+
+	// The first tab can still read and activate its organization.
+	a.do("GET", "/v1/auth/session", tab, nil).want(t, 200, "")
+	a.do("GET", "/v1/organizations", tab, nil).want(t, 200, "")
+	a.do("GET", "/v1/organizations/"+shown.String(), tab, nil).want(t, 200, "")
+	a.do("POST", "/v1/organizations/"+shown.String()+"/activate", tab, nil).want(t, 200, "")
+	a.do("GET", "/v1/profiles/stats", tab, nil).want(t, 200, "")
+}
