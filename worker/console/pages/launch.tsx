@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/preact-query";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { useLocation } from "wouter-preact";
-import { launchProfile as rule } from "../../../gen/web/worker-rules";
+import { launchProfile } from "../../../gen/web/worker-rules";
 import { send } from "../../../shared/web/api/client";
 import {
   CheckField,
@@ -35,6 +35,9 @@ import {
 import { texts } from "../texts/launch";
 import { texts as shell } from "../texts/shell";
 import "./launch.css";
+
+/** The choice of the proxy has no empty value. */
+const rule = { ...launchProfile, required: ["proxy"] };
 
 /** The input of the last visit, so that a look at another page loses nothing. */
 let draft: LaunchValues | undefined;

@@ -67,8 +67,6 @@ export function Browsers({ browsers }: { browsers: Schema<"BrowserBuild">[] }) {
 
 function warmFacts(pool: Schema<"FleetWarmPool">): Fact[] {
   const t = texts.warm;
-  const cold = pool.coldLaunches.reduce((sum, c) => sum + c.count, 0);
-  const all = pool.warmLaunches + cold;
   return [
     ...pool.ready.map((w): Fact => [
       texts.warmReady,
@@ -76,7 +74,7 @@ function warmFacts(pool: Schema<"FleetWarmPool">): Fact[] {
     ]),
     [t.starting, pool.starting],
     [t.memory, formatBytes(pool.memoryBytes)],
-    [t.launches, all === 0 ? t.none : t.share(pool.warmLaunches, all)],
+    [t.launches, pool.warmLaunches],
     [
       t.cold,
       pool.coldLaunches.map((c) => `${c.reason}: ${c.count}`).join(", ") ||
@@ -153,7 +151,7 @@ export function Worker({ status }: { status: Schema<"FleetStatus"> }) {
           [facts.contract, status.contractVersion],
           [
             facts.publicUrl,
-            <span class="row">
+            <span class="row copied">
               <code>{status.publicUrl}</code>
               <CopyButton
                 text={status.publicUrl}

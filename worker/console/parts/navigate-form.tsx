@@ -7,11 +7,12 @@ import {
   useForm,
 } from "../../../shared/web/forms/form";
 import { Button } from "../../../shared/web/ui";
-import { navigatePage as rule } from "../../../gen/web/worker-rules";
+import { navigatePage } from "../../../gen/web/worker-rules";
 import { slowApi, type Schema } from "../api";
 import { texts } from "../texts/sessions";
 
 const t = texts.drawer;
+const rule = { ...navigatePage, required: ["url", "waitUntil"] };
 
 /** Returns the URL with https:// if the user typed none. */
 function withScheme(url: string): string {

@@ -341,12 +341,7 @@ function Timeline({ session }: { session: Session }) {
   return (
     <ol class="timeline">
       {session.timeline.map((step) => (
-        <li
-          key={step.step}
-          class={
-            step.step === "ended" ? "" : step.step === "ready" ? "good" : ""
-          }
-        >
+        <li key={step.step}>
           <span class="row apart">
             {t.step(step.step)}
             <span class="faint numeric small">

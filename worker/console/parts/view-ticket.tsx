@@ -6,11 +6,12 @@ import {
   useForm,
 } from "../../../shared/web/forms/form";
 import { Button, CopyButton, Time } from "../../../shared/web/ui";
-import { createViewTicket as rule } from "../../../gen/web/worker-rules";
+import { createViewTicket } from "../../../gen/web/worker-rules";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/sessions";
 
 const t = texts.drawer;
+const rule = { ...createViewTicket, required: ["ttlSeconds"] };
 
 /** Creates a link that only shows the screen. */
 export function ViewTicketForm({ launchId }: { launchId: string }) {

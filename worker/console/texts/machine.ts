@@ -87,10 +87,7 @@ export const texts = {
     starting: "Starting",
     memory: "Memory",
     launches: "Warm launches",
-    share: (warm: number, all: number) =>
-      `${warm} of ${all} (${Math.round((100 * warm) / all)} %)`,
-    none: "No launch yet",
-    cold: "Cold launches",
+    cold: "Cold launches by reason",
     noCold: "None",
     died: "Crashed in the pool",
     stale: "Replaced because of age",

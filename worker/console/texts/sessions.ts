@@ -162,9 +162,9 @@ export const texts = {
     noMetadata: "This session has no labels.",
     timeline: "Timeline",
     after: (milliseconds: number) =>
-      milliseconds >= 10_000
-        ? `+${(milliseconds / 1000).toFixed(0)} s`
-        : `+${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`,
+      milliseconds >= 1000
+        ? `+${(milliseconds / 1000).toFixed(2)} s`
+        : `+${milliseconds.toFixed(milliseconds > 0 && milliseconds < 10 ? 1 : 0)} ms`,
     step: (name: Schema<"TimelineStepName">) => steps[name],
     fact: {
       profile: "Profile",
