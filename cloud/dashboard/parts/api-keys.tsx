@@ -23,6 +23,7 @@ import { CreatedKeyDialog } from "./created-key";
 import { KeyRotation } from "./key-rotation";
 import { RevokeKeyDialog } from "./revoke-key";
 import { machineName, personName, useAllMembers, useMachines } from "./team";
+import "./lists.css";
 
 type Key = Schema<"ApiKey">;
 type Action = "edit" | "revoke";
@@ -48,7 +49,7 @@ function KeyList() {
   const close = () => setDialog(undefined);
   return (
     <section class="stack" aria-labelledby="keys-title">
-      <div class="row apart top">
+      <div class="row apart top section-header">
         <div class="grow">
           <h2 id="keys-title">{texts.keys.title}</h2>
           <p class="faint">{texts.keys.intro}</p>

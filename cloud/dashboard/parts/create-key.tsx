@@ -45,14 +45,16 @@ export function CreateKeyForm({
   return (
     <FormFrame form={form} label={texts.keys.create}>
       {wasLost(form.failure) && <Notice tone="wait">{texts.keys.lost}</Notice>}
-      <TextField
-        form={form}
-        name="name"
-        label={texts.keys.name}
-        hint={texts.keys.nameHint}
-        autocomplete="off"
-      />
-      <ExpiryField form={form} />
+      <div class="columns">
+        <TextField
+          form={form}
+          name="name"
+          label={texts.keys.name}
+          hint={texts.keys.nameHint}
+          autocomplete="off"
+        />
+        <ExpiryField form={form} />
+      </div>
       <div class="row end">
         {onCancel && <Button onClick={onCancel}>{texts.cancel}</Button>}
         <Button type="submit" kind="primary" busy={form.busy}>

@@ -28,14 +28,16 @@ import { CreatedKeyDialog } from "./created-key";
 import { useIdempotencyKey } from "./once";
 import { RevokeKeyDialog } from "./revoke-key";
 import { machineName, useAllKeys, useMachines } from "./team";
+import "./lists.css";
 
 type Key = Schema<"ApiKey">;
-type State = "open" | "wait" | "done";
+type State = "open" | "next" | "wait" | "done";
 
 const list = "/settings/keys";
 const live = 5_000;
 const tones: Record<State, Tone | undefined> = {
   open: undefined,
+  next: "accent",
   wait: "wait",
   done: "good",
 };
@@ -126,7 +128,7 @@ function Steps({
   const progress: State = !next ? "open" : verified ? "done" : "wait";
   return (
     <>
-      <div class="row apart top">
+      <div class="row apart top section-header">
         <div class="grow">
           <h2 id="rotation-title">{t.title(old.name)}</h2>
           <p class="faint">{t.intro}</p>
@@ -135,7 +137,7 @@ function Steps({
           {t.back}
         </ButtonLink>
       </div>
-      <Step title={t.steps.create} state={next ? "done" : "wait"}>
+      <Step title={t.steps.create} state={next ? "done" : "next"}>
         {next ? (
           <Created next={next} />
         ) : (
@@ -157,7 +159,7 @@ function Steps({
           <p>{used ? t.waitMachines(online ?? 0) : t.waitUse}</p>
         )}
       </Step>
-      <Step title={t.steps.revoke} state={verified ? "wait" : "open"}>
+      <Step title={t.steps.revoke} state={verified ? "next" : "open"}>
         <p>
           {verified
             ? texts.keys.revokeHint

@@ -23,6 +23,7 @@ import { texts } from "../texts/settings";
 import { Invitations } from "./invitations";
 import { InviteDialog, RoleDialog } from "./role-dialogs";
 import { personName } from "./team";
+import "./lists.css";
 
 type Member = Schema<"Member">;
 type Dialogs = { action: "role" | "remove" | "leave"; member: Member };
@@ -34,7 +35,7 @@ export function Members() {
   return (
     <div class="stack">
       <section class="stack" aria-labelledby="members-title">
-        <div class="row apart top">
+        <div class="row apart top section-header">
           <div class="grow">
             <h2 id="members-title">{texts.members.title}</h2>
             <p class="faint">

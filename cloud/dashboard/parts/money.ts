@@ -14,7 +14,6 @@ export function money(cents: number, currency: string): string {
 export function planPrice(
   plan: Pick<Schema<"Plan">, "priceCents" | "currency" | "interval">,
 ): string {
-  if (plan.priceCents === 0) return texts.free;
   return texts.per(
     money(plan.priceCents, plan.currency),
     texts.intervals[plan.interval],

@@ -17,7 +17,6 @@ export const texts = {
   plan: "Plan",
   intervals: { month: "month", year: "year" },
   per: (price: string, interval: string) => `${price} per ${interval}`,
-  free: "Free",
   statuses: {
     active: "Active",
     past_due: "Payment failed",

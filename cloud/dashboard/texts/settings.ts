@@ -108,7 +108,12 @@ export const texts = {
       verify: "3. Check the use",
       revoke: "4. Revoke the old key",
     },
-    states: { open: "To do", wait: "In progress", done: "Done" },
+    states: {
+      open: "To do",
+      next: "Next step",
+      wait: "In progress",
+      done: "Done",
+    },
     createHint: (lifetime: boolean) =>
       lifetime
         ? "The replacement gets the same name and the same lifetime, counted from now."
