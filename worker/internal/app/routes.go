@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/gen/console"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/shared/webapp"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/devtools"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
@@ -65,7 +68,20 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,
 	})
 	w.sockets.Register(w.web)
-	// The web console is registered here, at /. No operation uses this path.
+	return w.registerConsole()
+}
+
+// registerConsole registers the web console at /, which no operation uses.
+func (w *worker) registerConsole() error {
+	public, err := url.Parse(w.address.String())
+	if err != nil {
+		return err
+	}
+	bundle, err := webapp.New(console.Files, webapp.Options{Public: public})
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	bundle.Register(w.web, "/")
 	return nil
 }
 
