@@ -6,7 +6,7 @@ import { Button, ConfirmDialog, Dialog, Notice } from "../../../shared/web/ui";
 import { updateProfile } from "../../../gen/web/cloud-rules";
 import { api } from "../api";
 import { profilesCount, texts } from "../texts/profiles";
-import { ifMatch, type Profile } from "./profile-data";
+import { ifMatch, limitOf, type Profile } from "./profile-data";
 import { runAll, type Outcome } from "./profile-run";
 
 const namesShown = 10;
@@ -103,13 +103,18 @@ export function BulkTagDialog({
   );
 }
 
-/** Deletes a profile. */
-export const deleteOne = (profile: Profile) =>
-  send(
-    api.DELETE("/v1/profiles/{profileId}", {
-      params: { path: { profileId: profile.id } },
-    }),
-  );
+/** Deletes a profile. It is no failure if someone else has deleted it. */
+export async function deleteOne(profile: Profile): Promise<void> {
+  try {
+    await send(
+      api.DELETE("/v1/profiles/{profileId}", {
+        params: { path: { profileId: profile.id } },
+      }),
+    );
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+  }
+}
 
 /** Adds a tag to a profile. It is read first, so that tags from elsewhere are kept. */
 export async function tagOne(profile: Profile, tag: string): Promise<void> {
@@ -224,6 +229,7 @@ export function RunDialog({
 /** The message of a failed request with its details. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof ApiError)) return texts.run.unknown;
+  if (limitOf(error)) return error.message;
   const details = error.details.filter(
     (d) => d.message && d.message !== error.message,
   );

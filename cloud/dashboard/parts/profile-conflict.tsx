@@ -66,7 +66,7 @@ function ChangeTable({ changes }: { changes: Change[] }) {
           {changes.map((change) => (
             <tr key={change.field}>
               <td class="title">
-                <span class="stack tight">
+                <span class="change-field">
                   {labelOf(change.field)}
                   {change.both && (
                     <Badge tone="wait">{texts.conflict.both}</Badge>
@@ -94,6 +94,15 @@ function labelOf(field: string): string {
 function Value({ value }: { value: unknown }) {
   if (value === undefined)
     return <span class="faint">{texts.conflict.empty}</span>;
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return <code class="change-value">{text}</code>;
+  return <code class="change-value">{textOf(value)}</code>;
+}
+
+/** A value as text: one line for each entry of a list or an object. */
+function textOf(value: unknown): string {
+  if (Array.isArray(value)) return value.map(textOf).join("\n");
+  if (typeof value !== "object" || value === null) return String(value);
+  return Object.entries(value)
+    .filter(([, inner]) => inner !== null)
+    .map(([key, inner]) => `${key}: ${textOf(inner)}`)
+    .join("\n");
 }

@@ -218,11 +218,10 @@ export function PasswordField({
   lost: boolean;
 }) {
   const [shown, setShown] = useState(false);
-  const hint = !stored
-    ? texts.hints.passwordNone
-    : lost
-      ? texts.hints.passwordLost
-      : texts.hints.passwordStored;
+  const storedHint = lost
+    ? texts.hints.passwordLost
+    : texts.hints.passwordStored;
+  const hint = stored ? storedHint : texts.hints.passwordNone;
   return (
     <div class="stack tight">
       <TextField

@@ -127,7 +127,7 @@ function useImport() {
       }),
     );
   };
-  const run = async (rows: ImportRow[]) => {
+  const run = async (rows: ImportRow[], room: number | null | undefined) => {
     stop.current = false;
     setState("running");
     const before = new Map(results);
@@ -142,6 +142,8 @@ function useImport() {
     show([]);
     show(
       await runAll(rows, create, {
+        // If not all fit, the first ones are imported, in their order.
+        concurrency: typeof room === "number" && room < rows.length ? 1 : 4,
         onProgress: show,
         stopped: () => stop.current,
         isFinal: (error) => limitOf(error) !== undefined,
@@ -192,7 +194,7 @@ function Preview({
         ) : work.state === "over" ? (
           <>
             {rest.length > 0 && (
-              <Button onClick={() => void work.run(rest)}>
+              <Button onClick={() => void work.run(rest, room)}>
                 {texts.import.retry(rest.length)}
               </Button>
             )}
@@ -206,7 +208,7 @@ function Preview({
             <Button
               kind="primary"
               disabled={valid.length === 0 || room === 0}
-              onClick={() => void work.run(valid)}
+              onClick={() => void work.run(valid, room)}
             >
               {texts.import.action(valid.length)}
             </Button>

@@ -271,7 +271,7 @@ export const texts = {
     bypass: "Hosts without the proxy, separated by commas.",
     passwordStored:
       "A password is stored. It is never shown. Enter a new one to replace it.",
-    passwordNone: "No password is stored.",
+    passwordNone: "It is stored encrypted and never shown again.",
     passwordLost:
       "The stored password belongs to the old server and will be removed. Enter the password for the new server.",
     headers:
