@@ -16,7 +16,13 @@ import {
   type Sort,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
-import { liveInterval, useKeyNames, useLatestMachines } from "../parts/fleet";
+import {
+  liveInterval,
+  poll,
+  summaryInterval,
+  useKeyNames,
+  useLatestMachines,
+} from "../parts/fleet";
 import { MachineDrawer } from "../parts/machine-details";
 import {
   Capacity,
@@ -36,7 +42,7 @@ type Change = (changes: Address, replace?: boolean) => void;
 /** The machines of the organization. `machine` in the address opens one. */
 export default function Machines() {
   const [address, change] = useAddress<Key>();
-  const latest = useLatestMachines(liveInterval);
+  const latest = useLatestMachines(summaryInterval);
   const query = useMachines(address);
   const versions = versionCounts(latest.data?.items ?? []);
   const newest = versions.length > 1 ? versions[0]?.[0] : undefined;
@@ -99,7 +105,7 @@ function useMachines(address: Address) {
   return useQuery({
     queryKey: ["machines", "list", query],
     queryFn: () => send(api.GET("/v1/machines", { params: { query } })),
-    refetchInterval: liveInterval,
+    refetchInterval: poll(liveInterval),
     placeholderData: keepPreviousData,
   });
 }

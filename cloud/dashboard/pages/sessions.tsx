@@ -14,7 +14,7 @@ import {
   type Column,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
-import { liveInterval, useKeyNames } from "../parts/fleet";
+import { liveInterval, poll, useKeyNames } from "../parts/fleet";
 import {
   fromOf,
   isFiltered,
@@ -82,9 +82,9 @@ function useSessions(address: SessionAddress) {
     queryKey: ["sessions", "list", address],
     queryFn: () =>
       send(api.GET("/v1/sessions", { params: { query: queryOf(address) } })),
-    refetchInterval: ({ state }) =>
-      first || state.data?.items.some((s) => s.status === "running")
-        ? liveInterval
+    refetchInterval: (query) =>
+      first || query.state.data?.items.some((s) => s.status === "running")
+        ? poll(liveInterval)(query)
         : false,
     placeholderData: keepPreviousData,
   });

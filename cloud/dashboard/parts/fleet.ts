@@ -6,8 +6,19 @@ import { useManages, useSession } from "../session";
 /** The interval of live numbers, in milliseconds. */
 export const liveInterval = 5_000;
 
+/** The interval of summaries. The API counts each request of the organization, also those of the dashboard. */
+export const summaryInterval = 30_000;
+
+/** Polls at the interval; slower while there is only an error, so that the error stays readable. */
+export function poll(interval: number) {
+  return ({ state }: { state: { data: unknown; error: unknown } }): number =>
+    state.data === undefined && state.error
+      ? Math.max(interval, summaryInterval)
+      : interval;
+}
+
 /** The 100 machines that reported latest, for filters and summaries. */
-export function useLatestMachines(refetchInterval: number | false = false) {
+export function useLatestMachines(interval?: number) {
   return useQuery({
     queryKey: ["machines", "latest"],
     queryFn: () =>
@@ -18,7 +29,7 @@ export function useLatestMachines(refetchInterval: number | false = false) {
           },
         }),
       ),
-    refetchInterval,
+    refetchInterval: interval ? poll(interval) : false,
   });
 }
 

@@ -13,7 +13,7 @@ import {
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/machines";
-import { liveInterval } from "./fleet";
+import { liveInterval, poll } from "./fleet";
 import { Capacity, MachineBadges, Version } from "./machine-state";
 
 type Machine = Schema<"Machine">;
@@ -39,7 +39,7 @@ export function MachineDrawer({
       );
       return found.items.find((m) => m.machineId === machineId) ?? null;
     },
-    refetchInterval: liveInterval,
+    refetchInterval: poll(liveInterval),
   });
   return (
     <Dialog

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
 import { api } from "../api";
 import { useSession } from "../session";
-import { liveInterval } from "./fleet";
+import { liveInterval, poll, summaryInterval } from "./fleet";
 
 /** The slots in use now. It asks for two short steps only, because it is polled. */
 export function useLiveUsage() {
@@ -19,7 +19,7 @@ export function useLiveUsage() {
           },
         }),
       ),
-    refetchInterval: liveInterval,
+    refetchInterval: poll(liveInterval),
   });
 }
 
@@ -31,7 +31,7 @@ export function useDayUsage() {
       send(
         api.GET("/v1/license/usage", { params: { query: { step: "15m" } } }),
       ),
-    refetchInterval: 30_000,
+    refetchInterval: poll(summaryInterval * 2),
   });
 }
 
@@ -40,7 +40,7 @@ export function useProfileStats() {
   return useQuery({
     queryKey: ["profiles", "stats"],
     queryFn: () => send(api.GET("/v1/profiles/stats")),
-    refetchInterval: 15_000,
+    refetchInterval: poll(summaryInterval),
   });
 }
 
@@ -73,7 +73,7 @@ export function useRefusals() {
           params: { query: { kind: "refused", limit: 5, sortOrder: "desc" } },
         }),
       ),
-    refetchInterval: liveInterval * 2,
+    refetchInterval: poll(summaryInterval),
   });
 }
 
@@ -83,7 +83,7 @@ export function useRecentSessions() {
     queryKey: ["sessions", "recent"],
     queryFn: () =>
       send(api.GET("/v1/sessions", { params: { query: { limit: 5 } } })),
-    refetchInterval: liveInterval,
+    refetchInterval: poll(summaryInterval / 2),
   });
 }
 
@@ -104,6 +104,6 @@ export function useOfflineMachines() {
           },
         }),
       ),
-    refetchInterval: liveInterval * 3,
+    refetchInterval: poll(summaryInterval * 2),
   });
 }

@@ -15,7 +15,7 @@ import type { Schema } from "../api";
 import { useManages } from "../session";
 import { texts } from "../texts/overview";
 import { texts as sessionTexts } from "../texts/sessions";
-import { liveInterval, useLatestMachines } from "./fleet";
+import { summaryInterval, useLatestMachines } from "./fleet";
 import { isFull } from "./machine-state";
 import {
   useOfflineMachines,
@@ -171,7 +171,7 @@ function reasonOf(machine: Schema<"Machine">): Reason | undefined {
 
 /** Machines that are offline, have a duplicate id, drain or are full. */
 export function Attention() {
-  const latest = useLatestMachines(liveInterval);
+  const latest = useLatestMachines(summaryInterval);
   const offline = useOfflineMachines();
   const order: Reason[] = ["duplicate", "offline", "full", "draining"];
   const found = new Map<string, Schema<"Machine">>();

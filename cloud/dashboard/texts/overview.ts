@@ -18,7 +18,8 @@ export const texts = {
   members: "Members",
   requestsMinute: "API requests this minute",
   requestsHour: "API requests this hour",
-  requestsHint: "Counted for display only; no request is rejected.",
+  requestsHint:
+    "Counted for display only; no request is rejected. Requests of this dashboard count too.",
   remaining: (count: number) => `${count} left`,
   chart: "Last 24 hours",
   chartLabel: "Slots in use and refused launches in the last 24 hours",
