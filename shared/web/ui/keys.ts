@@ -6,7 +6,7 @@ export type Shortcuts = Record<string, () => void>;
 /** Whether the focus is in a control that takes text. */
 function typing(event: KeyboardEvent): boolean {
   const target = event.target as Element;
-  return target.closest("input, select, textarea, [contenteditable]") !== null;
+  return target.closest("input:not([type=radio], [type=checkbox]), select, textarea, [contenteditable]") !== null;
 }
 
 /** Handles shortcuts while no text is typed and no dialog is open. The second key must follow within a second. */

@@ -39,15 +39,15 @@ export function formatDuration(seconds: number): string {
 
 /** A time relative to now that updates itself; the tooltip has the exact time. */
 export function Time({ at, never = "Never" }: { at: string | null | undefined; never?: string }) {
-  const [now, setNow] = useState(Date.now());
+  const [, setTick] = useState(0);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 10_000);
+    const timer = setInterval(() => setTick((tick) => tick + 1), 10_000);
     return () => clearInterval(timer);
   }, []);
   if (!at) return <span class="faint">{never}</span>;
   return (
     <time dateTime={at} title={formatTime(at)} class="nowrap">
-      {formatRelative(at, now)}
+      {formatRelative(at)}
     </time>
   );
 }
