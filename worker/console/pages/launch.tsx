@@ -110,7 +110,6 @@ export default function Launch() {
           <Source form={form} />
           <BrowserPanel form={form} />
           <LaunchOptions form={form} />
-          {form.failure ? <LaunchFailure error={form.failure} /> : null}
           <Footer form={form} />
         </form>
         <Preview values={form.values} />
@@ -237,6 +236,11 @@ function BrowserPanel({ form }: { form: Form<LaunchValues> }) {
 function Footer({ form }: { form: Form<LaunchValues> }) {
   return (
     <div class="launch-footer row">
+      {form.failure ? (
+        <div class="failure">
+          <LaunchFailure error={form.failure} />
+        </div>
+      ) : null}
       <Button type="submit" kind="primary" icon="play" busy={form.busy}>
         {texts.submit}
       </Button>

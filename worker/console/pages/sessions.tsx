@@ -231,7 +231,7 @@ function Toolbar({
         onChange={(view) =>
           change({
             view: view === "wall" ? "" : view,
-            page: String(filter.page),
+            page: filter.page > 1 ? String(filter.page) : "",
           })
         }
       />
