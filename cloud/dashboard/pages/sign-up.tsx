@@ -20,13 +20,16 @@ export default function SignUp() {
   const [, navigate] = useLocation();
   const { user } = useVisitor();
   const options = useAuthOptions();
-  const [token, setToken] = useState("");
+  // Kept while the session is fetched again, so that the invitation is accepted once.
+  const [joining, setJoining] = useState<{
+    token: string;
+    user: Schema<"User">;
+  }>();
   const next = safeNext(address.next);
   useEffect(() => {
-    if (user && !token) navigate(next, { replace: true });
+    if (user && !joining) navigate(next, { replace: true });
   }, [user]);
-  if (user && token)
-    return <JoinOrganization token={token} user={user} at="once" />;
+  if (joining) return <JoinOrganization {...joining} at="once" />;
   return (
     <AuthPage
       title={texts.signUpTitle}
@@ -40,7 +43,7 @@ export default function SignUp() {
     >
       <Loaded query={options} lines={6}>
         {({ signUp }) => (
-          <ByPolicy policy={signUp} next={next} onToken={setToken} />
+          <ByPolicy policy={signUp} next={next} onInvited={setJoining} />
         )}
       </Loaded>
     </AuthPage>
@@ -50,11 +53,11 @@ export default function SignUp() {
 function ByPolicy({
   policy,
   next,
-  onToken,
+  onInvited,
 }: {
   policy: Schema<"SignUpPolicy">;
   next: string;
-  onToken: (token: string) => void;
+  onInvited: (joining: { token: string; user: Schema<"User"> }) => void;
 }) {
   const begin = useBegin();
   if (policy === "closed")
@@ -77,7 +80,7 @@ function ByPolicy({
       <SignUpForm
         asksToken={invited}
         onSignedUp={(signIn, token) => {
-          onToken(token);
+          if (token) onInvited({ token, user: signIn.user });
           begin(signIn);
         }}
       />

@@ -45,6 +45,10 @@ export function JoinOrganization({
       await queries.invalidateQueries({ queryKey: ["session"] });
       return joined;
     },
+    onError: (error) => {
+      // The session has ended: the page offers to sign in.
+      if (error instanceof ApiError && error.status === 401) onLeave?.();
+    },
   });
   useEffect(() => {
     if (at === "once") accept.mutate();
@@ -112,19 +116,18 @@ function Refusal({ error, user }: { error: Error; user: Schema<"User"> }) {
         {texts.memberLimitHint}
       </Notice>
     );
-  if (failure?.status === 403 && !user.emailVerified)
+  // The API does not tell apart a wrong and an unverified address; its message does.
+  if (failure?.status === 403)
     return (
       <Notice tone="bad" title={failure.message}>
         <div class="stack tight">
-          <p>{texts.unverifiedHint(user.email)}</p>
-          <SendVerification />
+          <p>
+            {user.emailVerified
+              ? texts.wrongAccountHint(user.email)
+              : texts.unverifiedHint(user.email)}
+          </p>
+          {!user.emailVerified && <SendVerification />}
         </div>
-      </Notice>
-    );
-  if (failure?.status === 403)
-    return (
-      <Notice tone="bad" title={texts.wrongAccount}>
-        {texts.wrongAccountHint(user.email)}
       </Notice>
     );
   if (failure?.status === 404)

@@ -90,12 +90,10 @@ export const texts = {
   join: "Accept invitation",
   joining: "Accepting the invitation",
   otherAccount: "Use another account",
-  wrongAccount: "The invitation is for another address",
   wrongAccountHint: (email: string) =>
     `You are signed in as ${email}. Use the account with the address that received the invitation, or ask for an invitation to ${email}.`,
-  unverified: "Verify your e-mail address first",
   unverifiedHint: (email: string) =>
-    `Open the verification link that we sent to ${email}. Then come back to this page and accept.`,
+    `You are signed in as ${email}, and this address is not verified. If it received the invitation, open the verification link that we sent to it, then come back and accept. Otherwise use another account.`,
   sendVerification: "Send the e-mail again",
   verificationSent: "Verification e-mail sent",
   memberLimit: "The organization is full",
