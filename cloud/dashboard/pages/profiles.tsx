@@ -215,6 +215,14 @@ function NoProfiles({
   );
 }
 
+/** One profile is confirmed by its name, several by their number. */
+function deletionOf(profiles: Profile[]): Open {
+  const [profile] = profiles;
+  return profile && profiles.length === 1
+    ? { kind: "delete", profile }
+    : { kind: "bulkDelete", profiles };
+}
+
 function SelectionBar({
   chosen,
   open,
@@ -252,7 +260,7 @@ function SelectionBar({
           size="small"
           kind="danger"
           icon="trash"
-          onClick={() => open({ kind: "bulkDelete", profiles: chosen })}
+          onClick={() => open(deletionOf(chosen))}
         >
           {texts.actions.delete}
         </Button>

@@ -127,6 +127,7 @@ export function DuplicateDialog({
           form={form}
           name="name"
           label={texts.duplicate.name}
+          autofocus
           autocomplete="off"
           maxLength={maxName}
         />

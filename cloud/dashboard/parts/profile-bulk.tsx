@@ -90,6 +90,7 @@ export function BulkTagDialog({
           form={form}
           name="tag"
           label={texts.tag.label}
+          autofocus
           list="bulk-tags"
           autocomplete="off"
         />

@@ -109,6 +109,7 @@ export function ConfirmDialog({ title, children, action, name, kind = "danger", 
           <input
             class="input"
             value={typed}
+            autofocus
             autocomplete="off"
             onInput={(event) => setTyped(event.currentTarget.value)}
           />
