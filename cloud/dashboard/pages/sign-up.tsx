@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
-import { ButtonLink, Loaded, Notice, useAddress } from "../../../shared/web/ui";
+import { Loaded, Notice, useAddress } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import {
   safeNext,
@@ -62,14 +62,9 @@ function ByPolicy({
   const begin = useBegin();
   if (policy === "closed")
     return (
-      <>
-        <Notice tone="wait" title={texts.signUpClosed}>
-          {texts.signUpClosedHint}
-        </Notice>
-        <ButtonLink to="/sign-in" wide>
-          {texts.backToSignIn}
-        </ButtonLink>
-      </>
+      <Notice tone="wait" title={texts.signUpClosed}>
+        {texts.signUpClosedHint}
+      </Notice>
     );
   const invited = policy === "invite";
   return (

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { Notice } from "../../../shared/web/ui";
 import { basePath } from "../../../shared/web/api/client";
 import { Centered } from "../shell";
@@ -20,14 +20,23 @@ export function AuthPage({
   children: ComponentChildren;
   below?: ComponentChildren;
 }) {
+  const section = useRef<HTMLElement>(null);
+  const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${title} · ${shellTexts.product}`;
+    // When a step replaces a form, the focus is nowhere: continue with the new step.
+    if (document.activeElement === document.body) {
+      const field = section.current?.querySelector<HTMLElement>("[autofocus]");
+      (field ?? heading.current)?.focus();
+    }
   }, [title]);
   return (
     <Centered>
-      <section class="panel stack auth-page">
+      <section class="panel stack auth-page" ref={section}>
         <div class="page-header">
-          <h1>{title}</h1>
+          <h1 tabIndex={-1} ref={heading}>
+            {title}
+          </h1>
           {hint && <p>{hint}</p>}
         </div>
         {children}

@@ -60,6 +60,7 @@ export function SignUpForm({
           hint={texts.invitationTokenHint}
           autocomplete="off"
           spellcheck={false}
+          autofocus
         />
       )}
       <TextField
@@ -68,6 +69,7 @@ export function SignUpForm({
         label={texts.name}
         hint={texts.nameHint}
         autocomplete="name"
+        autofocus={!asksToken}
       />
       <TextField
         form={form}
