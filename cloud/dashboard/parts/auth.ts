@@ -26,7 +26,6 @@ export function useVisitor() {
     query.error instanceof ApiError && query.error.status === 401;
   return {
     query,
-    known: !query.isFetching,
     user: signedOut || query.isFetching ? undefined : query.data?.user,
     signedOut,
   };
