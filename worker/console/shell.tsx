@@ -57,8 +57,7 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
   }, [signedIn]);
 
   if (!live.data) {
-    const refused = live.error instanceof ApiError && live.error.status === 401;
-    if (refused)
+    if (isRefusal(live.error))
       return (
         <SignIn
           onSignedIn={(data) => queries.setQueryData(liveQuery.queryKey, data)}
@@ -80,13 +79,17 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
   };
   return (
     <>
-      <Frame live={live.data} reachable={!live.error}>
+      <Frame live={live.data} reachable={!live.error || isRefusal(live.error)}>
         {children}
       </Frame>
       {expired && <Renewal error={expired} onSignedIn={renewed} />}
     </>
   );
 }
+
+/** Whether the worker answered, but accepts no key or cookie of this page. */
+const isRefusal = (error: unknown): boolean =>
+  error instanceof ApiError && error.status === 401;
 
 /** A narrow column for pages without navigation. */
 function Centered({ children }: { children: ComponentChildren }) {

@@ -6,7 +6,7 @@ type Reason = NonNullable<Schema<"UnavailableReason">>;
 const reasons: Record<Reason, [name: string, advice: string]> = {
   draining: [
     "Draining",
-    "The worker is draining or shuts down. Resume it on the Machine page.",
+    "The worker is draining or shuts down. Resume on the Machine page lets it accept launches again, unless it shuts down.",
   ],
   isolation: [
     "Isolation incomplete",
