@@ -63,6 +63,7 @@ function NewProfile() {
 }
 
 function StoredProfile({ id }: { id: string }) {
+  const [dialog, setDialog] = useState<Open>();
   const profile = useQuery({
     queryKey: ["profiles", "item", id],
     queryFn: () =>
@@ -82,7 +83,7 @@ function StoredProfile({ id }: { id: string }) {
             {profile.data?.name ?? texts.form.label}
           </h1>
         </div>
-        {profile.data && <Actions profile={profile.data} />}
+        {profile.data && <Actions profile={profile.data} open={setDialog} />}
       </header>
       <Loaded query={profile} lines={10}>
         {(data) => (
@@ -95,6 +96,13 @@ function StoredProfile({ id }: { id: string }) {
           </div>
         )}
       </Loaded>
+      {dialog && profile.data && (
+        <OpenDialog
+          dialog={dialog}
+          profile={profile.data}
+          onClose={() => setDialog(undefined)}
+        />
+      )}
     </>
   );
 }
@@ -105,20 +113,18 @@ const BackLink = () => (
   </Link>
 );
 
-function Actions({ profile }: { profile: Profile }) {
-  const queries = useQueryClient();
-  const { organization } = useSession();
-  const [, navigate] = useLocation();
-  const [dialog, setDialog] = useState<"duplicate" | "delete">();
-  const deleted = () => {
-    forgetDraft(organization.id, profile.id);
-    navigate("/profiles", { replace: true });
-    queries.removeQueries({ queryKey: ["profiles", "item", profile.id] });
-    void queries.invalidateQueries({ queryKey: ["profiles"] });
-  };
+type Open = "duplicate" | "delete";
+
+function Actions({
+  profile,
+  open,
+}: {
+  profile: Profile;
+  open: (dialog: Open) => void;
+}) {
   return (
     <div class="row">
-      <Button icon="copy" onClick={() => setDialog("duplicate")}>
+      <Button icon="copy" onClick={() => open("duplicate")}>
         {texts.actions.duplicate}
       </Button>
       <Button
@@ -127,24 +133,39 @@ function Actions({ profile }: { profile: Profile }) {
       >
         {texts.actions.export}
       </Button>
-      <Button icon="trash" kind="danger" onClick={() => setDialog("delete")}>
+      <Button icon="trash" kind="danger" onClick={() => open("delete")}>
         {texts.actions.delete}
       </Button>
-      {dialog === "duplicate" && (
-        <DuplicateDialog
-          profile={profile}
-          onCreated={(created) => navigate(`/profiles/${created.id}`)}
-          onClose={() => setDialog(undefined)}
-        />
-      )}
-      {dialog === "delete" && (
-        <DeleteDialog
-          profile={profile}
-          onDeleted={deleted}
-          onClose={() => setDialog(undefined)}
-        />
-      )}
     </div>
+  );
+}
+
+function OpenDialog({
+  dialog,
+  profile,
+  onClose,
+}: {
+  dialog: Open;
+  profile: Profile;
+  onClose: () => void;
+}) {
+  const queries = useQueryClient();
+  const { organization } = useSession();
+  const [, navigate] = useLocation();
+  const deleted = () => {
+    navigate("/profiles", { replace: true });
+    forgetDraft(organization.id, profile.id);
+    queries.removeQueries({ queryKey: ["profiles", "item", profile.id] });
+    void queries.invalidateQueries({ queryKey: ["profiles"] });
+  };
+  return dialog === "delete" ? (
+    <DeleteDialog profile={profile} onDeleted={deleted} onClose={onClose} />
+  ) : (
+    <DuplicateDialog
+      profile={profile}
+      onCreated={(created) => navigate(`/profiles/${created.id}`)}
+      onClose={onClose}
+    />
   );
 }
 

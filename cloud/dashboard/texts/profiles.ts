@@ -131,7 +131,6 @@ export const texts = {
     bounds: "At most 5 MB and 1,000 profiles.",
     password:
       "Exported files have no proxy passwords. Enter them in the profiles after the import.",
-    reading: "Reading the file",
     tooLarge: "The file is larger than 5 MB. Split it.",
     unreadable: "The file cannot be read. Choose it again.",
     notJson: "The file is not valid JSON.",
@@ -291,8 +290,6 @@ export const texts = {
     custom: "Custom",
     width: "Width",
     height: "Height",
-    widthOf: (what: string) => `${what} width`,
-    heightOf: (what: string) => `${what} height`,
   },
   geo: {
     latitude: "Latitude",
@@ -332,7 +329,6 @@ export const texts = {
     version: "Version",
     sessions: "Active sessions",
     noSessions: "None",
-    showSessions: "Show all sessions",
   },
   launch: {
     title: "How to launch",
