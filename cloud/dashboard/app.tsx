@@ -1,6 +1,6 @@
 import { lazy, Suspense } from "preact/compat";
-import { Route, Switch } from "wouter-preact";
-import { Loading } from "../../shared/web/ui";
+import { Route, Switch, useLocation } from "wouter-preact";
+import { Loading, PageBoundary } from "../../shared/web/ui";
 import { NotFound } from "./pages/not-found";
 import { SignedIn } from "./shell";
 
@@ -25,6 +25,7 @@ const VerifyEmail = lazy(() => import("./pages/verify-email"));
 
 /** The pages by path. Each page is loaded when it is opened first. */
 export function App() {
+  const [path] = useLocation();
   return (
     <Suspense fallback={<Loading />}>
       <Switch>
@@ -37,26 +38,28 @@ export function App() {
         <Route path="/account/accept-invitation" component={AcceptInvitation} />
         <Route>
           <SignedIn>
-            <Suspense fallback={<Loading />}>
-              <Switch>
-                <Route path="/" component={Overview} />
-                <Route path="/overview" component={Overview} />
-                <Route path="/sessions" component={Sessions} />
-                <Route path="/sessions/:id" component={Sessions} />
-                <Route path="/profiles" component={Profiles} />
-                <Route path="/profiles/new" component={Profile} />
-                <Route path="/profiles/:id" component={Profile} />
-                <Route path="/machines" component={Machines} />
-                <Route path="/connect" component={Connect} />
-                <Route path="/settings" component={Settings} />
-                <Route path="/settings/:section" component={Settings} />
-                <Route path="/billing" component={Billing} />
-                <Route path="/audit-log" component={AuditLog} />
-                <Route path="/account" component={Account} />
-                <Route path="/organizations/new" component={NewOrganization} />
-                <Route component={NotFound} />
-              </Switch>
-            </Suspense>
+            <PageBoundary key={path.split("/")[1]}>
+              <Suspense fallback={<Loading />}>
+                <Switch>
+                  <Route path="/" component={Overview} />
+                  <Route path="/overview" component={Overview} />
+                  <Route path="/sessions" component={Sessions} />
+                  <Route path="/sessions/:id" component={Sessions} />
+                  <Route path="/profiles" component={Profiles} />
+                  <Route path="/profiles/new" component={Profile} />
+                  <Route path="/profiles/:id" component={Profile} />
+                  <Route path="/machines" component={Machines} />
+                  <Route path="/connect" component={Connect} />
+                  <Route path="/settings" component={Settings} />
+                  <Route path="/settings/:section" component={Settings} />
+                  <Route path="/billing" component={Billing} />
+                  <Route path="/audit-log" component={AuditLog} />
+                  <Route path="/account" component={Account} />
+                  <Route path="/organizations/new" component={NewOrganization} />
+                  <Route component={NotFound} />
+                </Switch>
+              </Suspense>
+            </PageBoundary>
           </SignedIn>
         </Route>
       </Switch>

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -45,19 +44,25 @@ func (e dashboardTest) testFirstLaunch(t *testing.T) {
 		"email": email, "password": password, "hook": hook, "version": e.worker.newestVersion(t),
 	})
 	var w *worker
-	ctx, cancel := context.WithTimeout(t.Context(), scenarioTimeout)
-	defer cancel()
-	select {
-	case key := <-keys:
+	if key := firstKey(keys, wait.ended); key != "" {
 		w = startWorker(t, e.cloud, key)
-	case <-ctx.Done():
 	}
 	var profile string
-	decode(t, wait(), &profile)
+	decode(t, wait.result(t), &profile)
 	console := e.startConsoleProxy(t, w)
 	var launched string
-	decode(t, e.begin(t, console, "console-launch", map[string]any{"workerKey": w.key, "profileId": profile})(), &launched)
+	decode(t, e.begin(t, console, "console-launch", map[string]any{"workerKey": w.key, "profileId": profile}).result(t), &launched)
 	e.run(t, "sees-session", map[string]any{"email": email, "password": password, "session": launched})
+}
+
+// firstKey returns the key that the scenario sent; "" if the scenario ended before.
+func firstKey(keys <-chan string, ended <-chan struct{}) string {
+	select {
+	case key := <-keys:
+		return key
+	case <-ended:
+		return ""
+	}
 }
 
 // startKeyHook starts a server to which a scenario sends the key that a page shows.
@@ -97,6 +102,8 @@ func decode(t *testing.T, result json.RawMessage, into any) {
 // testMembers invites a member, who accepts with a new account and sees no billing.
 // Then the owner takes a role away while the other user's page is open.
 func (e dashboardTest) testMembers(t *testing.T) {
+	plan, err := e.dashboard.StartCheckoutWithResponse(t.Context(), cloudapi.CheckoutRequest{Plan: "team"})
+	requireAnswer(t, err, plan, http.StatusOK)
 	email, password := uuid.NewString()+"@example.com", uuid.NewString()
 	e.run(t, "invite", map[string]any{"owner": e.credentials(), "email": email})
 	token := e.cloud.mailedToken(t, email, "/account/accept-invitation")
@@ -108,16 +115,12 @@ func (e dashboardTest) testKeyRotation(t *testing.T) {
 	hook, keys := startKeyHook(t)
 	w := startWorker(t, e.cloud, a.key)
 	wait := e.begin(t, e.base, "rotate-key", map[string]any{"user": a.credentials(), "hook": hook})
-	ctx, cancel := context.WithTimeout(t.Context(), scenarioTimeout)
-	defer cancel()
-	select {
-	case key := <-keys:
+	if key := firstKey(keys, wait.ended); key != "" {
 		w.drain(t)
 		w.environment = append(w.environment, "SVC_KEY="+key) // the last value counts
 		w.start(t)
-	case <-ctx.Done():
 	}
-	wait()
+	wait.result(t)
 }
 
 func (e dashboardTest) testProfiles(t *testing.T) {
@@ -145,7 +148,7 @@ func (e dashboardTest) testAccessibility(t *testing.T) {
 		t.Error(finding)
 	}
 	decode(t, e.begin(t, e.startConsoleProxy(t, e.worker), "console-accessibility",
-		map[string]any{"workerKey": e.worker.key, "session": e.session.Id})(), &found)
+		map[string]any{"workerKey": e.worker.key, "session": e.session.Id}).result(t), &found)
 	for _, finding := range found {
 		t.Error(finding)
 	}

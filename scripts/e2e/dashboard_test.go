@@ -45,19 +45,28 @@ func newDashboardTest(t *testing.T) dashboardTest {
 // scenarioTimeout limits a scenario.
 const scenarioTimeout = 4 * time.Minute
 
-// run runs a scenario of clients/dashboard and returns its result. It fails the test
-// if a page sends a request outside of base, violates its content security policy,
-// throws an error or puts a secret into a URL.
-func (e dashboardTest) run(t *testing.T, scenario string, data map[string]any) json.RawMessage {
+// run runs a scenario of clients/dashboard and returns its result.
+func (e dashboardTest) run(t *testing.T, name string, data map[string]any) json.RawMessage {
 	t.Helper()
-	return e.begin(t, e.base, scenario, data)()
+	return e.begin(t, e.base, name, data).result(t)
 }
 
-// begin begins a scenario on the pages below base. The returned function waits for its
-// end, as run does.
-func (e dashboardTest) begin(t *testing.T, base, scenario string, data map[string]any) (wait func() json.RawMessage) {
+// scenario is a running scenario on the pages below base.
+type scenario struct {
+	name, base string
+	secrets    []string
+	ended      chan struct{}
+	err        error
+	seen       struct {
+		Result               json.RawMessage
+		Requests, PageErrors []string
+	}
+}
+
+// begin begins a scenario on the pages below base.
+func (e dashboardTest) begin(t *testing.T, base, name string, data map[string]any) *scenario {
 	t.Helper()
-	input := map[string]any{"endpoint": *e.session.WebSocketDebuggerUrl, "base": base, "scenario": scenario, "data": data}
+	input := map[string]any{"endpoint": *e.session.WebSocketDebuggerUrl, "base": base, "scenario": name, "data": data}
 	if dir := os.Getenv("SCREENSHOT_DIR"); dir != "" {
 		absolute, err := filepath.Abs(dir)
 		if err != nil {
@@ -65,36 +74,39 @@ func (e dashboardTest) begin(t *testing.T, base, scenario string, data map[strin
 		}
 		input["screenshotDir"] = absolute
 	}
-	var seen struct {
-		Result               json.RawMessage
-		Requests, PageErrors []string
-	}
-	ended := make(chan error, 1)
+	s := &scenario{name: name, base: base, secrets: []string{e.key, e.token, e.password, e.worker.key}, ended: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(t.Context(), scenarioTimeout)
 	go func() {
 		defer cancel()
-		ended <- runClient(exec.CommandContext(ctx, "node", "clients/dashboard.mjs"), input, &seen)
+		defer close(s.ended)
+		s.err = runClient(exec.CommandContext(ctx, "node", "clients/dashboard.mjs"), input, &s.seen)
 	}()
-	return func() json.RawMessage {
-		t.Helper()
-		if err := <-ended; err != nil {
-			t.Fatalf("scenario %s: %v", scenario, err)
-		}
-		for _, pageError := range seen.PageErrors {
-			t.Errorf("page error: %s", pageError)
-		}
-		for _, address := range seen.Requests {
-			if !isOwnRequest(address, base) {
-				t.Errorf("the page requested %s", address)
-			}
-			for _, secret := range []string{e.key, e.token, e.password, e.worker.key} {
-				if strings.Contains(address, secret) {
-					t.Errorf("the URL %s contains a secret", address)
-				}
-			}
-		}
-		return seen.Result
+	return s
+}
+
+// result waits for the end of the scenario and returns its result. It fails the test
+// if a page sends a request outside of base, violates its content security policy,
+// throws an error or puts a secret into a URL.
+func (s *scenario) result(t *testing.T) json.RawMessage {
+	t.Helper()
+	<-s.ended
+	if s.err != nil {
+		t.Fatalf("scenario %s: %v", s.name, s.err)
 	}
+	for _, pageError := range s.seen.PageErrors {
+		t.Errorf("page error: %s", pageError)
+	}
+	for _, address := range s.seen.Requests {
+		if !isOwnRequest(address, s.base) {
+			t.Errorf("the page requested %s", address)
+		}
+		for _, secret := range s.secrets {
+			if strings.Contains(address, secret) {
+				t.Errorf("the URL %s contains a secret", address)
+			}
+		}
+	}
+	return s.seen.Result
 }
 
 func isOwnRequest(address, base string) bool {

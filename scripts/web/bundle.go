@@ -37,6 +37,9 @@ func (a application) bundle() error {
 	if len(result.Errors) > 0 {
 		return errors.New(strings.Join(api.FormatMessages(result.Errors, api.FormatMessagesOptions{}), "\n"))
 	}
+	if err := removeUnloaded(result.OutputFiles); err != nil {
+		return err
+	}
 	page, err := os.ReadFile(filepath.Join(a.source, "index.html"))
 	if err != nil {
 		return err
@@ -56,6 +59,19 @@ func (a application) bundle() error {
 		"// Files contains index.html and, below assets, the files that it loads.\n//\n//go:embed index.html assets\nvar Files embed.FS\n",
 		a.packageName, a.description)
 	return os.WriteFile(filepath.Join(target, a.packageName+".gen.go"), []byte(source), 0o644) //nolint:gosec // a source file
+}
+
+// removeUnloaded removes the styles of pages that are loaded later. The style of the
+// main file contains them.
+func removeUnloaded(files []api.OutputFile) error {
+	for _, file := range files {
+		if name := filepath.Base(file.Path); strings.HasSuffix(name, ".css") && !strings.HasPrefix(name, "main-") {
+			if err := os.Remove(file.Path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // entry returns the path of the main file with this extension, relative to the target.

@@ -68,9 +68,10 @@ try {
   const result = await run({ base, data, newUser, open, settled, signIn, findings, overflow, screenshot });
   writeResult({ result: result ?? null, requests, pageErrors });
 } catch (error) {
-  for (const [i, context] of contexts.entries()) {
+  for (const context of contexts) {
     const page = context.pages().at(-1);
-    error.message += `\n--- page ${i}: ${page?.url().split('?')[0]}\n${(await page?.locator('body').innerText().catch(() => ''))?.slice(0, 2000)}`;
+    const text = await page?.locator('body').innerText().catch(String);
+    console.error(`--- ${page?.url().split('#')[0]}\n${text?.slice(0, 2500)}\n---`);
   }
   throw error;
 } finally {

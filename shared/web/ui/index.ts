@@ -1,4 +1,5 @@
 export * from "./address";
+export * from "./boundary";
 export * from "./button";
 export * from "./chart";
 export * from "./copy";

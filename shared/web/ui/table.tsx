@@ -145,11 +145,20 @@ export interface PageInfo {
 }
 
 /** The position in a list and the buttons to the next and the previous page. */
-export function Pagination({ info, onPage }: { info: PageInfo; onPage: (page: number) => void }) {
+export function Pagination({
+  info,
+  onPage,
+  label = "Pagination",
+}: {
+  info: PageInfo;
+  onPage: (page: number) => void;
+  /** Needed if a page has more than one. */
+  label?: string;
+}) {
   const first = (info.page - 1) * info.limit + 1;
   const count = new Intl.NumberFormat("en");
   return (
-    <nav class="pagination" aria-label="Pagination">
+    <nav class="pagination" aria-label={label}>
       <span class="numeric">
         {info.total === 0
           ? "No items"

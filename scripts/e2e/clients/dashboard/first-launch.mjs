@@ -17,7 +17,7 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   await page.keyboard.press('c');
   await page.getByRole('heading', { level: 1, name: 'Connect a worker' }).waitFor();
   await page.getByRole('button', { name: 'Create key' }).click();
-  const command = page.getByRole('region').filter({ hasText: 'go run ./worker' });
+  const command = page.locator('pre').filter({ hasText: 'go run ./worker' });
   await page.getByText('Key created').waitFor();
   await page.getByText('Source', { exact: true }).click();
   const key = /SVC_KEY=(svc_\w+)/.exec(await command.innerText())[1];
