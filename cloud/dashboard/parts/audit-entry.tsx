@@ -1,3 +1,4 @@
+import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import {
   Button,
@@ -94,12 +95,12 @@ function Facts({
         </Button>
       </dd>
       {Object.entries(event.details).map(([name, value]) => (
-        <>
+        <Fragment key={name}>
           <dt>
             <code>{name}</code>
           </dt>
           <dd>{shown(value)}</dd>
-        </>
+        </Fragment>
       ))}
       <dt>{t.address}</dt>
       <dd>{event.clientAddress ?? texts.noRequest}</dd>

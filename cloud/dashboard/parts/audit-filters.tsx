@@ -46,7 +46,7 @@ export function AuditFilters({
 }: ReturnType<typeof useAuditFilters>) {
   return (
     <>
-      <div class="toolbar">
+      <div class="toolbar audit-filters">
         <ActionFilter value={address.action} change={change} />
         <ActorFilter value={address.actor} change={change} />
         {(["from", "to"] as const).map((name) => (

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/preact-query";
+import { Fragment } from "preact";
 import { send } from "../../../shared/web/api/client";
 import {
   Badge,
@@ -6,6 +7,7 @@ import {
   Icon,
   Loaded,
   Pagination,
+  Table,
   formatDate,
   useAddress,
   type Tone,
@@ -97,48 +99,53 @@ function Lines({ invoice }: { invoice: Invoice }) {
     [texts.amountDue, invoice.amountDueCents],
   ];
   return (
-    <div class="table-wrap">
-      <table class="table" aria-label={texts.invoice(invoice.number)}>
-        <thead>
-          <tr>
-            <th scope="col">{texts.line}</th>
-            <th scope="col">{texts.linePeriod}</th>
-            <th scope="col" class="end">
-              {texts.quantity}
-            </th>
-            <th scope="col" class="end">
-              {texts.amount}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {invoice.lines.map((line, i) => (
-            <tr key={i}>
-              <td>{line.description}</td>
-              <td class="faint">
-                {texts.periodOf(
-                  formatDate(line.periodStart),
-                  formatDate(line.periodEnd),
-                )}
-              </td>
-              <td class="end numeric">{line.quantity}</td>
-              <td class="end numeric">
+    <>
+      <Table
+        label={texts.invoice(invoice.number)}
+        items={invoice.lines.map((line, i) => ({ ...line, i }))}
+        keyOf={(line) => String(line.i)}
+        columns={[
+          {
+            id: "line",
+            title: texts.line,
+            look: "title",
+            cell: (line) => line.description,
+          },
+          {
+            id: "period",
+            title: texts.linePeriod,
+            cell: (line) =>
+              texts.periodOf(
+                formatDate(line.periodStart),
+                formatDate(line.periodEnd),
+              ),
+          },
+          {
+            id: "quantity",
+            title: texts.quantity,
+            look: "end",
+            cell: (line) => <span class="numeric">{line.quantity}</span>,
+          },
+          {
+            id: "amount",
+            title: texts.amount,
+            look: "end",
+            cell: (line) => (
+              <span class="numeric">
                 {money(line.amountCents, invoice.currency)}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-        <tfoot>
-          {sums.map(([label, cents]) => (
-            <tr key={label}>
-              <th scope="row" colSpan={3} class="end">
-                {label}
-              </th>
-              <td class="end numeric">{money(cents, invoice.currency)}</td>
-            </tr>
-          ))}
-        </tfoot>
-      </table>
-    </div>
+              </span>
+            ),
+          },
+        ]}
+      />
+      <dl class="facts invoice-sums">
+        {sums.map(([label, cents]) => (
+          <Fragment key={label}>
+            <dt>{label}</dt>
+            <dd class="numeric">{money(cents, invoice.currency)}</dd>
+          </Fragment>
+        ))}
+      </dl>
+    </>
   );
 }

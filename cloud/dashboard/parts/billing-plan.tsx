@@ -53,7 +53,6 @@ export function BillingPlan({ subscription }: { subscription: Subscription }) {
         <Notice
           tone="wait"
           title={texts.endsTitle(plan.name, formatDate(currentPeriodEnd))}
-          action={<Resume />}
         >
           {texts.endsHint}
         </Notice>
@@ -96,6 +95,7 @@ function PlanActions({ subscription }: { subscription: Subscription }) {
       {paid && currentPeriodEnd && !cancelAtPeriodEnd && (
         <Button onClick={() => setCanceling(true)}>{texts.cancel}</Button>
       )}
+      {cancelAtPeriodEnd && <Resume />}
       {canceling && (
         <ConfirmDialog
           title={texts.cancelTitle(plan.name)}
@@ -123,7 +123,7 @@ function Resume() {
   });
   return (
     <Button
-      size="small"
+      kind="primary"
       busy={resume.isPending}
       onClick={() => resume.mutate()}
     >

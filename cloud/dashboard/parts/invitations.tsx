@@ -54,6 +54,7 @@ export function Invitations() {
                 keyOf={(i) => i.id}
               />
               <Pagination
+                label={texts.invitations.pages}
                 info={pagination}
                 onPage={(next) =>
                   change({

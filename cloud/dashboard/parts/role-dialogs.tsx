@@ -147,10 +147,14 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
       onClose();
     },
   });
+  const limit = memberLimitOf(form.failure);
   return (
     <Dialog title={texts.invitations.invite} onClose={onClose}>
-      <FormFrame form={form} label={texts.invitations.invite}>
-        <LimitNotice failure={form.failure} />
+      <FormFrame
+        form={limit ? { ...form, failure: undefined } : form}
+        label={texts.invitations.invite}
+      >
+        {limit && <LimitNotice {...limit} />}
         <TextField
           form={form}
           name="email"
@@ -172,15 +176,19 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
   );
 }
 
-/** Explains the refusal at the member limit. */
-function LimitNotice({ failure }: { failure: unknown }) {
-  if (!(failure instanceof ApiError)) return null;
+/** The numbers of a refusal at the member limit. */
+function memberLimitOf(failure: unknown) {
+  if (!(failure instanceof ApiError)) return undefined;
   const detail = failure.details.find((d) => d.field === "memberLimit");
-  if (!detail?.constraint) return null;
+  if (!detail?.constraint) return undefined;
   const { current, limit } = detail.constraint;
+  return { current: Number(current), limit: Number(limit) };
+}
+
+function LimitNotice({ current, limit }: { current: number; limit: number }) {
   return (
-    <Notice tone="wait">
-      <p>{texts.invitations.limit(Number(current), Number(limit))}</p>
+    <Notice tone="bad" title={texts.invitations.limitTitle}>
+      <p>{texts.invitations.limit(current, limit)}</p>
       <p>
         <Link href="/billing">{texts.invitations.billing}</Link>
       </p>
