@@ -129,7 +129,10 @@ function columnsFor(
       id: "price",
       title: texts.price,
       cell: (o) =>
-        texts.per(money(o.priceCents, currency), texts.intervals[interval]),
+        texts.per(
+          money(o.priceCents, currency, true),
+          texts.intervals[interval],
+        ),
     },
     {
       id: "quantity",
@@ -186,7 +189,7 @@ function BuyDialog({
   const idempotency = useIdempotencyKey();
   const price = (quantity: number) =>
     texts.per(
-      money(offer.priceCents * quantity, currency),
+      money(offer.priceCents * quantity, currency, true),
       texts.intervals[interval],
     );
   const form = useForm({

@@ -133,7 +133,7 @@ function Filters({
         ))}
       </select>
       <input
-        class="input numeric"
+        class="input numeric builds-major"
         type="number"
         min={1}
         max={9999}

@@ -44,10 +44,12 @@ export function ConnectRun({
           onSelect={(id) => change({ how: id }, true)}
         >
           <p class="faint">{texts.hints[selected]}</p>
-          <CodeBlock
-            text={withKey(contents[selected] ?? "", guide, created)}
-            label={texts.code[selected]}
-          />
+          <div class={isFile(selected) ? "connect-file" : undefined}>
+            <CodeBlock
+              text={withKey(contents[selected] ?? "", guide, created)}
+              label={texts.code[selected]}
+            />
+          </div>
           <p class="small faint">
             {created ? texts.withKey : texts.withoutKey(guide.keyPlaceholder)}
           </p>
@@ -56,6 +58,9 @@ export function ConnectRun({
     </section>
   );
 }
+
+/** Lines of a file are not wrapped: their indentation has a meaning. */
+const isFile = (way: Way): boolean => way === "compose" || way === "kubernetes";
 
 function withKey(
   text: string,
