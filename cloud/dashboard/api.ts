@@ -2,8 +2,7 @@ import { newClient } from "../../shared/web/api/client";
 import type { components, paths } from "../../gen/web/cloud";
 
 /** A schema of the cloud's API document, for example `Schema<"Profile">`. */
-export type Schema<Name extends keyof components["schemas"]> =
-  components["schemas"][Name];
+export type Schema<Name extends keyof components["schemas"]> = components["schemas"][Name];
 
 let organization: string | undefined;
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -44,12 +45,12 @@ func (e dashboardTest) testFirstLaunch(t *testing.T) {
 		"email": email, "password": password, "hook": hook, "version": e.worker.newestVersion(t),
 	})
 	var w *worker
+	var console string
 	if key := firstKey(keys, wait.ended); key != "" {
-		w = startWorker(t, e.cloud, key)
+		w, console = e.startConsole(t, key)
 	}
 	var profile string
 	decode(t, wait.result(t), &profile)
-	console := e.startConsoleProxy(t, w)
 	var launched string
 	decode(t, e.begin(t, console, "console-launch", map[string]any{"workerKey": w.key, "profileId": profile}).result(t), &launched)
 	e.run(t, "sees-session", map[string]any{"email": email, "password": password, "session": launched})
@@ -77,18 +78,18 @@ func startKeyHook(t *testing.T) (address string, keys <-chan string) {
 	return hook.URL, received
 }
 
-// startConsoleProxy starts a front proxy for the console of a worker, and restarts the
-// worker with the proxy's URL as its public URL.
-func (e dashboardTest) startConsoleProxy(t *testing.T, w *worker) string {
+// startConsole starts a worker behind a front proxy and returns the URL of its console.
+func (e dashboardTest) startConsole(t *testing.T, key string) (*worker, string) {
 	t.Helper()
 	target := new(atomic.Pointer[url.URL])
+	base := startFrontProxy(t, "/w/console", target)
+	w := startWorker(t, e.cloud, key, "PUBLIC_URL="+strings.TrimSuffix(base, "/w/console"), "WORKER_ID=console")
 	address, err := url.Parse(w.url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	target.Store(address)
-	base := startFrontProxy(t, "", target)
-	return base
+	return w, base
 }
 
 // decode decodes the result of a scenario.
@@ -147,8 +148,9 @@ func (e dashboardTest) testAccessibility(t *testing.T) {
 	for _, finding := range found {
 		t.Error(finding)
 	}
-	decode(t, e.begin(t, e.startConsoleProxy(t, e.worker), "console-accessibility",
-		map[string]any{"workerKey": e.worker.key, "session": e.session.Id}).result(t), &found)
+	w, console := e.startConsole(t, e.key)
+	session := w.launch(t, e.newLaunchRequest(t, true))
+	decode(t, e.begin(t, console, "console-accessibility", map[string]any{"workerKey": w.key, "session": session.Id}).result(t), &found)
 	for _, finding := range found {
 		t.Error(finding)
 	}

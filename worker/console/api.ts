@@ -3,8 +3,7 @@ import { errorOf, networkError } from "../../shared/web/api/errors";
 import type { components, paths } from "../../gen/web/worker";
 
 /** A schema of the worker's API document, for example `Schema<"BrowserSession">`. */
-export type Schema<Name extends keyof components["schemas"]> =
-  components["schemas"][Name];
+export type Schema<Name extends keyof components["schemas"]> = components["schemas"][Name];
 
 export const keyHeader = "X-API-Key";
 
@@ -26,21 +25,6 @@ export const api = newClient<paths>(prepare);
 /** The same for operations that may take minutes: a launch, the end of a session with data, a navigation. */
 export const slowApi = newClient<paths>(prepare, 180_000);
 
-interface JsonResponse<T> {
-  headers: Record<string, unknown>;
-  content: { "application/json": { success: true; data: T } };
-}
-
-interface ConsolePaths {
-  "/console/session": {
-    post: { responses: { 200: JsonResponse<{ expiresAt: string }> } };
-    delete: { responses: { 200: JsonResponse<Record<string, never>> } };
-  };
-}
-
-/** The client for the cookie of the console. */
-export const consoleApi = newClient<ConsolePaths>(prepare);
-
 interface FileOutcome {
   data?: Blob;
   error?: unknown;
@@ -55,17 +39,12 @@ export async function sendFile(request: Promise<FileOutcome>): Promise<Blob> {
   } catch (cause) {
     throw networkError(cause);
   }
-  if (!outcome.response.ok || !outcome.data)
-    throw errorOf(outcome.response, outcome.error);
+  if (!outcome.response.ok || !outcome.data) throw errorOf(outcome.response, outcome.error);
   return outcome.data;
 }
 
 /** Returns a preview of the page that was active last. It does not count as activity of the session. */
-export function capturePreview(
-  launchId: string,
-  width: number,
-  signal: AbortSignal,
-): Promise<Blob> {
+export function capturePreview(launchId: string, width: number, signal: AbortSignal): Promise<Blob> {
   const query = { format: "jpeg", quality: 65, width } as const;
   return sendFile(
     api.GET("/browsers/{launchId}/screenshot", {

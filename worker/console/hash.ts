@@ -6,9 +6,7 @@ function navigate(to: string, { replace = false } = {}): void {
   const url = new URL(oldURL);
   url.hash = to;
   history[replace ? "replaceState" : "pushState"](null, "", url);
-  dispatchEvent(
-    new HashChangeEvent("hashchange", { oldURL, newURL: url.href }),
-  );
+  dispatchEvent(new HashChangeEvent("hashchange", { oldURL, newURL: url.href }));
 }
 
 /** The page of the hash, for the router: paths such as /sessions belong to the API. */

@@ -18,7 +18,7 @@ import {
   useTheme,
   type IconName,
 } from "../../shared/web/ui";
-import { consoleApi, rememberKey, type Schema } from "./api";
+import { api, rememberKey, type Schema } from "./api";
 import { liveQuery } from "./live";
 import { SignInForm } from "./parts/sign-in-form";
 import { texts } from "./texts/shell";
@@ -47,8 +47,7 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
   useEffect(
     () =>
       onFailure((error) => {
-        if (error.status === 401 && signedIn)
-          setExpired((first) => first ?? error);
+        if (error.status === 401 && signedIn) setExpired((first) => first ?? error);
       }),
     [signedIn],
   );
@@ -57,19 +56,10 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
   }, [signedIn]);
 
   if (!live.data) {
-    if (isRefusal(live.error))
-      return (
-        <SignIn
-          onSignedIn={(data) => queries.setQueryData(liveQuery.queryKey, data)}
-        />
-      );
+    if (isRefusal(live.error)) return <SignIn onSignedIn={(data) => queries.setQueryData(liveQuery.queryKey, data)} />;
     return (
       <Centered>
-        {live.error ? (
-          <ErrorNotice error={live.error} onRetry={() => void live.refetch()} />
-        ) : (
-          <Loading />
-        )}
+        {live.error ? <ErrorNotice error={live.error} onRetry={() => void live.refetch()} /> : <Loading />}
       </Centered>
     );
   }
@@ -88,8 +78,7 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
 }
 
 /** Whether the worker answered, but accepts no key or cookie of this page. */
-const isRefusal = (error: unknown): boolean =>
-  error instanceof ApiError && error.status === 401;
+const isRefusal = (error: unknown): boolean => error instanceof ApiError && error.status === 401;
 
 /** A narrow column for pages without navigation. */
 function Centered({ children }: { children: ComponentChildren }) {
@@ -103,11 +92,7 @@ function Centered({ children }: { children: ComponentChildren }) {
   );
 }
 
-function SignIn({
-  onSignedIn,
-}: {
-  onSignedIn: (live: Schema<"FleetLive">) => void;
-}) {
+function SignIn({ onSignedIn }: { onSignedIn: (live: Schema<"FleetLive">) => void }) {
   return (
     <Centered>
       <section class="panel stack">
@@ -122,19 +107,9 @@ function SignIn({
   );
 }
 
-function Renewal({
-  error,
-  onSignedIn,
-}: {
-  error: ApiError;
-  onSignedIn: () => void;
-}) {
+function Renewal({ error, onSignedIn }: { error: ApiError; onSignedIn: () => void }) {
   return (
-    <Dialog
-      title={texts.expiredTitle}
-      closable={false}
-      onClose={() => undefined}
-    >
+    <Dialog title={texts.expiredTitle} closable={false} onClose={() => undefined}>
       <Notice tone="wait" title={error.message}>
         {texts.expiredHint}
       </Notice>
@@ -157,13 +132,9 @@ function Frame({
   const [help, setHelp] = useState(false);
   const content = useRef<HTMLElement>(null);
   const at = path === "/" ? "/sessions" : path;
-  const current = pages.find(
-    (p) => at === p.path || at.startsWith(`${p.path}/`),
-  );
+  const current = pages.find((p) => at === p.path || at.startsWith(`${p.path}/`));
   useShortcuts({
-    ...Object.fromEntries(
-      pages.map((p) => [`g ${p.key}`, () => navigate(p.path)]),
-    ),
+    ...Object.fromEntries(pages.map((p) => [`g ${p.key}`, () => navigate(p.path)])),
     "/": focusSearch,
     "?": () => setHelp(true),
   });
@@ -189,11 +160,7 @@ function Frame({
         </Link>
         <nav aria-label={texts.navigation}>
           {pages.map((p) => (
-            <Link
-              key={p.path}
-              href={p.path}
-              aria-current={p === current ? "page" : undefined}
-            >
+            <Link key={p.path} href={p.path} aria-current={p === current ? "page" : undefined}>
               <Icon name={p.icon} />
               {p.title}
             </Link>
@@ -213,13 +180,7 @@ function Frame({
 }
 
 /** Whether the worker accepts launches, in a few words. */
-function State({
-  live,
-  reachable,
-}: {
-  live: Schema<"FleetLive">;
-  reachable: boolean;
-}) {
+function State({ live, reachable }: { live: Schema<"FleetLive">; reachable: boolean }) {
   if (!reachable)
     return (
       <Badge tone="bad" dot>
@@ -228,9 +189,7 @@ function State({
     );
   return (
     <>
-      <span class="faint numeric running">
-        {texts.running(live.activeSessions)}
-      </span>
+      <span class="faint numeric running">{texts.running(live.activeSessions)}</span>
       <Badge tone={live.isAvailable ? "good" : "wait"} dot>
         {live.isAvailable ? texts.available : texts.reasonName(live.reason)}
       </Badge>
@@ -242,8 +201,7 @@ function MainMenu({ onHelp }: { onHelp: () => void }) {
   const [theme, setTheme] = useTheme();
   const signOut = useSignOut();
   const next = { system: "light", light: "dark", dark: "system" } as const;
-  const documentation = () =>
-    void open(new URL("docs", document.baseURI), "_blank", "noreferrer");
+  const documentation = () => void open(new URL("docs", document.baseURI), "_blank", "noreferrer");
   return (
     <Menu
       label={texts.menu}
@@ -265,7 +223,7 @@ function MainMenu({ onHelp }: { onHelp: () => void }) {
 
 function useSignOut(): () => void {
   const { mutate } = useMutation({
-    mutationFn: () => send(consoleApi.DELETE("/console/session")),
+    mutationFn: () => send(api.DELETE("/console/session")),
     onSuccess: () => {
       rememberKey(undefined);
       // A new page load leaves no data of the worker in memory.
@@ -281,10 +239,7 @@ function ShortcutHelp({ onClose }: { onClose: () => void }) {
   const rows: [string, string][] = [
     ["/", texts.keys.search],
     ["?", texts.keys.help],
-    ...pages.map((p): [string, string] => [
-      `g ${p.key}`,
-      texts.keys.go(p.title),
-    ]),
+    ...pages.map((p): [string, string] => [`g ${p.key}`, texts.keys.go(p.title)]),
   ];
   return (
     <Dialog title={texts.shortcuts} onClose={onClose}>

@@ -3,12 +3,7 @@ import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { ButtonLink, ErrorNotice, Loading } from "../../../shared/web/ui";
 import type { Schema } from "../api";
-import {
-  useAuthOptions,
-  useBegin,
-  useLinkToken,
-  useVisitor,
-} from "../parts/auth";
+import { useAuthOptions, useBegin, useLinkToken, useVisitor } from "../parts/auth";
 import { AuthPage, IncompleteLink, SingleSignOn } from "../parts/auth-page";
 import { JoinOrganization } from "../parts/join-organization";
 import { SignInForm } from "../parts/sign-in-form";
@@ -35,8 +30,7 @@ export default function AcceptInvitation() {
       />
     );
   const shown = joining ?? user;
-  if (user && (!joining || joining.emailVerified !== user.emailVerified))
-    setJoining(user);
+  if (user && (!joining || joining.emailVerified !== user.emailVerified)) setJoining(user);
   if (shown)
     return (
       <JoinOrganization
@@ -69,13 +63,7 @@ export default function AcceptInvitation() {
 }
 
 /** The forms for users with and without an account. */
-function Ways({
-  token,
-  onSignedIn,
-}: {
-  token: string;
-  onSignedIn: (signIn: Schema<"SignIn">) => void;
-}) {
+function Ways({ token, onSignedIn }: { token: string; onSignedIn: (signIn: Schema<"SignIn">) => void }) {
   const [isNew, setNew] = useState(false);
   // The form for a closed sign-up would always fail.
   const closed = useAuthOptions().data?.signUp === "closed";
@@ -83,9 +71,7 @@ function Ways({
     <AuthPage
       title={texts.joinTitle}
       hint={texts.joinHint}
-      below={
-        isNew ? undefined : <Link href="/forgot-password">{texts.forgot}</Link>
-      }
+      below={isNew ? undefined : <Link href="/forgot-password">{texts.forgot}</Link>}
     >
       {!closed && (
         <fieldset>
@@ -93,12 +79,7 @@ function Ways({
           <div class="segments">
             {[false, true].map((value) => (
               <label key={String(value)}>
-                <input
-                  type="radio"
-                  name="way"
-                  checked={isNew === value}
-                  onChange={() => setNew(value)}
-                />
+                <input type="radio" name="way" checked={isNew === value} onChange={() => setNew(value)} />
                 {value ? texts.joinSignUp : texts.joinSignIn}
               </label>
             ))}
@@ -106,18 +87,11 @@ function Ways({
         </fieldset>
       )}
       {isNew && !closed ? (
-        <SignUpForm
-          token={token}
-          action={texts.signUpAndJoin}
-          onSignedUp={onSignedIn}
-        />
+        <SignUpForm token={token} action={texts.signUpAndJoin} onSignedUp={onSignedIn} />
       ) : (
         <SignInForm action={texts.signInAndJoin} onSignedIn={onSignedIn} />
       )}
-      <SingleSignOn
-        next="/account/accept-invitation"
-        hint={texts.joinSsoHint}
-      />
+      <SingleSignOn next="/account/accept-invitation" hint={texts.joinSsoHint} />
     </AuthPage>
   );
 }

@@ -33,12 +33,7 @@ function ThemeSection() {
         <div class="segments" role="radiogroup" aria-labelledby="account-theme">
           {(["system", "light", "dark"] as const).map((value) => (
             <label key={value}>
-              <input
-                type="radio"
-                name="theme"
-                checked={theme === value}
-                onChange={() => setTheme(value)}
-              />
+              <input type="radio" name="theme" checked={theme === value} onChange={() => setTheme(value)} />
               {texts.themes[value]}
             </label>
           ))}

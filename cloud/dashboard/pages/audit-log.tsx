@@ -50,9 +50,7 @@ function Entries() {
             <Empty
               icon="log"
               title={filtered ? texts.noMatch : texts.empty}
-              action={
-                filtered && <Button onClick={clear}>{texts.clear}</Button>
-              }
+              action={filtered && <Button onClick={clear}>{texts.clear}</Button>}
             >
               {filtered ? texts.noMatchHint : texts.emptyHint}
             </Empty>
@@ -61,17 +59,11 @@ function Entries() {
               <ul class="fold-list">
                 {items.map((event) => (
                   <li key={event.id}>
-                    <AuditEntry
-                      event={event}
-                      onTarget={(target) => change({ target })}
-                    />
+                    <AuditEntry event={event} onTarget={(target) => change({ target })} />
                   </li>
                 ))}
               </ul>
-              <Pagination
-                info={pagination}
-                onPage={(page) => change({ page: String(page) })}
-              />
+              <Pagination info={pagination} onPage={(page) => change({ page: String(page) })} />
             </>
           )
         }

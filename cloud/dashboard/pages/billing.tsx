@@ -1,12 +1,5 @@
 import { useState } from "preact/hooks";
-import {
-  Button,
-  ButtonLink,
-  Empty,
-  Loaded,
-  Notice,
-  useAddress,
-} from "../../../shared/web/ui";
+import { Button, ButtonLink, Empty, Loaded, Notice, useAddress } from "../../../shared/web/ui";
 import { BillingAddOns } from "../parts/billing-add-ons";
 import { Refusal, useSubscription } from "../parts/billing-changes";
 import { BillingInvoices } from "../parts/billing-invoices";
@@ -35,9 +28,7 @@ export default function Page() {
         <Empty
           icon="card"
           title={texts.membersTitle}
-          action={
-            <ButtonLink to="/settings/members">{texts.seeMembers}</ButtonLink>
-          }
+          action={<ButtonLink to="/settings/members">{texts.seeMembers}</ButtonLink>}
         >
           {texts.membersHint}
         </Empty>

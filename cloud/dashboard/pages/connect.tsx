@@ -36,17 +36,9 @@ export default function Page() {
       <Loaded query={guide}>
         {(found) => (
           <div class="stack connect">
-            <ConnectKey
-              chosen={key}
-              placeholder={found.keyPlaceholder}
-              onChoose={setKey}
-            />
+            <ConnectKey chosen={key} placeholder={found.keyPlaceholder} onChoose={setKey} />
             <ConnectRun guide={found} created={key?.created} />
-            <ConnectWait
-              key={key?.apiKey.id}
-              keyId={key?.apiKey.id}
-              cloudUrl={found.cloudUrl}
-            />
+            <ConnectWait key={key?.apiKey.id} keyId={key?.apiKey.id} cloudUrl={found.cloudUrl} />
           </div>
         )}
       </Loaded>

@@ -47,13 +47,7 @@ function AddressForm({ onSent }: { onSent: (email: string) => void }) {
   });
   return (
     <FormFrame form={form} label={texts.forgotTitle}>
-      <TextField
-        form={form}
-        name="email"
-        label={texts.email}
-        autocomplete="username"
-        autofocus
-      />
+      <TextField form={form} name="email" label={texts.email} autocomplete="username" autofocus />
       <Button type="submit" kind="primary" busy={form.busy} wide>
         {texts.sendLink}
       </Button>

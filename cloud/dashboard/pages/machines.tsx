@@ -16,26 +16,14 @@ import {
   type Sort,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
-import {
-  liveInterval,
-  poll,
-  summaryInterval,
-  useKeyNames,
-  useLatestMachines,
-} from "../parts/fleet";
+import { liveInterval, poll, summaryInterval, useKeyNames, useLatestMachines } from "../parts/fleet";
 import { MachineDrawer } from "../parts/machine-details";
-import {
-  Capacity,
-  MachineBadges,
-  Version,
-  versionCounts,
-} from "../parts/machine-state";
+import { Capacity, MachineBadges, Version, versionCounts } from "../parts/machine-state";
 import { texts } from "../texts/machines";
 import "./machines.css";
 
 type Machine = Schema<"Machine">;
-type Key =
-  "state" | "keyId" | "search" | "sortBy" | "sortOrder" | "page" | "machine";
+type Key = "state" | "keyId" | "search" | "sortBy" | "sortOrder" | "page" | "machine";
 type Address = Partial<Record<Key, string>>;
 type Change = (changes: Address, replace?: boolean) => void;
 
@@ -60,17 +48,13 @@ export default function Machines() {
       {versions.length > 1 && (
         <div class="above">
           <Notice tone="wait" title={texts.versionsDiffer}>
-            {texts.versionsHint(
-              versions.map(([v, n]) => texts.versionCount(v, n)).join(", "),
-            )}
+            {texts.versionsHint(versions.map(([v, n]) => texts.versionCount(v, n)).join(", "))}
           </Notice>
         </div>
       )}
       <Filters address={address} change={change} />
       <Loaded query={query} lines={6}>
-        {(list) => (
-          <List list={list} address={address} change={change} newest={newest} />
-        )}
+        {(list) => <List list={list} address={address} change={change} newest={newest} />}
       </Loaded>
       {address.machine && (
         <MachineDrawer
@@ -116,11 +100,7 @@ function Filters({ address, change }: { address: Address; change: Change }) {
   const sort = `${by} ${order}`;
   return (
     <div class="toolbar machine-filters" role="group" aria-label={texts.list}>
-      <SearchField
-        label={texts.search}
-        value={address.search ?? ""}
-        onSearch={(search) => change({ search }, true)}
-      />
+      <SearchField label={texts.search} value={address.search ?? ""} onSearch={(search) => change({ search }, true)} />
       <select
         class="select"
         aria-label={texts.state}
@@ -141,9 +121,7 @@ function Filters({ address, change }: { address: Address; change: Change }) {
         onChange={(event) => change({ keyId: event.currentTarget.value })}
       >
         <option value="">{texts.anyKey}</option>
-        {address.keyId && !keys.has(address.keyId) && (
-          <option value={address.keyId}>{texts.unknownKey}</option>
-        )}
+        {address.keyId && !keys.has(address.keyId) && <option value={address.keyId}>{texts.unknownKey}</option>}
         {[...keys].map(([id, name]) => (
           <option key={id} value={id}>
             {name}
@@ -182,10 +160,8 @@ function List({
   newest: string | undefined;
 }) {
   const columns = useColumns(newest);
-  const open = (machine: Machine) =>
-    change({ machine: machine.machineId, page: address.page ?? "" });
-  if (list.items.length === 0)
-    return <NoMachines address={address} change={change} />;
+  const open = (machine: Machine) => change({ machine: machine.machineId, page: address.page ?? "" });
+  if (list.items.length === 0) return <NoMachines address={address} change={change} />;
   return (
     <>
       <Table
@@ -198,26 +174,18 @@ function List({
         onOpen={open}
         openKey={address.machine}
       />
-      <Pagination
-        info={list.pagination}
-        onPage={(page) => change({ page: String(page) })}
-      />
+      <Pagination info={list.pagination} onPage={(page) => change({ page: String(page) })} />
     </>
   );
 }
 
 function NoMachines({ address, change }: { address: Address; change: Change }) {
-  const filtered =
-    address.search || address.state || address.keyId || address.page;
+  const filtered = address.search || address.state || address.keyId || address.page;
   return filtered ? (
     <Empty
       icon="filter"
       title={texts.noMatchTitle}
-      action={
-        <Button onClick={() => change({ search: "", state: "", keyId: "" })}>
-          {texts.clearFilters}
-        </Button>
-      }
+      action={<Button onClick={() => change({ search: "", state: "", keyId: "" })}>{texts.clearFilters}</Button>}
     >
       {texts.noMatchHint}
     </Empty>
@@ -287,12 +255,7 @@ function useColumns(newest: string | undefined): Column<Machine>[] {
     {
       id: "key",
       title: columns.key,
-      cell: (m) =>
-        m.keyName ?? (
-          <span class="faint nowrap">
-            {m.keyId ? texts.unknownKey : texts.notReported}
-          </span>
-        ),
+      cell: (m) => m.keyName ?? <span class="faint nowrap">{m.keyId ? texts.unknownKey : texts.notReported}</span>,
     },
     {
       id: "lastSeenAt",

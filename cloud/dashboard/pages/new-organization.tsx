@@ -22,13 +22,8 @@ export default function NewOrganization() {
         </div>
       </div>
       <section class="panel stack">
-        {!user.emailVerified && (
-          <Notice tone="wait">{texts.secondOrganization}</Notice>
-        )}
-        <NewOrganizationForm
-          onCreated={created}
-          secondary={<ButtonLink to="/overview">{texts.cancel}</ButtonLink>}
-        />
+        {!user.emailVerified && <Notice tone="wait">{texts.secondOrganization}</Notice>}
+        <NewOrganizationForm onCreated={created} secondary={<ButtonLink to="/overview">{texts.cancel}</ButtonLink>} />
       </section>
     </div>
   );

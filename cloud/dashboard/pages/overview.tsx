@@ -2,12 +2,7 @@ import type { ComponentChildren } from "preact";
 import { Loaded, Meter, Stat, StepChart } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { NextSteps } from "../parts/next-steps";
-import {
-  useDayUsage,
-  useLiveUsage,
-  useMemberCount,
-  useProfileStats,
-} from "../parts/overview-data";
+import { useDayUsage, useLiveUsage, useMemberCount, useProfileStats } from "../parts/overview-data";
 import { Attention, RecentSessions, Refusals } from "../parts/overview-lists";
 import { useSession } from "../session";
 import { texts } from "../texts/overview";
@@ -50,16 +45,8 @@ function Concurrency() {
       <Loaded query={query}>
         {(usage) => (
           <div class="stack">
-            <Stat
-              label={texts.slotsInUse}
-              value={usage.current}
-              of={usage.limit ?? texts.unlimited}
-            >
-              <Meter
-                label={texts.slotsInUse}
-                value={usage.current}
-                limit={usage.limit}
-              />
+            <Stat label={texts.slotsInUse} value={usage.current} of={usage.limit ?? texts.unlimited}>
+              <Meter label={texts.slotsInUse} value={usage.current} limit={usage.limit} />
               <FreeSlots usage={usage} />
             </Stat>
             <div class="overview-pair">
@@ -75,11 +62,7 @@ function Concurrency() {
   );
 }
 
-function FreeSlots({
-  usage: { current, limit },
-}: {
-  usage: Schema<"LicenseUsage">;
-}) {
+function FreeSlots({ usage: { current, limit } }: { usage: Schema<"LicenseUsage"> }) {
   if (limit === null) return null;
   if (current >= limit) return <p class="bad small">{texts.full}</p>;
   return <p class="faint small numeric">{texts.free(limit - current)}</p>;
@@ -101,25 +84,14 @@ function Limits() {
                 limit={stats.profileLimit}
               >
                 {texts.activeProfiles(stats.activeProfiles)}
-                {stats.ephemeralProfiles > 0 &&
-                  `, ${texts.ephemeral(stats.ephemeralProfiles)}`}
+                {stats.ephemeralProfiles > 0 && `, ${texts.ephemeral(stats.ephemeralProfiles)}`}
               </Limited>
               <Members limit={stats.memberLimit} />
-              <Limited
-                label={texts.requestsMinute}
-                value={stats.apiRpmUsed}
-                limit={stats.apiRpmLimit}
-              >
-                {stats.apiRpmRemaining !== null &&
-                  texts.remaining(stats.apiRpmRemaining)}
+              <Limited label={texts.requestsMinute} value={stats.apiRpmUsed} limit={stats.apiRpmLimit}>
+                {stats.apiRpmRemaining !== null && texts.remaining(stats.apiRpmRemaining)}
               </Limited>
-              <Limited
-                label={texts.requestsHour}
-                value={stats.apiRphUsed}
-                limit={stats.apiRphLimit}
-              >
-                {stats.apiRphRemaining !== null &&
-                  texts.remaining(stats.apiRphRemaining)}
+              <Limited label={texts.requestsHour} value={stats.apiRphUsed} limit={stats.apiRphLimit}>
+                {stats.apiRphRemaining !== null && texts.remaining(stats.apiRphRemaining)}
               </Limited>
             </div>
             <p class="faint small">{texts.requestsHint}</p>
@@ -144,11 +116,7 @@ function Limited({
   children?: ComponentChildren;
 }) {
   return (
-    <Stat
-      label={label}
-      value={count.format(value)}
-      of={limit === null ? texts.unlimited : count.format(limit)}
-    >
+    <Stat label={label} value={count.format(value)} of={limit === null ? texts.unlimited : count.format(limit)}>
       <Meter label={label} value={value} limit={limit} />
       {children && <span class="faint small numeric">{children}</span>}
     </Stat>
@@ -159,9 +127,7 @@ function Members({ limit }: { limit: number | null }) {
   const query = useMemberCount();
   return (
     <Loaded query={query} lines={2}>
-      {(members) => (
-        <Limited label={texts.members} value={members} limit={limit} />
-      )}
+      {(members) => <Limited label={texts.members} value={members} limit={limit} />}
     </Loaded>
   );
 }

@@ -2,27 +2,10 @@ import { useQuery, useQueryClient } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { Link, useLocation, useParams } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
-import {
-  Badge,
-  Button,
-  CopyButton,
-  Loaded,
-  Loading,
-  Time,
-} from "../../../shared/web/ui";
+import { Badge, Button, CopyButton, Loaded, Loading, Time } from "../../../shared/web/ui";
 import { api } from "../api";
-import {
-  DeleteDialog,
-  DuplicateDialog,
-  LimitNotice,
-  exportProfiles,
-} from "../parts/profile-actions";
-import {
-  roomOf,
-  useProfileStats,
-  useSuggestions,
-  type Profile,
-} from "../parts/profile-data";
+import { DeleteDialog, DuplicateDialog, LimitNotice, exportProfiles } from "../parts/profile-actions";
+import { roomOf, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
 import { ProfileEditor, forgetDraft } from "../parts/profile-editor";
 import { LaunchBox } from "../parts/profile-launch";
 import { useSession } from "../session";
@@ -50,10 +33,7 @@ function NewProfile() {
       </header>
       {roomOf(stats.data) === 0 && (
         <div class="above">
-          <LimitNotice
-            limit={stats.data?.profileLimit ?? 0}
-            ephemeral={stats.data?.ephemeralProfiles}
-          />
+          <LimitNotice limit={stats.data?.profileLimit ?? 0} ephemeral={stats.data?.ephemeralProfiles} />
         </div>
       )}
       {/* The first value of the browser version comes from the catalog. */}
@@ -79,9 +59,7 @@ function StoredProfile({ id }: { id: string }) {
       <header class="page-header">
         <div>
           <BackLink />
-          <h1 class="profile-title">
-            {profile.data?.name ?? texts.form.label}
-          </h1>
+          <h1 class="profile-title">{profile.data?.name ?? texts.form.label}</h1>
         </div>
         {profile.data && <Actions profile={profile.data} open={setDialog} />}
       </header>
@@ -97,11 +75,7 @@ function StoredProfile({ id }: { id: string }) {
         )}
       </Loaded>
       {dialog && profile.data && (
-        <OpenDialog
-          dialog={dialog}
-          profile={profile.data}
-          onClose={() => setDialog(undefined)}
-        />
+        <OpenDialog dialog={dialog} profile={profile.data} onClose={() => setDialog(undefined)} />
       )}
     </>
   );
@@ -115,22 +89,13 @@ const BackLink = () => (
 
 type Open = "duplicate" | "delete";
 
-function Actions({
-  profile,
-  open,
-}: {
-  profile: Profile;
-  open: (dialog: Open) => void;
-}) {
+function Actions({ profile, open }: { profile: Profile; open: (dialog: Open) => void }) {
   return (
     <div class="row">
       <Button icon="copy" onClick={() => open("duplicate")}>
         {texts.actions.duplicate}
       </Button>
-      <Button
-        icon="download"
-        onClick={() => exportProfiles([profile], `profile-${profile.id}`)}
-      >
+      <Button icon="download" onClick={() => exportProfiles([profile], `profile-${profile.id}`)}>
         {texts.actions.export}
       </Button>
       <Button icon="trash" kind="danger" onClick={() => open("delete")}>
@@ -140,15 +105,7 @@ function Actions({
   );
 }
 
-function OpenDialog({
-  dialog,
-  profile,
-  onClose,
-}: {
-  dialog: Open;
-  profile: Profile;
-  onClose: () => void;
-}) {
+function OpenDialog({ dialog, profile, onClose }: { dialog: Open; profile: Profile; onClose: () => void }) {
   const queries = useQueryClient();
   const { organization } = useSession();
   const [, navigate] = useLocation();
@@ -161,11 +118,7 @@ function OpenDialog({
   return dialog === "delete" ? (
     <DeleteDialog profile={profile} onDeleted={deleted} onClose={onClose} />
   ) : (
-    <DuplicateDialog
-      profile={profile}
-      onCreated={(created) => navigate(`/profiles/${created.id}`)}
-      onClose={onClose}
-    />
+    <DuplicateDialog profile={profile} onCreated={(created) => navigate(`/profiles/${created.id}`)} onClose={onClose} />
   );
 }
 

@@ -1,8 +1,4 @@
-import {
-  keepPreviousData,
-  useQuery,
-  useQueryClient,
-} from "@tanstack/preact-query";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/preact-query";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
@@ -31,25 +27,9 @@ import {
   exportName,
   exportProfiles,
 } from "../parts/profile-actions";
-import {
-  BulkDeleteDialog,
-  BulkTagDialog,
-  RunDialog,
-  deleteOne,
-  tagOne,
-} from "../parts/profile-bulk";
-import {
-  roomOf,
-  useProfileStats,
-  useSuggestions,
-  type Profile,
-} from "../parts/profile-data";
-import {
-  ProfileFilters,
-  isFiltered,
-  queryOf,
-  type FilterKey,
-} from "../parts/profile-filters";
+import { BulkDeleteDialog, BulkTagDialog, RunDialog, deleteOne, tagOne } from "../parts/profile-bulk";
+import { roomOf, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
+import { ProfileFilters, isFiltered, queryOf, type FilterKey } from "../parts/profile-filters";
 import { ImportDialog } from "../parts/profile-import";
 import { osNames } from "../parts/profile-options";
 import { texts } from "../texts/profiles";
@@ -82,26 +62,15 @@ export default function Profiles() {
   const chosen = (list.data?.items ?? []).filter((p) => selected.has(p.id));
   return (
     <div class="profiles">
-      <Header
-        onImport={() => setDialog({ kind: "import" })}
-        onExport={() => setDialog({ kind: "exportAll" })}
-      />
+      <Header onImport={() => setDialog({ kind: "import" })} onExport={() => setDialog({ kind: "exportAll" })} />
       <ProfileFilters address={address} change={change} />
-      {chosen.length > 0 && (
-        <SelectionBar
-          chosen={chosen}
-          open={setDialog}
-          onClear={() => setSelected(new Set())}
-        />
-      )}
+      {chosen.length > 0 && <SelectionBar chosen={chosen} open={setDialog} onClear={() => setSelected(new Set())} />}
       <Loaded query={list} lines={8}>
         {(data) =>
           data.items.length === 0 ? (
             <NoProfiles
               filtered={isFiltered(address) || query.page > 1}
-              onClear={() =>
-                change({ search: "", os: "", version: "", tag: "" })
-              }
+              onClear={() => change({ search: "", os: "", version: "", tag: "" })}
               onImport={() => setDialog({ kind: "import" })}
             />
           ) : (
@@ -121,13 +90,7 @@ export default function Profiles() {
   );
 }
 
-function Header({
-  onImport,
-  onExport,
-}: {
-  onImport: () => void;
-  onExport: () => void;
-}) {
+function Header({ onImport, onExport }: { onImport: () => void; onExport: () => void }) {
   const stats = useProfileStats();
   const room = roomOf(stats.data);
   return (
@@ -139,11 +102,7 @@ function Header({
             {texts.lead}{" "}
             {stats.data && (
               <span class="nowrap">
-                {texts.usage(
-                  stats.data.totalProfiles + stats.data.ephemeralProfiles,
-                  stats.data.profileLimit,
-                )}
-                .
+                {texts.usage(stats.data.totalProfiles + stats.data.ephemeralProfiles, stats.data.profileLimit)}.
               </span>
             )}
           </p>
@@ -152,11 +111,7 @@ function Header({
           <Button icon="upload" onClick={onImport}>
             {texts.actions.import}
           </Button>
-          <Button
-            icon="download"
-            onClick={onExport}
-            disabled={stats.data?.totalProfiles === 0}
-          >
+          <Button icon="download" onClick={onExport} disabled={stats.data?.totalProfiles === 0}>
             {texts.actions.exportAll}
           </Button>
           <ButtonLink to="/profiles/new" kind="primary" icon="plus">
@@ -166,32 +121,17 @@ function Header({
       </header>
       {room === 0 && (
         <div class="above">
-          <LimitNotice
-            limit={stats.data?.profileLimit ?? 0}
-            ephemeral={stats.data?.ephemeralProfiles}
-          />
+          <LimitNotice limit={stats.data?.profileLimit ?? 0} ephemeral={stats.data?.ephemeralProfiles} />
         </div>
       )}
     </>
   );
 }
 
-function NoProfiles({
-  filtered,
-  onClear,
-  onImport,
-}: {
-  filtered: boolean;
-  onClear: () => void;
-  onImport: () => void;
-}) {
+function NoProfiles({ filtered, onClear, onImport }: { filtered: boolean; onClear: () => void; onImport: () => void }) {
   if (filtered)
     return (
-      <Empty
-        icon="search"
-        title={texts.noMatchTitle}
-        action={<Button onClick={onClear}>{texts.clearFilters}</Button>}
-      >
+      <Empty icon="search" title={texts.noMatchTitle} action={<Button onClick={onClear}>{texts.clearFilters}</Button>}>
         {texts.noMatchHint}
       </Empty>
     );
@@ -218,9 +158,7 @@ function NoProfiles({
 /** One profile is confirmed by its name, several by their number. */
 function deletionOf(profiles: Profile[]): Open {
   const [profile] = profiles;
-  return profile && profiles.length === 1
-    ? { kind: "delete", profile }
-    : { kind: "bulkDelete", profiles };
+  return profile && profiles.length === 1 ? { kind: "delete", profile } : { kind: "bulkDelete", profiles };
 }
 
 function SelectionBar({
@@ -233,35 +171,18 @@ function SelectionBar({
   onClear: () => void;
 }) {
   return (
-    <div
-      class="selection-bar row apart"
-      role="region"
-      aria-label={texts.selected(chosen.length)}
-    >
+    <div class="selection-bar row apart" role="region" aria-label={texts.selected(chosen.length)}>
       <span class="strong" role="status">
         {texts.selected(chosen.length)}
       </span>
       <div class="row">
-        <Button
-          size="small"
-          icon="plus"
-          onClick={() => open({ kind: "bulkTag", profiles: chosen })}
-        >
+        <Button size="small" icon="plus" onClick={() => open({ kind: "bulkTag", profiles: chosen })}>
           {texts.actions.addTag}
         </Button>
-        <Button
-          size="small"
-          icon="download"
-          onClick={() => exportProfiles(chosen, exportName())}
-        >
+        <Button size="small" icon="download" onClick={() => exportProfiles(chosen, exportName())}>
           {texts.actions.export}
         </Button>
-        <Button
-          size="small"
-          kind="danger"
-          icon="trash"
-          onClick={() => open(deletionOf(chosen))}
-        >
+        <Button size="small" kind="danger" icon="trash" onClick={() => open(deletionOf(chosen))}>
           {texts.actions.delete}
         </Button>
         <Button size="small" kind="quiet" onClick={onClear}>
@@ -306,18 +227,12 @@ function ProfileTable({
         selected={selected}
         onSelect={onSelect}
       />
-      <Pagination
-        info={data.pagination}
-        onPage={(page) => change({ page: String(page) })}
-      />
+      <Pagination info={data.pagination} onPage={(page) => change({ page: String(page) })} />
     </>
   );
 }
 
-function columnsOf(
-  menu: (profile: Profile) => ComponentChildren,
-  onTag: (tag: string) => void,
-): Column<Profile>[] {
+function columnsOf(menu: (profile: Profile) => ComponentChildren, onTag: (tag: string) => void): Column<Profile>[] {
   return [
     {
       id: "name",
@@ -350,12 +265,7 @@ function columnsOf(
     {
       id: "proxy",
       title: texts.columns.proxy,
-      cell: (p) =>
-        p.proxy ? (
-          <span title={p.proxy.server}>{texts.yes}</span>
-        ) : (
-          <Faint text={texts.no} />
-        ),
+      cell: (p) => (p.proxy ? <span title={p.proxy.server}>{texts.yes}</span> : <Faint text={texts.no} />),
     },
     {
       id: "activeSessions",
@@ -389,13 +299,7 @@ function columnsOf(
 
 const Faint = ({ text }: { text: string }) => <span class="faint">{text}</span>;
 
-function Tags({
-  tags,
-  onTag,
-}: {
-  tags: readonly string[];
-  onTag: (tag: string) => void;
-}) {
+function Tags({ tags, onTag }: { tags: readonly string[]; onTag: (tag: string) => void }) {
   if (tags.length === 0) return <Faint text={texts.none} />;
   const shown = tags.slice(0, 4);
   return (
@@ -425,25 +329,13 @@ function Device({ profile }: { profile: Profile }) {
   const os = osNames.find(([value]) => value === profile.os)?.[1];
   const version = profile.windowsVersion ?? profile.osVersion ?? "";
   const { viewport, model } = profile;
-  const parts = [
-    os && `${os} ${version}`.trim(),
-    model,
-    viewport && `${viewport.width} × ${viewport.height}`,
-  ].filter(Boolean);
-  return parts.length > 0 ? (
-    <span class="truncate">{parts.join(", ")}</span>
-  ) : (
-    <Faint text={texts.byDefault} />
+  const parts = [os && `${os} ${version}`.trim(), model, viewport && `${viewport.width} × ${viewport.height}`].filter(
+    Boolean,
   );
+  return parts.length > 0 ? <span class="truncate">{parts.join(", ")}</span> : <Faint text={texts.byDefault} />;
 }
 
-function RowMenu({
-  profile,
-  open,
-}: {
-  profile: Profile;
-  open: (dialog: Open) => void;
-}) {
+function RowMenu({ profile, open }: { profile: Profile; open: (dialog: Open) => void }) {
   const [, navigate] = useLocation();
   return (
     <Menu
@@ -488,34 +380,18 @@ function copyId(id: string): void {
   );
 }
 
-function OpenDialog({
-  dialog,
-  open,
-}: {
-  dialog: Open;
-  open: (next: (now?: Open) => Open | undefined) => void;
-}) {
+function OpenDialog({ dialog, open }: { dialog: Open; open: (next: (now?: Open) => Open | undefined) => void }) {
   const queries = useQueryClient();
   const [, navigate] = useLocation();
   const { tags } = useSuggestions();
   // A dialog that opened another one must not close that.
   const close = () => open((now) => (now === dialog ? undefined : now));
-  const refresh = () =>
-    void queries.invalidateQueries({ queryKey: ["profiles"] });
-  const run = (
-    title: string,
-    profiles: Profile[],
-    action: (profile: Profile) => Promise<unknown>,
-  ) => open(() => ({ kind: "run", title, profiles, action }));
+  const refresh = () => void queries.invalidateQueries({ queryKey: ["profiles"] });
+  const run = (title: string, profiles: Profile[], action: (profile: Profile) => Promise<unknown>) =>
+    open(() => ({ kind: "run", title, profiles, action }));
   switch (dialog.kind) {
     case "delete":
-      return (
-        <DeleteDialog
-          profile={dialog.profile}
-          onDeleted={refresh}
-          onClose={close}
-        />
-      );
+      return <DeleteDialog profile={dialog.profile} onDeleted={refresh} onClose={close} />;
     case "duplicate":
       return (
         <DuplicateDialog
@@ -540,9 +416,7 @@ function OpenDialog({
         <BulkTagDialog
           count={profiles.length}
           tags={tags}
-          onConfirm={(tag) =>
-            run(texts.tag.running, profiles, (profile) => tagOne(profile, tag))
-          }
+          onConfirm={(tag) => run(texts.tag.running, profiles, (profile) => tagOne(profile, tag))}
           onClose={close}
         />
       );

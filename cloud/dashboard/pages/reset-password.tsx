@@ -42,24 +42,12 @@ function Reset({ token }: { token: string }) {
     );
   return (
     <AuthPage title={texts.resetTitle} hint={texts.resetHint}>
-      <PasswordForm
-        token={token}
-        onDone={() => setState("done")}
-        onInvalid={() => setState("invalid")}
-      />
+      <PasswordForm token={token} onDone={() => setState("done")} onInvalid={() => setState("invalid")} />
     </AuthPage>
   );
 }
 
-function PasswordForm({
-  token,
-  onDone,
-  onInvalid,
-}: {
-  token: string;
-  onDone: () => void;
-  onInvalid: () => void;
-}) {
+function PasswordForm({ token, onDone, onInvalid }: { token: string; onDone: () => void; onInvalid: () => void }) {
   const queries = useQueryClient();
   const form = useForm({
     rule,
@@ -74,11 +62,7 @@ function PasswordForm({
           }),
         );
       } catch (error) {
-        if (
-          error instanceof ApiError &&
-          error.details.some((d) => d.field === "token")
-        )
-          return onInvalid();
+        if (error instanceof ApiError && error.details.some((d) => d.field === "token")) return onInvalid();
         throw error;
       }
       // The reset has ended all sessions, also the one of this tab.
@@ -89,13 +73,7 @@ function PasswordForm({
   });
   return (
     <FormFrame form={form} label={texts.resetTitle}>
-      <PasswordField
-        form={form}
-        name="password"
-        label={texts.newPassword}
-        kind="new-password"
-        autofocus
-      />
+      <PasswordField form={form} name="password" label={texts.newPassword} kind="new-password" autofocus />
       <Button type="submit" kind="primary" busy={form.busy} wide>
         {texts.setPassword}
       </Button>

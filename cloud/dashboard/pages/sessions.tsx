@@ -42,8 +42,7 @@ export default function Sessions({ params }: { params: { id?: string } }) {
   const search = useSearch();
   const [address, change] = useAddress<keyof SessionAddress>();
   const query = useSessions(address);
-  const openPath = (id?: string) =>
-    `/sessions${id ? `/${id}` : ""}${search && `?${search}`}`;
+  const openPath = (id?: string) => `/sessions${id ? `/${id}` : ""}${search && `?${search}`}`;
   return (
     <>
       <header class="page-header">
@@ -54,23 +53,9 @@ export default function Sessions({ params }: { params: { id?: string } }) {
       </header>
       <SessionFilters address={address} change={change} />
       <Loaded query={query} lines={8}>
-        {(list) => (
-          <List
-            list={list}
-            address={address}
-            change={change}
-            openId={params.id}
-            pathOf={openPath}
-          />
-        )}
+        {(list) => <List list={list} address={address} change={change} openId={params.id} pathOf={openPath} />}
       </Loaded>
-      {params.id && (
-        <SessionDrawer
-          key={params.id}
-          sessionId={params.id}
-          onClose={() => navigate(openPath())}
-        />
-      )}
+      {params.id && <SessionDrawer key={params.id} sessionId={params.id} onClose={() => navigate(openPath())} />}
     </>
   );
 }
@@ -80,12 +65,9 @@ function useSessions(address: SessionAddress) {
   const first = !address.cursor && (address.page ?? "1") === "1";
   return useQuery({
     queryKey: ["sessions", "list", address],
-    queryFn: () =>
-      send(api.GET("/v1/sessions", { params: { query: queryOf(address) } })),
+    queryFn: () => send(api.GET("/v1/sessions", { params: { query: queryOf(address) } })),
     refetchInterval: (query) =>
-      first || query.state.data?.items.some((s) => s.status === "running")
-        ? poll(liveInterval)(query)
-        : false,
+      first || query.state.data?.items.some((s) => s.status === "running") ? poll(liveInterval)(query) : false,
     placeholderData: keepPreviousData,
   });
 }
@@ -101,8 +83,7 @@ interface ListProps {
 function List({ list, address, change, openId, pathOf }: ListProps) {
   const [, navigate] = useLocation();
   const columns = useColumns(pathOf);
-  if (list.items.length === 0)
-    return <NoSessions address={address} change={change} />;
+  if (list.items.length === 0) return <NoSessions address={address} change={change} />;
   return (
     <>
       <Table
@@ -121,11 +102,7 @@ function List({ list, address, change, openId, pathOf }: ListProps) {
 }
 
 /** Pages for recent sessions, then steps to older ones. */
-function Pages({
-  list: { pagination, nextCursor },
-  address,
-  change,
-}: Pick<ListProps, "list" | "address" | "change">) {
+function Pages({ list: { pagination, nextCursor }, address, change }: Pick<ListProps, "list" | "address" | "change">) {
   // A quick range moves with the time; older sessions are relative to its start now.
   const older = () =>
     change({
@@ -138,11 +115,7 @@ function Pages({
     return (
       <Pagination
         info={{ ...pagination, page, total, totalPages }}
-        onPage={(to) =>
-          to > countedPages && to > page && nextCursor
-            ? older()
-            : change({ page: String(to) })
-        }
+        onPage={(to) => (to > countedPages && to > page && nextCursor ? older() : change({ page: String(to) }))}
       />
     );
   return (
@@ -160,17 +133,12 @@ function Pages({
   );
 }
 
-function NoSessions({
-  address,
-  change,
-}: Pick<ListProps, "address" | "change">) {
+function NoSessions({ address, change }: Pick<ListProps, "address" | "change">) {
   return isFiltered(address) || address.page || address.cursor ? (
     <Empty
       icon="filter"
       title={texts.noMatchTitle}
-      action={
-        <Button onClick={() => change(noFilters)}>{texts.clearFilters}</Button>
-      }
+      action={<Button onClick={() => change(noFilters)}>{texts.clearFilters}</Button>}
     >
       {texts.noMatchHint}
     </Empty>
@@ -227,9 +195,7 @@ function useColumns(pathOf: (id: string) => string): Column<Session>[] {
       id: "duration",
       title: columns.duration,
       look: "end fit",
-      cell: (s) => (
-        <span class="numeric">{formatDuration(s.durationSeconds)}</span>
-      ),
+      cell: (s) => <span class="numeric">{formatDuration(s.durationSeconds)}</span>,
     },
     {
       id: "machine",
@@ -243,10 +209,7 @@ function useColumns(pathOf: (id: string) => string): Column<Session>[] {
     {
       id: "key",
       title: columns.key,
-      cell: (s) =>
-        (s.keyId && keys.get(s.keyId)) || (
-          <span class="faint">{texts.unknownKey}</span>
-        ),
+      cell: (s) => (s.keyId && keys.get(s.keyId)) || <span class="faint">{texts.unknownKey}</span>,
     },
     {
       id: "browser",

@@ -31,11 +31,7 @@ export default function Page({ params }: { params: { section?: string } }) {
       </div>
       <nav class="tabs settings-tabs" aria-label={texts.sections}>
         {Object.entries(texts.tabs).map(([section, label]) => (
-          <Link
-            key={section}
-            href={`/settings/${section}`}
-            aria-current={section === name ? "page" : undefined}
-          >
+          <Link key={section} href={`/settings/${section}`} aria-current={section === name ? "page" : undefined}>
             {label}
           </Link>
         ))}

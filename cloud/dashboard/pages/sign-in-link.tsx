@@ -3,12 +3,7 @@ import { useEffect } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
-import {
-  ButtonLink,
-  ErrorNotice,
-  Loading,
-  Notice,
-} from "../../../shared/web/ui";
+import { ButtonLink, ErrorNotice, Loading, Notice } from "../../../shared/web/ui";
 import { api } from "../api";
 import { useBegin, useLinkToken } from "../parts/auth";
 import { AuthPage } from "../parts/auth-page";
@@ -20,8 +15,7 @@ export default function SignInLink() {
   const [, navigate] = useLocation();
   const begin = useBegin();
   const exchange = useMutation({
-    mutationFn: () =>
-      send(api.POST("/v1/auth/sign-in/link", { body: { token } })),
+    mutationFn: () => send(api.POST("/v1/auth/sign-in/link", { body: { token } })),
     onSuccess: (signIn) => {
       begin(signIn);
       navigate("/overview", { replace: true });
@@ -40,10 +34,7 @@ export default function SignInLink() {
     );
   const invalid = !(error instanceof ApiError) || error.status === 401;
   return (
-    <AuthPage
-      title={token ? texts.linkFailed : texts.linkMissing}
-      hint={texts.linkHint}
-    >
+    <AuthPage title={token ? texts.linkFailed : texts.linkMissing} hint={texts.linkHint}>
       {error && invalid ? (
         <Notice tone="bad" title={error.message} />
       ) : error ? (

@@ -1,13 +1,7 @@
 import { useEffect } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { useAddress } from "../../../shared/web/ui";
-import {
-  safeNext,
-  useAuthOptions,
-  useBegin,
-  useVisitor,
-  withNext,
-} from "../parts/auth";
+import { safeNext, useAuthOptions, useBegin, useVisitor, withNext } from "../parts/auth";
 import { AuthPage, SingleSignOn } from "../parts/auth-page";
 import { SignInForm } from "../parts/sign-in-form";
 import { texts } from "../texts/auth";
@@ -44,9 +38,7 @@ function SignUpLink({ next }: { next: string }) {
   if (policy === "closed") return <p class="faint">{texts.closed}</p>;
   return (
     <p>
-      <span class="faint">
-        {policy === "open" ? texts.noAccount : texts.byInvitation}
-      </span>{" "}
+      <span class="faint">{policy === "open" ? texts.noAccount : texts.byInvitation}</span>{" "}
       <Link href={withNext("/sign-up", next)}>{texts.signUp}</Link>
     </p>
   );

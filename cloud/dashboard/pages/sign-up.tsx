@@ -2,13 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { Loaded, Notice, useAddress } from "../../../shared/web/ui";
 import type { Schema } from "../api";
-import {
-  safeNext,
-  useAuthOptions,
-  useBegin,
-  useVisitor,
-  withNext,
-} from "../parts/auth";
+import { safeNext, useAuthOptions, useBegin, useVisitor, withNext } from "../parts/auth";
 import { AuthPage, SingleSignOn } from "../parts/auth-page";
 import { JoinOrganization } from "../parts/join-organization";
 import { SignUpForm } from "../parts/sign-up-form";
@@ -36,15 +30,12 @@ export default function SignUp() {
       hint={options.data?.signUp === "open" ? texts.afterSignUp : undefined}
       below={
         <p>
-          <span class="faint">{texts.haveAccount}</span>{" "}
-          <Link href={withNext("/sign-in", next)}>{texts.signIn}</Link>
+          <span class="faint">{texts.haveAccount}</span> <Link href={withNext("/sign-in", next)}>{texts.signIn}</Link>
         </p>
       }
     >
       <Loaded query={options} lines={6}>
-        {({ signUp }) => (
-          <ByPolicy policy={signUp} next={next} onInvited={setJoining} />
-        )}
+        {({ signUp }) => <ByPolicy policy={signUp} next={next} onInvited={setJoining} />}
       </Loaded>
     </AuthPage>
   );
@@ -69,9 +60,7 @@ function ByPolicy({
   const invited = policy === "invite";
   return (
     <>
-      {invited && (
-        <Notice title={texts.inviteOnly}>{texts.inviteOnlyHint}</Notice>
-      )}
+      {invited && <Notice title={texts.inviteOnly}>{texts.inviteOnlyHint}</Notice>}
       <SignUpForm
         asksToken={invited}
         onSignedUp={(signIn, token) => {

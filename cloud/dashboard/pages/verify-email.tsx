@@ -25,8 +25,7 @@ export default function VerifyEmail() {
 function Verify({ token }: { token: string }) {
   const queries = useQueryClient();
   const verify = useMutation({
-    mutationFn: () =>
-      send(api.POST("/v1/auth/verify-email", { body: { token } })),
+    mutationFn: () => send(api.POST("/v1/auth/verify-email", { body: { token } })),
     onSuccess: () => queries.invalidateQueries({ queryKey: ["session"] }),
   });
   const error = verify.error;
@@ -38,10 +37,7 @@ function Verify({ token }: { token: string }) {
         </ButtonLink>
       </AuthPage>
     );
-  if (
-    error instanceof ApiError &&
-    error.details.some((d) => d.field === "token")
-  )
+  if (error instanceof ApiError && error.details.some((d) => d.field === "token"))
     return (
       <AuthPage title={texts.verifyInvalid} hint={texts.verifyInvalidHint}>
         <ButtonLink to="/account" kind="primary" wide>
@@ -52,12 +48,7 @@ function Verify({ token }: { token: string }) {
   return (
     <AuthPage title={texts.verifyTitle} hint={texts.verifyHint}>
       {error && <ErrorNotice error={error} />}
-      <Button
-        kind="primary"
-        wide
-        busy={verify.isPending}
-        onClick={() => verify.mutate()}
-      >
+      <Button kind="primary" wide busy={verify.isPending} onClick={() => verify.mutate()}>
         {texts.verify}
       </Button>
     </AuthPage>

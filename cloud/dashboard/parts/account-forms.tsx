@@ -3,13 +3,7 @@ import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
 import { FormFrame, TextField, useForm } from "../../../shared/web/forms/form";
-import {
-  Badge,
-  Button,
-  ErrorNotice,
-  formatDate,
-  toast,
-} from "../../../shared/web/ui";
+import { Badge, Button, ErrorNotice, formatDate, toast } from "../../../shared/web/ui";
 import { changePassword, updateUser } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useSession } from "../session";
@@ -60,20 +54,9 @@ function NameForm({ name }: { name: string }) {
   });
   return (
     <FormFrame form={form} label={texts.profile}>
-      <TextField
-        form={form}
-        name="name"
-        label={texts.name}
-        hint={texts.nameHint}
-        autocomplete="name"
-      />
+      <TextField form={form} name="name" label={texts.name} hint={texts.nameHint} autocomplete="name" />
       <div>
-        <Button
-          type="submit"
-          kind="primary"
-          busy={form.busy}
-          disabled={!form.dirty}
-        >
+        <Button type="submit" kind="primary" busy={form.busy} disabled={!form.dirty}>
           {texts.save}
         </Button>
       </div>
@@ -88,8 +71,7 @@ function Verification({ email }: { email: string }) {
     onSuccess: () => toast(texts.sent(email)),
     onError: (error) => {
       // Verified meanwhile, for example in another tab.
-      if (error instanceof ApiError && error.status === 409)
-        void queries.invalidateQueries({ queryKey: ["session"] });
+      if (error instanceof ApiError && error.status === 409) void queries.invalidateQueries({ queryKey: ["session"] });
     },
   });
   return (
@@ -97,11 +79,7 @@ function Verification({ email }: { email: string }) {
       <p class="faint">{texts.unverifiedHint}</p>
       {resend.error && <ErrorNotice error={resend.error} />}
       <div>
-        <Button
-          icon="mail"
-          busy={resend.isPending}
-          onClick={() => resend.mutate()}
-        >
+        <Button icon="mail" busy={resend.isPending} onClick={() => resend.mutate()}>
           {texts.sendAgain}
         </Button>
       </div>
@@ -120,11 +98,7 @@ export function PasswordSection() {
         <p class="faint">{texts.passwordHint}</p>
       </div>
       {/* After a change, a new form is empty. */}
-      <PasswordForm
-        key={changes}
-        email={user.email}
-        onChanged={() => setChanges(changes + 1)}
-      />
+      <PasswordForm key={changes} email={user.email} onChanged={() => setChanges(changes + 1)} />
       <ResetLink email={user.email} />
     </section>
   );
@@ -136,13 +110,7 @@ const passwordRule = {
   required: [...changePassword.required, "repeated"],
 };
 
-function PasswordForm({
-  email,
-  onChanged,
-}: {
-  email: string;
-  onChanged: () => void;
-}) {
+function PasswordForm({ email, onChanged }: { email: string; onChanged: () => void }) {
   const queries = useQueryClient();
   const form = useForm({
     rule: passwordRule,
@@ -168,33 +136,10 @@ function PasswordForm({
   return (
     <FormFrame form={form} label={texts.changePassword}>
       {/* Password managers store the new password for this account. */}
-      <input
-        type="text"
-        name="username"
-        autocomplete="username"
-        value={email}
-        readOnly
-        hidden
-      />
-      <PasswordField
-        form={form}
-        name="currentPassword"
-        label={texts.currentPassword}
-        kind="current-password"
-      />
-      <PasswordField
-        form={form}
-        name="newPassword"
-        label={texts.newPassword}
-        kind="new-password"
-      />
-      <PasswordField
-        form={form}
-        name="repeated"
-        label={texts.repeatPassword}
-        kind="new-password"
-        hint=""
-      />
+      <input type="text" name="username" autocomplete="username" value={email} readOnly hidden />
+      <PasswordField form={form} name="currentPassword" label={texts.currentPassword} kind="current-password" />
+      <PasswordField form={form} name="newPassword" label={texts.newPassword} kind="new-password" />
+      <PasswordField form={form} name="repeated" label={texts.repeatPassword} kind="new-password" hint="" />
       <div>
         <Button type="submit" kind="primary" busy={form.busy}>
           {texts.changePassword}
@@ -206,8 +151,7 @@ function PasswordForm({
 
 function ResetLink({ email }: { email: string }) {
   const request = useMutation({
-    mutationFn: () =>
-      send(api.POST("/v1/auth/password/forgot", { body: { email } })),
+    mutationFn: () => send(api.POST("/v1/auth/password/forgot", { body: { email } })),
     onSuccess: () => toast(texts.resetSent(email)),
   });
   return (
@@ -215,12 +159,7 @@ function ResetLink({ email }: { email: string }) {
       {request.error && <ErrorNotice error={request.error} />}
       <div class="row">
         <span class="faint account-text">{texts.noPassword}</span>
-        <Button
-          size="small"
-          icon="mail"
-          busy={request.isPending}
-          onClick={() => request.mutate()}
-        >
+        <Button size="small" icon="mail" busy={request.isPending} onClick={() => request.mutate()}>
           {texts.sendReset}
         </Button>
       </div>

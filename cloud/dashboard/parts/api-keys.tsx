@@ -42,9 +42,7 @@ export function ApiKeys() {
 }
 
 function KeyList() {
-  const [dialog, setDialog] = useState<
-    "create" | { action: Action; key: Key }
-  >();
+  const [dialog, setDialog] = useState<"create" | { action: Action; key: Key }>();
   const [created, setCreated] = useState<Schema<"CreatedApiKey">>();
   const close = () => setDialog(undefined);
   return (
@@ -68,27 +66,18 @@ function KeyList() {
           }}
         />
       )}
-      {typeof dialog === "object" && dialog.action === "edit" && (
-        <EditKeyDialog apiKey={dialog.key} onClose={close} />
-      )}
+      {typeof dialog === "object" && dialog.action === "edit" && <EditKeyDialog apiKey={dialog.key} onClose={close} />}
       {typeof dialog === "object" && dialog.action === "revoke" && (
         <RevokeKeyDialog apiKey={dialog.key} onClose={close} />
       )}
-      {created && (
-        <CreatedKeyDialog
-          created={created}
-          onClose={() => setCreated(undefined)}
-        />
-      )}
+      {created && <CreatedKeyDialog created={created} onClose={() => setCreated(undefined)} />}
     </section>
   );
 }
 
 function Keys({ onAction }: { onAction: (action: Action, key: Key) => void }) {
   const organizationId = useSession().organization.id;
-  const [address, change] = useAddress<
-    "page" | "sortBy" | "sortOrder" | "rotate"
-  >();
+  const [address, change] = useAddress<"page" | "sortBy" | "sortOrder" | "rotate">();
   const sortBy = (address.sortBy ?? "createdAt") as Schema<"ApiKeySortField">;
   const sortOrder = address.sortOrder === "asc" ? "asc" : "desc";
   const page = Number(address.page) || 1;
@@ -142,14 +131,9 @@ function Keys({ onAction }: { onAction: (action: Action, key: Key) => void }) {
               items={items}
               keyOf={(key) => key.id}
               sort={{ by: sortBy, order: sortOrder }}
-              onSort={({ by, order }) =>
-                change({ sortBy: by, sortOrder: order })
-              }
+              onSort={({ by, order }) => change({ sortBy: by, sortOrder: order })}
             />
-            <Pagination
-              info={pagination}
-              onPage={(next) => change({ page: String(next) })}
-            />
+            <Pagination info={pagination} onPage={(next) => change({ page: String(next) })} />
           </div>
         )
       }
@@ -157,9 +141,7 @@ function Keys({ onAction }: { onAction: (action: Action, key: Key) => void }) {
   );
 }
 
-function useColumns(
-  menuOf: (key: Key) => (MenuItem | "separator")[],
-): Column<Key>[] {
+function useColumns(menuOf: (key: Key) => (MenuItem | "separator")[]): Column<Key>[] {
   const members = useAllMembers();
   const creator = (id: string | null) => {
     if (id === null) return texts.keys.formerMember;
@@ -209,17 +191,14 @@ function useColumns(
       id: "actions",
       title: "",
       look: "fit corner",
-      cell: (key) => (
-        <Menu label={texts.actions(key.name)} items={menuOf(key)} />
-      ),
+      cell: (key) => <Menu label={texts.actions(key.name)} items={menuOf(key)} />,
     },
   ];
 }
 
 /** When a key expires; marks a key that has expired. */
 export function Expiry({ at }: { at: string | null }) {
-  if (at && new Date(at).getTime() <= Date.now())
-    return <Badge tone="bad">{texts.keys.expired}</Badge>;
+  if (at && new Date(at).getTime() <= Date.now()) return <Badge tone="bad">{texts.keys.expired}</Badge>;
   return <Time at={at} never={texts.keys.neverExpires} />;
 }
 
@@ -227,19 +206,13 @@ function KeyMachines({ keyId }: { keyId: string }) {
   const machines = useMachines(keyId, 3);
   if (!machines.data) return <span class="faint">...</span>;
   const { items, pagination } = machines.data;
-  if (items.length === 0)
-    return <span class="faint">{texts.keys.noMachines}</span>;
+  if (items.length === 0) return <span class="faint">{texts.keys.noMachines}</span>;
   return (
     <span>
       {items
-        .map((m) =>
-          m.state === "offline"
-            ? texts.keys.offlineMachine(machineName(m))
-            : machineName(m),
-        )
+        .map((m) => (m.state === "offline" ? texts.keys.offlineMachine(machineName(m)) : machineName(m)))
         .join(", ")}
-      {pagination.total > items.length &&
-        ` ${texts.keys.more(pagination.total - items.length)}`}
+      {pagination.total > items.length && ` ${texts.keys.more(pagination.total - items.length)}`}
     </span>
   );
 }

@@ -1,12 +1,6 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
-import {
-  Button,
-  CopyButton,
-  Icon,
-  Time,
-  formatTime,
-} from "../../../shared/web/ui";
+import { Button, CopyButton, Icon, Time, formatTime } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { texts } from "../texts/audit";
 import { useAllKeys } from "./team";
@@ -14,13 +8,7 @@ import { useAllKeys } from "./team";
 type Event = Schema<"AuditEvent">;
 
 /** One event in words. It opens to all of its facts. */
-export function AuditEntry({
-  event,
-  onTarget,
-}: {
-  event: Event;
-  onTarget: (id: string) => void;
-}) {
+export function AuditEntry({ event, onTarget }: { event: Event; onTarget: (id: string) => void }) {
   const [open, setOpen] = useState(false);
   const actor = useActorName(event.actor);
   return (
@@ -28,8 +16,7 @@ export function AuditEntry({
       <summary class="audit-row">
         <Icon name="right" />
         <span class="grow">
-          <span class="strong">{actor}</span>{" "}
-          {texts.says(event.action, event.details)}
+          <span class="strong">{actor}</span> {texts.says(event.action, event.details)}
         </span>
         <span class="faint">
           <Time at={event.createdAt} />
@@ -60,15 +47,7 @@ function useActorName(actor: Schema<"AuditActor">): string {
   }
 }
 
-function Facts({
-  event,
-  actor,
-  onTarget,
-}: {
-  event: Event;
-  actor: string;
-  onTarget: (id: string) => void;
-}) {
+function Facts({ event, actor, onTarget }: { event: Event; actor: string; onTarget: (id: string) => void }) {
   const t = texts.facts;
   return (
     <dl class="facts">
@@ -86,11 +65,7 @@ function Facts({
       <dd class="row">
         <code>{event.targetId}</code>
         <CopyButton text={event.targetId} label={texts.copyTarget} />
-        <Button
-          size="small"
-          icon="filter"
-          onClick={() => onTarget(event.targetId)}
-        >
+        <Button size="small" icon="filter" onClick={() => onTarget(event.targetId)}>
           {texts.onlyTarget}
         </Button>
       </dd>

@@ -15,35 +15,20 @@ export function useAuditFilters() {
     from: startOfDay(address.from, 0),
     to: startOfDay(address.to, 1),
   };
-  const filtered = Boolean(
-    address.action ||
-    address.actor ||
-    address.target ||
-    address.from ||
-    address.to,
-  );
-  const clear = () =>
-    change({ action: "", actor: "", target: "", from: "", to: "" });
+  const filtered = Boolean(address.action || address.actor || address.target || address.from || address.to);
+  const clear = () => change({ action: "", actor: "", target: "", from: "", to: "" });
   return { address, query, filtered, change, clear };
 }
 
 /** Returns the start of a day such as 2026-11-21, or of a later day. A wrong date in the address is no filter. */
-function startOfDay(
-  day: string | undefined,
-  later: number,
-): string | undefined {
+function startOfDay(day: string | undefined, later: number): string | undefined {
   const [year, month, date] = (day ?? "").split("-").map(Number);
   if (!year || !month || !date) return undefined;
   return new Date(year, month - 1, date + later).toISOString();
 }
 
 /** The controls of the filters. */
-export function AuditFilters({
-  address,
-  filtered,
-  change,
-  clear,
-}: ReturnType<typeof useAuditFilters>) {
+export function AuditFilters({ address, filtered, change, clear }: ReturnType<typeof useAuditFilters>) {
   return (
     <>
       <div class="toolbar audit-filters">
@@ -56,9 +41,7 @@ export function AuditFilters({
               type="date"
               class="input"
               value={address[name] ?? ""}
-              onChange={(event) =>
-                change({ [name]: event.currentTarget.value })
-              }
+              onChange={(event) => change({ [name]: event.currentTarget.value })}
             />
           </label>
         ))}
@@ -105,10 +88,7 @@ function ActionFilter({ value = "", change }: FilterProps) {
 function ActorFilter({ value = "", change }: FilterProps) {
   const members = useAllMembers().data ?? [];
   const keys = useAllKeys().data ?? [];
-  const other =
-    value &&
-    !members.some((m) => m.id === value) &&
-    !keys.some((k) => k.id === value);
+  const other = value && !members.some((m) => m.id === value) && !keys.some((k) => k.id === value);
   return (
     <select
       class="select"

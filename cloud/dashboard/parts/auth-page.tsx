@@ -67,10 +67,7 @@ export function SingleSignOn({ next, hint }: { next: string; hint?: string }) {
       <p class="auth-or faint small">
         <span>{texts.or}</span>
       </p>
-      <a
-        class="button wide"
-        href={`v1/auth/oidc/start?returnTo=${encodeURIComponent(returnTo)}`}
-      >
+      <a class="button wide" href={`v1/auth/oidc/start?returnTo=${encodeURIComponent(returnTo)}`}>
         {texts.singleSignOn}
       </a>
       {hint && <p class="faint small">{hint}</p>}

@@ -22,8 +22,7 @@ export function useVisitor() {
     queryFn: () => send(api.GET("/v1/auth/session")),
     staleTime: 0,
   });
-  const signedOut =
-    query.error instanceof ApiError && query.error.status === 401;
+  const signedOut = query.error instanceof ApiError && query.error.status === 401;
   return {
     query,
     user: signedOut || query.isFetching ? undefined : query.data?.user,
@@ -38,8 +37,7 @@ export function useBegin(): (signIn: Schema<"SignIn">) => void {
     expectOrganization(undefined);
     void queries.cancelQueries({ queryKey: ["session"] });
     queries.removeQueries({
-      predicate: ({ queryKey: [first] }) =>
-        first !== "session" && first !== "auth-options",
+      predicate: ({ queryKey: [first] }) => first !== "session" && first !== "auth-options",
     });
     // The token of the answer is in the cookie; scripts need not keep it.
     queries.setQueryData(["session"], {
@@ -67,19 +65,14 @@ export function safeNext(next: string | undefined): string {
 
 /** Returns the address with the page to open next, unless that is the default. */
 export function withNext(path: string, next: string): string {
-  return next === defaultPage
-    ? path
-    : `${path}?next=${encodeURIComponent(next)}`;
+  return next === defaultPage ? path : `${path}?next=${encodeURIComponent(next)}`;
 }
 
 /** Returns the token of the link, which may be in the fragment or in the query, and removes it from the address. */
 function takeToken(): string {
   const token =
-    new URLSearchParams(location.hash.slice(1)).get("token") ??
-    new URLSearchParams(location.search).get("token") ??
-    "";
-  if (location.hash || location.search)
-    history.replaceState(history.state, "", location.pathname);
+    new URLSearchParams(location.hash.slice(1)).get("token") ?? new URLSearchParams(location.search).get("token") ?? "";
+  if (location.hash || location.search) history.replaceState(history.state, "", location.pathname);
   return token;
 }
 

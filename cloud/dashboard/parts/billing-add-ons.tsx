@@ -1,21 +1,8 @@
 import { useQuery } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
-import {
-  FormFrame,
-  NumberField,
-  useForm,
-} from "../../../shared/web/forms/form";
-import {
-  Badge,
-  Button,
-  ConfirmDialog,
-  Dialog,
-  Loaded,
-  Table,
-  toast,
-  type Column,
-} from "../../../shared/web/ui";
+import { FormFrame, NumberField, useForm } from "../../../shared/web/forms/form";
+import { Badge, Button, ConfirmDialog, Dialog, Loaded, Table, toast, type Column } from "../../../shared/web/ui";
 import { addAddOn as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/billing";
@@ -36,11 +23,7 @@ const effective = {
 } as const;
 
 /** The add-ons: buy, buy more and remove. */
-export function BillingAddOns({
-  subscription,
-}: {
-  subscription: Subscription;
-}) {
+export function BillingAddOns({ subscription }: { subscription: Subscription }) {
   const [dialog, setDialog] = useState<{
     kind: "buy" | "remove";
     offer: Offer;
@@ -50,9 +33,7 @@ export function BillingAddOns({
     queryFn: () => send(api.GET("/v1/billing/add-ons")),
   });
   const close = () => setDialog(undefined);
-  const columns = columnsFor(subscription, (kind, offer) =>
-    setDialog({ kind, offer }),
-  );
+  const columns = columnsFor(subscription, (kind, offer) => setDialog({ kind, offer }));
   return (
     <section class="stack" aria-labelledby="add-ons-title">
       <div>
@@ -65,12 +46,7 @@ export function BillingAddOns({
           return offers.length === 0 ? (
             <p>{texts.noAddOns}</p>
           ) : (
-            <Table
-              label={texts.addOns}
-              columns={columns}
-              items={offers}
-              keyOf={(o) => o.addOnId ?? o.slug}
-            />
+            <Table label={texts.addOns} columns={columns} items={offers} keyOf={(o) => o.addOnId ?? o.slug} />
           );
         }}
       </Loaded>
@@ -82,31 +58,21 @@ export function BillingAddOns({
           onClose={close}
         />
       )}
-      {dialog?.kind === "remove" && (
-        <RemoveDialog offer={dialog.offer} onClose={close} />
-      )}
+      {dialog?.kind === "remove" && <RemoveDialog offer={dialog.offer} onClose={close} />}
     </section>
   );
 }
 
 /** Add-ons that the plan no longer offers stay removable. */
-function withPurchased(
-  items: Schema<"AddOnOffer">[],
-  subscription: Subscription,
-): Offer[] {
-  const others = subscription.addOns.filter(
-    (a) => !items.some((i) => i.addOnId === a.id),
-  );
+function withPurchased(items: Schema<"AddOnOffer">[], subscription: Subscription): Offer[] {
+  const others = subscription.addOns.filter((a) => !items.some((i) => i.addOnId === a.id));
   return [
     ...items.map((i) => ({ ...i, offered: true })),
     ...others.map(({ id, ...a }) => ({ ...a, addOnId: id, offered: false })),
   ];
 }
 
-function columnsFor(
-  subscription: Subscription,
-  open: (kind: "buy" | "remove", offer: Offer) => void,
-): Column<Offer>[] {
+function columnsFor(subscription: Subscription, open: (kind: "buy" | "remove", offer: Offer) => void): Column<Offer>[] {
   const { currency, interval } = subscription.plan;
   return [
     {
@@ -128,11 +94,7 @@ function columnsFor(
     {
       id: "price",
       title: texts.price,
-      cell: (o) =>
-        texts.per(
-          money(o.priceCents, currency, true),
-          texts.intervals[interval],
-        ),
+      cell: (o) => texts.per(money(o.priceCents, currency, true), texts.intervals[interval]),
     },
     {
       id: "quantity",
@@ -158,11 +120,7 @@ function columnsFor(
               </Button>
             )}
             {o.addOnId && (
-              <Button
-                size="small"
-                kind="danger"
-                onClick={() => open("remove", o)}
-              >
+              <Button size="small" kind="danger" onClick={() => open("remove", o)}>
                 {texts.remove}
               </Button>
             )}
@@ -188,10 +146,7 @@ function BuyDialog({
   const explained = useExplained();
   const idempotency = useIdempotencyKey();
   const price = (quantity: number) =>
-    texts.per(
-      money(offer.priceCents * quantity, currency, true),
-      texts.intervals[interval],
-    );
+    texts.per(money(offer.priceCents * quantity, currency, true), texts.intervals[interval]);
   const form = useForm({
     rule: { ...rule, required: ["addOn", "quantity"] },
     initial: { addOn: offer.slug, quantity: 1 as number | undefined },
@@ -232,13 +187,7 @@ function BuyDialog({
   );
 }
 
-function RemoveDialog({
-  offer,
-  onClose,
-}: {
-  offer: Offer;
-  onClose: () => void;
-}) {
+function RemoveDialog({ offer, onClose }: { offer: Offer; onClose: () => void }) {
   const refresh = useBillingRefresh();
   const explained = useExplained();
   const remove = async () => {

@@ -24,14 +24,10 @@ export function useBillingRefresh(): () => void {
 }
 
 /** Explains on the page that this service does not allow a change. */
-export const Refusal = createContext<(message: string) => void>(
-  () => undefined,
-);
+export const Refusal = createContext<(message: string) => void>(() => undefined);
 
 /** Makes a change. A refusal (403) is an explanation on the page and not an error of the dialog. */
-export function useExplained(): <T>(
-  change: Promise<T>,
-) => Promise<T | undefined> {
+export function useExplained(): <T>(change: Promise<T>) => Promise<T | undefined> {
   const explain = useContext(Refusal);
   return async (change) => {
     try {

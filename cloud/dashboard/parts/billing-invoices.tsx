@@ -32,8 +32,7 @@ export function BillingInvoices() {
   const page = Number(address.page) || 1;
   const invoices = useQuery({
     queryKey: ["billing", "invoices", { page }],
-    queryFn: () =>
-      send(api.GET("/v1/billing/invoices", { params: { query: { page } } })),
+    queryFn: () => send(api.GET("/v1/billing/invoices", { params: { query: { page } } })),
   });
   return (
     <section class="stack" aria-labelledby="invoices-title">
@@ -51,10 +50,7 @@ export function BillingInvoices() {
                   </li>
                 ))}
               </ul>
-              <Pagination
-                info={pagination}
-                onPage={(next) => change({ page: String(next) })}
-              />
+              <Pagination info={pagination} onPage={(next) => change({ page: String(next) })} />
             </div>
           )
         }
@@ -71,12 +67,8 @@ function InvoiceEntry({ invoice }: { invoice: Invoice }) {
         <Icon name="right" />
         <span class="strong">{texts.invoice(invoice.number)}</span>
         <span class="faint">{formatDate(invoice.createdAt)}</span>
-        <Badge tone={tones[invoice.status]}>
-          {credit ? texts.credit : texts.invoiceStatuses[invoice.status]}
-        </Badge>
-        <span class="numeric strong">
-          {money(invoice.totalCents, invoice.currency)}
-        </span>
+        <Badge tone={tones[invoice.status]}>{credit ? texts.credit : texts.invoiceStatuses[invoice.status]}</Badge>
+        <span class="numeric strong">{money(invoice.totalCents, invoice.currency)}</span>
       </summary>
       <div class="fold-body stack">
         <Lines invoice={invoice} />
@@ -114,11 +106,7 @@ function Lines({ invoice }: { invoice: Invoice }) {
           {
             id: "period",
             title: texts.linePeriod,
-            cell: (line) =>
-              texts.periodOf(
-                formatDate(line.periodStart),
-                formatDate(line.periodEnd),
-              ),
+            cell: (line) => texts.periodOf(formatDate(line.periodStart), formatDate(line.periodEnd)),
           },
           {
             id: "quantity",
@@ -130,11 +118,7 @@ function Lines({ invoice }: { invoice: Invoice }) {
             id: "amount",
             title: texts.amount,
             look: "end",
-            cell: (line) => (
-              <span class="numeric">
-                {money(line.amountCents, invoice.currency)}
-              </span>
-            ),
+            cell: (line) => <span class="numeric">{money(line.amountCents, invoice.currency)}</span>,
           },
         ]}
       />

@@ -1,16 +1,7 @@
 import { useMutation } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
-import {
-  Badge,
-  Button,
-  ConfirmDialog,
-  Notice,
-  formatDate,
-  toast,
-  toastError,
-  type Tone,
-} from "../../../shared/web/ui";
+import { Badge, Button, ConfirmDialog, Notice, formatDate, toast, toastError, type Tone } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/billing";
 import { useBillingRefresh, useExplained } from "./billing-changes";
@@ -44,16 +35,9 @@ export function BillingPlan({ subscription }: { subscription: Subscription }) {
         </div>
         <PlanActions subscription={subscription} />
       </div>
-      {status !== "active" && (
-        <Notice tone={tones[status] ?? "accent"}>
-          {texts.statusHints[status]}
-        </Notice>
-      )}
+      {status !== "active" && <Notice tone={tones[status] ?? "accent"}>{texts.statusHints[status]}</Notice>}
       {cancelAtPeriodEnd && currentPeriodEnd && (
-        <Notice
-          tone="wait"
-          title={texts.endsTitle(plan.name, formatDate(currentPeriodEnd))}
-        >
+        <Notice tone="wait" title={texts.endsTitle(plan.name, formatDate(currentPeriodEnd))}>
           {texts.endsHint}
         </Notice>
       )}
@@ -62,12 +46,9 @@ export function BillingPlan({ subscription }: { subscription: Subscription }) {
 }
 
 function Period({ subscription }: { subscription: Subscription }) {
-  const { currentPeriodStart, currentPeriodEnd, cancelAtPeriodEnd } =
-    subscription;
+  const { currentPeriodStart, currentPeriodEnd, cancelAtPeriodEnd } = subscription;
   if (!currentPeriodStart || !currentPeriodEnd)
-    return (
-      <p class="faint">{texts.since(formatDate(subscription.createdAt))}</p>
-    );
+    return <p class="faint">{texts.since(formatDate(subscription.createdAt))}</p>;
   const end = formatDate(currentPeriodEnd);
   return (
     <p class="faint">
@@ -122,11 +103,7 @@ function Resume() {
     onError: toastError,
   });
   return (
-    <Button
-      kind="primary"
-      busy={resume.isPending}
-      onClick={() => resume.mutate()}
-    >
+    <Button kind="primary" busy={resume.isPending} onClick={() => resume.mutate()}>
       {texts.resume}
     </Button>
   );

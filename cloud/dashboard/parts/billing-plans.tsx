@@ -1,13 +1,7 @@
 import { useQuery } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
-import {
-  Badge,
-  Button,
-  ConfirmDialog,
-  Loaded,
-  toast,
-} from "../../../shared/web/ui";
+import { Badge, Button, ConfirmDialog, Loaded, toast } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/billing";
 import { useBillingRefresh, useExplained } from "./billing-changes";
@@ -19,12 +13,7 @@ import "./lists.css";
 type Plan = Schema<"Plan">;
 type Subscription = Schema<"Subscription">;
 
-const limits = [
-  "profileLimit",
-  "memberLimit",
-  "apiRpmLimit",
-  "apiRphLimit",
-] as const;
+const limits = ["profileLimit", "memberLimit", "apiRpmLimit", "apiRphLimit"] as const;
 
 /** The plans, with the change to each. */
 export function BillingPlans({ subscription }: { subscription: Subscription }) {
@@ -51,36 +40,18 @@ export function BillingPlans({ subscription }: { subscription: Subscription }) {
           <ul class="plans">
             {all.map((plan) => (
               <li key={plan.id} class="panel">
-                <PlanCard
-                  plan={plan}
-                  current={plan.slug === subscription.plan.slug}
-                  onChoose={() => setChosen(plan)}
-                />
+                <PlanCard plan={plan} current={plan.slug === subscription.plan.slug} onChoose={() => setChosen(plan)} />
               </li>
             ))}
           </ul>
         )}
       </Loaded>
-      {chosen && (
-        <PlanDialog
-          plan={chosen}
-          subscription={subscription}
-          onClose={() => setChosen(undefined)}
-        />
-      )}
+      {chosen && <PlanDialog plan={chosen} subscription={subscription} onClose={() => setChosen(undefined)} />}
     </section>
   );
 }
 
-function PlanCard({
-  plan,
-  current,
-  onChoose,
-}: {
-  plan: Plan;
-  current: boolean;
-  onChoose: () => void;
-}) {
+function PlanCard({ plan, current, onChoose }: { plan: Plan; current: boolean; onChoose: () => void }) {
   return (
     <>
       <h3>{plan.name}</h3>
@@ -105,15 +76,7 @@ function PlanCard({
 }
 
 /** Asks before a plan change. From a free plan, the user may have to pay on the page of the provider. */
-function PlanDialog({
-  plan,
-  subscription,
-  onClose,
-}: {
-  plan: Plan;
-  subscription: Subscription;
-  onClose: () => void;
-}) {
+function PlanDialog({ plan, subscription, onClose }: { plan: Plan; subscription: Subscription; onClose: () => void }) {
   const change = useChange(plan);
   const checkout = subscription.plan.priceCents === 0 && plan.priceCents > 0;
   const toFree = plan.priceCents === 0;
@@ -121,27 +84,15 @@ function PlanDialog({
   return (
     <ConfirmDialog
       kind={toFree ? "danger" : "primary"}
-      title={
-        checkout
-          ? texts.subscribeTitle(plan.name)
-          : texts.changeTitle(plan.name)
-      }
+      title={checkout ? texts.subscribeTitle(plan.name) : texts.changeTitle(plan.name)}
       action={checkout ? texts.subscribeAction : texts.changeAction}
       onConfirm={() => change(checkout)}
       onClose={onClose}
     >
       <div class="stack tight">
-        <p>
-          {checkout
-            ? texts.subscribeHint(price)
-            : toFree
-              ? texts.freeHint
-              : texts.changeHint(price)}
-        </p>
+        <p>{checkout ? texts.subscribeHint(price) : toFree ? texts.freeHint : texts.changeHint(price)}</p>
         {!checkout && <p class="faint">{texts.lowerHint}</p>}
-        {!checkout && subscription.cancelAtPeriodEnd && (
-          <p class="faint">{texts.withdrawHint}</p>
-        )}
+        {!checkout && subscription.cancelAtPeriodEnd && <p class="faint">{texts.withdrawHint}</p>}
       </div>
     </ConfirmDialog>
   );
@@ -152,11 +103,7 @@ function useChange(plan: Plan): (checkout: boolean) => Promise<void> {
   const explained = useExplained();
   const idempotency = useIdempotencyKey();
   const report = (subscription: Subscription) =>
-    toast(
-      subscription.plan.slug === plan.slug
-        ? texts.changed(plan.name)
-        : texts.pending,
-    );
+    toast(subscription.plan.slug === plan.slug ? texts.changed(plan.name) : texts.pending);
   return async (checkout) => {
     const header = { "Idempotency-Key": idempotency([checkout, plan.slug]) };
     if (checkout) {

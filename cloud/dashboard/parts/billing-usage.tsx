@@ -9,11 +9,7 @@ const live = 5_000;
 const count = new Intl.NumberFormat("en");
 
 /** What the organization uses of its effective limits. */
-export function BillingUsage({
-  subscription: s,
-}: {
-  subscription: Schema<"Subscription">;
-}) {
+export function BillingUsage({ subscription: s }: { subscription: Schema<"Subscription"> }) {
   const stats = useQuery({
     queryKey: ["stats"],
     refetchInterval: live,
@@ -37,11 +33,7 @@ export function BillingUsage({
               base={s.baseProfileLimit}
               additional={s.additionalProfileLimit}
             />
-            <Usage
-              name="browsers"
-              value={browsers.data?.current}
-              limit={s.effectiveProfileLimit}
-            />
+            <Usage name="browsers" value={browsers.data?.current} limit={s.effectiveProfileLimit} />
             <Usage
               name="members"
               value={people.data}
@@ -95,9 +87,7 @@ function usePeople() {
     queryFn: async () => {
       const [members, invitations] = await Promise.all([
         send(api.GET("/v1/organizations/{organizationId}/members", { params })),
-        send(
-          api.GET("/v1/organizations/{organizationId}/invitations", { params }),
-        ),
+        send(api.GET("/v1/organizations/{organizationId}/invitations", { params })),
       ]);
       return members.pagination.total + invitations.pagination.total;
     },

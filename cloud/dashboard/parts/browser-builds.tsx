@@ -26,9 +26,7 @@ const size = new Intl.NumberFormat("en", {
 });
 
 function useBuilds() {
-  const [address, change] = useAddress<
-    "page" | "os" | "arch" | "major" | "sortBy" | "sortOrder"
-  >();
+  const [address, change] = useAddress<"page" | "os" | "arch" | "major" | "sortBy" | "sortOrder">();
   const query = {
     page: Number(address.page) || 1,
     sortBy: (address.sortBy ?? "publishedAt") as Schema<"ReleaseSortField">,
@@ -39,8 +37,7 @@ function useBuilds() {
   };
   const builds = useQuery({
     queryKey: ["builds", query],
-    queryFn: () =>
-      send(api.GET("/v1/chromium/releases", { params: { query } })),
+    queryFn: () => send(api.GET("/v1/chromium/releases", { params: { query } })),
   });
   return { query, builds, change };
 }
@@ -77,14 +74,9 @@ export function BrowserBuilds() {
                   items={items}
                   keyOf={(b) => `${b.version} ${b.os} ${b.arch}`}
                   sort={{ by: query.sortBy, order: query.sortOrder }}
-                  onSort={({ by, order }) =>
-                    change({ sortBy: by, sortOrder: order })
-                  }
+                  onSort={({ by, order }) => change({ sortBy: by, sortOrder: order })}
                 />
-                <Pagination
-                  info={pagination}
-                  onPage={(page) => change({ page: String(page) })}
-                />
+                <Pagination info={pagination} onPage={(page) => change({ page: String(page) })} />
               </>
             )
           }
@@ -93,19 +85,13 @@ export function BrowserBuilds() {
       <div class="panel stack tight">
         <h3>{t.install}</h3>
         <p class="faint">{t.installHint}</p>
-        <CodeBlock
-          text={t.installCommand(newest ? String(newest) : "VERSION")}
-          label={t.command}
-        />
+        <CodeBlock text={t.installCommand(newest ? String(newest) : "VERSION")} label={t.command} />
       </div>
     </section>
   );
 }
 
-function Filters({
-  query,
-  change,
-}: Pick<ReturnType<typeof useBuilds>, "query" | "change">) {
+function Filters({ query, change }: Pick<ReturnType<typeof useBuilds>, "query" | "change">) {
   return (
     <div class="toolbar">
       <select
@@ -155,10 +141,7 @@ const columns: Column<Build>[] = [
     cell: (b) => (
       <span class="row">
         <span class="strong numeric">{b.version}</span>
-        <CopyButton
-          text={t.installCommand(b.version)}
-          label={t.commandOf(b.version)}
-        />
+        <CopyButton text={t.installCommand(b.version)} label={t.commandOf(b.version)} />
       </span>
     ),
   },
@@ -170,11 +153,7 @@ const columns: Column<Build>[] = [
   {
     id: "channel",
     title: t.channel,
-    cell: (b) => (
-      <Badge tone={b.channel === "stable" ? "good" : undefined}>
-        {t.channelNames[b.channel]}
-      </Badge>
-    ),
+    cell: (b) => <Badge tone={b.channel === "stable" ? "good" : undefined}>{t.channelNames[b.channel]}</Badge>,
   },
   {
     id: "sizeBytes",

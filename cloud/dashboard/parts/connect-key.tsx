@@ -72,24 +72,14 @@ function Manager({ chosen, placeholder, onChoose }: Props) {
     <Loaded query={keys} lines={2}>
       {(all) => (
         <>
-          {all.length > 0 && (
-            <KeyChoice keys={all} chosen={chosen} onChoose={onChoose} />
-          )}
+          {all.length > 0 && <KeyChoice keys={all} chosen={chosen} onChoose={onChoose} />}
           {chosen ? (
-            <p class="faint">
-              {texts.existingKey(
-                placeholder,
-                chosen.apiKey.prefix,
-                chosen.apiKey.lastFour,
-              )}
-            </p>
+            <p class="faint">{texts.existingKey(placeholder, chosen.apiKey.prefix, chosen.apiKey.lastFour)}</p>
           ) : (
             <CreateKeyForm
               key={fresh}
               name={all.length ? "" : texts.newKeyName}
-              onCreated={(created) =>
-                onChoose({ apiKey: created.apiKey, created })
-              }
+              onCreated={(created) => onChoose({ apiKey: created.apiKey, created })}
             />
           )}
         </>
@@ -98,11 +88,7 @@ function Manager({ chosen, placeholder, onChoose }: Props) {
   );
 }
 
-function KeyChoice({
-  keys,
-  chosen,
-  onChoose,
-}: Pick<Props, "chosen" | "onChoose"> & { keys: Schema<"ApiKey">[] }) {
+function KeyChoice({ keys, chosen, onChoose }: Pick<Props, "chosen" | "onChoose"> & { keys: Schema<"ApiKey">[] }) {
   return (
     <label class="field connect-choice">
       <span class="label">{texts.keyChoice}</span>

@@ -13,13 +13,7 @@ export type Guide = Schema<"ConnectGuide"> & {
 };
 
 /** The second step: the commands, with the key in place of the placeholders. */
-export function ConnectRun({
-  guide,
-  created,
-}: {
-  guide: Guide;
-  created: Schema<"CreatedApiKey"> | undefined;
-}) {
+export function ConnectRun({ guide, created }: { guide: Guide; created: Schema<"CreatedApiKey"> | undefined }) {
   const [{ how }, change] = useAddress<"how">();
   const contents: Record<Way, string | null | undefined> = {
     docker: guide.dockerCommand,
@@ -33,9 +27,7 @@ export function ConnectRun({
   return (
     <section class="panel stack" aria-labelledby="connect-run">
       <h2 id="connect-run">{texts.runStep}</h2>
-      {!guide.image && (
-        <Notice title={texts.noImageTitle}>{texts.noImage}</Notice>
-      )}
+      {!guide.image && <Notice title={texts.noImageTitle}>{texts.noImage}</Notice>}
       {selected && (
         <PanelTabs
           label={texts.how}
@@ -45,14 +37,9 @@ export function ConnectRun({
         >
           <p class="faint">{texts.hints[selected]}</p>
           <div class={isFile(selected) ? "connect-file" : undefined}>
-            <CodeBlock
-              text={withKey(contents[selected] ?? "", guide, created)}
-              label={texts.code[selected]}
-            />
+            <CodeBlock text={withKey(contents[selected] ?? "", guide, created)} label={texts.code[selected]} />
           </div>
-          <p class="small faint">
-            {created ? texts.withKey : texts.withoutKey(guide.keyPlaceholder)}
-          </p>
+          <p class="small faint">{created ? texts.withKey : texts.withoutKey(guide.keyPlaceholder)}</p>
         </PanelTabs>
       )}
     </section>
@@ -62,13 +49,7 @@ export function ConnectRun({
 /** Lines of a file are not wrapped: their indentation has a meaning. */
 const isFile = (way: Way): boolean => way === "compose" || way === "kubernetes";
 
-function withKey(
-  text: string,
-  guide: Guide,
-  created: Schema<"CreatedApiKey"> | undefined,
-): string {
+function withKey(text: string, guide: Guide, created: Schema<"CreatedApiKey"> | undefined): string {
   if (!created) return text;
-  return text
-    .replaceAll(guide.keyLowerPlaceholder, created.keyLower)
-    .replaceAll(guide.keyPlaceholder, created.key);
+  return text.replaceAll(guide.keyLowerPlaceholder, created.keyLower).replaceAll(guide.keyPlaceholder, created.key);
 }

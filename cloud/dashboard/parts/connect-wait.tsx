@@ -10,13 +10,7 @@ import "./lists.css";
 const interval = 3_000;
 
 /** The third step: waits for the first heartbeat of a new worker. */
-export function ConnectWait({
-  keyId,
-  cloudUrl,
-}: {
-  keyId: string | undefined;
-  cloudUrl: string;
-}) {
+export function ConnectWait({ keyId, cloudUrl }: { keyId: string | undefined; cloudUrl: string }) {
   const machines = useQuery({
     queryKey: ["machines", { keyId, connect: true }],
     refetchInterval: interval,
@@ -41,12 +35,7 @@ export function ConnectWait({
   return (
     <section class="panel stack" aria-labelledby="connect-wait">
       <h2 id="connect-wait">{texts.waitStep}</h2>
-      {machines.error && (
-        <ErrorNotice
-          error={machines.error}
-          onRetry={() => void machines.refetch()}
-        />
-      )}
+      {machines.error && <ErrorNotice error={machines.error} onRetry={() => void machines.refetch()} />}
       <div class="stack" role="status">
         {fresh.map((m) => (
           <Connected key={m.machineId} machine={m} />
@@ -77,12 +66,9 @@ export function ConnectWait({
 }
 
 /** The machines that were online when this step was shown: they are not the new worker. */
-function useBaseline(
-  online: Schema<"Machine">[] | undefined,
-): ReadonlySet<string> {
+function useBaseline(online: Schema<"Machine">[] | undefined): ReadonlySet<string> {
   const baseline = useRef<Set<string>>();
-  if (online && !baseline.current)
-    baseline.current = new Set(online.map((m) => m.machineId));
+  if (online && !baseline.current) baseline.current = new Set(online.map((m) => m.machineId));
   // Data of an earlier visit may be cached: a machine in it was seen before, too.
   useEffect(() => () => (baseline.current = undefined), []);
   return baseline.current ?? new Set();
@@ -96,9 +82,7 @@ function Waiting({ old }: { old: Schema<"Machine">[] }) {
         {old.length ? texts.waitingNext : texts.waiting}
       </p>
       <p class="faint">{texts.waitingHint}</p>
-      {old.length > 0 && (
-        <p class="faint">{texts.already(old.map(machineName).join(", "))}</p>
-      )}
+      {old.length > 0 && <p class="faint">{texts.already(old.map(machineName).join(", "))}</p>}
     </>
   );
 }

@@ -46,13 +46,7 @@ export function CreateKeyForm({
     <FormFrame form={form} label={texts.keys.create}>
       {wasLost(form.failure) && <Notice tone="wait">{texts.keys.lost}</Notice>}
       <div class="columns">
-        <TextField
-          form={form}
-          name="name"
-          label={texts.keys.name}
-          hint={texts.keys.nameHint}
-          autocomplete="off"
-        />
+        <TextField form={form} name="name" label={texts.keys.name} hint={texts.keys.nameHint} autocomplete="off" />
         <ExpiryField form={form} />
       </div>
       <div class="row end">
@@ -67,10 +61,7 @@ export function CreateKeyForm({
 
 /** Whether an earlier try created the key, but its response did not arrive. */
 function wasLost(failure: unknown): boolean {
-  return (
-    failure instanceof ApiError &&
-    failure.details.some((d) => d.constraint?.["keyId"] !== undefined)
-  );
+  return failure instanceof ApiError && failure.details.some((d) => d.constraint?.["keyId"] !== undefined);
 }
 
 /** Creates an organization key in a dialog. */
@@ -89,13 +80,7 @@ export function CreateKeyDialog({
 }
 
 /** Changes the name and the expiry of a key. */
-export function EditKeyDialog({
-  apiKey,
-  onClose,
-}: {
-  apiKey: Schema<"ApiKey">;
-  onClose: () => void;
-}) {
+export function EditKeyDialog({ apiKey, onClose }: { apiKey: Schema<"ApiKey">; onClose: () => void }) {
   const organizationId = useSession().organization.id;
   const queries = useQueryClient();
   const form = useForm({
@@ -117,21 +102,11 @@ export function EditKeyDialog({
   return (
     <Dialog title={texts.keys.editTitle(apiKey.name)} onClose={onClose}>
       <FormFrame form={form} label={texts.keys.edit}>
-        <TextField
-          form={form}
-          name="name"
-          label={texts.keys.name}
-          autocomplete="off"
-        />
+        <TextField form={form} name="name" label={texts.keys.name} autocomplete="off" />
         <ExpiryField form={form} />
         <div class="row end">
           <Button onClick={onClose}>{texts.cancel}</Button>
-          <Button
-            type="submit"
-            kind="primary"
-            busy={form.busy}
-            disabled={!form.dirty}
-          >
+          <Button type="submit" kind="primary" busy={form.busy} disabled={!form.dirty}>
             {texts.save}
           </Button>
         </div>

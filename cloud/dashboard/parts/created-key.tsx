@@ -15,13 +15,7 @@ export function CreatedKey({ created }: { created: Schema<"CreatedApiKey"> }) {
       {values.map(([label, value]) => (
         <div key={label}>
           <dt class="faint">{label}</dt>
-          <dd>
-            {value === null ? (
-              texts.keys.noImage
-            ) : (
-              <CodeBlock text={value} label={label} />
-            )}
-          </dd>
+          <dd>{value === null ? texts.keys.noImage : <CodeBlock text={value} label={label} />}</dd>
         </div>
       ))}
     </dl>
@@ -29,13 +23,7 @@ export function CreatedKey({ created }: { created: Schema<"CreatedApiKey"> }) {
 }
 
 /** Shows a new key once. It closes only after the user confirmed that the key is stored. */
-export function CreatedKeyDialog({
-  created,
-  onClose,
-}: {
-  created: Schema<"CreatedApiKey">;
-  onClose: () => void;
-}) {
+export function CreatedKeyDialog({ created, onClose }: { created: Schema<"CreatedApiKey">; onClose: () => void }) {
   const [stored, setStored] = useState(false);
   return (
     <Dialog
@@ -51,11 +39,7 @@ export function CreatedKeyDialog({
       <Notice tone="wait">{texts.keys.createdHint}</Notice>
       <CreatedKey created={created} />
       <label class="check">
-        <input
-          type="checkbox"
-          checked={stored}
-          onChange={(event) => setStored(event.currentTarget.checked)}
-        />
+        <input type="checkbox" checked={stored} onChange={(event) => setStored(event.currentTarget.checked)} />
         <span>{texts.keys.stored}</span>
       </label>
     </Dialog>

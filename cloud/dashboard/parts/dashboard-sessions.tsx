@@ -78,11 +78,7 @@ export function DashboardSessions() {
           <h2 id="dashboard-sessions">{texts.sessions}</h2>
           <p class="faint">{texts.sessionsHint}</p>
         </div>
-        <Button
-          kind="danger"
-          icon="signOut"
-          onClick={() => setEverywhere(true)}
-        >
+        <Button kind="danger" icon="signOut" onClick={() => setEverywhere(true)}>
           {texts.everywhere}
         </Button>
       </div>
@@ -92,11 +88,7 @@ export function DashboardSessions() {
             <Empty
               icon="user"
               title={texts.noSessions}
-              action={
-                <Button onClick={() => change({ page: "" })}>
-                  {texts.firstPage}
-                </Button>
-              }
+              action={<Button onClick={() => change({ page: "" })}>{texts.firstPage}</Button>}
             >
               {texts.noSessionsHint}
             </Empty>
@@ -111,26 +103,19 @@ export function DashboardSessions() {
                 onSort={({ by, order }) => change({ sort: by, order })}
               />
               {pagination.totalPages > 1 && (
-                <Pagination
-                  info={pagination}
-                  onPage={(page) => change({ page: String(page) })}
-                />
+                <Pagination info={pagination} onPage={(page) => change({ page: String(page) })} />
               )}
             </div>
           )
         }
       </Loaded>
-      {ending && (
-        <EndSession session={ending} onClose={() => setEnding(undefined)} />
-      )}
+      {ending && <EndSession session={ending} onClose={() => setEnding(undefined)} />}
       {everywhere && <SignOutEverywhere onClose={() => setEverywhere(false)} />}
     </section>
   );
 }
 
-function columns(
-  onEnd: (session: DashboardSession) => void,
-): Column<DashboardSession>[] {
+function columns(onEnd: (session: DashboardSession) => void): Column<DashboardSession>[] {
   return [
     {
       id: "device",
@@ -195,23 +180,13 @@ function SignOut() {
     onError: toastError,
   });
   return (
-    <Button
-      size="small"
-      busy={signOut.isPending}
-      onClick={() => signOut.mutate()}
-    >
+    <Button size="small" busy={signOut.isPending} onClick={() => signOut.mutate()}>
       {texts.signOut}
     </Button>
   );
 }
 
-function EndSession({
-  session,
-  onClose,
-}: {
-  session: DashboardSession;
-  onClose: () => void;
-}) {
+function EndSession({ session, onClose }: { session: DashboardSession; onClose: () => void }) {
   const queries = useQueryClient();
   const end = async () => {
     try {
@@ -229,12 +204,7 @@ function EndSession({
   };
   const device = deviceName(session);
   return (
-    <ConfirmDialog
-      title={texts.endOf(device)}
-      action={texts.end}
-      onConfirm={end}
-      onClose={onClose}
-    >
+    <ConfirmDialog title={texts.endOf(device)} action={texts.end} onConfirm={end} onClose={onClose}>
       {texts.endHint(device, session.ipAddress)}
     </ConfirmDialog>
   );
@@ -245,9 +215,7 @@ function SignOutEverywhere({ onClose }: { onClose: () => void }) {
     <ConfirmDialog
       title={texts.everywhereTitle}
       action={texts.everywhere}
-      onConfirm={() =>
-        send(api.POST("/v1/auth/sign-out-everywhere")).then(leave)
-      }
+      onConfirm={() => send(api.POST("/v1/auth/sign-out-everywhere")).then(leave)}
       onClose={onClose}
     >
       {texts.everywhereHint}

@@ -22,8 +22,7 @@ export function deviceOf(userAgent: string): {
   program: string;
   system: string;
 } {
-  const find = (list: [RegExp, string][]) =>
-    list.find(([pattern]) => pattern.test(userAgent))?.[1] ?? "";
+  const find = (list: [RegExp, string][]) => list.find(([pattern]) => pattern.test(userAgent))?.[1] ?? "";
   const program = find(browsers) || (userAgent.split(/[\s/]/)[0] ?? "");
   return { program, system: find(systems) };
 }

@@ -6,27 +6,15 @@ import { texts } from "../texts/settings";
 function localValue(iso: string | null | undefined): string {
   if (!iso) return "";
   const at = new Date(iso);
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000)
-    .toISOString()
-    .slice(0, 16);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 /** The expiry of a key: a time, or null for a key that does not expire. */
-export function ExpiryField<V extends { expiresAt: string | null }>({
-  form,
-}: {
-  form: Form<V>;
-}) {
-  const set = (at: Date | null) =>
-    form.set("expiresAt", at === null ? null : at.toISOString());
+export function ExpiryField<V extends { expiresAt: string | null }>({ form }: { form: Form<V> }) {
+  const set = (at: Date | null) => form.set("expiresAt", at === null ? null : at.toISOString());
   return (
     <div class="stack tight">
-      <Field
-        form={form}
-        name="expiresAt"
-        label={texts.keys.expires}
-        hint={texts.keys.expiryHint}
-      >
+      <Field form={form} name="expiresAt" label={texts.keys.expires} hint={texts.keys.expiryHint}>
         {(control) => (
           <input
             class="input"
@@ -42,11 +30,7 @@ export function ExpiryField<V extends { expiresAt: string | null }>({
       </Field>
       <div class="row" role="group" aria-label={texts.keys.presetLabel}>
         {texts.keys.presets.map(([label, days]) => (
-          <Button
-            key={label}
-            size="small"
-            onClick={() => set(new Date(Date.now() + days * 86_400_000))}
-          >
+          <Button key={label} size="small" onClick={() => set(new Date(Date.now() + days * 86_400_000))}>
             {label}
           </Button>
         ))}

@@ -12,9 +12,7 @@ export const summaryInterval = 30_000;
 /** Polls at the interval; slower while there is only an error, so that the error stays readable. */
 export function poll(interval: number) {
   return ({ state }: { state: { data: unknown; error: unknown } }): number =>
-    state.data === undefined && state.error
-      ? Math.max(interval, summaryInterval)
-      : interval;
+    state.data === undefined && state.error ? Math.max(interval, summaryInterval) : interval;
 }
 
 /** The 100 machines that reported latest, for filters and summaries. */
@@ -55,8 +53,7 @@ export function useKeyNames(): Map<string, string> {
     staleTime: 60_000,
   });
   const names = new Map<string, string>();
-  for (const m of machines.data?.items ?? [])
-    if (m.keyId && m.keyName) names.set(m.keyId, m.keyName);
+  for (const m of machines.data?.items ?? []) if (m.keyId && m.keyName) names.set(m.keyId, m.keyName);
   for (const k of keys.data?.items ?? []) names.set(k.id, k.name);
   return names;
 }

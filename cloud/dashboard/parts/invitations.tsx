@@ -47,12 +47,7 @@ export function Invitations() {
             <p>{texts.invitations.empty}</p>
           ) : (
             <div>
-              <Table
-                label={texts.invitations.title}
-                columns={columns}
-                items={items}
-                keyOf={(i) => i.id}
-              />
+              <Table label={texts.invitations.title} columns={columns} items={items} keyOf={(i) => i.id} />
               <Pagination
                 label={texts.invitations.pages}
                 info={pagination}
@@ -67,19 +62,12 @@ export function Invitations() {
           )
         }
       </Loaded>
-      {revoking && (
-        <RevokeDialog
-          invitation={revoking}
-          onClose={() => setRevoking(undefined)}
-        />
-      )}
+      {revoking && <RevokeDialog invitation={revoking} onClose={() => setRevoking(undefined)} />}
     </section>
   );
 }
 
-function useColumns(
-  onRevoke: (invitation: Invitation) => void,
-): Column<Invitation>[] {
+function useColumns(onRevoke: (invitation: Invitation) => void): Column<Invitation>[] {
   const { organization } = useSession();
   const members = useAllMembers();
   const nameOf = (id: string | null) => {
@@ -127,21 +115,14 @@ function useColumns(
   ];
 }
 
-function RevokeDialog({
-  invitation,
-  onClose,
-}: {
-  invitation: Invitation;
-  onClose: () => void;
-}) {
+function RevokeDialog({ invitation, onClose }: { invitation: Invitation; onClose: () => void }) {
   const organizationId = useSession().organization.id;
   const queries = useQueryClient();
   const revoke = async () => {
     await send(
-      api.DELETE(
-        "/v1/organizations/{organizationId}/invitations/{invitationId}",
-        { params: { path: { organizationId, invitationId: invitation.id } } },
-      ),
+      api.DELETE("/v1/organizations/{organizationId}/invitations/{invitationId}", {
+        params: { path: { organizationId, invitationId: invitation.id } },
+      }),
     );
     toast(texts.invitations.revoked);
     void queries.invalidateQueries({ queryKey: ["invitations"] });

@@ -2,14 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/preact-query";
 import { useEffect, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
-import {
-  Button,
-  ButtonLink,
-  ErrorNotice,
-  Notice,
-  toast,
-  toastError,
-} from "../../../shared/web/ui";
+import { Button, ButtonLink, ErrorNotice, Notice, toast, toastError } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/auth";
 import { AuthPage } from "./auth-page";
@@ -33,14 +26,11 @@ export function JoinOrganization({
   const [active, setActive] = useState(true);
   const accept = useMutation({
     mutationFn: async () => {
-      const joined = await send(
-        api.POST("/v1/invitations/accept", { body: { token } }),
-      );
+      const joined = await send(api.POST("/v1/invitations/accept", { body: { token } }));
       // The membership exists now: a failure to activate must not look like a failure to join.
       await activate(joined.id).catch(() => setActive(false));
       queries.removeQueries({
-        predicate: ({ queryKey: [first] }) =>
-          first !== "session" && first !== "auth-options",
+        predicate: ({ queryKey: [first] }) => first !== "session" && first !== "auth-options",
       });
       await queries.invalidateQueries({ queryKey: ["session"] });
       return joined;
@@ -55,10 +45,7 @@ export function JoinOrganization({
   }, []);
   if (accept.data)
     return (
-      <AuthPage
-        title={texts.joined(accept.data.name)}
-        hint={texts.joinedHint(accept.data.role)}
-      >
+      <AuthPage title={texts.joined(accept.data.name)} hint={texts.joinedHint(accept.data.role)}>
         {!active && <Notice tone="wait">{texts.notActivated}</Notice>}
         <ButtonLink to="/overview" kind="primary" wide>
           {texts.continue}
@@ -69,18 +56,11 @@ export function JoinOrganization({
     <AuthPage title={texts.joinTitle} hint={texts.joinHint}>
       {accept.error && <Refusal error={accept.error} user={user} />}
       {!accept.error && <p>{texts.signedInAs(user.email)}</p>}
-      <Button
-        kind="primary"
-        wide
-        busy={accept.isPending}
-        onClick={() => accept.mutate()}
-      >
+      <Button kind="primary" wide busy={accept.isPending} onClick={() => accept.mutate()}>
         {accept.isPending ? texts.joining : texts.join}
       </Button>
       {onLeave && <OtherAccount onLeave={onLeave} />}
-      {accept.error && (
-        <ButtonLink to="/overview">{texts.toOverview}</ButtonLink>
-      )}
+      {accept.error && <ButtonLink to="/overview">{texts.toOverview}</ButtonLink>}
     </AuthPage>
   );
 }
@@ -121,11 +101,7 @@ function Refusal({ error, user }: { error: Error; user: Schema<"User"> }) {
     return (
       <Notice tone="bad" title={failure.message}>
         <div class="stack tight">
-          <p>
-            {user.emailVerified
-              ? texts.wrongAccountHint(user.email)
-              : texts.unverifiedHint(user.email)}
-          </p>
+          <p>{user.emailVerified ? texts.wrongAccountHint(user.email) : texts.unverifiedHint(user.email)}</p>
           {!user.emailVerified && <SendVerification />}
         </div>
       </Notice>
@@ -154,12 +130,7 @@ function SendVerification() {
     <>
       {resend.error && <ErrorNotice error={resend.error} />}
       <div>
-        <Button
-          size="small"
-          icon="mail"
-          busy={resend.isPending}
-          onClick={() => resend.mutate()}
-        >
+        <Button size="small" icon="mail" busy={resend.isPending} onClick={() => resend.mutate()}>
           {texts.sendVerification}
         </Button>
       </div>

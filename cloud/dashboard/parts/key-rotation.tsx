@@ -3,11 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
-import {
-  FormFrame,
-  SelectField,
-  useForm,
-} from "../../../shared/web/forms/form";
+import { FormFrame, SelectField, useForm } from "../../../shared/web/forms/form";
 import {
   Badge,
   Button,
@@ -43,13 +39,7 @@ const tones: Record<State, Tone | undefined> = {
 };
 
 /** Replaces a key step by step. The state is in the address and on the server, so it can be resumed. */
-export function KeyRotation({
-  oldId,
-  newId,
-}: {
-  oldId: string;
-  newId?: string;
-}) {
+export function KeyRotation({ oldId, newId }: { oldId: string; newId?: string }) {
   const keys = useAllKeys(live);
   const [, navigate] = useLocation();
   const [created, setCreated] = useState<Schema<"CreatedApiKey">>();
@@ -60,8 +50,7 @@ export function KeyRotation({
           const old = all.find((k) => k.id === oldId);
           if (!old) return <Missing kind="old" />;
           // The list has a new key only after its next refresh.
-          const fresh =
-            created?.apiKey.id === newId ? created?.apiKey : undefined;
+          const fresh = created?.apiKey.id === newId ? created?.apiKey : undefined;
           const next = all.find((k) => k.id === newId) ?? fresh;
           if (newId && !next) return <Missing kind="new" old={old} />;
           return (
@@ -78,12 +67,7 @@ export function KeyRotation({
           );
         }}
       </Loaded>
-      {created && (
-        <CreatedKeyDialog
-          created={created}
-          onClose={() => setCreated(undefined)}
-        />
-      )}
+      {created && <CreatedKeyDialog created={created} onClose={() => setCreated(undefined)} />}
     </section>
   );
 }
@@ -96,9 +80,7 @@ function Missing({ kind, old }: { kind: "old" | "new"; old?: Key }) {
       title={kind === "old" ? t.missing : t.missingNew}
       action={
         <span class="row">
-          {old && (
-            <ButtonLink to={`${list}?rotate=${old.id}`}>{t.restart}</ButtonLink>
-          )}
+          {old && <ButtonLink to={`${list}?rotate=${old.id}`}>{t.restart}</ButtonLink>}
           <ButtonLink to={list}>{t.back}</ButtonLink>
         </span>
       }
@@ -138,46 +120,26 @@ function Steps({
         </ButtonLink>
       </div>
       <Step title={t.steps.create} state={next ? "done" : "next"}>
-        {next ? (
-          <Created next={next} />
-        ) : (
-          <CreateReplacement old={old} onCreated={onCreated} />
-        )}
+        {next ? <Created next={next} /> : <CreateReplacement old={old} onCreated={onCreated} />}
       </Step>
       <Step title={t.steps.update} state={progress}>
         <p>{t.updateHint}</p>
         <MachineList title={t.onOld} none={t.noneOld} query={before} />
         {next && <MachineList title={t.onNew} none={t.noneNew} query={after} />}
-        {(before.data?.items.length ?? 0) > (online ?? 0) && (
-          <p class="faint small">{t.offlineHint}</p>
-        )}
+        {(before.data?.items.length ?? 0) > (online ?? 0) && <p class="faint small">{t.offlineHint}</p>}
       </Step>
       <Step title={t.steps.verify} state={progress}>
-        {verified ? (
-          <Notice tone="good" title={t.verified} />
-        ) : (
-          <p>{used ? t.waitMachines(online ?? 0) : t.waitUse}</p>
-        )}
+        {verified ? <Notice tone="good" title={t.verified} /> : <p>{used ? t.waitMachines(online ?? 0) : t.waitUse}</p>}
       </Step>
       <Step title={t.steps.revoke} state={verified ? "next" : "open"}>
-        <p>
-          {verified
-            ? texts.keys.revokeHint
-            : next
-              ? t.revokeEarly
-              : t.revokeHint}
-        </p>
+        <p>{verified ? texts.keys.revokeHint : next ? t.revokeEarly : t.revokeHint}</p>
         {old.expiresAt && (
           <p>
             {t.oldEnds}: <Expiry at={old.expiresAt} />
           </p>
         )}
         <div>
-          <Button
-            kind="danger"
-            disabled={!next}
-            onClick={() => setRevoking(true)}
-          >
+          <Button kind="danger" disabled={!next} onClick={() => setRevoking(true)}>
             {texts.keys.revokeAction}
           </Button>
         </div>
@@ -196,15 +158,7 @@ function Steps({
   );
 }
 
-function Step({
-  title,
-  state,
-  children,
-}: {
-  title: string;
-  state: State;
-  children: ComponentChildren;
-}) {
+function Step({ title, state, children }: { title: string; state: State; children: ComponentChildren }) {
   return (
     <div class="panel stack">
       <div class="row apart">
@@ -227,13 +181,7 @@ function Created({ next }: { next: Key }) {
   );
 }
 
-function CreateReplacement({
-  old,
-  onCreated,
-}: {
-  old: Key;
-  onCreated: (created: Schema<"CreatedApiKey">) => void;
-}) {
+function CreateReplacement({ old, onCreated }: { old: Key; onCreated: (created: Schema<"CreatedApiKey">) => void }) {
   const organizationId = useSession().organization.id;
   const queries = useQueryClient();
   const idempotency = useIdempotencyKey();
@@ -276,15 +224,7 @@ function CreateReplacement({
   );
 }
 
-function MachineList({
-  title,
-  none,
-  query,
-}: {
-  title: string;
-  none: string;
-  query: ReturnType<typeof useMachines>;
-}) {
+function MachineList({ title, none, query }: { title: string; none: string; query: ReturnType<typeof useMachines> }) {
   const t = texts.rotation;
   return (
     <div class="stack tight">
@@ -319,9 +259,7 @@ function MachineList({
                 ]}
               />
               {pagination.total > items.length && (
-                <p class="faint">
-                  {texts.keys.more(pagination.total - items.length)}
-                </p>
+                <p class="faint">{texts.keys.more(pagination.total - items.length)}</p>
               )}
             </>
           )
@@ -332,9 +270,7 @@ function MachineList({
 }
 
 function MachineState({ machine }: { machine: Schema<"Machine"> }) {
-  const tone = (
-    { online: "good", draining: "wait", offline: undefined } as const
-  )[machine.state];
+  const tone = ({ online: "good", draining: "wait", offline: undefined } as const)[machine.state];
   return (
     <Badge tone={tone} dot>
       {texts.machineStates[machine.state]}

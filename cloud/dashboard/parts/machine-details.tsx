@@ -42,11 +42,7 @@ export function MachineDrawer({
     refetchInterval: poll(liveInterval),
   });
   return (
-    <Dialog
-      kind="drawer"
-      title={query.data?.hostName ?? machineId}
-      onClose={onClose}
-    >
+    <Dialog kind="drawer" title={query.data?.hostName ?? machineId} onClose={onClose}>
       <Loaded query={query} lines={6}>
         {(machine) =>
           machine ? (
@@ -62,13 +58,7 @@ export function MachineDrawer({
   );
 }
 
-function Details({
-  machine,
-  newest,
-}: {
-  machine: Machine;
-  newest: string | undefined;
-}) {
+function Details({ machine, newest }: { machine: Machine; newest: string | undefined }) {
   const sessions = `/sessions?machineId=${encodeURIComponent(machine.machineId)}`;
   return (
     <>
@@ -95,13 +85,7 @@ function Details({
   );
 }
 
-function Facts({
-  machine,
-  newest,
-}: {
-  machine: Machine;
-  newest: string | undefined;
-}) {
+function Facts({ machine, newest }: { machine: Machine; newest: string | undefined }) {
   const { columns, detail } = texts;
   return (
     <dl class="facts">
@@ -136,13 +120,7 @@ function Facts({
       <dt>{detail.maxSessions}</dt>
       <dd class="numeric">{machine.maxSessions ?? detail.noMaximum}</dd>
       <dt>{columns.key}</dt>
-      <dd>
-        {machine.keyName ?? (
-          <span class="faint">
-            {machine.keyId ? texts.unknownKey : texts.notReported}
-          </span>
-        )}
-      </dd>
+      <dd>{machine.keyName ?? <span class="faint">{machine.keyId ? texts.unknownKey : texts.notReported}</span>}</dd>
       <dt>{columns.lastSeenAt}</dt>
       <dd>
         <Time at={machine.lastSeenAt} />
@@ -166,10 +144,7 @@ function DrainHint({ draining }: { draining: boolean }) {
     <section class="stack tight">
       <h3>{draining ? detail.resume : detail.drain}</h3>
       <p>{draining ? detail.resumeHint : detail.drainHint}</p>
-      <CodeBlock
-        text={command}
-        label={draining ? detail.resumeCommand : detail.drainCommand}
-      />
+      <CodeBlock text={command} label={draining ? detail.resumeCommand : detail.drainCommand} />
       <p class="faint small">{detail.commandNote(detail.workerUrl)}</p>
     </section>
   );

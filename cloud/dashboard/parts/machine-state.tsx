@@ -17,11 +17,7 @@ export function usedSlots(machine: Machine): number {
 
 /** Whether a machine that could take sessions has no capacity left. */
 export function isFull(machine: Machine): boolean {
-  return (
-    machine.state === "online" &&
-    machine.maxSessions !== null &&
-    usedSlots(machine) >= machine.maxSessions
-  );
+  return machine.state === "online" && machine.maxSessions !== null && usedSlots(machine) >= machine.maxSessions;
 }
 
 /** The state of a machine, and whether it needs attention. */
@@ -42,15 +38,9 @@ export function Capacity({ machine }: { machine: Machine }) {
   const used = usedSlots(machine);
   return (
     <span class="machine-capacity">
-      <span class="numeric nowrap">
-        {texts.sessionsOf(used, machine.maxSessions)}
-      </span>
+      <span class="numeric nowrap">{texts.sessionsOf(used, machine.maxSessions)}</span>
       {machine.maxSessions !== null && (
-        <Meter
-          label={texts.meter(machine.machineId)}
-          value={used}
-          limit={machine.maxSessions}
-        />
+        <Meter label={texts.meter(machine.machineId)} value={used} limit={machine.maxSessions} />
       )}
     </span>
   );
@@ -65,23 +55,14 @@ function newestFirst(a: string, b: string): number {
 export function versionCounts(machines: Machine[]): [string, number][] {
   const counts = new Map<string, number>();
   for (const { state, version } of machines)
-    if (version && state !== "offline")
-      counts.set(version, (counts.get(version) ?? 0) + 1);
+    if (version && state !== "offline") counts.set(version, (counts.get(version) ?? 0) + 1);
   return [...counts].sort(([a], [b]) => newestFirst(a, b));
 }
 
 /** The version of a machine, marked when another machine runs a newer one. */
-export function Version({
-  machine,
-  newest,
-}: {
-  machine: Machine;
-  newest: string | undefined;
-}) {
-  if (!machine.version)
-    return <span class="faint nowrap">{texts.notReported}</span>;
-  const older =
-    newest !== undefined && newestFirst(machine.version, newest) > 0;
+export function Version({ machine, newest }: { machine: Machine; newest: string | undefined }) {
+  if (!machine.version) return <span class="faint nowrap">{texts.notReported}</span>;
+  const older = newest !== undefined && newestFirst(machine.version, newest) > 0;
   return (
     <span class="machine-version">
       <span class="numeric">{machine.version}</span>

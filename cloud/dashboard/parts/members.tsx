@@ -43,11 +43,7 @@ export function Members() {
             </p>
           </div>
           {manages && (
-            <Button
-              kind="primary"
-              icon="plus"
-              onClick={() => setInviting(true)}
-            >
+            <Button kind="primary" icon="plus" onClick={() => setInviting(true)}>
               {texts.members.invite}
             </Button>
           )}
@@ -68,8 +64,7 @@ function useMemberList() {
   const query = {
     page: Number(address.page) || 1,
     sortBy: (address.sortBy ?? "joinedAt") as Schema<"MemberSortField">,
-    sortOrder: (address.sortOrder === "desc" ? "desc" : "asc") as
-      "asc" | "desc",
+    sortOrder: (address.sortOrder === "desc" ? "desc" : "asc") as "asc" | "desc",
     search: address.search || undefined,
     role: (address.role || undefined) as Schema<"Role"> | undefined,
   };
@@ -125,21 +120,14 @@ function MemberList() {
                 items={items}
                 keyOf={(m) => m.id}
                 sort={{ by: query.sortBy, order: query.sortOrder }}
-                onSort={({ by, order }) =>
-                  change({ sortBy: by, sortOrder: order })
-                }
+                onSort={({ by, order }) => change({ sortBy: by, sortOrder: order })}
               />
-              <Pagination
-                info={pagination}
-                onPage={(page) => change({ page: String(page) })}
-              />
+              <Pagination info={pagination} onPage={(page) => change({ page: String(page) })} />
             </>
           )
         }
       </Loaded>
-      {dialog && (
-        <MemberDialog {...dialog} onClose={() => setDialog(undefined)} />
-      )}
+      {dialog && <MemberDialog {...dialog} onClose={() => setDialog(undefined)} />}
     </div>
   );
 }
@@ -181,9 +169,7 @@ function useColumns(open: (dialog: Dialogs) => void): Column<Member>[] {
       look: "fit corner",
       cell: (m) => {
         const items = itemsOf(m);
-        return items.length ? (
-          <Menu label={texts.actions(personName(m))} items={items} />
-        ) : null;
+        return items.length ? <Menu label={texts.actions(personName(m))} items={items} /> : null;
       },
     },
   ];
@@ -208,10 +194,7 @@ function useActions(open: (dialog: Dialogs) => void) {
         danger: true,
         onSelect: () => open({ action: "leave", member }),
       });
-    else if (
-      organization.role === "owner" ||
-      (organization.role === "admin" && member.role === "member")
-    )
+    else if (organization.role === "owner" || (organization.role === "admin" && member.role === "member"))
       items.push({
         label: texts.members.remove,
         icon: "trash",
@@ -222,15 +205,10 @@ function useActions(open: (dialog: Dialogs) => void) {
   };
 }
 
-function MemberDialog({
-  action,
-  member,
-  onClose,
-}: Dialogs & { onClose: () => void }) {
+function MemberDialog({ action, member, onClose }: Dialogs & { onClose: () => void }) {
   const { organization } = useSession();
   const queries = useQueryClient();
-  if (action === "role")
-    return <RoleDialog member={member} onClose={onClose} />;
+  if (action === "role") return <RoleDialog member={member} onClose={onClose} />;
   const leave = action === "leave";
   const name = personName(member);
   const confirm = async () => {
@@ -252,11 +230,7 @@ function MemberDialog({
   };
   return (
     <ConfirmDialog
-      title={
-        leave
-          ? texts.members.leaveTitle(organization.name)
-          : texts.members.removeTitle(name)
-      }
+      title={leave ? texts.members.leaveTitle(organization.name) : texts.members.removeTitle(name)}
       action={leave ? texts.members.leave : texts.members.remove}
       name={leave ? organization.name : name}
       onConfirm={confirm}

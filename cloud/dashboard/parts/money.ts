@@ -11,11 +11,6 @@ export function money(cents: number, currency: string, short = false): string {
 }
 
 /** Returns the price of a plan, for example "$29 per month". */
-export function planPrice(
-  plan: Pick<Schema<"Plan">, "priceCents" | "currency" | "interval">,
-): string {
-  return texts.per(
-    money(plan.priceCents, plan.currency, true),
-    texts.intervals[plan.interval],
-  );
+export function planPrice(plan: Pick<Schema<"Plan">, "priceCents" | "currency" | "interval">): string {
+  return texts.per(money(plan.priceCents, plan.currency, true), texts.intervals[plan.interval]);
 }

@@ -92,11 +92,7 @@ function StepItem({ step, next }: { step: Step; next: boolean }) {
       {step.done ? (
         <Badge tone="good">{texts.done}</Badge>
       ) : (
-        <ButtonLink
-          to={step.to}
-          size="small"
-          kind={next ? "primary" : undefined}
-        >
+        <ButtonLink to={step.to} size="small" kind={next ? "primary" : undefined}>
           {action}
         </ButtonLink>
       )}

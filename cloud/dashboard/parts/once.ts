@@ -13,8 +13,7 @@ export function useIdempotencyKey(): (body: unknown) => string {
   const last = useRef<{ body: string; key: string }>();
   return (body) => {
     const text = JSON.stringify(body);
-    if (last.current?.body !== text)
-      last.current = { body: text, key: random() };
+    if (last.current?.body !== text) last.current = { body: text, key: random() };
     return last.current.key;
   };
 }

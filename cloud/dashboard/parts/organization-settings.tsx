@@ -3,13 +3,7 @@ import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
 import { FormFrame, TextField, useForm } from "../../../shared/web/forms/form";
-import {
-  Button,
-  ConfirmDialog,
-  CopyButton,
-  Time,
-  toast,
-} from "../../../shared/web/ui";
+import { Button, ConfirmDialog, CopyButton, Time, toast } from "../../../shared/web/ui";
 import { updateOrganization as rule } from "../../../gen/web/cloud-rules";
 import { api } from "../api";
 import { useManages, useSession } from "../session";
@@ -74,12 +68,7 @@ function OrganizationForm() {
   return (
     <FormFrame form={form} label={texts.organization.title}>
       <div class="columns">
-        <TextField
-          form={form}
-          name="name"
-          label={texts.organizationName}
-          autocomplete="organization"
-        />
+        <TextField form={form} name="name" label={texts.organizationName} autocomplete="organization" />
         <TextField
           form={form}
           name="slug"
@@ -89,12 +78,7 @@ function OrganizationForm() {
         />
       </div>
       <div>
-        <Button
-          type="submit"
-          kind="primary"
-          busy={form.busy}
-          disabled={!form.dirty}
-        >
+        <Button type="submit" kind="primary" busy={form.busy} disabled={!form.dirty}>
           {texts.save}
         </Button>
       </div>

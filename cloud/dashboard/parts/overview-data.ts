@@ -27,10 +27,7 @@ export function useLiveUsage() {
 export function useDayUsage() {
   return useQuery({
     queryKey: ["license-usage", "day"],
-    queryFn: () =>
-      send(
-        api.GET("/v1/license/usage", { params: { query: { step: "15m" } } }),
-      ),
+    queryFn: () => send(api.GET("/v1/license/usage", { params: { query: { step: "15m" } } })),
     refetchInterval: poll(summaryInterval * 2),
   });
 }
@@ -81,8 +78,7 @@ export function useRefusals() {
 export function useRecentSessions() {
   return useQuery({
     queryKey: ["sessions", "recent"],
-    queryFn: () =>
-      send(api.GET("/v1/sessions", { params: { query: { limit: 5 } } })),
+    queryFn: () => send(api.GET("/v1/sessions", { params: { query: { limit: 5 } } })),
     refetchInterval: poll(summaryInterval / 2),
   });
 }

@@ -17,11 +17,7 @@ import { texts } from "../texts/overview";
 import { texts as sessionTexts } from "../texts/sessions";
 import { summaryInterval, useLatestMachines } from "./fleet";
 import { isFull } from "./machine-state";
-import {
-  useOfflineMachines,
-  useRecentSessions,
-  useRefusals,
-} from "./overview-data";
+import { useOfflineMachines, useRecentSessions, useRefusals } from "./overview-data";
 import { SessionBadge } from "./session-status";
 
 /** A panel with a heading and a link to the whole list. */
@@ -57,8 +53,7 @@ function AllWell({ children }: { children: ComponentChildren }) {
   );
 }
 
-const machineHref = (id: string) =>
-  `/machines?machine=${encodeURIComponent(id)}`;
+const machineHref = (id: string) => `/machines?machine=${encodeURIComponent(id)}`;
 
 /** The latest refusals: why, and what to do. */
 export function Refusals() {
@@ -97,9 +92,7 @@ export function Refusals() {
 
 type RefusalKind = keyof typeof texts.refusal;
 
-function groupByReason(
-  events: Schema<"LicenseEvent">[],
-): [RefusalKind, Schema<"LicenseEvent">[]][] {
+function groupByReason(events: Schema<"LicenseEvent">[]): [RefusalKind, Schema<"LicenseEvent">[]][] {
   const groups = new Map<RefusalKind, Schema<"LicenseEvent">[]>();
   for (const event of events) {
     const reason = event.reason ?? "other";
@@ -109,13 +102,7 @@ function groupByReason(
 }
 
 /** The refusals with one reason, and what to do about them. */
-function RefusalGroup({
-  reason,
-  events,
-}: {
-  reason: RefusalKind;
-  events: Schema<"LicenseEvent">[];
-}) {
+function RefusalGroup({ reason, events }: { reason: RefusalKind; events: Schema<"LicenseEvent">[] }) {
   const { title, todo } = texts.refusal[reason];
   return (
     <>
@@ -134,17 +121,11 @@ function Refusal({ event }: { event: Schema<"LicenseEvent"> }) {
   return (
     <li class="row apart">
       <span class="row">
-        {event.machineId ? (
-          <Link href={machineHref(event.machineId)}>{event.machineId}</Link>
-        ) : (
-          texts.severalMachines
-        )}
+        {event.machineId ? <Link href={machineHref(event.machineId)}>{event.machineId}</Link> : texts.severalMachines}
         {event.count > 1 && <Badge>{texts.times(event.count)}</Badge>}
       </span>
       <span class="row faint small numeric">
-        {event.current !== null && event.limit !== null && (
-          <span>{texts.used(event.current, event.limit)}</span>
-        )}
+        {event.current !== null && event.limit !== null && <span>{texts.used(event.current, event.limit)}</span>}
         <Time at={event.lastAt} />
       </span>
     </li>
@@ -175,11 +156,7 @@ export function Attention() {
   const offline = useOfflineMachines();
   const order: Reason[] = ["duplicate", "offline", "full", "draining"];
   const found = new Map<string, Schema<"Machine">>();
-  for (const m of [
-    ...(latest.data?.items ?? []),
-    ...(offline.data?.items ?? []),
-  ])
-    found.set(m.machineId, m);
+  for (const m of [...(latest.data?.items ?? []), ...(offline.data?.items ?? [])]) found.set(m.machineId, m);
   const rows = [...found.values()]
     .flatMap((machine) => {
       const reason = reasonOf(machine);
@@ -188,10 +165,7 @@ export function Attention() {
     .sort((a, b) => order.indexOf(a.reason) - order.indexOf(b.reason))
     .slice(0, 6);
   return (
-    <Panel
-      title={texts.attention}
-      action={<Link href="/machines">{texts.allMachines}</Link>}
-    >
+    <Panel title={texts.attention} action={<Link href="/machines">{texts.allMachines}</Link>}>
       <Loaded query={latest}>
         {({ pagination }) =>
           rows.length === 0 ? (
@@ -203,11 +177,7 @@ export function Attention() {
           ) : (
             <ul class="overview-items">
               {rows.map(({ machine, reason }) => (
-                <AttentionRow
-                  key={machine.machineId}
-                  machine={machine}
-                  reason={reason}
-                />
+                <AttentionRow key={machine.machineId} machine={machine} reason={reason} />
               ))}
             </ul>
           )
@@ -217,13 +187,7 @@ export function Attention() {
   );
 }
 
-function AttentionRow({
-  machine,
-  reason,
-}: {
-  machine: Schema<"Machine">;
-  reason: Reason;
-}) {
+function AttentionRow({ machine, reason }: { machine: Schema<"Machine">; reason: Reason }) {
   const { title, todo } = texts.attentionReason[reason];
   return (
     <li>
@@ -246,11 +210,7 @@ export function RecentSessions() {
   const query = useRecentSessions();
   const [, navigate] = useLocation();
   return (
-    <Panel
-      flush
-      title={texts.recent}
-      action={<Link href="/sessions">{texts.allSessions}</Link>}
-    >
+    <Panel flush title={texts.recent} action={<Link href="/sessions">{texts.allSessions}</Link>}>
       <Loaded query={query} lines={5}>
         {({ items }) =>
           items.length === 0 ? (
@@ -304,8 +264,6 @@ const recentColumns: Column<Schema<"Session">>[] = [
     id: "duration",
     title: columns.duration,
     look: "end fit",
-    cell: (s) => (
-      <span class="numeric">{formatDuration(s.durationSeconds)}</span>
-    ),
+    cell: (s) => <span class="numeric">{formatDuration(s.durationSeconds)}</span>,
   },
 ];

@@ -33,19 +33,11 @@ export function PanelTabs({
     if (!target) return;
     event.preventDefault();
     onSelect(target.id);
-    list.current
-      ?.querySelector<HTMLElement>(`[data-tab="${target.id}"]`)
-      ?.focus();
+    list.current?.querySelector<HTMLElement>(`[data-tab="${target.id}"]`)?.focus();
   };
   return (
     <div class="stack">
-      <div
-        class="tabs"
-        role="tablist"
-        aria-label={label}
-        ref={list}
-        onKeyDown={move}
-      >
+      <div class="tabs" role="tablist" aria-label={label} ref={list} onKeyDown={move}>
         {tabs.map((tab) => (
           <button
             key={tab.id}
@@ -62,12 +54,7 @@ export function PanelTabs({
           </button>
         ))}
       </div>
-      <div
-        id={`${id}-panel`}
-        class="stack"
-        role="tabpanel"
-        aria-labelledby={`${id}-${selected}`}
-      >
+      <div id={`${id}-panel`} class="stack" role="tabpanel" aria-labelledby={`${id}-${selected}`}>
         {children}
       </div>
     </div>

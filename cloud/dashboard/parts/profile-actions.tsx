@@ -2,15 +2,7 @@ import { useQueryClient } from "@tanstack/preact-query";
 import { useRef, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { FormFrame, TextField, useForm } from "../../../shared/web/forms/form";
-import {
-  Button,
-  ButtonLink,
-  ConfirmDialog,
-  Dialog,
-  ErrorNotice,
-  Notice,
-  toast,
-} from "../../../shared/web/ui";
+import { Button, ButtonLink, ConfirmDialog, Dialog, ErrorNotice, Notice, toast } from "../../../shared/web/ui";
 import { duplicateProfile as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useManages } from "../session";
@@ -22,13 +14,7 @@ import { downloadText, exportFile } from "./profile-transfer";
 const maxName = 128;
 
 /** States that the plan allows no more profiles, and what the user can do. */
-export function LimitNotice({
-  limit,
-  ephemeral = 0,
-}: {
-  limit: number;
-  ephemeral?: number;
-}) {
+export function LimitNotice({ limit, ephemeral = 0 }: { limit: number; ephemeral?: number }) {
   const manages = useManages();
   return (
     <Notice
@@ -42,8 +28,7 @@ export function LimitNotice({
         )
       }
     >
-      {manages ? texts.limit.hint : texts.limit.ask}{" "}
-      {ephemeral > 0 && texts.limit.ephemeral(ephemeral)}
+      {manages ? texts.limit.hint : texts.limit.ask} {ephemeral > 0 && texts.limit.ephemeral(ephemeral)}
     </Notice>
   );
 }
@@ -51,11 +36,7 @@ export function LimitNotice({
 /** An error, or the notice of the limit if that is the error. */
 export function ProfileError({ error }: { error: unknown }) {
   const limit = limitOf(error);
-  return limit ? (
-    <LimitNotice limit={limit.limit} />
-  ) : (
-    <ErrorNotice error={error} />
-  );
+  return limit ? <LimitNotice limit={limit.limit} /> : <ErrorNotice error={error} />;
 }
 
 /** Asks for the name of a copy and creates it. */
@@ -71,17 +52,14 @@ export function DuplicateDialog({
   const queries = useQueryClient();
   const key = useRef({ name: "", value: "" });
   const [refused, setRefused] = useState<unknown>();
-  const name = texts.duplicate.copyOf(
-    [...profile.name].slice(0, maxName - 7).join(""),
-  );
+  const name = texts.duplicate.copyOf([...profile.name].slice(0, maxName - 7).join(""));
   const form = useForm({
     rule: { ...rule, required: ["name"] },
     initial: { name },
     onSubmit: async (body) => {
       const request = body as Schema<"DuplicateProfileRequest">;
       // A retry of the same request must not create a second copy.
-      if (key.current.name !== request.name)
-        key.current = { name: request.name ?? "", value: randomKey() };
+      if (key.current.name !== request.name) key.current = { name: request.name ?? "", value: randomKey() };
       setRefused(undefined);
       const params = {
         path: { profileId: profile.id },
@@ -111,11 +89,7 @@ export function DuplicateDialog({
       footer={
         <>
           <Button onClick={onClose}>{texts.cancel}</Button>
-          <Button
-            kind="primary"
-            busy={form.busy}
-            onClick={() => void form.submit()}
-          >
+          <Button kind="primary" busy={form.busy} onClick={() => void form.submit()}>
             {texts.duplicate.action}
           </Button>
         </>
@@ -165,28 +139,20 @@ export function DeleteDialog({
     >
       <div class="stack tight">
         <p>{texts.delete.body}</p>
-        {profile.activeSessions > 0 && (
-          <Notice tone="wait">
-            {texts.delete.active(profile.activeSessions)}
-          </Notice>
-        )}
+        {profile.activeSessions > 0 && <Notice tone="wait">{texts.delete.active(profile.activeSessions)}</Notice>}
       </div>
     </ConfirmDialog>
   );
 }
 
 /** Downloads the settings of the profiles. */
-export function exportProfiles(
-  profiles: readonly Profile[],
-  name: string,
-): void {
+export function exportProfiles(profiles: readonly Profile[], name: string): void {
   downloadText(`${name}.json`, exportFile(profiles));
   toast(texts.exported(profiles.length));
 }
 
 /** A name for an export file of today. */
-export const exportName = (): string =>
-  `profiles-${new Date().toISOString().slice(0, 10)}`;
+export const exportName = (): string => `profiles-${new Date().toISOString().slice(0, 10)}`;
 
 /** Says what an export contains, reads all profiles and downloads them. */
 export function ExportAllDialog({ onClose }: { onClose: () => void }) {
@@ -201,9 +167,7 @@ export function ExportAllDialog({ onClose }: { onClose: () => void }) {
     setError(undefined);
     setProgress([0, 0]);
     try {
-      const all = await readAllProfiles((read, total) =>
-        setProgress([read, total]),
-      );
+      const all = await readAllProfiles((read, total) => setProgress([read, total]));
       if (closed.current) return;
       exportProfiles(all, exportName());
       close();
@@ -219,21 +183,14 @@ export function ExportAllDialog({ onClose }: { onClose: () => void }) {
       footer={
         <>
           <Button onClick={close}>{texts.cancel}</Button>
-          <Button
-            kind="primary"
-            icon="download"
-            busy={progress !== undefined}
-            onClick={() => void run()}
-          >
+          <Button kind="primary" icon="download" busy={progress !== undefined} onClick={() => void run()}>
             {texts.exportAction}
           </Button>
         </>
       }
     >
       <p>{texts.exportHint}</p>
-      {progress && progress[1] > 0 && (
-        <p role="status">{texts.exporting(...progress)}</p>
-      )}
+      {progress && progress[1] > 0 && <p role="status">{texts.exporting(...progress)}</p>}
       {error ? <ErrorNotice error={error} /> : null}
     </Dialog>
   );

@@ -36,15 +36,9 @@ export function BulkDeleteDialog({
           {profiles.slice(0, namesShown).map((p) => (
             <li key={p.id}>{p.name}</li>
           ))}
-          {profiles.length > namesShown && (
-            <li class="faint">
-              {texts.delete.andMore(profiles.length - namesShown)}
-            </li>
-          )}
+          {profiles.length > namesShown && <li class="faint">{texts.delete.andMore(profiles.length - namesShown)}</li>}
         </ul>
-        {active > 0 && (
-          <Notice tone="wait">{texts.delete.activeMany(active)}</Notice>
-        )}
+        {active > 0 && <Notice tone="wait">{texts.delete.activeMany(active)}</Notice>}
       </div>
     </ConfirmDialog>
   );
@@ -86,14 +80,7 @@ export function BulkTagDialog({
       }
     >
       <FormFrame form={form} label={texts.tag.title(count)}>
-        <TextField
-          form={form}
-          name="tag"
-          label={texts.tag.label}
-          autofocus
-          list="bulk-tags"
-          autocomplete="off"
-        />
+        <TextField form={form} name="tag" label={texts.tag.label} autofocus list="bulk-tags" autocomplete="off" />
         <datalist id="bulk-tags">
           {tags.map((tag) => (
             <option key={tag} value={tag} />
@@ -120,9 +107,7 @@ export async function deleteOne(profile: Profile): Promise<void> {
 /** Adds a tag to a profile. It is read first, so that tags from elsewhere are kept. */
 export async function tagOne(profile: Profile, tag: string): Promise<void> {
   const path = { profileId: profile.id };
-  const now = await send(
-    api.GET("/v1/profiles/{profileId}", { params: { path } }),
-  );
+  const now = await send(api.GET("/v1/profiles/{profileId}", { params: { path } }));
   if (now.tags.includes(tag)) return;
   const params = { path, header: ifMatch(now) };
   await send(
@@ -163,8 +148,7 @@ export function RunDialog({
     return () => void (stop.current = true);
   }, []);
   const failed = outcomes.filter((o) => o.state === "failed");
-  const by = (state: Outcome<Profile>["state"]) =>
-    outcomes.filter((o) => o.state === state).length;
+  const by = (state: Outcome<Profile>["state"]) => outcomes.filter((o) => o.state === state).length;
   const halt = () => {
     stop.current = true;
     setStopping(true);
@@ -186,14 +170,7 @@ export function RunDialog({
         )
       }
     >
-      {!over && (
-        <progress
-          class="run-progress"
-          aria-label={title}
-          value={outcomes.length}
-          max={profiles.length}
-        />
-      )}
+      {!over && <progress class="run-progress" aria-label={title} value={outcomes.length} max={profiles.length} />}
       <p role="status">
         {over
           ? [
@@ -231,11 +208,6 @@ export function RunDialog({
 export function messageOf(error: unknown): string {
   if (!(error instanceof ApiError)) return texts.run.unknown;
   if (limitOf(error)) return error.message;
-  const details = error.details.filter(
-    (d) => d.message && d.message !== error.message,
-  );
-  return [
-    error.message,
-    ...details.map((d) => `${d.field}: ${d.message}`),
-  ].join(" ");
+  const details = error.details.filter((d) => d.message && d.message !== error.message);
+  return [error.message, ...details.map((d) => `${d.field}: ${d.message}`)].join(" ");
 }

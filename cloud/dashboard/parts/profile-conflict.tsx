@@ -40,11 +40,7 @@ export function ConflictDialog({
       }
     >
       <p>{texts.conflict.body}</p>
-      {changes.length === 0 ? (
-        <Notice>{texts.conflict.nothing}</Notice>
-      ) : (
-        <ChangeTable changes={changes} />
-      )}
+      {changes.length === 0 ? <Notice>{texts.conflict.nothing}</Notice> : <ChangeTable changes={changes} />}
       <p class="faint">{texts.conflict.overwriteHint}</p>
     </Dialog>
   );
@@ -68,9 +64,7 @@ function ChangeTable({ changes }: { changes: Change[] }) {
               <td class="title">
                 <span class="change-field">
                   {labelOf(change.field)}
-                  {change.both && (
-                    <Badge tone="wait">{texts.conflict.both}</Badge>
-                  )}
+                  {change.both && <Badge tone="wait">{texts.conflict.both}</Badge>}
                 </span>
               </td>
               <td data-label={columns.before}>
@@ -92,8 +86,7 @@ function labelOf(field: string): string {
 }
 
 function Value({ value }: { value: unknown }) {
-  if (value === undefined)
-    return <span class="faint">{texts.conflict.empty}</span>;
+  if (value === undefined) return <span class="faint">{texts.conflict.empty}</span>;
   return <code class="change-value">{textOf(value)}</code>;
 }
 

@@ -15,15 +15,10 @@ export function useProfileStats() {
 }
 
 /** How many more profiles the plan allows; null means any number, undefined that it is not known. */
-export function roomOf(
-  stats: Schema<"ProfileStats"> | undefined,
-): number | null | undefined {
+export function roomOf(stats: Schema<"ProfileStats"> | undefined): number | null | undefined {
   if (!stats) return undefined;
   if (stats.profileLimit === null) return null;
-  return Math.max(
-    0,
-    stats.profileLimit - stats.totalProfiles - stats.ephemeralProfiles,
-  );
+  return Math.max(0, stats.profileLimit - stats.totalProfiles - stats.ephemeralProfiles);
 }
 
 /** Browser versions and tags to choose from: those of the catalog and of the profiles that were updated last. */
@@ -53,23 +48,16 @@ export function useSuggestions(): {
     staleTime: 30_000,
   });
   const used = profiles.data?.items ?? [];
-  const versions = [
-    ...(releases.data?.items ?? []).map((r) => r.major),
-    ...used.map((p) => p.browserVersion),
-  ];
+  const versions = [...(releases.data?.items ?? []).map((r) => r.major), ...used.map((p) => p.browserVersion)];
   return {
     versions: [...new Set(versions)].filter((v) => v > 0).sort((a, b) => b - a),
-    tags: [...new Set(used.flatMap((p) => p.tags))].sort((a, b) =>
-      a.localeCompare(b),
-    ),
+    tags: [...new Set(used.flatMap((p) => p.tags))].sort((a, b) => a.localeCompare(b)),
     ready: !releases.isPending && !profiles.isPending,
   };
 }
 
 /** Reads all profiles of the organization, page by page. */
-export async function readAllProfiles(
-  onProgress?: (read: number, total: number) => void,
-): Promise<Profile[]> {
+export async function readAllProfiles(onProgress?: (read: number, total: number) => void): Promise<Profile[]> {
   const all = new Map<string, Profile>();
   for (let page = 1; ; page++) {
     const query = {
@@ -78,9 +66,7 @@ export async function readAllProfiles(
       sortBy: "createdAt",
       sortOrder: "asc",
     } as const;
-    const { items, pagination } = await send(
-      api.GET("/v1/profiles", { params: { query } }),
-    );
+    const { items, pagination } = await send(api.GET("/v1/profiles", { params: { query } }));
     for (const profile of items) all.set(profile.id, profile);
     onProgress?.(all.size, pagination.total);
     if (!pagination.hasNext) return [...all.values()];
@@ -88,13 +74,9 @@ export async function readAllProfiles(
 }
 
 /** Returns `current` and `limit` if the error is that the plan allows no more profiles. */
-export function limitOf(
-  error: unknown,
-): { current: number; limit: number } | undefined {
+export function limitOf(error: unknown): { current: number; limit: number } | undefined {
   if (!(error instanceof ApiError) || error.status !== 403) return undefined;
-  const constraint = error.details.find(
-    (d) => d.field === "profileLimit",
-  )?.constraint;
+  const constraint = error.details.find((d) => d.field === "profileLimit")?.constraint;
   if (!constraint) return undefined;
   return {
     current: Number(constraint["current"]),

@@ -23,14 +23,7 @@ import {
   PlaceSection,
   sectionList,
 } from "./profile-sections";
-import {
-  createBody,
-  equal,
-  patchBody,
-  profileValues,
-  rebased,
-  type ProfileValues,
-} from "./profile-values";
+import { createBody, equal, patchBody, profileValues, rebased, type ProfileValues } from "./profile-values";
 
 interface Start {
   /** The stored profile that the values are based on; undefined for a new one. */
@@ -66,15 +59,7 @@ export function ProfileEditor({ latest }: { latest?: Profile }) {
     const next = base ? { base, values: profileValues(base) } : fresh();
     setStart((now) => ({ ...next, restored: false, count: now.count + 1 }));
   };
-  return (
-    <Editor
-      key={start.count}
-      start={start}
-      draftKey={draftKey}
-      latest={latest}
-      restart={restart}
-    />
-  );
+  return <Editor key={start.count} start={start} draftKey={draftKey} latest={latest} restart={restart} />;
 }
 
 interface EditorProps {
@@ -88,19 +73,13 @@ function Editor({ start, draftKey, latest, restart }: EditorProps) {
   const { versions, tags } = useSuggestions();
   const [conflict, setConflict] = useState(false);
   const [restored, setRestored] = useState(start.restored);
-  const { form, base, changed, overwrite } = useProfileForm(
-    start,
-    draftKey,
-    () => setConflict(true),
-  );
+  const { form, base, changed, overwrite } = useProfileForm(start, draftKey, () => setConflict(true));
   const dirty = changed > 0;
-  const stale =
-    base !== undefined && latest !== undefined && latest.version > base.version;
+  const stale = base !== undefined && latest !== undefined && latest.version > base.version;
   useEffect(() => {
     if (stale && !dirty && !form.busy) restart(latest);
   }, [stale, dirty, form.busy]);
-  const discard = () =>
-    restart(base && latest && latest.version > base.version ? latest : base);
+  const discard = () => restart(base && latest && latest.version > base.version ? latest : base);
   return (
     <form
       class="stack profile-form"
@@ -108,8 +87,7 @@ function Editor({ start, draftKey, latest, restart }: EditorProps) {
       aria-label={texts.form.label}
       onSubmit={(event) => void form.submit(event)}
       onKeyDown={(event) => {
-        if ((event.ctrlKey || event.metaKey) && event.key === "s")
-          void form.submit(event);
+        if ((event.ctrlKey || event.metaKey) && event.key === "s") void form.submit(event);
       }}
     >
       <SectionNav />
@@ -200,11 +178,7 @@ function SaveBar({
   onDiscard: () => void;
 }) {
   const dirty = changed > 0;
-  const state = isNew
-    ? texts.form.unsavedNew
-    : dirty
-      ? texts.form.unsaved(changed)
-      : texts.form.saved;
+  const state = isNew ? texts.form.unsavedNew : dirty ? texts.form.unsaved(changed) : texts.form.saved;
   return (
     <div class="save-bar stack tight">
       {form.failure ? <ProfileError error={form.failure} /> : null}
@@ -218,12 +192,7 @@ function SaveBar({
               {texts.form.discard}
             </Button>
           )}
-          <Button
-            type="submit"
-            kind="primary"
-            busy={form.busy}
-            disabled={!isNew && !dirty}
-          >
+          <Button type="submit" kind="primary" busy={form.busy} disabled={!isNew && !dirty}>
             {isNew ? texts.form.create : texts.form.save}
           </Button>
         </div>
@@ -233,11 +202,7 @@ function SaveBar({
 }
 
 /** The state of the form, and how it is saved. */
-function useProfileForm(
-  start: Start,
-  draftKey: string,
-  onConflict: () => void,
-) {
+function useProfileForm(start: Start, draftKey: string, onConflict: () => void) {
   const queries = useQueryClient();
   const [base, setBase] = useState(start.base);
   const over = useRef<Profile>();
@@ -257,14 +222,10 @@ function useProfileForm(
     const body = patch as Schema<"UpdateProfileRequest">;
     let updated: Profile;
     try {
-      updated = await send(
-        api.PATCH("/v1/profiles/{profileId}", { params, body }),
-      );
+      updated = await send(api.PATCH("/v1/profiles/{profileId}", { params, body }));
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 409) throw error;
-      const newest = await send(
-        api.GET("/v1/profiles/{profileId}", { params: { path: params.path } }),
-      );
+      const newest = await send(api.GET("/v1/profiles/{profileId}", { params: { path: params.path } }));
       queries.setQueryData(["profiles", "item", stored.id], newest);
       if (newest.version === target.version) throw error;
       onConflict();
@@ -277,8 +238,7 @@ function useProfileForm(
     // After the form has taken the saved values as clean. What was typed meanwhile stays.
     setTimeout(() => {
       if (equal(now.current, values)) form.reset(profileValues(updated));
-      else if (now.current.proxy.password === values.proxy.password)
-        form.set("proxy.password", "");
+      else if (now.current.proxy.password === values.proxy.password) form.set("proxy.password", "");
     });
   };
   const form = useForm<ProfileValues>({
@@ -287,8 +247,7 @@ function useProfileForm(
     body: createBody,
     check: ({ viewport: v, screen: s }) => ({
       viewport:
-        (v.width ?? 0) > (s.width ?? Infinity) ||
-        (v.height ?? 0) > (s.height ?? Infinity)
+        (v.width ?? 0) > (s.width ?? Infinity) || (v.height ?? 0) > (s.height ?? Infinity)
           ? texts.checks.viewport
           : undefined,
     }),
@@ -299,11 +258,7 @@ function useProfileForm(
   const changed = base
     ? Object.keys(patchBody(base, form.values)).length
     : changedFields(initial.current, createBody(form.values));
-  useDraft(
-    draftKey,
-    { base, values: form.values },
-    changed > 0 && !closed.current,
-  );
+  useDraft(draftKey, { base, values: form.values }, changed > 0 && !closed.current);
   return {
     form: {
       ...form,
@@ -327,8 +282,7 @@ function useCreate(onCreated: () => void) {
     const body = values as Schema<"CreateProfileRequest">;
     const text = JSON.stringify(body);
     // A retry of the same request must not create a second profile.
-    if (attempt.current.body !== text)
-      attempt.current = { body: text, key: randomKey() };
+    if (attempt.current.body !== text) attempt.current = { body: text, key: randomKey() };
     const params = { header: { "Idempotency-Key": attempt.current.key } };
     const created = await send(api.POST("/v1/profiles", { params, body }));
     onCreated();
@@ -340,11 +294,7 @@ function useCreate(onCreated: () => void) {
 }
 
 /** Keeps unsaved values for when the user comes back, and asks before the tab is closed. */
-function useDraft(
-  key: string,
-  draft: Pick<Start, "base" | "values">,
-  dirty: boolean,
-): void {
+function useDraft(key: string, draft: Pick<Start, "base" | "values">, dirty: boolean): void {
   useEffect(() => {
     if (dirty) drafts.set(key, draft);
     else drafts.delete(key);
@@ -360,19 +310,13 @@ function useDraft(
 function changedFields(before: object, after: object): number {
   const a = before as Record<string, unknown>;
   const b = after as Record<string, unknown>;
-  return [...new Set([...Object.keys(a), ...Object.keys(b)])].filter(
-    (key) => !equal(a[key], b[key]),
-  ).length;
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((key) => !equal(a[key], b[key])).length;
 }
 
 /** Parts of an optional group, for example of the proxy, are required once the group has a value. */
 function isRequired(values: ProfileValues, field: string): boolean {
   if (field === "name" || field === "browserVersion") return true;
   const [group = "", part] = field.split(".");
-  if (
-    part === undefined ||
-    !/^(server|width|height|latitude|longitude)$/.test(part)
-  )
-    return false;
+  if (part === undefined || !/^(server|width|height|latitude|longitude)$/.test(part)) return false;
   return createBody(values)[group as "proxy"] !== undefined;
 }

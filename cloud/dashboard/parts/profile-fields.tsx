@@ -1,11 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
-import {
-  NumberField,
-  SelectField,
-  TextField,
-  type Form,
-} from "../../../shared/web/forms/form";
+import { NumberField, SelectField, TextField, type Form } from "../../../shared/web/forms/form";
 import { texts } from "../texts/profiles";
 import { viewportSizes } from "./profile-options";
 import type { ProfileValues } from "./profile-values";
@@ -86,11 +81,7 @@ export function Group({
   return (
     <fieldset
       class="field"
-      aria-describedby={
-        [error && `${id}-error`, hint && `${id}-hint`]
-          .filter(Boolean)
-          .join(" ") || undefined
-      }
+      aria-describedby={[error && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(" ") || undefined}
     >
       <legend class="label">
         {label} <span class="optional">{texts.form.optional}</span>
@@ -111,13 +102,7 @@ export function Group({
 }
 
 /** A width and a height, with common sizes to choose from. */
-export function SizeField({
-  form,
-  name,
-}: {
-  form: ProfileForm;
-  name: "viewport" | "screen";
-}) {
+export function SizeField({ form, name }: { form: ProfileForm; name: "viewport" | "screen" }) {
   const label = texts.fields[name] ?? name;
   const { width, height } = form.values[name];
   const preset = viewportSizes.find(([w, h]) => w === width && h === height);
@@ -133,10 +118,7 @@ export function SizeField({
         class="select"
         aria-label={texts.size.preset(label)}
         value={preset ? preset.join("x") : custom ? "custom" : ""}
-        onChange={(event) =>
-          event.currentTarget.value !== "custom" &&
-          choose(event.currentTarget.value)
-        }
+        onChange={(event) => event.currentTarget.value !== "custom" && choose(event.currentTarget.value)}
       >
         <option value="">{texts.form.defaultChoice}</option>
         {custom && <option value="custom">{texts.size.custom}</option>}
@@ -147,16 +129,8 @@ export function SizeField({
         ))}
       </select>
       <div class="pair">
-        <NumberField
-          form={form}
-          name={`${name}.width`}
-          label={texts.size.width}
-        />
-        <NumberField
-          form={form}
-          name={`${name}.height`}
-          label={texts.size.height}
-        />
+        <NumberField form={form} name={`${name}.width`} label={texts.size.width} />
+        <NumberField form={form} name={`${name}.height`} label={texts.size.height} />
       </div>
     </Group>
   );
@@ -177,11 +151,7 @@ export function ChoicesField({
   const chosen = form.values[name];
   form.register(name);
   return (
-    <Group
-      label={texts.fields[name] ?? name}
-      hint={hint}
-      error={form.errorOf(name)}
-    >
+    <Group label={texts.fields[name] ?? name} hint={hint} error={form.errorOf(name)}>
       <div class="choices">
         {options.map((option) => (
           <label key={option} class="check">
@@ -191,11 +161,7 @@ export function ChoicesField({
               onChange={(event) =>
                 form.set(
                   name,
-                  options.filter((o) =>
-                    o === option
-                      ? event.currentTarget.checked
-                      : chosen.includes(o),
-                  ),
+                  options.filter((o) => (o === option ? event.currentTarget.checked : chosen.includes(o))),
                 )
               }
             />
@@ -208,19 +174,9 @@ export function ChoicesField({
 }
 
 /** The password of the proxy. It can be set, replaced and removed, but never read. */
-export function PasswordField({
-  form,
-  stored,
-  lost,
-}: {
-  form: ProfileForm;
-  stored: boolean;
-  lost: boolean;
-}) {
+export function PasswordField({ form, stored, lost }: { form: ProfileForm; stored: boolean; lost: boolean }) {
   const [shown, setShown] = useState(false);
-  const storedHint = lost
-    ? texts.hints.passwordLost
-    : texts.hints.passwordStored;
+  const storedHint = lost ? texts.hints.passwordLost : texts.hints.passwordStored;
   const hint = stored ? storedHint : texts.hints.passwordNone;
   return (
     <div class="stack tight">
@@ -235,11 +191,7 @@ export function PasswordField({
       />
       {form.values.proxy.password !== "" && (
         <label class="check">
-          <input
-            type="checkbox"
-            checked={shown}
-            onChange={(event) => setShown(event.currentTarget.checked)}
-          />
+          <input type="checkbox" checked={shown} onChange={(event) => setShown(event.currentTarget.checked)} />
           <span>{texts.proxy.show}</span>
         </label>
       )}
@@ -248,9 +200,7 @@ export function PasswordField({
           <input
             type="checkbox"
             checked={form.values.proxy.removePassword}
-            onChange={(event) =>
-              form.set("proxy.removePassword", event.currentTarget.checked)
-            }
+            onChange={(event) => form.set("proxy.removePassword", event.currentTarget.checked)}
           />
           <span>{texts.proxy.removePassword}</span>
         </label>

@@ -111,8 +111,7 @@ function ProfileSearch({ onChoose }: { onChoose: (id: string) => void }) {
         class="profile-combo"
         ref={root}
         onFocusOut={(event) => {
-          if (!root.current?.contains(event.relatedTarget as Node | null))
-            setOpen(false);
+          if (!root.current?.contains(event.relatedTarget as Node | null)) setOpen(false);
         }}
       >
         <input
@@ -122,9 +121,7 @@ function ProfileSearch({ onChoose }: { onChoose: (id: string) => void }) {
           aria-expanded={open}
           aria-controls={`${id}-list`}
           aria-autocomplete="list"
-          aria-activedescendant={
-            open && items[at] ? `${id}-${items[at].id}` : undefined
-          }
+          aria-activedescendant={open && items[at] ? `${id}-${items[at].id}` : undefined}
           autocomplete="off"
           placeholder={texts.anyProfile}
           value={text}

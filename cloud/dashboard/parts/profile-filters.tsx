@@ -4,23 +4,15 @@ import { texts } from "../texts/profiles";
 import { useSuggestions } from "./profile-data";
 import { osNames } from "./profile-options";
 
-export type FilterKey =
-  "search" | "os" | "version" | "tag" | "sort" | "order" | "page" | "rows";
+export type FilterKey = "search" | "os" | "version" | "tag" | "sort" | "order" | "page" | "rows";
 type Address = Partial<Record<FilterKey, string>>;
 
 const rowCounts = [20, 50, 100];
-const sortFields = [
-  "name",
-  "browserVersion",
-  "lastUsedAt",
-  "updatedAt",
-  "createdAt",
-] as const;
+const sortFields = ["name", "browserVersion", "lastUsedAt", "updatedAt", "createdAt"] as const;
 
 /** Returns the query of listProfiles for the address. Values that the API would refuse are left out. */
 export function queryOf(address: Address) {
-  const os = osNames.find(([value]) => value === address.os)?.[0] as
-    "windows" | undefined;
+  const os = osNames.find(([value]) => value === address.os)?.[0] as "windows" | undefined;
   const rows = Number(address.rows);
   return {
     search: address.search?.slice(0, 128) || undefined,
@@ -34,40 +26,23 @@ export function queryOf(address: Address) {
   };
 }
 
-function wholeNumber(
-  text: string | undefined,
-  max: number,
-): number | undefined {
+function wholeNumber(text: string | undefined, max: number): number | undefined {
   const value = Number(text);
-  return Number.isInteger(value) && value >= 1 && value <= max
-    ? value
-    : undefined;
+  return Number.isInteger(value) && value >= 1 && value <= max ? value : undefined;
 }
 
 /** Whether a filter hides profiles. */
-export const isFiltered = (a: Address): boolean =>
-  Boolean(a.search || a.os || a.version || a.tag);
+export const isFiltered = (a: Address): boolean => Boolean(a.search || a.os || a.version || a.tag);
 
 /** The search field and the filters of the list of profiles. */
-export function ProfileFilters({
-  address,
-  change,
-}: {
-  address: Address;
-  change: (changes: Address) => void;
-}) {
+export function ProfileFilters({ address, change }: { address: Address; change: (changes: Address) => void }) {
   const { versions, tags } = useSuggestions();
   const query = queryOf(address);
   const chosen = query.browserVersion;
-  const shown =
-    chosen && !versions.includes(chosen) ? [chosen, ...versions] : versions;
+  const shown = chosen && !versions.includes(chosen) ? [chosen, ...versions] : versions;
   return (
     <div class="toolbar" role="search">
-      <SearchField
-        label={texts.search}
-        value={address.search ?? ""}
-        onSearch={(search) => change({ search })}
-      />
+      <SearchField label={texts.search} value={address.search ?? ""} onSearch={(search) => change({ search })} />
       <select
         class="select"
         aria-label={texts.filters.os}
@@ -94,11 +69,7 @@ export function ProfileFilters({
           </option>
         ))}
       </select>
-      <TagFilter
-        value={address.tag ?? ""}
-        tags={tags}
-        onTag={(tag) => change({ tag })}
-      />
+      <TagFilter value={address.tag ?? ""} tags={tags} onTag={(tag) => change({ tag })} />
       <select
         class="select"
         aria-label={texts.filters.rows}
@@ -116,15 +87,7 @@ export function ProfileFilters({
 }
 
 /** A field for a tag with suggestions. It applies 300 ms after the last key. */
-function TagFilter({
-  value,
-  tags,
-  onTag,
-}: {
-  value: string;
-  tags: string[];
-  onTag: (tag: string) => void;
-}) {
+function TagFilter({ value, tags, onTag }: { value: string; tags: string[]; onTag: (tag: string) => void }) {
   const id = useId();
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);

@@ -8,11 +8,7 @@ import { LimitNotice } from "./profile-actions";
 import { messageOf } from "./profile-bulk";
 import { limitOf, roomOf, useProfileStats } from "./profile-data";
 import { randomKey, runAll, type Outcome } from "./profile-run";
-import {
-  maxImportBytes,
-  parseImport,
-  type ImportRow,
-} from "./profile-transfer";
+import { maxImportBytes, parseImport, type ImportRow } from "./profile-transfer";
 
 /** Imports profiles from a file: choose, check, create. */
 export function ImportDialog({ onClose }: { onClose: () => void }) {
@@ -24,13 +20,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Choose({
-  onRows,
-  onClose,
-}: {
-  onRows: (rows: ImportRow[]) => void;
-  onClose: () => void;
-}) {
+function Choose({ onRows, onClose }: { onRows: (rows: ImportRow[]) => void; onClose: () => void }) {
   const input = useRef<HTMLInputElement>(null);
   const [error, setError] = useState<string>();
   const [over, setOver] = useState(false);
@@ -49,11 +39,7 @@ function Choose({
     else onRows(parsed.rows);
   };
   return (
-    <Dialog
-      title={texts.import.title}
-      onClose={onClose}
-      footer={<Button onClick={onClose}>{texts.cancel}</Button>}
-    >
+    <Dialog title={texts.import.title} onClose={onClose} footer={<Button onClick={onClose}>{texts.cancel}</Button>}>
       <p>{texts.import.hint}</p>
       <div
         class={`drop-zone ${over ? "over" : ""}`}
@@ -100,12 +86,8 @@ type Result = Outcome<ImportRow>;
 /** Creates the profiles of the rows, and tells what became of each. */
 function useImport() {
   const queries = useQueryClient();
-  const [results, setResults] = useState<ReadonlyMap<number, Result>>(
-    new Map(),
-  );
-  const [state, setState] = useState<"ready" | "running" | "stopping" | "over">(
-    "ready",
-  );
+  const [results, setResults] = useState<ReadonlyMap<number, Result>>(new Map());
+  const [state, setState] = useState<"ready" | "running" | "stopping" | "over">("ready");
   const stop = useRef(false);
   const keys = useRef(new Map<number, string>());
   useEffect(() => {
@@ -133,12 +115,7 @@ function useImport() {
     const before = new Map(results);
     rows.forEach((row) => before.delete(row.index));
     const show = (outcomes: Result[]) =>
-      setResults(
-        new Map([
-          ...before,
-          ...outcomes.map((o): [number, Result] => [o.item.index, o]),
-        ]),
-      );
+      setResults(new Map([...before, ...outcomes.map((o): [number, Result] => [o.item.index, o])]));
     show([]);
     show(
       await runAll(rows, create, {
@@ -159,15 +136,7 @@ function useImport() {
   return { results, state, run, halt, stopped: stop.current };
 }
 
-function Preview({
-  rows,
-  onOther,
-  onClose,
-}: {
-  rows: ImportRow[];
-  onOther: () => void;
-  onClose: () => void;
-}) {
+function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () => void; onClose: () => void }) {
   const work = useImport();
   const stats = useProfileStats();
   const valid = rows.filter((row) => row.problems.length === 0);
@@ -175,9 +144,7 @@ function Preview({
   const outcomes = [...work.results.values()];
   const created = outcomes.filter((o) => o.state === "done").length;
   const busy = work.state === "running" || work.state === "stopping";
-  const rest = valid.filter(
-    (row) => work.results.get(row.index)?.state !== "done",
-  );
+  const rest = valid.filter((row) => work.results.get(row.index)?.state !== "done");
   return (
     <Dialog
       title={texts.import.title}
@@ -187,16 +154,12 @@ function Preview({
       footer={
         busy ? (
           <Button busy={work.state === "stopping"} onClick={work.halt}>
-            {work.state === "stopping"
-              ? texts.import.stopping
-              : texts.import.stop}
+            {work.state === "stopping" ? texts.import.stopping : texts.import.stop}
           </Button>
         ) : work.state === "over" ? (
           <>
             {rest.length > 0 && (
-              <Button onClick={() => void work.run(rest, room)}>
-                {texts.import.retry(rest.length)}
-              </Button>
+              <Button onClick={() => void work.run(rest, room)}>{texts.import.retry(rest.length)}</Button>
             )}
             <Button kind="primary" onClick={onClose}>
               {texts.import.close}
@@ -217,27 +180,11 @@ function Preview({
       }
     >
       {work.state === "ready" ? (
-        <Before
-          rows={rows}
-          valid={valid.length}
-          room={room}
-          limit={stats.data?.profileLimit ?? 0}
-        />
+        <Before rows={rows} valid={valid.length} room={room} limit={stats.data?.profileLimit ?? 0} />
       ) : (
-        <Summary
-          outcomes={outcomes}
-          created={created}
-          total={valid.length}
-          over={!busy}
-          stopped={work.stopped}
-        />
+        <Summary outcomes={outcomes} created={created} total={valid.length} over={!busy} stopped={work.stopped} />
       )}
-      <RowTable
-        rows={rows}
-        results={work.results}
-        started={work.state !== "ready"}
-        busy={busy}
-      />
+      <RowTable rows={rows} results={work.results} started={work.state !== "ready"} busy={busy} />
     </Dialog>
   );
 }
@@ -260,8 +207,7 @@ function Before({
       {room === 0 ? (
         <LimitNotice limit={limit} />
       ) : (
-        typeof room === "number" &&
-        room < valid && <Notice tone="wait">{texts.import.room(room)}</Notice>
+        typeof room === "number" && room < valid && <Notice tone="wait">{texts.import.room(room)}</Notice>
       )}
       {lacking > 0 && <Notice>{texts.import.lacks(lacking)}</Notice>}
     </>
@@ -281,32 +227,18 @@ function Summary({
   over: boolean;
   stopped: boolean;
 }) {
-  const limit = outcomes
-    .map((o) => limitOf(o.error))
-    .find((l) => l !== undefined);
+  const limit = outcomes.map((o) => limitOf(o.error)).find((l) => l !== undefined);
   if (!over)
     return (
       <>
-        <progress
-          class="run-progress"
-          aria-label={texts.import.title}
-          value={outcomes.length}
-          max={total}
-        />
+        <progress class="run-progress" aria-label={texts.import.title} value={outcomes.length} max={total} />
         <p role="status">{texts.import.running(created, total)}</p>
       </>
     );
   return (
     <>
-      <Notice
-        tone={created === total ? "good" : "wait"}
-        title={texts.import.result(created, total)}
-      >
-        {limit
-          ? texts.import.limit(limit.current, limit.limit)
-          : stopped
-            ? texts.import.stopped
-            : undefined}
+      <Notice tone={created === total ? "good" : "wait"} title={texts.import.result(created, total)}>
+        {limit ? texts.import.limit(limit.current, limit.limit) : stopped ? texts.import.stopped : undefined}
       </Notice>
       {limit && <LimitNotice limit={limit.limit} />}
     </>
@@ -326,12 +258,7 @@ function RowTable({
   busy: boolean;
 }) {
   return (
-    <div
-      class="table-wrap import-rows"
-      tabIndex={0}
-      role="region"
-      aria-label={texts.import.preview}
-    >
+    <div class="table-wrap import-rows" tabIndex={0} role="region" aria-label={texts.import.preview}>
       <table class="table" aria-label={texts.import.preview}>
         <thead>
           <tr>
@@ -350,20 +277,11 @@ function RowTable({
             <tr key={row.index}>
               <td class="numeric">{row.index + 1}</td>
               <td>
-                <span class="truncate">
-                  {row.name || (
-                    <span class="faint">{texts.import.unnamed}</span>
-                  )}
-                </span>
+                <span class="truncate">{row.name || <span class="faint">{texts.import.unnamed}</span>}</span>
               </td>
               <td class="numeric">{row.browserVersion}</td>
               <td>
-                <RowState
-                  row={row}
-                  result={results.get(row.index)}
-                  started={started}
-                  busy={busy}
-                />
+                <RowState row={row} result={results.get(row.index)} started={started} busy={busy} />
               </td>
             </tr>
           ))}
@@ -403,12 +321,8 @@ function RowState({
       </>
     );
   if (!started) return <Badge tone="good">{texts.import.valid}</Badge>;
-  if (result?.state === "done")
-    return <Badge tone="good">{texts.import.created}</Badge>;
-  if (!result)
-    return (
-      <Badge>{busy ? texts.import.waiting : texts.import.notImported}</Badge>
-    );
+  if (result?.state === "done") return <Badge tone="good">{texts.import.created}</Badge>;
+  if (!result) return <Badge>{busy ? texts.import.waiting : texts.import.notImported}</Badge>;
   return (
     <>
       <Badge tone="bad">{texts.import.notImported}</Badge>

@@ -13,9 +13,7 @@ export const locales =
   );
 
 /** The time zones that this browser knows, and UTC. */
-export const timeZones = (): string[] => [
-  ...new Set(["UTC", ...Intl.supportedValuesOf("timeZone")]),
-];
+export const timeZones = (): string[] => [...new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])];
 
 /** Common sizes in CSS pixels. */
 export const viewportSizes: readonly [width: number, height: number][] = [

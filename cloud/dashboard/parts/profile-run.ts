@@ -20,12 +20,7 @@ interface Options<T> {
 export async function runAll<T>(
   items: readonly T[],
   action: (item: T) => Promise<unknown>,
-  {
-    concurrency = 4,
-    onProgress,
-    stopped = () => false,
-    isFinal = () => false,
-  }: Options<T> = {},
+  { concurrency = 4, onProgress, stopped = () => false, isFinal = () => false }: Options<T> = {},
 ): Promise<Outcome<T>[]> {
   const outcomes: Outcome<T>[] = [];
   let next = 0;
@@ -47,11 +42,8 @@ export async function runAll<T>(
       onProgress?.([...outcomes]);
     }
   };
-  await Promise.all(
-    Array.from({ length: Math.min(concurrency, items.length) }, work),
-  );
-  for (const item of items.slice(next))
-    outcomes.push({ item, state: "skipped" });
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, work));
+  for (const item of items.slice(next)) outcomes.push({ item, state: "skipped" });
   return outcomes;
 }
 

@@ -33,20 +33,9 @@ export const sectionList = Object.entries(sections).map(([id, title]) => ({
   title,
 }));
 
-function Section({
-  id,
-  children,
-}: {
-  id: keyof typeof sections;
-  children: ComponentChildren;
-}) {
+function Section({ id, children }: { id: keyof typeof sections; children: ComponentChildren }) {
   return (
-    <section
-      class="panel stack"
-      id={`section-${id}`}
-      aria-labelledby={`heading-${id}`}
-      tabIndex={-1}
-    >
+    <section class="panel stack" id={`section-${id}`} aria-labelledby={`heading-${id}`} tabIndex={-1}>
       <h2 id={`heading-${id}`}>{sections[id]}</h2>
       {children}
     </section>
@@ -54,22 +43,11 @@ function Section({
 }
 
 /** Name, browser version and what the browser says about itself. */
-export function IdentitySection({
-  form,
-  versions,
-}: {
-  form: ProfileForm;
-  versions: readonly number[];
-}) {
+export function IdentitySection({ form, versions }: { form: ProfileForm; versions: readonly number[] }) {
   return (
     <Section id="identity">
       <div class="columns">
-        <TextField
-          form={form}
-          name="name"
-          label={fields.name}
-          autocomplete="off"
-        />
+        <TextField form={form} name="name" label={fields.name} autocomplete="off" />
         <NumberField
           form={form}
           name="browserVersion"
@@ -97,19 +75,11 @@ export function IdentitySection({
             form={form}
             name="windowsVersion"
             label={fields.windowsVersion}
-            options={createProfile.properties.windowsVersion.enum.filter(
-              (v) => v !== null,
-            )}
+            options={createProfile.properties.windowsVersion.enum.filter((v) => v !== null)}
             empty={texts.form.defaultChoice}
           />
         )}
-        <TextField
-          form={form}
-          name="osVersion"
-          label={fields.osVersion}
-          hint={hints.osVersion}
-          autocomplete="off"
-        />
+        <TextField form={form} name="osVersion" label={fields.osVersion} hint={hints.osVersion} autocomplete="off" />
         <SelectField
           form={form}
           name="osArch"
@@ -158,27 +128,9 @@ export function DeviceSection({ form }: { form: ProfileForm }) {
         />
       </div>
       <div class="columns">
-        <TextField
-          form={form}
-          name="model"
-          label={fields.model}
-          hint={hints.model}
-          autocomplete="off"
-        />
-        <TextField
-          form={form}
-          name="gpuName"
-          label={fields.gpuName}
-          hint={hints.gpuName}
-          autocomplete="off"
-        />
-        <TextField
-          form={form}
-          name="renderer"
-          label={fields.renderer}
-          hint={hints.renderer}
-          autocomplete="off"
-        />
+        <TextField form={form} name="model" label={fields.model} hint={hints.model} autocomplete="off" />
+        <TextField form={form} name="gpuName" label={fields.gpuName} hint={hints.gpuName} autocomplete="off" />
+        <TextField form={form} name="renderer" label={fields.renderer} hint={hints.renderer} autocomplete="off" />
       </div>
     </Section>
   );
@@ -224,10 +176,7 @@ function DevicePreset({ form }: { form: ProfileForm }) {
 /** Language, time zone and position. */
 export function PlaceSection({ form }: { form: ProfileForm }) {
   const zones = useMemo(timeZones, []);
-  const names = useMemo(
-    () => new Intl.DisplayNames("en", { type: "language" }),
-    [],
-  );
+  const names = useMemo(() => new Intl.DisplayNames("en", { type: "language" }), []);
   const { latitude, longitude, accuracy } = form.values.geolocation;
   const set = [latitude, longitude, accuracy].some((v) => v !== undefined);
   form.register("geolocation");
@@ -241,35 +190,13 @@ export function PlaceSection({ form }: { form: ProfileForm }) {
           suggestions={locales}
           describe={(tag) => names.of(tag)}
         />
-        <SuggestField
-          form={form}
-          name="timezoneId"
-          hint={hints.timezoneId}
-          suggestions={zones}
-        />
+        <SuggestField form={form} name="timezoneId" hint={hints.timezoneId} suggestions={zones} />
       </div>
-      <Group
-        label={fields.geolocation}
-        hint={hints.geolocation}
-        error={form.errorOf("geolocation")}
-      >
+      <Group label={fields.geolocation} hint={hints.geolocation} error={form.errorOf("geolocation")}>
         <div class="columns">
-          <NumberField
-            form={form}
-            name="geolocation.latitude"
-            label={texts.geo.latitude}
-          />
-          <NumberField
-            form={form}
-            name="geolocation.longitude"
-            label={texts.geo.longitude}
-          />
-          <NumberField
-            form={form}
-            name="geolocation.accuracy"
-            label={texts.geo.accuracy}
-            hint={hints.accuracy}
-          />
+          <NumberField form={form} name="geolocation.latitude" label={texts.geo.latitude} />
+          <NumberField form={form} name="geolocation.longitude" label={texts.geo.longitude} />
+          <NumberField form={form} name="geolocation.accuracy" label={texts.geo.accuracy} hint={hints.accuracy} />
         </div>
         {set && (
           <div>
@@ -293,19 +220,10 @@ export function PlaceSection({ form }: { form: ProfileForm }) {
 }
 
 /** The proxy and additional headers. */
-export function NetworkSection({
-  form,
-  stored,
-}: {
-  form: ProfileForm;
-  stored: Profile["proxy"];
-}) {
+export function NetworkSection({ form, stored }: { form: ProfileForm; stored: Profile["proxy"] }) {
   const { proxy } = form.values;
-  const set = Boolean(
-    proxy.server || proxy.bypass || proxy.username || proxy.password,
-  );
-  const lost =
-    stored?.hasPassword === true && proxy.server.trim() !== stored.server;
+  const set = Boolean(proxy.server || proxy.bypass || proxy.username || proxy.password);
+  const lost = stored?.hasPassword === true && proxy.server.trim() !== stored.server;
   form.register("proxy");
   return (
     <Section id="network">
@@ -336,11 +254,7 @@ export function NetworkSection({
             autocomplete="off"
             spellcheck={false}
           />
-          <PasswordField
-            form={form}
-            stored={stored?.hasPassword ?? false}
-            lost={lost}
-          />
+          <PasswordField form={form} stored={stored?.hasPassword ?? false} lost={lost} />
         </div>
         {set && (
           <div>
@@ -362,12 +276,7 @@ export function NetworkSection({
           </div>
         )}
       </Group>
-      <PairsField
-        form={form}
-        name="extraHTTPHeaders"
-        label={fields.extraHTTPHeaders}
-        hint={hints.headers}
-      />
+      <PairsField form={form} name="extraHTTPHeaders" label={fields.extraHTTPHeaders} hint={hints.headers} />
     </Section>
   );
 }
@@ -376,20 +285,8 @@ export function NetworkSection({
 export function BrowserSection({ form }: { form: ProfileForm }) {
   return (
     <Section id="browser">
-      <TextArea
-        form={form}
-        name="startUrls"
-        label={fields.startUrls}
-        hint={hints.startUrls}
-        rows={3}
-      />
-      <TextArea
-        form={form}
-        name="args"
-        label={fields.args}
-        hint={hints.args}
-        rows={3}
-      />
+      <TextArea form={form} name="startUrls" label={fields.startUrls} hint={hints.startUrls} rows={3} />
+      <TextArea form={form} name="args" label={fields.args} hint={hints.args} rows={3} />
       <ChoicesField
         form={form}
         name="permissions"
@@ -397,46 +294,20 @@ export function BrowserSection({ form }: { form: ProfileForm }) {
         hint={hints.permissions}
       />
       <div class="columns">
-        <FlagField
-          form={form}
-          name="ignoreHTTPSErrors"
-          hint={hints.ignoreHTTPSErrors}
-        />
-        <CheckField
-          form={form}
-          name="persist"
-          label={fields.persist}
-          hint={hints.persist}
-        />
+        <FlagField form={form} name="ignoreHTTPSErrors" hint={hints.ignoreHTTPSErrors} />
+        <CheckField form={form} name="persist" label={fields.persist} hint={hints.persist} />
       </div>
     </Section>
   );
 }
 
 /** What helps people to find and understand the profile. */
-export function NotesSection({
-  form,
-  tags,
-}: {
-  form: ProfileForm;
-  tags: readonly string[];
-}) {
+export function NotesSection({ form, tags }: { form: ProfileForm; tags: readonly string[] }) {
   return (
     <Section id="notes">
-      <TagsField
-        form={form}
-        name="tags"
-        label={fields.tags}
-        hint={hints.tags}
-        suggestions={tags}
-      />
+      <TagsField form={form} name="tags" label={fields.tags} hint={hints.tags} suggestions={tags} />
       <TextArea form={form} name="notes" label={fields.notes} rows={4} />
-      <PairsField
-        form={form}
-        name="metadata"
-        label={fields.metadata}
-        hint={hints.metadata}
-      />
+      <PairsField form={form} name="metadata" label={fields.metadata} hint={hints.metadata} />
     </Section>
   );
 }

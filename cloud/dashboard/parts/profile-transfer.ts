@@ -14,11 +14,7 @@ export const maxImportProfiles = 1_000;
 
 /** The text of an export file. */
 export function exportFile(profiles: readonly Profile[]): string {
-  return JSON.stringify(
-    { version: 1, profiles: profiles.map(exportBody) },
-    null,
-    2,
-  );
+  return JSON.stringify({ version: 1, profiles: profiles.map(exportBody) }, null, 2);
 }
 
 /** A profile of an import file. `problems` is empty if it can be created. */
@@ -33,9 +29,7 @@ export interface ImportRow {
 }
 
 /** Returns the profiles of an import file, or why it cannot be read. */
-export function parseImport(
-  text: string,
-): { rows: ImportRow[] } | { error: string } {
+export function parseImport(text: string): { rows: ImportRow[] } | { error: string } {
   let file: unknown;
   try {
     file = JSON.parse(text);
@@ -47,8 +41,7 @@ export function parseImport(
   const profiles = file["profiles"];
   if (!Array.isArray(profiles)) return { error: texts.import.wrongShape };
   if (profiles.length === 0) return { error: texts.import.noProfiles };
-  if (profiles.length > maxImportProfiles)
-    return { error: texts.import.tooMany(profiles.length, maxImportProfiles) };
+  if (profiles.length > maxImportProfiles) return { error: texts.import.tooMany(profiles.length, maxImportProfiles) };
   return { rows: profiles.map(rowOf) };
 }
 
@@ -73,18 +66,14 @@ function rowOf(entry: unknown, index: number): ImportRow {
     browserVersion: String(body["browserVersion"] ?? ""),
     body: body as CreateBody,
     problems,
-    lacksPassword:
-      isObject(proxy) && Boolean(proxy["username"]) && !proxy["password"],
+    lacksPassword: isObject(proxy) && Boolean(proxy["username"]) && !proxy["password"],
   };
 }
 
 /** Null and empty lists mean the default, and are left out. */
 function normalized(entry: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(entry).filter(
-      ([, value]) =>
-        value !== null && !(Array.isArray(value) && value.length === 0),
-    ),
+    Object.entries(entry).filter(([, value]) => value !== null && !(Array.isArray(value) && value.length === 0)),
   );
 }
 
@@ -94,57 +83,33 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const maxEntries = 50;
 
 /** Returns what the API would refuse in a value: its type, unknown fields and the bounds of its rule. */
-function problemsOf(
-  rule: Rule,
-  value: Record<string, unknown>,
-  prefix: string,
-): ImportRow["problems"] {
+function problemsOf(rule: Rule, value: Record<string, unknown>, prefix: string): ImportRow["problems"] {
   const found: ImportRow["problems"] = [];
   for (const name of Object.keys(value))
-    if (!rule.properties?.[name])
-      found.push({ field: prefix + name, message: texts.import.unknownField });
+    if (!rule.properties?.[name]) found.push({ field: prefix + name, message: texts.import.unknownField });
   for (const [name, property] of Object.entries(rule.properties ?? {})) {
     const required = rule.required?.includes(name) ?? false;
-    found.push(
-      ...valueProblems(property, value[name], prefix + name, required),
-    );
+    found.push(...valueProblems(property, value[name], prefix + name, required));
   }
   return found;
 }
 
-function valueProblems(
-  rule: Rule,
-  value: unknown,
-  field: string,
-  required: boolean,
-): ImportRow["problems"] {
-  const wrongType =
-    value !== undefined && value !== null && !hasType(rule, value);
-  if (wrongType)
-    return [{ field, message: texts.import.wrongType(rule.type ?? "") }];
+function valueProblems(rule: Rule, value: unknown, field: string, required: boolean): ImportRow["problems"] {
+  const wrongType = value !== undefined && value !== null && !hasType(rule, value);
+  if (wrongType) return [{ field, message: texts.import.wrongType(rule.type ?? "") }];
   const message =
     violation(rule, value, required) ??
-    (value === "" && (rule.minLength || rule.enum)
-      ? texts.import.emptyText
-      : undefined);
+    (value === "" && (rule.minLength || rule.enum) ? texts.import.emptyText : undefined);
   if (message) return [{ field, message }];
   if (Array.isArray(value) && rule.items)
-    return value.flatMap((item, i) =>
-      valueProblems(rule.items!, item, `${field}[${i}]`, true),
-    );
+    return value.flatMap((item, i) => valueProblems(rule.items!, item, `${field}[${i}]`, true));
   if (!isObject(value)) return [];
-  return rule.properties
-    ? problemsOf(rule, value, field + ".")
-    : mapProblems(value, field);
+  return rule.properties ? problemsOf(rule, value, field + ".") : mapProblems(value, field);
 }
 
 /** A map of texts, for example headers. */
-function mapProblems(
-  value: Record<string, unknown>,
-  field: string,
-): ImportRow["problems"] {
-  if (Object.keys(value).length > maxEntries)
-    return [{ field, message: texts.import.tooManyEntries(maxEntries) }];
+function mapProblems(value: Record<string, unknown>, field: string): ImportRow["problems"] {
+  if (Object.keys(value).length > maxEntries) return [{ field, message: texts.import.tooManyEntries(maxEntries) }];
   return Object.entries(value)
     .filter(([, inner]) => typeof inner !== "string")
     .map(([key]) => ({
@@ -169,9 +134,7 @@ function hasType(rule: Rule, value: unknown): boolean {
 
 /** Offers a text as a file. */
 export function downloadText(name: string, text: string): void {
-  const url = URL.createObjectURL(
-    new Blob([text], { type: "application/json" }),
-  );
+  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

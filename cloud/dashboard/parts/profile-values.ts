@@ -55,17 +55,13 @@ type Flag = "true" | "false" | undefined;
 const flagOf = (flag: boolean | null | undefined): Flag =>
   flag === null || flag === undefined ? undefined : flag ? "true" : "false";
 
-const sizeOf = (
-  size: { width: number; height: number } | null | undefined,
-): SizeValues => ({
+const sizeOf = (size: { width: number; height: number } | null | undefined): SizeValues => ({
   width: size?.width,
   height: size?.height,
 });
 
 /** Returns the form values of a profile, or those of a new profile with a browser version. */
-export function profileValues(
-  from: Partial<Profile> & { browserVersion?: number },
-): ProfileValues {
+export function profileValues(from: Partial<Profile> & { browserVersion?: number }): ProfileValues {
   return {
     name: from.name ?? "",
     notes: from.notes ?? "",
@@ -117,9 +113,7 @@ function isEmpty(value: unknown): boolean {
 }
 
 function withoutEmpties(values: Json): Json {
-  return Object.fromEntries(
-    Object.entries(values).filter(([, v]) => !isEmpty(v)),
-  );
+  return Object.fromEntries(Object.entries(values).filter(([, v]) => !isEmpty(v)));
 }
 
 /** The non-empty lines of a text. */
@@ -129,8 +123,7 @@ export const linesOf = (text: string): string[] =>
     .map((line) => line.trim())
     .filter(Boolean);
 
-const booleanOf = (flag: Flag): boolean | undefined =>
-  flag === undefined ? undefined : flag === "true";
+const booleanOf = (flag: Flag): boolean | undefined => (flag === undefined ? undefined : flag === "true");
 
 /** Returns the body of createProfile: all values that are not empty. */
 export function createBody(values: ProfileValues): CreateBody {
@@ -163,8 +156,7 @@ export function createBody(values: ProfileValues): CreateBody {
 }
 
 /** Returns the body of createProfile for a stored profile. It has neither an id nor the proxy password. */
-export const exportBody = (profile: Profile): CreateBody =>
-  createBody(profileValues(profile));
+export const exportBody = (profile: Profile): CreateBody => createBody(profileValues(profile));
 
 /** What a patch sends to clear a field. Other fields are cleared by null. */
 const cleared: Json = {
@@ -184,10 +176,7 @@ export function equal(a: unknown, b: unknown): boolean {
   if (typeof a !== "object" || typeof b !== "object" || !a || !b) return false;
   if (Array.isArray(a) !== Array.isArray(b)) return false;
   const keys = Object.keys(a);
-  return (
-    keys.length === Object.keys(b).length &&
-    keys.every((key) => equal((a as Json)[key], (b as Json)[key]))
-  );
+  return keys.length === Object.keys(b).length && keys.every((key) => equal((a as Json)[key], (b as Json)[key]));
 }
 
 /** Returns the body of updateProfile: what differs from the base, and an empty object if nothing does. */
@@ -215,11 +204,8 @@ function proxyPatch(
 ): Json | null | undefined {
   if (!after) return before ? null : undefined;
   const patch: Json = {};
-  for (const key of ["server", "bypass", "username"])
-    if (before?.[key] !== after[key]) patch[key] = after[key] ?? null;
-  if (!before)
-    for (const key of Object.keys(patch))
-      if (patch[key] === null) delete patch[key];
+  for (const key of ["server", "bypass", "username"]) if (before?.[key] !== after[key]) patch[key] = after[key] ?? null;
+  if (!before) for (const key of Object.keys(patch)) if (patch[key] === null) delete patch[key];
   if (after["password"]) patch["password"] = after["password"];
   else if (before && removePassword) patch["password"] = null;
   return Object.keys(patch).length > 0 ? patch : undefined;
@@ -229,14 +215,9 @@ function proxyPatch(
  * Returns the patch for another version of the profile. If that has another proxy, the patch has all fields of the
  * proxy: a password must not go to a server for which it was not entered.
  */
-export function rebased(
-  patch: Json,
-  target: Profile,
-  values: ProfileValues,
-): Json {
+export function rebased(patch: Json, target: Profile, values: ProfileValues): Json {
   const proxy = createBody(values).proxy;
-  if (!patch["proxy"] || !proxy || target.proxy?.server === proxy.server)
-    return patch;
+  if (!patch["proxy"] || !proxy || target.proxy?.server === proxy.server) return patch;
   return { ...patch, proxy };
 }
 
@@ -250,11 +231,7 @@ export interface Change {
 }
 
 /** Returns the fields in which two versions of a profile differ. */
-export function changesBetween(
-  before: Profile,
-  now: Profile,
-  patch: Json,
-): Change[] {
+export function changesBetween(before: Profile, now: Profile, patch: Json): Change[] {
   const a = comparable(before);
   const b = comparable(now);
   return [...new Set([...Object.keys(a), ...Object.keys(b)])]

@@ -54,8 +54,7 @@ export function RevokeKeyDialog({
 
 function UsedBy({ keyId }: { keyId: string }) {
   const machines = useMachines(keyId, shown);
-  if (machines.error && !machines.data)
-    return <Notice tone="wait">{texts.keys.revokeUnknown}</Notice>;
+  if (machines.error && !machines.data) return <Notice tone="wait">{texts.keys.revokeUnknown}</Notice>;
   if (!machines.data) return <Loading lines={1} />;
   const { items, pagination } = machines.data;
   if (items.length === 0) return <p>{texts.keys.revokeUnused}</p>;
@@ -64,14 +63,10 @@ function UsedBy({ keyId }: { keyId: string }) {
       <ul class="plain-list">
         {items.map((m) => (
           <li key={m.machineId}>
-            {m.state === "offline"
-              ? texts.keys.offlineMachine(machineName(m))
-              : machineName(m)}
+            {m.state === "offline" ? texts.keys.offlineMachine(machineName(m)) : machineName(m)}
           </li>
         ))}
-        {pagination.total > shown && (
-          <li>{texts.keys.more(pagination.total - shown)}</li>
-        )}
+        {pagination.total > shown && <li>{texts.keys.more(pagination.total - shown)}</li>}
       </ul>
     </Notice>
   );

@@ -2,18 +2,9 @@ import { useQuery, useQueryClient } from "@tanstack/preact-query";
 import { Link } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
-import {
-  FormFrame,
-  SelectField,
-  TextField,
-  useForm,
-  type Form,
-} from "../../../shared/web/forms/form";
+import { FormFrame, SelectField, TextField, useForm, type Form } from "../../../shared/web/forms/form";
 import { Button, Dialog, Notice, toast } from "../../../shared/web/ui";
-import {
-  inviteMember as inviteRule,
-  updateMember as updateRule,
-} from "../../../gen/web/cloud-rules";
+import { inviteMember as inviteRule, updateMember as updateRule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useSession } from "../session";
 import { texts } from "../texts/settings";
@@ -28,13 +19,7 @@ const roles: [Role, string][] = [
   ["owner", texts.roles.owner],
 ];
 
-function RoleField<V extends { role: Role }>({
-  form,
-  only,
-}: {
-  form: Form<V>;
-  only?: Role;
-}) {
+function RoleField<V extends { role: Role }>({ form, only }: { form: Form<V>; only?: Role }) {
   return (
     <SelectField
       form={form}
@@ -47,13 +32,7 @@ function RoleField<V extends { role: Role }>({
 }
 
 /** Changes the role of a member. */
-export function RoleDialog({
-  member,
-  onClose,
-}: {
-  member: Schema<"Member">;
-  onClose: () => void;
-}) {
+export function RoleDialog({ member, onClose }: { member: Schema<"Member">; onClose: () => void }) {
   const { organization, user } = useSession();
   const queries = useQueryClient();
   const own = member.id === user.id;
@@ -78,25 +57,13 @@ export function RoleDialog({
     },
   });
   return (
-    <Dialog
-      title={texts.members.changeRoleTitle(personName(member))}
-      onClose={onClose}
-    >
+    <Dialog title={texts.members.changeRoleTitle(personName(member))} onClose={onClose}>
       <FormFrame form={form} label={texts.members.changeRole}>
-        {own && (
-          <Notice tone="wait">
-            {lastOwner ? texts.members.lastOwner : texts.members.changeOwn}
-          </Notice>
-        )}
+        {own && <Notice tone="wait">{lastOwner ? texts.members.lastOwner : texts.members.changeOwn}</Notice>}
         <RoleField form={form} />
         <div class="row end">
           <Button onClick={onClose}>{texts.cancel}</Button>
-          <Button
-            type="submit"
-            kind="primary"
-            busy={form.busy}
-            disabled={!form.dirty || lastOwner}
-          >
+          <Button type="submit" kind="primary" busy={form.busy} disabled={!form.dirty || lastOwner}>
             {texts.members.changeRole}
           </Button>
         </div>
@@ -150,21 +117,10 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
   const limit = memberLimitOf(form.failure);
   return (
     <Dialog title={texts.invitations.invite} onClose={onClose}>
-      <FormFrame
-        form={limit ? { ...form, failure: undefined } : form}
-        label={texts.invitations.invite}
-      >
+      <FormFrame form={limit ? { ...form, failure: undefined } : form} label={texts.invitations.invite}>
         {limit && <LimitNotice {...limit} />}
-        <TextField
-          form={form}
-          name="email"
-          label={texts.invitations.email}
-          autocomplete="off"
-        />
-        <RoleField
-          form={form}
-          only={organization.role === "owner" ? undefined : "member"}
-        />
+        <TextField form={form} name="email" label={texts.invitations.email} autocomplete="off" />
+        <RoleField form={form} only={organization.role === "owner" ? undefined : "member"} />
         <div class="row end">
           <Button onClick={onClose}>{texts.cancel}</Button>
           <Button type="submit" kind="primary" icon="mail" busy={form.busy}>

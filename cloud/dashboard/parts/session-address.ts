@@ -4,17 +4,7 @@ import type { Schema } from "../api";
 export const ranges = { "1h": 3_600, "24h": 86_400, "7d": 604_800 } as const;
 
 type Key =
-  | "status"
-  | "profileId"
-  | "machineId"
-  | "keyId"
-  | "range"
-  | "from"
-  | "to"
-  | "sortBy"
-  | "sortOrder"
-  | "page"
-  | "cursor";
+  "status" | "profileId" | "machineId" | "keyId" | "range" | "from" | "to" | "sortBy" | "sortOrder" | "page" | "cursor";
 
 /** The filters of the session list in the address. */
 export type SessionAddress = Partial<Record<Key, string>>;

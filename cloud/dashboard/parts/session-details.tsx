@@ -3,16 +3,7 @@ import type { ComponentChildren } from "preact";
 import { Link } from "wouter-preact";
 import { ApiError } from "../../../shared/web/api/errors";
 import { send } from "../../../shared/web/api/client";
-import {
-  Badge,
-  CopyButton,
-  Dialog,
-  Empty,
-  Loaded,
-  Time,
-  formatDuration,
-  formatTime,
-} from "../../../shared/web/ui";
+import { Badge, CopyButton, Dialog, Empty, Loaded, Time, formatDuration, formatTime } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { liveInterval } from "./fleet";
@@ -24,13 +15,7 @@ type Detail = Schema<"SessionDetail">;
 const { columns, detail } = texts;
 
 /** A drawer with a session, its slot, its timeline and its license events. */
-export function SessionDrawer({
-  sessionId,
-  onClose,
-}: {
-  sessionId: string;
-  onClose: () => void;
-}) {
+export function SessionDrawer({ sessionId, onClose }: { sessionId: string; onClose: () => void }) {
   const query = useQuery({
     queryKey: ["sessions", "one", sessionId],
     queryFn: () =>
@@ -39,19 +24,13 @@ export function SessionDrawer({
           params: { path: { sessionId } },
         }),
       ),
-    refetchInterval: ({ state }) =>
-      state.data?.status === "running" ? liveInterval : false,
+    refetchInterval: ({ state }) => (state.data?.status === "running" ? liveInterval : false),
   });
   const { error } = query;
   // An address that is no id returns 400.
-  const missing =
-    error instanceof ApiError && (error.status === 404 || error.status === 400);
+  const missing = error instanceof ApiError && (error.status === 404 || error.status === 400);
   return (
-    <Dialog
-      kind="drawer"
-      title={query.data?.profileName ?? detail.title}
-      onClose={onClose}
-    >
+    <Dialog kind="drawer" title={query.data?.profileName ?? detail.title} onClose={onClose}>
       {missing ? (
         <Empty icon="activity" title={detail.notFound}>
           {detail.notFoundHint}
@@ -72,9 +51,7 @@ function Details({ session }: { session: Detail }) {
       <div class="stack tight">
         <div class="row">
           <SessionBadge session={session} />
-          <span class="faint numeric">
-            {formatDuration(session.durationSeconds)}
-          </span>
+          <span class="faint numeric">{formatDuration(session.durationSeconds)}</span>
         </div>
         {endReason && <p>{texts.endReasons[endReason].explanation}</p>}
       </div>
@@ -106,9 +83,7 @@ function Facts({ session }: { session: Detail }) {
       <dt>{columns.profile}</dt>
       <dd class="stack tight">
         <span class="row">
-          <Link href={`/profiles/${session.profileId}`}>
-            {session.profileName}
-          </Link>
+          <Link href={`/profiles/${session.profileId}`}>{session.profileName}</Link>
           <CopyButton text={session.profileId} label={detail.copyProfileId} />
         </span>
         <Link class="small" href={`/sessions?profileId=${session.profileId}`}>
@@ -126,9 +101,7 @@ function Facts({ session }: { session: Detail }) {
         <MachineOf session={session} />
       </dd>
       <dt>{columns.key}</dt>
-      <dd>
-        {session.keyName ?? <span class="faint">{texts.unknownKey}</span>}
-      </dd>
+      <dd>{session.keyName ?? <span class="faint">{texts.unknownKey}</span>}</dd>
       <dt>{detail.launchId}</dt>
       <dd>
         <Id id={session.launchId} label={detail.copyLaunchId} />
@@ -143,9 +116,7 @@ function MachineOf({ session }: { session: Detail }) {
     <>
       <span class="row">
         {machine ? (
-          <Link href={`/machines?machine=${encodeURIComponent(machineId)}`}>
-            {machineId}
-          </Link>
+          <Link href={`/machines?machine=${encodeURIComponent(machineId)}`}>{machineId}</Link>
         ) : (
           <code>{machineId}</code>
         )}
@@ -163,15 +134,7 @@ function MachineOf({ session }: { session: Detail }) {
   );
 }
 
-function Section({
-  title,
-  hint,
-  children,
-}: {
-  title: string;
-  hint?: string;
-  children: ComponentChildren;
-}) {
+function Section({ title, hint, children }: { title: string; hint?: string; children: ComponentChildren }) {
   return (
     <section class="stack tight">
       <div>
@@ -196,23 +159,11 @@ function Slot({ session: { slot } }: { session: Detail }) {
         <dt>{detail.state}</dt>
         <dd>{detail.states[slot.state]}</dd>
         <dt>{detail.lease}</dt>
-        <dd>
-          {slot.leaseUntil ? formatTime(slot.leaseUntil) : detail.noLease}
-        </dd>
+        <dd>{slot.leaseUntil ? formatTime(slot.leaseUntil) : detail.noLease}</dd>
         <dt>{detail.stale}</dt>
-        <dd>
-          {slot.stale ? (
-            <Badge tone="wait">{detail.staleYes}</Badge>
-          ) : (
-            detail.staleNo
-          )}
-        </dd>
+        <dd>{slot.stale ? <Badge tone="wait">{detail.staleYes}</Badge> : detail.staleNo}</dd>
         <dt>{detail.release}</dt>
-        <dd>
-          {slot.releaseReason
-            ? detail.releases[slot.releaseReason]
-            : detail.notReleased}
-        </dd>
+        <dd>{slot.releaseReason ? detail.releases[slot.releaseReason] : detail.notReleased}</dd>
         <dt>{detail.slotId}</dt>
         <dd>
           <Id id={slot.slotId} label={detail.copySlotId} />
@@ -237,10 +188,7 @@ function Timeline({ moments }: { moments: Detail["timeline"] }) {
       ) : (
         <ol class="timeline session-timeline">
           {moments.map((moment) => (
-            <li
-              key={moment.what + moment.at}
-              class={momentTones[moment.what] ?? ""}
-            >
+            <li key={moment.what + moment.at} class={momentTones[moment.what] ?? ""}>
               <p>{momentText(moment)}</p>
               <p class="faint small">
                 {formatTime(moment.at)} · <Time at={moment.at} />
@@ -290,9 +238,7 @@ function Events({ session }: { session: Detail }) {
                 ))}
               </ul>
               {pagination.total > items.length && (
-                <p class="faint small">
-                  {detail.moreEvents(pagination.total - items.length)}
-                </p>
+                <p class="faint small">{detail.moreEvents(pagination.total - items.length)}</p>
               )}
             </>
           )

@@ -4,13 +4,7 @@ import { Button } from "../../../shared/web/ui";
 import { texts } from "../texts/sessions";
 import { useKeyNames, useLatestMachines } from "./fleet";
 import { ProfileFilter } from "./profile-filter";
-import {
-  isFiltered,
-  noFilters,
-  sortOf,
-  type ChangeAddress,
-  type SessionAddress,
-} from "./session-address";
+import { isFiltered, noFilters, sortOf, type ChangeAddress, type SessionAddress } from "./session-address";
 
 interface Props {
   address: SessionAddress;
@@ -31,10 +25,7 @@ export function SessionFilters({ address, change }: Props) {
         options={Object.entries(texts.statuses)}
         onChange={(status) => change({ status })}
       />
-      <ProfileFilter
-        profileId={address.profileId}
-        onChange={(profileId) => change({ profileId })}
-      />
+      <ProfileFilter profileId={address.profileId} onChange={(profileId) => change({ profileId })} />
       <Choice
         label={texts.machine}
         empty={texts.anyMachine}
@@ -71,13 +62,7 @@ export function SessionFilters({ address, change }: Props) {
   );
 }
 
-function Labelled({
-  label,
-  children,
-}: {
-  label: string;
-  children: (id: string) => ComponentChildren;
-}) {
+function Labelled({ label, children }: { label: string; children: (id: string) => ComponentChildren }) {
   const id = useId();
   return (
     <div class="field session-filter">
@@ -107,12 +92,7 @@ function Choice({
   return (
     <Labelled label={label}>
       {(id) => (
-        <select
-          id={id}
-          class="select"
-          value={value ?? ""}
-          onChange={(event) => onChange(event.currentTarget.value)}
-        >
+        <select id={id} class="select" value={value ?? ""} onChange={(event) => onChange(event.currentTarget.value)}>
           {empty !== undefined && <option value="">{empty}</option>}
           {missing && <option value={value}>{unknown ?? value}</option>}
           {options.map(([v, text]) => (
@@ -139,25 +119,11 @@ function TimeFilter({ address, change }: Props) {
   const { all, ...named } = texts.ranges;
   return (
     <>
-      <Choice
-        label={texts.range}
-        empty={all}
-        value={value}
-        options={Object.entries(named)}
-        onChange={choose}
-      />
+      <Choice label={texts.range} empty={all} value={value} options={Object.entries(named)} onChange={choose} />
       {value === "custom" && (
         <>
-          <TimeInput
-            label={texts.from}
-            value={address.from}
-            onChange={(from) => change({ from })}
-          />
-          <TimeInput
-            label={texts.to}
-            value={address.to}
-            onChange={(to) => change({ to })}
-          />
+          <TimeInput label={texts.from} value={address.from} onChange={(from) => change({ from })} />
+          <TimeInput label={texts.to} value={address.to} onChange={(to) => change({ to })} />
         </>
       )}
     </>

@@ -24,9 +24,5 @@ export function SessionBadge({ session }: { session: Session }) {
     );
   const { endReason } = session;
   if (!endReason) return <Badge>{texts.statuses[session.status]}</Badge>;
-  return (
-    <Badge tone={problems[endReason]}>
-      {texts.endReasons[endReason].title}
-    </Badge>
-  );
+  return <Badge tone={problems[endReason]}>{texts.endReasons[endReason].title}</Badge>;
 }

@@ -78,12 +78,7 @@ export function SignUpForm({
         hint={token || asksToken ? texts.invitedAddress : undefined}
         autocomplete="username"
       />
-      <PasswordField
-        form={form}
-        name="password"
-        label={texts.password}
-        kind="new-password"
-      />
+      <PasswordField form={form} name="password" label={texts.password} kind="new-password" />
       <Button type="submit" kind="primary" busy={form.busy} wide>
         {action}
       </Button>

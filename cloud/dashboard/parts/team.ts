@@ -5,9 +5,7 @@ import { useManages, useSession } from "../session";
 
 /** Returns the items of all pages of a list, at most 1,000. */
 export async function allPages<T>(
-  read: (
-    page: number,
-  ) => Promise<{ items: T[]; pagination: { hasNext: boolean } }>,
+  read: (page: number) => Promise<{ items: T[]; pagination: { hasNext: boolean } }>,
 ): Promise<T[]> {
   const items: T[] = [];
   for (let page = 1; page <= 10; page++) {
@@ -60,12 +58,7 @@ export function useAllKeys(refetchInterval?: number) {
 }
 
 /** The machines that use a key; without a key, all machines. */
-export function useMachines(
-  keyId: string | undefined,
-  limit: number,
-  refetchInterval?: number,
-  enabled = true,
-) {
+export function useMachines(keyId: string | undefined, limit: number, refetchInterval?: number, enabled = true) {
   return useQuery({
     queryKey: ["machines", { keyId, limit }],
     enabled,
@@ -82,9 +75,7 @@ export function useMachines(
 }
 
 /** The name of a machine: its host name, or its id if it has not reported one. */
-export const machineName = (machine: Schema<"Machine">): string =>
-  machine.hostName ?? machine.machineId;
+export const machineName = (machine: Schema<"Machine">): string => machine.hostName ?? machine.machineId;
 
 /** The name of a person: the display name, or the address. */
-export const personName = (person: { name: string; email: string }): string =>
-  person.name || person.email;
+export const personName = (person: { name: string; email: string }): string => person.name || person.email;

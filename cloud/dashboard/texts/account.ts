@@ -24,8 +24,7 @@ export const texts = {
   different: "The passwords are different.",
   changePassword: "Change password",
   passwordChanged: "Password changed. Your other sessions have ended.",
-  noPassword:
-    "You forgot the password, or your account has none because you use single sign-on?",
+  noPassword: "You forgot the password, or your account has none because you use single sign-on?",
   sendReset: "Send a reset link",
   resetSent: (email: string) =>
     `If ${email} can have a password, the e-mail is on its way. Its link works for one hour.`,
@@ -43,8 +42,7 @@ export const texts = {
   on: (browser: string, system: string) => `${browser} on ${system}`,
   end: "End session",
   endOf: (device: string) => `End the session of ${device}`,
-  endHint: (device: string, address: string) =>
-    `${device} (${address}) must sign in again.`,
+  endHint: (device: string, address: string) => `${device} (${address}) must sign in again.`,
   ended: "Session ended",
   signOut: "Sign out",
   everywhere: "Sign out everywhere",
@@ -62,8 +60,7 @@ export const texts = {
   newOrganization: "New organization",
   newOrganizationHint:
     "Profiles, keys, members and billing belong to an organization. You become its owner. It starts on the free plan.",
-  secondOrganization:
-    "A second organization requires a verified e-mail address. Verify your address first.",
+  secondOrganization: "A second organization requires a verified e-mail address. Verify your address first.",
   createOrganization: "Create organization",
   organizationName: "Name",
   organizationNameHint: "For example your company or project.",

@@ -1,19 +1,12 @@
 type Details = Record<string, unknown>;
 
-const text = (value: unknown): string =>
-  typeof value === "string" || typeof value === "number" ? String(value) : "";
-const quoted = (value: unknown): string =>
-  text(value) ? ` "${text(value)}"` : "";
+const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
+const quoted = (value: unknown): string => (text(value) ? ` "${text(value)}"` : "");
 const fields = (value: unknown): string =>
-  Array.isArray(value) && value.length
-    ? ` (${value.map(text).join(", ")})`
-    : "";
+  Array.isArray(value) && value.length ? ` (${value.map(text).join(", ")})` : "";
 
 /** The name of each action, and what its event says after the name of the actor. */
-const actions: Record<
-  string,
-  { label: string; says: (details: Details) => string }
-> = {
+const actions: Record<string, { label: string; says: (details: Details) => string }> = {
   "apiKey.created": {
     label: "Key created",
     says: (d) => `created the key${quoted(d["name"])}`,
@@ -36,8 +29,7 @@ const actions: Record<
   },
   "member.roleChanged": {
     label: "Role changed",
-    says: (d) =>
-      `changed the role of a member from ${text(d["from"])} to ${text(d["to"])}`,
+    says: (d) => `changed the role of a member from ${text(d["from"])} to ${text(d["to"])}`,
   },
   "member.removed": {
     label: "Member removed",
@@ -58,8 +50,7 @@ const actions: Record<
   },
   "profile.updated": {
     label: "Profile updated",
-    says: (d) =>
-      `updated the profile${quoted(d["name"])}${fields(d["fields"])}`,
+    says: (d) => `updated the profile${quoted(d["name"])}${fields(d["fields"])}`,
   },
   "profile.duplicated": {
     label: "Profile duplicated",
@@ -75,8 +66,7 @@ const actions: Record<
   },
   "organization.updated": {
     label: "Organization updated",
-    says: (d) =>
-      `changed the name or the slug to${quoted(d["name"])} (${text(d["slug"])})`,
+    says: (d) => `changed the name or the slug to${quoted(d["name"])} (${text(d["slug"])})`,
   },
   "organization.deleted": {
     label: "Organization deleted",
@@ -120,13 +110,11 @@ const actions: Record<
   },
   "subscription.changed": {
     label: "Subscription changed",
-    says: (d) =>
-      `received a change of the subscription: plan${quoted(d["plan"])}, status ${text(d["status"])}`,
+    says: (d) => `received a change of the subscription: plan${quoted(d["plan"])}, status ${text(d["status"])}`,
   },
   "subscription.addOnAdded": {
     label: "Add-on bought",
-    says: (d) =>
-      `bought the add-on${quoted(d["addOn"])}, quantity ${text(d["quantity"])}`,
+    says: (d) => `bought the add-on${quoted(d["addOn"])}, quantity ${text(d["quantity"])}`,
   },
   "subscription.addOnRemoved": {
     label: "Add-on removed",
@@ -153,15 +141,12 @@ const actions: Record<
 /** The texts of the audit log. */
 export const texts = {
   title: "Audit log",
-  intro:
-    "Changes to keys, members, billing and profiles. Entries cannot be changed or deleted.",
+  intro: "Changes to keys, members, billing and profiles. Entries cannot be changed or deleted.",
   membersTitle: "Only owners and admins can see the audit log",
-  membersHint:
-    "Ask an owner or an admin if you need to know who changed something.",
+  membersHint: "Ask an owner or an admin if you need to know who changed something.",
   actions,
   label: (action: string) => actions[action]?.label ?? action,
-  says: (action: string, details: Details) =>
-    actions[action]?.says(details) ?? `did "${action}"`,
+  says: (action: string, details: Details) => actions[action]?.says(details) ?? `did "${action}"`,
   action: "Action",
   allActions: "All actions",
   actor: "Who",

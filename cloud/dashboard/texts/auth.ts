@@ -20,34 +20,29 @@ export const texts = {
   forgot: "Forgot your password?",
   noAccount: "No account yet?",
   signUp: "Sign up",
-  byInvitation:
-    "No account yet? Ask an owner or admin of your organization for an invitation.",
+  byInvitation: "No account yet? Ask an owner or admin of your organization for an invitation.",
   closed: "New accounts cannot be created here.",
 
   linkTitle: "Signing in",
   linkFailed: "The link did not sign you in",
   linkMissing: "This address contains no sign-in link",
-  linkHint:
-    "A sign-in link works once, for five minutes. Create another one, or sign in with your password.",
+  linkHint: "A sign-in link works once, for five minutes. Create another one, or sign in with your password.",
 
   signUpTitle: "Create an account",
   createAccount: "Create account",
   haveAccount: "Already have an account?",
   signUpClosed: "Sign-up is closed",
-  signUpClosedHint:
-    "The operator of this service creates no new accounts here. Ask the operator if you need one.",
+  signUpClosedHint: "The operator of this service creates no new accounts here. Ask the operator if you need one.",
   inviteOnly: "You need an invitation",
   inviteOnlyHint:
     "Open the link in your invitation e-mail; it leads to a form for your account. You can also enter the token of the e-mail here.",
   invitationToken: "Invitation token",
-  invitationTokenHint:
-    "The link in the invitation e-mail, or the part of it after “token=”.",
+  invitationTokenHint: "The link in the invitation e-mail, or the part of it after “token=”.",
   afterSignUp: "Next, you create your organization.",
   invitedAddress: "Use the address that received the invitation.",
 
   forgotTitle: "Reset your password",
-  forgotHint:
-    "Enter the e-mail address of your account. We send a link that sets a new password.",
+  forgotHint: "Enter the e-mail address of your account. We send a link that sets a new password.",
   sendLink: "Send link",
   forgotSent: "Check your e-mail",
   forgotSentHint: (email: string) =>
@@ -64,8 +59,7 @@ export const texts = {
   resetDone: "Your password is set",
   resetDoneHint: "Sign in with the new password.",
   resetInvalid: "This link no longer works",
-  resetInvalidHint:
-    "A link works once, for one hour, and only until the password changes. Request a new one.",
+  resetInvalidHint: "A link works once, for one hour, and only until the password changes. Request a new one.",
   requestLink: "Request a new link",
 
   verifyTitle: "Verify your e-mail address",
@@ -100,12 +94,10 @@ export const texts = {
   memberLimitHint:
     "It has reached the member limit of its plan. Ask an owner of the organization to change the plan or to remove a member, then accept again.",
   unknownInvitation: "This invitation does not exist",
-  unknownInvitationHint:
-    "Check that the link is complete, or ask for a new invitation.",
+  unknownInvitationHint: "Check that the link is complete, or ask for a new invitation.",
   overInvitation: "This invitation cannot be accepted",
   joined: (name: string) => `You joined ${name}`,
   joinedHint: (role: string) => `Your role is ${role}.`,
-  notActivated:
-    "The organization could not be activated. Select it at the top left.",
+  notActivated: "The organization could not be activated. Select it at the top left.",
   toOverview: "Go to the overview",
 };

@@ -1,14 +1,11 @@
-const many = (n: number, one: string, more: string) =>
-  `${n} ${n === 1 ? one : more}`;
+const many = (n: number, one: string, more: string) => `${n} ${n === 1 ? one : more}`;
 
 /** The texts of billing. */
 export const texts = {
   title: "Billing",
-  intro: (organization: string) =>
-    `Plan, usage and invoices of ${organization}.`,
+  intro: (organization: string) => `Plan, usage and invoices of ${organization}.`,
   membersTitle: "Only owners and admins can see billing",
-  membersHint:
-    "Ask an owner or an admin to change the plan or to raise a limit.",
+  membersHint: "Ask an owner or an admin to change the plan or to raise a limit.",
   seeMembers: "Show owners and admins",
 
   dismiss: "Dismiss",
@@ -24,12 +21,9 @@ export const texts = {
     canceled: "Ended",
   },
   statusHints: {
-    past_due:
-      "A payment failed and is tried again. The limits do not change. Check the payment method.",
-    suspended:
-      "The limits are reduced until the open invoice is paid or the operator ends the suspension.",
-    canceled:
-      "The last paid plan has ended. The organization is on the free plan.",
+    past_due: "A payment failed and is tried again. The limits do not change. Check the payment method.",
+    suspended: "The limits are reduced until the open invoice is paid or the operator ends the suspension.",
+    canceled: "The last paid plan has ended. The organization is on the free plan.",
   },
   period: "Current period",
   periodOf: (from: string, to: string) => `${from} to ${to}`,
@@ -37,8 +31,7 @@ export const texts = {
   ends: (date: string) => `Ends on ${date}`,
   since: (date: string) => `Since ${date}`,
   endsTitle: (plan: string, date: string) => `${plan} ends on ${date}`,
-  endsHint:
-    "Then the organization returns to the free plan. Nothing is deleted.",
+  endsHint: "Then the organization returns to the free plan. Nothing is deleted.",
   cancel: "Cancel plan",
   cancelTitle: (plan: string) => `Cancel ${plan}`,
   cancelHint: (date: string) =>
@@ -48,8 +41,7 @@ export const texts = {
   resume: "Resume plan",
   resumed: "The plan continues",
   portal: "Payment methods",
-  noPortal:
-    "There is no payment provider, so there are no payment methods to manage.",
+  noPortal: "There is no payment provider, so there are no payment methods to manage.",
 
   usage: "Usage",
   usages: {
@@ -61,8 +53,7 @@ export const texts = {
   },
   apiHint: "API requests are counted for display. No request is rejected.",
   unlimited: "unlimited",
-  extra: (base: number, additional: number) =>
-    `${base} of the plan + ${additional} of add-ons`,
+  extra: (base: number, additional: number) => `${base} of the plan + ${additional} of add-ons`,
 
   plans: "Plans",
   current: "Current plan",
@@ -71,16 +62,11 @@ export const texts = {
       n === null
         ? "Unlimited profiles and browsers"
         : `${many(n, "profile", "profiles")}, ${many(n, "browser", "browsers")} at once`,
-    memberLimit: (n: number | null) =>
-      n === null ? "Unlimited members" : many(n, "member", "members"),
+    memberLimit: (n: number | null) => (n === null ? "Unlimited members" : many(n, "member", "members")),
     apiRpmLimit: (n: number | null) =>
-      n === null
-        ? "Unlimited API requests a minute"
-        : `${n.toLocaleString("en")} API requests a minute`,
+      n === null ? "Unlimited API requests a minute" : `${n.toLocaleString("en")} API requests a minute`,
     apiRphLimit: (n: number | null) =>
-      n === null
-        ? "Unlimited API requests an hour"
-        : `${n.toLocaleString("en")} API requests an hour`,
+      n === null ? "Unlimited API requests an hour" : `${n.toLocaleString("en")} API requests an hour`,
   },
   hasAddOns: "Add-ons available",
   choose: (plan: string) => `Choose ${plan}`,
@@ -93,21 +79,18 @@ export const texts = {
     `${price}. Takes effect immediately. The rest of the current period is credited and charged to the second. Add-ons that the new plan also offers continue; other add-ons end.`,
   freeHint:
     "The paid plan ends immediately, not at the end of the period. The rest of the period is credited. To keep the plan until the period ends, cancel it instead.",
-  lowerHint:
-    "A lower limit deletes nothing, but items above it stop new profiles, launches and invitations.",
+  lowerHint: "A lower limit deletes nothing, but items above it stop new profiles, launches and invitations.",
   withdrawHint: "The scheduled cancellation is withdrawn.",
   changeAction: "Change plan",
   changed: (plan: string) => `The plan is ${plan}`,
   pending: "The payment provider confirms the change. This can take a minute.",
   checkoutTitle: "The payment is being confirmed",
-  checkoutHint:
-    "The plan changes when the payment provider confirms the payment. This page updates itself.",
+  checkoutHint: "The plan changes when the payment provider confirms the payment. This page updates itself.",
   operatorTitle: "This change is not available here",
 
   addOns: "Add-ons",
   addOnsHint: "An add-on raises one limit. It is charged with the plan.",
-  noAddOns:
-    "This plan has no add-ons. Choose a plan with add-ons to raise single limits.",
+  noAddOns: "This plan has no add-ons. Choose a plan with add-ons to raise single limits.",
   addOn: "Add-on",
   raises: "Raises",
   price: "Price",
@@ -115,10 +98,8 @@ export const texts = {
   raise: {
     profileLimit: (n: number) => `+${n} profiles and browsers`,
     memberLimit: (n: number) => `+${n} members`,
-    apiRpmLimit: (n: number) =>
-      `+${n.toLocaleString("en")} API requests a minute`,
-    apiRphLimit: (n: number) =>
-      `+${n.toLocaleString("en")} API requests an hour`,
+    apiRpmLimit: (n: number) => `+${n.toLocaleString("en")} API requests a minute`,
+    apiRphLimit: (n: number) => `+${n.toLocaleString("en")} API requests an hour`,
   },
   notOffered: "No longer offered",
   buy: "Buy",
@@ -127,8 +108,7 @@ export const texts = {
   buyTitle: (name: string) => `Buy ${name}`,
   buyHint: (price: string) =>
     `${price} each. The limit rises immediately, and the rest of the current period is charged to the second.`,
-  buyOwned: (quantity: number) =>
-    `You have ${quantity}. The new ones are added.`,
+  buyOwned: (quantity: number) => `You have ${quantity}. The new ones are added.`,
   total: (price: string) => `Adds ${price}`,
   buyAction: "Buy",
   bought: (name: string) => `${name} added`,

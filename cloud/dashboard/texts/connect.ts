@@ -9,14 +9,12 @@ export const texts = {
   keyHint: "The worker authenticates with this key (SVC_KEY).",
   keyChoice: "Key",
   newKey: "Create a key",
-  useKey: (name: string, prefix: string, lastFour: string) =>
-    `${name} (${prefix}...${lastFour})`,
+  useKey: (name: string, prefix: string, lastFour: string) => `${name} (${prefix}...${lastFour})`,
   newKeyName: "first worker",
   existingKey: (placeholder: string, prefix: string, lastFour: string) =>
     `Replace ${placeholder} in the commands with the full key that you stored: it starts with ${prefix} and ends with ${lastFour}. If you lost it, create a new key.`,
   keyCreated: "Key created",
-  keyOnce:
-    "Copy the key now: it is not shown again. It is filled into the commands below until you leave this page.",
+  keyOnce: "Copy the key now: it is not shown again. It is filled into the commands below until you leave this page.",
   fullKey: "Organization key (SVC_KEY)",
   lowerKey: "Lowercase form, for image paths",
   image: "Worker image of this key",
@@ -40,8 +38,7 @@ export const texts = {
     docker:
       "Starts the worker on port 38923 of this machine. worker/seccomp.json is in the source tree; it lets Chromium use its sandbox.",
     compose: "Save this as docker-compose.yml, then run: docker compose up -d",
-    kubernetes:
-      "Save this as svc-worker.yaml, then run: kubectl apply -f svc-worker.yaml",
+    kubernetes: "Save this as svc-worker.yaml, then run: kubectl apply -f svc-worker.yaml",
     binary: "Run this on a machine with the svc-worker program and Chromium.",
     source: "Run this in the source tree. The worker listens on port 3000.",
   },
@@ -53,12 +50,10 @@ export const texts = {
     source: "command",
   },
   withKey: "Contains the full key. Do not share it.",
-  withoutKey: (placeholder: string) =>
-    `Replace ${placeholder} with your organization key first.`,
+  withoutKey: (placeholder: string) => `Replace ${placeholder} with your organization key first.`,
   waiting: "Waiting for your first worker ...",
   waitingNext: "Waiting for another worker ...",
-  waitingHint:
-    "Start the worker with the command above. This page checks every 3 seconds.",
+  waitingHint: "Start the worker with the command above. This page checks every 3 seconds.",
   already: (names: string) => `Already connected: ${names}`,
   trouble: "The worker does not appear?",
   troubles: (cloudUrl: string) => [
@@ -68,9 +63,7 @@ export const texts = {
   ],
   connected: (name: string) => `${name} is connected`,
   connectedHint: (key: string | null, version: string | null) =>
-    [key && `It uses the key "${key}"`, version && `runs version ${version}`]
-      .filter(Boolean)
-      .join(" and "),
+    [key && `It uses the key "${key}"`, version && `runs version ${version}`].filter(Boolean).join(" and "),
   machines: "Show machines",
   launch: "Launch a browser",
 };

@@ -8,10 +8,8 @@ const states: Record<Schema<"MachineState">, string> = {
 
 const stateHints: Record<Schema<"MachineState">, string> = {
   online: "The worker reported within the last two minutes.",
-  draining:
-    "The worker accepts no new sessions. Running sessions continue until they end.",
-  offline:
-    "The worker has not reported for two minutes. Check that it runs and that it reaches the cloud.",
+  draining: "The worker accepts no new sessions. Running sessions continue until they end.",
+  offline: "The worker has not reported for two minutes. Check that it runs and that it reaches the cloud.",
 };
 
 /** The texts of the machines. */
@@ -50,12 +48,9 @@ export const texts = {
   unknownKey: "Unknown key",
   otherVersion: "Older",
   versionsDiffer: "Workers run different versions",
-  versionCount: (version: string, count: number) =>
-    `${version} on ${count === 1 ? "1 machine" : `${count} machines`}`,
-  versionsHint: (list: string) =>
-    `${list}. Update the older workers, so that all of them behave the same.`,
-  sessionsOf: (running: number, max: number | null) =>
-    max === null ? `${running}, no limit` : `${running} of ${max}`,
+  versionCount: (version: string, count: number) => `${version} on ${count === 1 ? "1 machine" : `${count} machines`}`,
+  versionsHint: (list: string) => `${list}. Update the older workers, so that all of them behave the same.`,
+  sessionsOf: (running: number, max: number | null) => (max === null ? `${running}, no limit` : `${running} of ${max}`),
   meter: (machine: string) => `Sessions on ${machine}`,
   reserved: (count: number) => `${count} reserved`,
   emptyTitle: "No machines yet",
@@ -67,8 +62,7 @@ export const texts = {
   detail: {
     title: "Machine",
     notFound: "This machine does not exist",
-    notFoundHint:
-      "A machine is deleted 30 days after its last report by default.",
+    notFoundHint: "A machine is deleted 30 days after its last report by default.",
     facts: "Machine",
     copyId: "Copy machine id",
     copyHost: "Copy host name",

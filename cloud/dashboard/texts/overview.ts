@@ -9,8 +9,7 @@ export const texts = {
   reserved: "Reserved slots",
   reservedHint: "Launches that have not started yet",
   full: "All slots are in use. New launches are refused until a session ends.",
-  free: (count: number) =>
-    count === 1 ? "1 slot is free" : `${count} slots are free`,
+  free: (count: number) => (count === 1 ? "1 slot is free" : `${count} slots are free`),
   limits: "Limits",
   profiles: "Profiles",
   ephemeral: (count: number) => `${count} ephemeral`,
@@ -18,8 +17,7 @@ export const texts = {
   members: "Members",
   requestsMinute: "API requests this minute",
   requestsHour: "API requests this hour",
-  requestsHint:
-    "Counted for display only; no request is rejected. Requests of this dashboard count too.",
+  requestsHint: "Counted for display only; no request is rejected. Requests of this dashboard count too.",
   remaining: (count: number) => `${count} left`,
   chart: "Last 24 hours",
   chartLabel: "Slots in use and refused launches in the last 24 hours",

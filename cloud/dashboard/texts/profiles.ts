@@ -1,5 +1,4 @@
-const count = (n: number, one: string, many: string) =>
-  `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+const count = (n: number, one: string, many: string) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
 export const profilesCount = (n: number) => count(n, "profile", "profiles");
 
@@ -8,15 +7,12 @@ export const texts = {
   title: "Profiles",
   lead: "A profile stores the identity and the settings of a browser. Workers launch it by its id.",
   usage: (used: number, limit: number | null) =>
-    limit === null
-      ? profilesCount(used)
-      : `${used.toLocaleString("en")} of ${profilesCount(limit)} used`,
+    limit === null ? profilesCount(used) : `${used.toLocaleString("en")} of ${profilesCount(limit)} used`,
   newProfile: "New profile",
   list: "Profiles",
   search: "Search name and notes",
   noneTitle: "No profiles yet",
-  noneHint:
-    "Create a profile, then launch it with a worker. Or import profiles from a file.",
+  noneHint: "Create a profile, then launch it with a worker. Or import profiles from a file.",
   noMatchTitle: "No matching profiles",
   noMatchHint: "Change the search text or remove a filter.",
   clearFilters: "Clear filters",
@@ -62,10 +58,8 @@ export const texts = {
   selected: (n: number) => `${profilesCount(n)} selected`,
   idCopied: "Id copied",
   idNotCopied: (id: string) => `The id could not be copied: ${id}`,
-  exported: (n: number) =>
-    `Exported ${profilesCount(n)}. The file has no ids and no proxy passwords.`,
-  exporting: (n: number, total: number) =>
-    `Reading ${n.toLocaleString("en")} of ${profilesCount(total)}`,
+  exported: (n: number) => `Exported ${profilesCount(n)}. The file has no ids and no proxy passwords.`,
+  exporting: (n: number, total: number) => `Reading ${n.toLocaleString("en")} of ${profilesCount(total)}`,
   exportTitle: "Export all profiles",
   exportHint:
     "Downloads a JSON file with the settings of all profiles of the organization. Ids and proxy passwords are not included. Extra HTTP headers are included: keep the file safe if they contain credentials.",
@@ -73,20 +67,17 @@ export const texts = {
   cancel: "Cancel",
   close: "Close",
   limit: {
-    title: (limit: number) =>
-      `Your plan allows ${profilesCount(limit)}, and all are used.`,
+    title: (limit: number) => `Your plan allows ${profilesCount(limit)}, and all are used.`,
     hint: "Delete profiles that you no longer need, or change the plan.",
     ask: "Delete profiles that you no longer need, or ask an owner or an admin of the organization to change the plan.",
     action: "Change plan",
-    ephemeral: (n: number) =>
-      `${profilesCount(n)} of running launches by spec count, too.`,
+    ephemeral: (n: number) => `${profilesCount(n)} of running launches by spec count, too.`,
   },
   delete: {
     title: "Delete profile",
     titleMany: (n: number) => `Delete ${profilesCount(n)}`,
     body: "The profile and its settings are deleted. The session history is kept. This cannot be undone.",
-    bodyMany:
-      "These profiles and their settings are deleted. The session history is kept. This cannot be undone.",
+    bodyMany: "These profiles and their settings are deleted. The session history is kept. This cannot be undone.",
     active: (n: number) =>
       `${count(n, "session is", "sessions are")} active. A profile can be deleted only after its sessions have ended.`,
     activeMany: (n: number) =>
@@ -110,8 +101,7 @@ export const texts = {
     running: "Adding the tag",
   },
   run: {
-    progress: (done: number, total: number) =>
-      `${done.toLocaleString("en")} of ${total.toLocaleString("en")} done`,
+    progress: (done: number, total: number) => `${done.toLocaleString("en")} of ${total.toLocaleString("en")} done`,
     stop: "Stop",
     stopping: "Stopping",
     close: "Close",
@@ -129,15 +119,12 @@ export const texts = {
     choose: "Choose a file",
     drop: "or drop it here",
     bounds: "At most 5 MB and 1,000 profiles.",
-    password:
-      "Exported files have no proxy passwords. Enter them in the profiles after the import.",
+    password: "Exported files have no proxy passwords. Enter them in the profiles after the import.",
     tooLarge: "The file is larger than 5 MB. Split it.",
     unreadable: "The file cannot be read. Choose it again.",
     notJson: "The file is not valid JSON.",
-    wrongShape:
-      'The file is not an export of profiles: it needs {"version": 1, "profiles": [...]}.',
-    wrongVersion:
-      "The file has an unknown version. Only version 1 can be imported.",
+    wrongShape: 'The file is not an export of profiles: it needs {"version": 1, "profiles": [...]}.',
+    wrongVersion: "The file has an unknown version. Only version 1 can be imported.",
     noProfiles: "The file has no profiles.",
     tooMany: (n: number, max: number) =>
       `The file has ${profilesCount(n)}. At most ${max.toLocaleString("en")} can be imported at once. Split the file.`,
@@ -174,10 +161,8 @@ export const texts = {
     invalid: "Not valid",
     notImported: "Not imported",
     waiting: "Waiting",
-    running: (done: number, total: number) =>
-      `Imported ${done.toLocaleString("en")} of ${profilesCount(total)}`,
-    result: (done: number, total: number) =>
-      `${done.toLocaleString("en")} of ${profilesCount(total)} imported.`,
+    running: (done: number, total: number) => `Imported ${done.toLocaleString("en")} of ${profilesCount(total)}`,
+    result: (done: number, total: number) => `${done.toLocaleString("en")} of ${profilesCount(total)} imported.`,
     limit: (current: number, limit: number) =>
       `The import stopped at the limit of your plan: ${current.toLocaleString("en")} of ${profilesCount(limit)} are used.`,
     stopped: "You stopped the import.",
@@ -188,8 +173,7 @@ export const texts = {
   },
   form: {
     newTitle: "New profile",
-    newLead:
-      "Only the name and the browser version are required. All other settings use the default of the browser.",
+    newLead: "Only the name and the browser version are required. All other settings use the default of the browser.",
     label: "Profile",
     back: "Profiles",
     create: "Create profile",
@@ -251,35 +235,29 @@ export const texts = {
     browserVersion: "The major version. A worker needs this version installed.",
     os: "The operating system that the browser reports.",
     osVersion: "For example 14.",
-    userAgent:
-      "The User-Agent header and navigator.userAgent. Empty: the default of the browser.",
+    userAgent: "The User-Agent header and navigator.userAgent. Empty: the default of the browser.",
     model: "For Android, for example Pixel 9.",
     renderer: "For your information only.",
     gpuName: "For your information only.",
-    device:
-      "Fills in the viewport, the screen, the scale factor and the flags below.",
+    device: "Fills in the viewport, the screen, the scale factor and the flags below.",
     deviceScaleFactor: "Device pixels per CSS pixel, for example 2.",
     colorScheme: "The value of prefers-color-scheme.",
     locale: "A BCP 47 tag such as de-DE. Sets the language and number formats.",
     timezoneId: "An IANA time zone such as Europe/Berlin.",
-    geolocation:
-      "The position that pages can read. Grant the permission below, too.",
+    geolocation: "The position that pages can read. Grant the permission below, too.",
     accuracy: "In metres.",
     permissions: "Granted to every page.",
     server: "scheme://host:port with http, https or socks5. Empty: no proxy.",
     bypass: "Hosts without the proxy, separated by commas.",
-    passwordStored:
-      "A password is stored. It is never shown. Enter a new one to replace it.",
+    passwordStored: "A password is stored. It is never shown. Enter a new one to replace it.",
     passwordNone: "It is stored encrypted and never shown again.",
     passwordLost:
       "The stored password belongs to the old server and will be removed. Enter the password for the new server.",
-    headers:
-      "Added to every request of the browser. Anyone in the organization can read them.",
+    headers: "Added to every request of the browser. Anyone in the organization can read them.",
     startUrls: "One per line, each opens in its own tab. Empty: one blank tab.",
     args: "Command-line switches of the browser, one per line. Switches for the debug port, the data directory, the proxy and the sandbox are refused.",
     ignoreHTTPSErrors: "Opens pages with invalid certificates.",
-    persist:
-      "Cookies, storage and logins are saved by the worker after a clean end of a session.",
+    persist: "Cookies, storage and logins are saved by the worker after a clean end of a session.",
     tags: "Press Enter or comma to add a tag.",
     metadata: "Your own names and values, for example the owner of a test.",
   },
@@ -347,8 +325,7 @@ export const texts = {
     both: "You changed this, too",
     nothing: "The settings are the same as when you opened the profile.",
     empty: "Not set",
-    overwriteHint:
-      "Overwrite saves your fields. Fields that you did not change keep the values from elsewhere.",
+    overwriteHint: "Overwrite saves your fields. Fields that you did not change keep the values from elsewhere.",
     reload: "Discard mine and reload",
     keep: "Keep editing",
     overwrite: "Overwrite",

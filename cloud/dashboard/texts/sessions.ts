@@ -26,8 +26,7 @@ const endReasons: Record<EndReason, { title: string; explanation: string }> = {
   },
   oom: {
     title: "Out of memory",
-    explanation:
-      "The browser ran out of memory. Run fewer browsers at once on this machine, or give it more memory.",
+    explanation: "The browser ran out of memory. Run fewer browsers at once on this machine, or give it more memory.",
   },
   killed: {
     title: "Ended by request",
@@ -35,8 +34,7 @@ const endReasons: Record<EndReason, { title: string; explanation: string }> = {
   },
   license: {
     title: "No slot",
-    explanation:
-      "The session had no slot. Check the limit and whether the worker reaches the cloud.",
+    explanation: "The session had no slot. Check the limit and whether the worker reaches the cloud.",
   },
   drain: {
     title: "Worker stopped",
@@ -97,8 +95,7 @@ export const texts = {
   anyProfile: "Any profile",
   findProfile: "Type a name",
   noProfile: "No profile has this name.",
-  moreProfiles: (count: number) =>
-    `${count} more. Type more of the name to find them.`,
+  moreProfiles: (count: number) => `${count} more. Type more of the name to find them.`,
   removeProfile: "Show all profiles",
   machine: "Machine",
   anyMachine: "Any machine",
@@ -123,8 +120,7 @@ export const texts = {
     "endedAt asc": "Earliest end first",
   },
   emptyTitle: "No sessions yet",
-  emptyHint:
-    "A session appears here when a worker launches a browser. Connect a worker and launch a browser with it.",
+  emptyHint: "A session appears here when a worker launches a browser. Connect a worker and launch a browser with it.",
   emptyAction: "Connect a worker",
   noMatchTitle: "No session matches these filters",
   noMatchHint: "Choose a longer time or remove filters.",
@@ -136,8 +132,7 @@ export const texts = {
     title: "Session",
     copyId: "Copy session id",
     notFound: "This session does not exist",
-    notFoundHint:
-      "It may belong to another organization, or it was deleted after its retention time.",
+    notFoundHint: "It may belong to another organization, or it was deleted after its retention time.",
     facts: "Session",
     id: "Session id",
     launchId: "Launch id",
@@ -150,8 +145,7 @@ export const texts = {
     version: (major: number) => `Chromium ${major}`,
     showMachine: "Show machine",
     sessionsOfProfile: "Sessions of this profile",
-    machineGone:
-      "The machine has not reported for a long time and was deleted.",
+    machineGone: "The machine has not reported for a long time and was deleted.",
     slot: "License slot",
     slotHint: "One unit of concurrency, from reservation to release.",
     slotGone: "The slot of this session was deleted after its retention time.",

@@ -1,5 +1,4 @@
-const unit = (n: number, one: string, many: string) =>
-  `${n} ${n === 1 ? one : many}`;
+const unit = (n: number, one: string, many: string) => `${n} ${n === 1 ? one : many}`;
 
 /** The texts of the settings. */
 export const texts = {
@@ -25,8 +24,7 @@ export const texts = {
 
   roles: { owner: "Owner", admin: "Admin", member: "Member" },
   roleHints: {
-    owner:
-      "Everything, including other owners and deletion of the organization",
+    owner: "Everything, including other owners and deletion of the organization",
     admin: "Keys, members, billing, audit log and profiles",
     member: "Profiles and sessions",
   },
@@ -68,14 +66,12 @@ export const texts = {
     rotate: "Rotate",
     revoke: "Revoke",
     revokeTitle: (name: string) => `Revoke ${name}`,
-    revokeHint:
-      "The key is rejected from the next request on. This cannot be undone.",
+    revokeHint: "The key is rejected from the next request on. This cannot be undone.",
     revokeUnused: "No machine that reported recently uses this key.",
     revokeUsed: (n: number) =>
       `${unit(n, "machine uses", "machines use")} this key and cannot launch browsers afterwards:`,
     revokeAction: "Revoke key",
-    revokeUnknown:
-      "It could not be checked which machines use this key. They cannot launch browsers afterwards.",
+    revokeUnknown: "It could not be checked which machines use this key. They cannot launch browsers afterwards.",
     more: (n: number) => `and ${n} more`,
     revoked: (name: string) => `${name} is revoked`,
     created: "Store the new key",
@@ -96,11 +92,9 @@ export const texts = {
     intro:
       "Replaces a key without an interruption. Both keys are valid until you revoke the old one. You can leave this page and come back by its address.",
     missing: "The old key does not exist any more",
-    missingHint:
-      "It was revoked. The rotation is complete if all workers use the replacement.",
+    missingHint: "It was revoked. The rotation is complete if all workers use the replacement.",
     missingNew: "The replacement does not exist any more",
-    missingNewHint:
-      "It was revoked. Start the rotation again, or keep the old key.",
+    missingNewHint: "It was revoked. Start the rotation again, or keep the old key.",
     restart: "Start again",
     steps: {
       create: "1. Create the replacement",
@@ -119,8 +113,7 @@ export const texts = {
         ? "The replacement gets the same name and the same lifetime, counted from now."
         : "The replacement gets the same name. It does not expire.",
     oldKey: "Old key",
-    oldKeyLabel: (prefix: string, lastFour: string) =>
-      `${prefix}...${lastFour}`,
+    oldKeyLabel: (prefix: string, lastFour: string) => `${prefix}...${lastFour}`,
     oldKeeps: "Stays valid until I revoke it",
     oldExpires: [
       ["3600", "Expires in 1 hour"],
@@ -128,10 +121,8 @@ export const texts = {
       ["604800", "Expires in 7 days"],
     ] as [string, string][],
     create: "Create replacement",
-    createdAs: (prefix: string, lastFour: string) =>
-      `The replacement starts with ${prefix} and ends with ${lastFour}.`,
-    lostKey:
-      "The full key was shown once. If you lost it, revoke the replacement in the list of keys and start again.",
+    createdAs: (prefix: string, lastFour: string) => `The replacement starts with ${prefix} and ends with ${lastFour}.`,
+    lostKey: "The full key was shown once. If you lost it, revoke the replacement in the list of keys and start again.",
     updateHint:
       "On each worker, set SVC_KEY to the replacement and restart the worker. Running browsers end with a restart: drain the worker first. Where API_KEY is not set, the worker key (X-API-Key) changes too. The path of a worker image contains the lowercase key.",
     onOld: "Machines with the old key",
@@ -146,8 +137,7 @@ export const texts = {
     waitUse: "Waiting for the first request with the replacement.",
     waitMachines: (n: number) =>
       `The replacement is in use. ${unit(n, "online machine still uses", "online machines still use")} the old key.`,
-    verified:
-      "The replacement is in use, and no online machine uses the old key.",
+    verified: "The replacement is in use, and no online machine uses the old key.",
     revokeHint: "Revoke the old key when step 3 is done.",
     revokeEarly:
       "Online machines still use the old key, or the replacement has not been used. Machines with the old key cannot launch browsers after it is revoked.",
@@ -171,10 +161,8 @@ export const texts = {
     emptyHint: "Change the search or the role.",
     changeRole: "Change role",
     changeRoleTitle: (name: string) => `Change the role of ${name}`,
-    changeOwn:
-      "If you give up the role owner, only another owner can give it back.",
-    changed: (name: string, role: string) =>
-      `${name} is now ${role.toLowerCase()}`,
+    changeOwn: "If you give up the role owner, only another owner can give it back.",
+    changed: (name: string, role: string) => `${name} is now ${role.toLowerCase()}`,
     remove: "Remove",
     removeTitle: (name: string) => `Remove ${name}`,
     removeHint:
@@ -184,16 +172,14 @@ export const texts = {
     leaveTitle: (name: string) => `Leave ${name}`,
     leaveHint:
       "You lose access at once. To come back, you need a new invitation. Keys that you created stay valid; invitations that you sent are revoked.",
-    lastOwner:
-      "You are the only owner. Make another member an owner first, or delete the organization.",
+    lastOwner: "You are the only owner. Make another member an owner first, or delete the organization.",
     onlyOwners: "Only an owner can change roles, and invite owners and admins.",
     ask: "Ask an owner or an admin to invite people.",
   },
 
   invitations: {
     title: "Pending invitations",
-    intro:
-      "An invitation is valid for seven days, once. Pending invitations count toward the member limit.",
+    intro: "An invitation is valid for seven days, once. Pending invitations count toward the member limit.",
     email: "E-mail address",
     role: "Role",
     by: "Invited by",
@@ -210,8 +196,7 @@ export const texts = {
     billing: "Change the plan",
     revoke: "Revoke",
     revokeTitle: (email: string) => `Revoke the invitation of ${email}`,
-    revokeHint:
-      "The link in the e-mail becomes invalid. You can invite the address again.",
+    revokeHint: "The link in the e-mail becomes invalid. You can invite the address again.",
     revoked: "Invitation revoked",
     ownersOnly: "Only an owner can revoke this invitation",
   },
@@ -232,8 +217,7 @@ export const texts = {
       "Its keys are rejected from the next request on, so its workers cannot launch browsers.",
       "Data on the workers is not deleted.",
     ],
-    deletePaid:
-      "An organization that a payment provider bills cannot be deleted: change to the free plan first.",
+    deletePaid: "An organization that a payment provider bills cannot be deleted: change to the free plan first.",
     toBilling: "Open billing",
     delete: "Delete organization",
     confirmTitle: (name: string) => `Delete ${name}`,
@@ -245,8 +229,7 @@ export const texts = {
     install: "Install on a worker",
     installHint:
       "Run this on the worker. Without an installed build, a worker uses the Chromium of its machine. VERSION is a major version or a full version.",
-    installCommand: (version: string) =>
-      `svc-worker browsers install ${version}`,
+    installCommand: (version: string) => `svc-worker browsers install ${version}`,
     command: "install command",
     commandOf: (version: string) => `Copy the install command of ${version}`,
     version: "Version",
@@ -269,8 +252,7 @@ export const texts = {
       canary: "Canary",
     },
     empty: "No browser builds",
-    emptyHint:
-      "The operator of this service has not published builds. Workers use the Chromium of their machines.",
+    emptyHint: "The operator of this service has not published builds. Workers use the Chromium of their machines.",
     noMatch: "No build matches",
     noMatchHint: "Change or clear the filters.",
     clear: "Clear filters",

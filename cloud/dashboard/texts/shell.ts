@@ -27,11 +27,9 @@ export const texts = {
   sendAgain: "Send again",
   sent: "E-mail sent",
   expiredTitle: "Sign in again",
-  expiredHint:
-    "Your session has ended. Sign in to continue. What you entered on this page is kept.",
+  expiredHint: "Your session has ended. Sign in to continue. What you entered on this page is kept.",
   otherTab: (other: string) => `Another tab switched to ${other}`,
-  otherTabHint: (here: string) =>
-    `This tab shows ${here}. A session acts in one organization at a time.`,
+  otherTabHint: (here: string) => `This tab shows ${here}. A session acts in one organization at a time.`,
   stay: (name: string) => `Switch back to ${name}`,
   follow: (name: string) => `Continue in ${name}`,
   pages: {

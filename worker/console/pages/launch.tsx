@@ -3,35 +3,15 @@ import { useEffect, useId, useRef } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { launchProfile } from "../../../gen/web/worker-rules";
 import { send } from "../../../shared/web/api/client";
-import {
-  CheckField,
-  TextArea,
-  TextField,
-  useForm,
-  type Form,
-} from "../../../shared/web/forms/form";
-import {
-  Button,
-  ButtonLink,
-  CodeBlock,
-  Notice,
-  toast,
-  useAddress,
-} from "../../../shared/web/ui";
+import { CheckField, TextArea, TextField, useForm, type Form } from "../../../shared/web/forms/form";
+import { Button, ButtonLink, CodeBlock, Notice, toast, useAddress } from "../../../shared/web/ui";
 import { api, slowApi, type Schema } from "../api";
 import { liveQuery } from "../live";
 import { useVersions } from "../parts/bundles";
 import { LaunchFailure, asRefusal } from "../parts/launch-failure";
 import { LaunchIdentity } from "../parts/launch-identity";
 import { LaunchOptions } from "../parts/launch-options";
-import {
-  curlOf,
-  emptyLaunch,
-  isUuid,
-  requestOf,
-  type LaunchRequest,
-  type LaunchValues,
-} from "../parts/launch-request";
+import { curlOf, emptyLaunch, isUuid, requestOf, type LaunchRequest, type LaunchValues } from "../parts/launch-request";
 import { texts } from "../texts/launch";
 import { texts as shell } from "../texts/shell";
 import "./launch.css";
@@ -44,8 +24,7 @@ let draft: LaunchValues | undefined;
 
 function check(values: LaunchValues): Record<string, string | undefined> {
   if (values.source !== "profile") return {};
-  if (values.profileId.trim() === "")
-    return { profileId: texts.profileIdNeeded };
+  if (values.profileId.trim() === "") return { profileId: texts.profileIdNeeded };
   return {
     profileId: isUuid(values.profileId) ? undefined : texts.profileIdFormat,
   };
@@ -62,8 +41,7 @@ function useLaunchForm(profileId: string | undefined): Form<LaunchValues> {
     onSubmit: async (body) => {
       const session = await launch(body as LaunchRequest);
       queries.setQueryData(["session", session.id], session);
-      for (const key of ["sessions", "status", "live"])
-        void queries.invalidateQueries({ queryKey: [key] });
+      for (const key of ["sessions", "status", "live"]) void queries.invalidateQueries({ queryKey: [key] });
       toast(texts.launched);
       navigate(`/sessions/${session.id}`);
     },
@@ -100,12 +78,7 @@ export default function Launch() {
         </div>
       </div>
       <div class="launch">
-        <form
-          class="stack"
-          noValidate
-          aria-label={texts.form}
-          onSubmit={(event) => void form.submit(event)}
-        >
+        <form class="stack" noValidate aria-label={texts.form} onSubmit={(event) => void form.submit(event)}>
           <Unavailable />
           <Source form={form} />
           <BrowserPanel form={form} />
@@ -146,12 +119,7 @@ function Source({ form }: { form: Form<LaunchValues> }) {
           <legend class="visually-hidden">{texts.source}</legend>
           {texts.sources.map(([value, label]) => (
             <label key={value}>
-              <input
-                type="radio"
-                name="source"
-                checked={source === value}
-                onChange={() => form.set("source", value)}
-              />
+              <input type="radio" name="source" checked={source === value} onChange={() => form.set("source", value)} />
               {label}
             </label>
           ))}
@@ -174,12 +142,9 @@ function ProfileId({ form }: { form: Form<LaunchValues> }) {
   const list = useId();
   const recent = useQuery({
     queryKey: ["sessions", "recent"],
-    queryFn: () =>
-      send(api.GET("/sessions", { params: { query: { limit: 100 } } })),
+    queryFn: () => send(api.GET("/sessions", { params: { query: { limit: 100 } } })),
   });
-  const names = new Map(
-    recent.data?.items.map((s) => [s.profileId, s.profileName]),
-  );
+  const names = new Map(recent.data?.items.map((s) => [s.profileId, s.profileName]));
   return (
     <>
       <TextField
@@ -211,24 +176,11 @@ function BrowserPanel({ form }: { form: Form<LaunchValues> }) {
   return (
     <section class="panel stack">
       <h2>{texts.browser}</h2>
-      <CheckField
-        form={form}
-        name="browser.headless"
-        label={texts.headless}
-        hint={texts.headlessHint}
-      />
+      <CheckField form={form} name="browser.headless" label={texts.headless} hint={texts.headlessHint} />
       {build && !build.headful && browser["headless"] === false && (
-        <Notice tone="wait">
-          {texts.noHeadful(String(build.browserVersion))}
-        </Notice>
+        <Notice tone="wait">{texts.noHeadful(String(build.browserVersion))}</Notice>
       )}
-      <TextArea
-        form={form}
-        name="browser.startUrls"
-        label={texts.startUrls}
-        hint={texts.startUrlsHint}
-        rows={2}
-      />
+      <TextArea form={form} name="browser.startUrls" label={texts.startUrls} hint={texts.startUrlsHint} rows={2} />
     </section>
   );
 }
@@ -244,11 +196,7 @@ function Footer({ form }: { form: Form<LaunchValues> }) {
       <Button type="submit" kind="primary" icon="play" busy={form.busy}>
         {texts.submit}
       </Button>
-      <Button
-        kind="quiet"
-        disabled={form.busy}
-        onClick={() => form.reset(emptyLaunch())}
-      >
+      <Button kind="quiet" disabled={form.busy} onClick={() => form.reset(emptyLaunch())}>
         {texts.reset}
       </Button>
       <span class="faint" role="status">

@@ -4,13 +4,7 @@ import type { Schema } from "../api";
 import { liveQuery, statusQuery } from "../live";
 import { Availability } from "../parts/availability";
 import { LoadPanels } from "../parts/load-panels";
-import {
-  Browsers,
-  Cloud,
-  Isolation,
-  WarmPool,
-  Worker,
-} from "../parts/machine-panels";
+import { Browsers, Cloud, Isolation, WarmPool, Worker } from "../parts/machine-panels";
 import { texts } from "../texts/machine";
 import "./machine.css";
 

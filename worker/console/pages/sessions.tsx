@@ -76,8 +76,8 @@ async function search(filter: Filter): Promise<Schema<"BrowserSessionList">> {
 function matches(session: Session, text: string): boolean {
   const { profileName, profileId, id, launchId, bundle, metadata } = session;
   const labels = Object.entries(metadata).flat();
-  return [profileName, profileId, id, launchId, bundle?.name, ...labels].some(
-    (value) => value?.toLowerCase().includes(text),
+  return [profileName, profileId, id, launchId, bundle?.name, ...labels].some((value) =>
+    value?.toLowerCase().includes(text),
   );
 }
 
@@ -86,10 +86,8 @@ function useSessions(filter: Filter) {
   const { status, page, sort } = filter;
   return useQuery({
     queryKey: ["sessions", status, searching, page, sort.by, sort.order],
-    queryFn: () =>
-      searching ? search(filter) : fetchPage(filter, page, pageSize),
-    placeholderData: (old, query) =>
-      query?.queryKey[1] === status ? old : undefined,
+    queryFn: () => (searching ? search(filter) : fetchPage(filter, page, pageSize)),
+    placeholderData: (old, query) => (query?.queryKey[1] === status ? old : undefined),
     refetchInterval: 5_000,
   });
 }
@@ -97,9 +95,7 @@ function useSessions(filter: Filter) {
 /** Whether thumbnails are paused, kept for this browser. */
 function usePaused(): [boolean, (paused: boolean) => void] {
   const key = "svc-thumbnails-paused";
-  const [paused, setPaused] = useState(
-    () => localStorage.getItem(key) !== null,
-  );
+  const [paused, setPaused] = useState(() => localStorage.getItem(key) !== null);
   const change = (next: boolean) => {
     if (next) localStorage.setItem(key, "");
     else localStorage.removeItem(key);
@@ -150,16 +146,8 @@ export default function Sessions() {
           />
         )}
       </Loaded>
-      {id && (
-        <SessionDrawer
-          key={id}
-          id={id}
-          onClose={() => navigate(to("/sessions"))}
-        />
-      )}
-      {ending && (
-        <EndDialog session={ending} onClose={() => setEnding(undefined)} />
-      )}
+      {id && <SessionDrawer key={id} id={id} onClose={() => navigate(to("/sessions"))} />}
+      {ending && <EndDialog session={ending} onClose={() => setEnding(undefined)} />}
     </>
   );
 }
@@ -184,10 +172,7 @@ function PageHeader() {
   );
 }
 
-type Change = (
-  changes: Partial<Record<Key, string>>,
-  replace?: boolean,
-) => void;
+type Change = (changes: Partial<Record<Key, string>>, replace?: boolean) => void;
 
 function Toolbar({
   filter,
@@ -206,19 +191,13 @@ function Toolbar({
 }) {
   return (
     <div class="toolbar" role="search">
-      <SearchField
-        label={texts.search}
-        value={text}
-        onSearch={(q) => change({ q }, true)}
-      />
+      <SearchField label={texts.search} value={text} onSearch={(q) => change({ q }, true)} />
       <Segments
         label={texts.statusLabel}
         name="status"
         value={filter.status}
         options={Object.entries(texts.statuses)}
-        onChange={(status) =>
-          change({ status: status === "running" ? "" : status })
-        }
+        onChange={(status) => change({ status: status === "running" ? "" : status })}
       />
       <Segments
         label={texts.viewLabel}
@@ -236,10 +215,7 @@ function Toolbar({
         }
       />
       {wall && (
-        <Button
-          icon={paused ? "play" : "pause"}
-          onClick={() => setPaused(!paused)}
-        >
+        <Button icon={paused ? "play" : "pause"} onClick={() => setPaused(!paused)}>
           {paused ? texts.resumeThumbnails : texts.pauseThumbnails}
         </Button>
       )}
@@ -265,12 +241,7 @@ function Segments({
       <legend class="visually-hidden">{label}</legend>
       {options.map(([option, title]) => (
         <label key={option}>
-          <input
-            type="radio"
-            name={name}
-            checked={option === value}
-            onChange={() => onChange(option)}
-          />
+          <input type="radio" name={name} checked={option === value} onChange={() => onChange(option)} />
           {title}
         </label>
       ))}
@@ -295,11 +266,8 @@ function List({
   change: Change;
   actions: SessionActions;
 }) {
-  const items = filter.search
-    ? list.items.filter((s) => matches(s, filter.search))
-    : list.items;
-  if (items.length === 0)
-    return <NoSessions filter={filter} clear={() => change({ q: "" })} />;
+  const items = filter.search ? list.items.filter((s) => matches(s, filter.search)) : list.items;
+  if (items.length === 0) return <NoSessions filter={filter} clear={() => change({ q: "" })} />;
   return (
     <>
       {wall ? (
@@ -318,14 +286,9 @@ function List({
         />
       )}
       {filter.search === "" ? (
-        <Pagination
-          info={list.pagination}
-          onPage={(page) => change({ page: page === 1 ? "" : String(page) })}
-        />
+        <Pagination info={list.pagination} onPage={(page) => change({ page: page === 1 ? "" : String(page) })} />
       ) : (
-        list.pagination.hasNext && (
-          <p class="faint">{texts.searched(list.items.length)}</p>
-        )
+        list.pagination.hasNext && <p class="faint">{texts.searched(list.items.length)}</p>
       )}
     </>
   );
@@ -334,11 +297,7 @@ function List({
 function NoSessions({ filter, clear }: { filter: Filter; clear: () => void }) {
   if (filter.search)
     return (
-      <Empty
-        icon="search"
-        title={texts.noMatch}
-        action={<Button onClick={clear}>{texts.clear}</Button>}
-      >
+      <Empty icon="search" title={texts.noMatch} action={<Button onClick={clear}>{texts.clear}</Button>}>
         {texts.noMatchHint}
       </Empty>
     );

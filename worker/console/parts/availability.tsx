@@ -1,14 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
-import {
-  Button,
-  ConfirmDialog,
-  Dialog,
-  ErrorNotice,
-  Notice,
-  toast,
-} from "../../../shared/web/ui";
+import { Button, ConfirmDialog, Dialog, ErrorNotice, Notice, toast } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { liveQuery } from "../live";
 import { texts } from "../texts/machine";
@@ -33,11 +26,7 @@ export function Availability({ live }: { live: Live }) {
     <>
       <Notice
         tone={live.isAvailable ? "good" : "wait"}
-        title={
-          live.isAvailable
-            ? texts.available
-            : `${texts.unavailable} ${shell.reasonName(live.reason)}.`
-        }
+        title={live.isAvailable ? texts.available : `${texts.unavailable} ${shell.reasonName(live.reason)}.`}
         action={
           live.draining ? (
             <Button icon="play" onClick={() => setAsking("resume")}>
@@ -65,12 +54,7 @@ function DrainDialog({ onClose }: { onClose: () => void }) {
     toast(texts.drained);
   };
   return (
-    <ConfirmDialog
-      title={texts.drainTitle}
-      action={texts.drain}
-      onConfirm={drain}
-      onClose={onClose}
-    >
+    <ConfirmDialog title={texts.drainTitle} action={texts.drain} onConfirm={drain} onClose={onClose}>
       <p>{texts.drainHint}</p>
     </ConfirmDialog>
   );

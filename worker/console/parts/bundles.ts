@@ -70,34 +70,21 @@ export const useAndroidModels = (browserVersion: number | undefined) =>
 function meets(bundle: Bundle, name: Criterion | "filename", wanted: unknown) {
   const text = String(wanted).toLowerCase();
   const has = String(bundle[name] ?? "").toLowerCase();
-  if (name === "model" || name === "gpuName" || name === "renderer")
-    return has.includes(text);
+  if (name === "model" || name === "gpuName" || name === "renderer") return has.includes(text);
   if (name === "osVersion") return has === text || has.startsWith(`${text}.`);
   return has === text;
 }
 
 /** The bundles that meet the choice. `except` is left out of it. */
-export function matching(
-  bundles: Bundle[],
-  choice: Choice,
-  except?: Criterion | "filename",
-): Bundle[] {
-  const wanted = [...criteria, "filename" as const].filter(
-    (name) => name !== except && choice[name],
-  );
+export function matching(bundles: Bundle[], choice: Choice, except?: Criterion | "filename"): Bundle[] {
+  const wanted = [...criteria, "filename" as const].filter((name) => name !== except && choice[name]);
   return bundles.filter((b) => wanted.every((n) => meets(b, n, choice[n])));
 }
 
 /** The values of a criterion among the bundles that meet the rest of the choice. */
-export function valuesOf(
-  bundles: Bundle[],
-  choice: Choice,
-  name: Criterion,
-): string[] {
+export function valuesOf(bundles: Bundle[], choice: Choice, name: Criterion): string[] {
   const found = matching(bundles, choice, name).map((b) => b[name]);
   if (choice[name]) found.push(choice[name] as string);
   const values = new Set(found.filter((v) => v !== null).map(String));
-  return [...values].sort((a, b) =>
-    a.localeCompare(b, "en", { numeric: true }),
-  );
+  return [...values].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 }

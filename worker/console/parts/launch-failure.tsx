@@ -5,22 +5,13 @@ import { texts } from "../texts/launch";
 /** A failure that concerns the license or the worker, not a field. It keeps the original for its details. */
 export class LaunchRefusal extends ApiError {
   constructor(readonly original: ApiError) {
-    super(
-      original.status,
-      original.code,
-      original.message,
-      [],
-      original.requestId,
-      original.retryAfter,
-    );
+    super(original.status, original.code, original.message, [], original.requestId, original.retryAfter);
   }
 }
 
 /** Returns the error for the form: refusals name a field of the request, but no input can correct them. */
 export function asRefusal(error: unknown): unknown {
-  return error instanceof ApiError && [402, 503, 504].includes(error.status)
-    ? new LaunchRefusal(error)
-    : error;
+  return error instanceof ApiError && [402, 503, 504].includes(error.status) ? new LaunchRefusal(error) : error;
 }
 
 /** Explains why the license refuses a launch. */
@@ -28,8 +19,7 @@ function licenseReason(error: ApiError): string {
   const { refusals } = texts;
   const detail = error.details[0];
   const number = (name: string) => String(detail?.constraint?.[name] ?? "?");
-  if (detail?.message === "concurrency_limit")
-    return refusals.concurrency_limit(number("current"), number("limit"));
+  if (detail?.message === "concurrency_limit") return refusals.concurrency_limit(number("current"), number("limit"));
   if (detail?.message === "profile_limit")
     return refusals.profile_limit(
       number(detail.constraint?.["profileCount"] ? "profileCount" : "current"),
@@ -56,11 +46,7 @@ export function LaunchFailure({ error }: { error: unknown }) {
       tone="bad"
       title={original.message}
       action={
-        <ButtonLink
-          to={full ? "/sessions" : "/machine"}
-          size="small"
-          icon={full ? "activity" : "server"}
-        >
+        <ButtonLink to={full ? "/sessions" : "/machine"} size="small" icon={full ? "activity" : "server"}>
           {full ? texts.toSessions : texts.toMachine}
         </ButtonLink>
       }

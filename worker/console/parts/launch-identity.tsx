@@ -1,19 +1,7 @@
-import {
-  SelectField,
-  TextField,
-  type Form,
-} from "../../../shared/web/forms/form";
+import { SelectField, TextField, type Form } from "../../../shared/web/forms/form";
 import { Notice } from "../../../shared/web/ui";
 import { texts } from "../texts/launch";
-import {
-  criteria,
-  matching,
-  useAndroidModels,
-  useBundles,
-  useVersions,
-  valuesOf,
-  type Criterion,
-} from "./bundles";
+import { criteria, matching, useAndroidModels, useBundles, useVersions, valuesOf, type Criterion } from "./bundles";
 import type { LaunchValues } from "./launch-request";
 
 type Options = [value: string, label: string][];
@@ -33,22 +21,14 @@ function useOptions(values: LaunchValues) {
   const { spec } = values;
   const installed = versions.data?.versions ?? [];
   const android = spec["os"] === "android";
-  const models = useAndroidModels(
-    android ? Number(spec["browserVersion"]) || installed[0] : undefined,
-  );
+  const models = useAndroidModels(android ? Number(spec["browserVersion"]) || installed[0] : undefined);
   const optionsOf = (name: Criterion): Options => {
     const found = valuesOf(bundles.data ?? [], spec, name);
     if (name === "browserVersion")
-      return [...new Set([...installed.map(String), ...found])].map((v) => [
-        v,
-        labelOf(name, v),
-      ]);
+      return [...new Set([...installed.map(String), ...found])].map((v) => [v, labelOf(name, v)]);
     if (name === "os") return Object.entries(texts.osNames);
     if (name === "model" && models.data) {
-      const known = models.data.models.map((m): [string, string] => [
-        m.model,
-        m.name,
-      ]);
+      const known = models.data.models.map((m): [string, string] => [m.model, m.name]);
       const rest = found.filter((v) => !known.some(([model]) => model === v));
       return [...known, ...rest.map((v): [string, string] => [v, v])];
     }
@@ -99,13 +79,7 @@ export function LaunchIdentity({ form }: { form: Form<LaunchValues> }) {
           {chosen.length > 0 ? texts.bundles(chosen.length) : texts.noBundle}
         </p>
       )}
-      <TextField
-        form={form}
-        name="spec.name"
-        label={texts.name}
-        hint={texts.nameHint}
-        autocomplete="off"
-      />
+      <TextField form={form} name="spec.name" label={texts.name} hint={texts.nameHint} autocomplete="off" />
     </>
   );
 }

@@ -56,11 +56,7 @@ export function LaunchOptions({ form }: Props) {
     if (wrong) setOpen(true);
   }, [wrong]);
   return (
-    <details
-      class="panel options"
-      open={open || wrong}
-      onToggle={(event) => setOpen(event.currentTarget.open)}
-    >
+    <details class="panel options" open={open || wrong} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         <Icon name="right" />
         <h2>{texts.more}</h2>
@@ -76,13 +72,7 @@ export function LaunchOptions({ form }: Props) {
   );
 }
 
-function Group({
-  title,
-  children,
-}: {
-  title: string;
-  children: ComponentChildren;
-}) {
+function Group({ title, children }: { title: string; children: ComponentChildren }) {
   const id = useId();
   return (
     <section class="stack group" aria-labelledby={id}>
@@ -96,31 +86,11 @@ function ScreenOptions({ form }: Props) {
   return (
     <Group title={texts.screenGroup}>
       <div class="columns fields">
-        <NumberField
-          form={form}
-          name="browser.viewport.width"
-          label={texts.width}
-        />
-        <NumberField
-          form={form}
-          name="browser.viewport.height"
-          label={texts.height}
-        />
-        <NumberField
-          form={form}
-          name="browser.screen.width"
-          label={texts.screenWidth}
-        />
-        <NumberField
-          form={form}
-          name="browser.screen.height"
-          label={texts.screenHeight}
-        />
-        <NumberField
-          form={form}
-          name="browser.deviceScaleFactor"
-          label={texts.scale}
-        />
+        <NumberField form={form} name="browser.viewport.width" label={texts.width} />
+        <NumberField form={form} name="browser.viewport.height" label={texts.height} />
+        <NumberField form={form} name="browser.screen.width" label={texts.screenWidth} />
+        <NumberField form={form} name="browser.screen.height" label={texts.screenHeight} />
+        <NumberField form={form} name="browser.deviceScaleFactor" label={texts.scale} />
         <SelectField
           form={form}
           name="browser.colorScheme"
@@ -140,13 +110,7 @@ function PlaceOptions({ form }: Props) {
   return (
     <Group title={texts.localeGroup}>
       <div class="columns fields">
-        <TextField
-          form={form}
-          name="browser.locale"
-          label={texts.locale}
-          hint={texts.localeHint}
-          autocomplete="off"
-        />
+        <TextField form={form} name="browser.locale" label={texts.locale} hint={texts.localeHint} autocomplete="off" />
         <TextField
           form={form}
           name="browser.timezoneId"
@@ -160,21 +124,9 @@ function PlaceOptions({ form }: Props) {
             <option key={zone} value={zone} />
           ))}
         </datalist>
-        <NumberField
-          form={form}
-          name="browser.geolocation.latitude"
-          label={texts.latitude}
-        />
-        <NumberField
-          form={form}
-          name="browser.geolocation.longitude"
-          label={texts.longitude}
-        />
-        <NumberField
-          form={form}
-          name="browser.geolocation.accuracy"
-          label={texts.accuracy}
-        />
+        <NumberField form={form} name="browser.geolocation.latitude" label={texts.latitude} />
+        <NumberField form={form} name="browser.geolocation.longitude" label={texts.longitude} />
+        <NumberField form={form} name="browser.geolocation.accuracy" label={texts.accuracy} />
       </div>
     </Group>
   );
@@ -183,12 +135,7 @@ function PlaceOptions({ form }: Props) {
 function NetworkOptions({ form }: Props) {
   return (
     <Group title={texts.networkGroup}>
-      <SelectField
-        form={form}
-        name="proxy"
-        label={texts.proxy}
-        options={texts.proxies}
-      />
+      <SelectField form={form} name="proxy" label={texts.proxy} options={texts.proxies} />
       {form.values.proxy === "custom" && (
         <div class="columns fields">
           <TextField
@@ -199,12 +146,7 @@ function NetworkOptions({ form }: Props) {
             autocomplete="off"
             spellcheck={false}
           />
-          <TextField
-            form={form}
-            name="proxyOverride.username"
-            label={texts.proxyUser}
-            autocomplete="off"
-          />
+          <TextField form={form} name="proxyOverride.username" label={texts.proxyUser} autocomplete="off" />
           <TextField
             form={form}
             name="proxyOverride.password"
@@ -223,16 +165,8 @@ function NetworkOptions({ form }: Props) {
       )}
       {form.values.source === "spec" && (
         <>
-          <PairsField
-            form={form}
-            name="spec.extraHTTPHeaders"
-            label={texts.headers}
-          />
-          <CheckField
-            form={form}
-            name="spec.ignoreHTTPSErrors"
-            label={texts.ignoreErrors}
-          />
+          <PairsField form={form} name="spec.extraHTTPHeaders" label={texts.headers} />
+          <CheckField form={form} name="spec.ignoreHTTPSErrors" label={texts.ignoreErrors} />
         </>
       )}
     </Group>
@@ -243,31 +177,16 @@ function LimitOptions({ form }: Props) {
   return (
     <Group title={texts.limitsGroup}>
       <div class="columns fields">
-        <NumberField
-          form={form}
-          name="browser.timeoutMs"
-          label={texts.timeout}
-          hint={texts.timeoutHint}
-        />
+        <NumberField form={form} name="browser.timeoutMs" label={texts.timeout} hint={texts.timeoutHint} />
         <NumberField
           form={form}
           name="browser.maxDurationSeconds"
           label={texts.maxDuration}
           hint={texts.maxDurationHint}
         />
-        <NumberField
-          form={form}
-          name="browser.idleTimeoutSeconds"
-          label={texts.idle}
-          hint={texts.idleHint}
-        />
+        <NumberField form={form} name="browser.idleTimeoutSeconds" label={texts.idle} hint={texts.idleHint} />
       </div>
-      <CheckField
-        form={form}
-        name="browser.keepAlive"
-        label={texts.keepAlive}
-        hint={texts.keepAliveHint}
-      />
+      <CheckField form={form} name="browser.keepAlive" label={texts.keepAlive} hint={texts.keepAliveHint} />
     </Group>
   );
 }
@@ -277,26 +196,9 @@ function AdvancedOptions({ form }: Props) {
   const permissions = (rule?.items?.enum ?? []).map(String);
   return (
     <Group title={texts.advancedGroup}>
-      <TextField
-        form={form}
-        name="browser.userAgent"
-        label={texts.userAgent}
-        autocomplete="off"
-        spellcheck={false}
-      />
-      <TextArea
-        form={form}
-        name="browser.args"
-        label={texts.args}
-        hint={texts.argsHint}
-        rows={3}
-      />
-      <TagsField
-        form={form}
-        name="browser.permissions"
-        label={texts.permissions}
-        suggestions={permissions}
-      />
+      <TextField form={form} name="browser.userAgent" label={texts.userAgent} autocomplete="off" spellcheck={false} />
+      <TextArea form={form} name="browser.args" label={texts.args} hint={texts.argsHint} rows={3} />
+      <TagsField form={form} name="browser.permissions" label={texts.permissions} suggestions={permissions} />
       <PairsField form={form} name="browser.metadata" label={texts.metadata} />
     </Group>
   );

@@ -67,8 +67,7 @@ export function requestOf(values: LaunchValues): Fields {
     keepAlive: browser["keepAlive"] || undefined,
   });
   if (values.proxy === "none") request["proxyOverride"] = null;
-  if (values.proxy === "custom")
-    request["proxyOverride"] = pruned(values.proxyOverride) ?? {};
+  if (values.proxy === "custom") request["proxyOverride"] = pruned(values.proxyOverride) ?? {};
   return request;
 }
 
@@ -80,9 +79,7 @@ export const isUuid = (text: string): boolean => uuid.test(text.trim());
 /** Returns a curl command for the request, without the password of the proxy. */
 export function curlOf(request: Fields): string {
   const proxy = request["proxyOverride"] as Fields | null | undefined;
-  const shown = proxy?.["password"]
-    ? { ...request, proxyOverride: { ...proxy, password: "PASSWORD" } }
-    : request;
+  const shown = proxy?.["password"] ? { ...request, proxyOverride: { ...proxy, password: "PASSWORD" } } : request;
   const body = JSON.stringify(shown, null, 2).replaceAll("'", "'\\''");
   return [
     `curl -X POST ${new URL("sessions/profile", document.baseURI).href} \\`,

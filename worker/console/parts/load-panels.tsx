@@ -7,45 +7,22 @@ import { formatBytes } from "./format";
 import { Sparkline } from "./sparkline";
 
 /** The load of the machine with its history since this page was opened. */
-export function LoadPanels({
-  live,
-  status,
-}: {
-  live: Schema<"FleetLive">;
-  status: Schema<"FleetStatus">;
-}) {
+export function LoadPanels({ live, status }: { live: Schema<"FleetLive">; status: Schema<"FleetStatus"> }) {
   const samples = liveSamples();
   const { pressure, host } = status;
   const limit = live.maxSessions;
   const sessions = samples.map((s) => s.sessions);
   return (
     <div class="load">
-      <Load
-        title={texts.processor}
-        value={texts.percent(live.cpuPercent)}
-        note={texts.load(pressure.load1, host.cpus)}
-      >
-        <History
-          title={texts.processor}
-          values={samples.map((s) => s.cpu)}
-          top={100}
-          format={texts.percent}
-        />
+      <Load title={texts.processor} value={texts.percent(live.cpuPercent)} note={texts.load(pressure.load1, host.cpus)}>
+        <History title={texts.processor} values={samples.map((s) => s.cpu)} top={100} format={texts.percent} />
       </Load>
       <Load
         title={texts.memory}
         value={texts.percent(live.memoryPercent)}
-        note={texts.usedOf(
-          formatBytes(live.memoryUsedBytes),
-          formatBytes(pressure.memoryLimitBytes),
-        )}
+        note={texts.usedOf(formatBytes(live.memoryUsedBytes), formatBytes(pressure.memoryLimitBytes))}
       >
-        <History
-          title={texts.memory}
-          values={samples.map((s) => s.memory)}
-          top={100}
-          format={texts.percent}
-        />
+        <History title={texts.memory} values={samples.map((s) => s.memory)} top={100} format={texts.percent} />
       </Load>
       <Load
         title={texts.sessions}
@@ -56,12 +33,7 @@ export function LoadPanels({
           ...(live.launching > 0 ? [texts.starting(live.launching)] : []),
         ].join(", ")}
       >
-        <History
-          title={texts.sessions}
-          values={sessions}
-          top={limit ?? Math.max(4, ...sessions)}
-          format={String}
-        />
+        <History title={texts.sessions} values={sessions} top={limit ?? Math.max(4, ...sessions)} format={String} />
       </Load>
       <Load title={texts.disk} value={formatBytes(pressure.diskFreeBytes)} />
     </div>
@@ -90,9 +62,7 @@ function Load({
           {typeof of === "number" && <small> / {of}</small>}
         </span>
       </div>
-      {typeof of === "number" && (
-        <Meter label={title} value={Number(value)} limit={of} />
-      )}
+      {typeof of === "number" && <Meter label={title} value={Number(value)} limit={of} />}
       {children}
       {note && <p class="faint small numeric">{note}</p>}
     </section>
@@ -114,9 +84,7 @@ function History({
   const high = format(Math.max(...values));
   return (
     <Sparkline
-      label={
-        values.length > 1 ? texts.history(title, low, high) : texts.collecting
-      }
+      label={values.length > 1 ? texts.history(title, low, high) : texts.collecting}
       values={values}
       top={top}
     />

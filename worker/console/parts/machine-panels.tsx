@@ -5,15 +5,7 @@ import { texts } from "../texts/machine";
 import { texts as sessions } from "../texts/sessions";
 import { formatBytes } from "./format";
 
-function Panel({
-  title,
-  badge,
-  children,
-}: {
-  title: string;
-  badge?: ComponentChildren;
-  children: ComponentChildren;
-}) {
+function Panel({ title, badge, children }: { title: string; badge?: ComponentChildren; children: ComponentChildren }) {
   return (
     <section class="panel">
       <header>
@@ -75,11 +67,7 @@ function warmFacts(pool: Schema<"FleetWarmPool">): Fact[] {
     [t.starting, pool.starting],
     [t.memory, formatBytes(pool.memoryBytes)],
     [t.launches, pool.warmLaunches],
-    [
-      t.cold,
-      pool.coldLaunches.map((c) => `${c.reason}: ${c.count}`).join(", ") ||
-        t.noCold,
-    ],
+    [t.cold, pool.coldLaunches.map((c) => `${c.reason}: ${c.count}`).join(", ") || t.noCold],
     [t.died, pool.died],
     [t.stale, pool.stale],
   ];
@@ -127,12 +115,7 @@ export function Cloud({ license }: { license: Schema<"FleetLicense"> }) {
           [texts.lastAnswer, <Time at={license.lastAnswerAt} />],
           [texts.contract, texts.contractOf(license.cloudContract)],
           [texts.waiting, license.reportsWaiting],
-          [
-            texts.rejected,
-            <span class={license.reportsRejected > 0 ? "bad" : ""}>
-              {license.reportsRejected}
-            </span>,
-          ],
+          [texts.rejected, <span class={license.reportsRejected > 0 ? "bad" : ""}>{license.reportsRejected}</span>],
         ]}
       />
     </Panel>
@@ -153,10 +136,7 @@ export function Worker({ status }: { status: Schema<"FleetStatus"> }) {
             facts.publicUrl,
             <span class="row copied">
               <code>{status.publicUrl}</code>
-              <CopyButton
-                text={status.publicUrl}
-                label={sessions.drawer.copy(facts.publicUrl)}
-              />
+              <CopyButton text={status.publicUrl} label={sessions.drawer.copy(facts.publicUrl)} />
             </span>,
           ],
           [facts.workerId, status.workerId ?? facts.notSet],
@@ -164,10 +144,7 @@ export function Worker({ status }: { status: Schema<"FleetStatus"> }) {
           [facts.started, <Time at={status.startedAt} />],
           [facts.host, host.hostname],
           [facts.system, `${host.os} ${host.arch}, ${host.kernel}`],
-          [
-            facts.hardware,
-            texts.hardwareOf(host.cpus, formatBytes(host.memoryBytes)),
-          ],
+          [facts.hardware, texts.hardwareOf(host.cpus, formatBytes(host.memoryBytes))],
         ]}
       />
     </Panel>
@@ -182,15 +159,11 @@ export function Isolation({ pieces }: { pieces: Schema<"IsolationPiece">[] }) {
         {pieces.map((piece) => (
           <li key={piece.name}>
             <span>
-              <Badge tone={piece.enabled ? "good" : "wait"}>
-                {piece.enabled ? texts.on : texts.off}
-              </Badge>
+              <Badge tone={piece.enabled ? "good" : "wait"}>{piece.enabled ? texts.on : texts.off}</Badge>
             </span>
             <span>
               {texts.isolationOf(piece.name)}
-              {piece.reason && (
-                <span class="faint small"> – {piece.reason}</span>
-              )}
+              {piece.reason && <span class="faint small"> – {piece.reason}</span>}
             </span>
           </li>
         ))}

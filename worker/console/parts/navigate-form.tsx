@@ -1,11 +1,6 @@
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
-import {
-  FormFrame,
-  SelectField,
-  TextField,
-  useForm,
-} from "../../../shared/web/forms/form";
+import { FormFrame, SelectField, TextField, useForm } from "../../../shared/web/forms/form";
 import { Button } from "../../../shared/web/ui";
 import { navigatePage } from "../../../gen/web/worker-rules";
 import { slowApi, type Schema } from "../api";
@@ -17,19 +12,11 @@ const rule = { ...navigatePage, required: ["url", "waitUntil"] };
 /** Returns the URL with https:// if the user typed none. */
 function withScheme(url: string): string {
   const text = url.trim();
-  return text === "" || /^[a-z][a-z0-9+.-]*:(\/\/|blank)/i.test(text)
-    ? text
-    : `https://${text}`;
+  return text === "" || /^[a-z][a-z0-9+.-]*:(\/\/|blank)/i.test(text) ? text : `https://${text}`;
 }
 
 /** Opens a URL in the tab that was active last. */
-export function NavigateForm({
-  launchId,
-  onDone,
-}: {
-  launchId: string;
-  onDone: () => void;
-}) {
+export function NavigateForm({ launchId, onDone }: { launchId: string; onDone: () => void }) {
   const [loaded, setLoaded] = useState<Schema<"Navigation">>();
   const form = useForm({
     rule,
@@ -66,12 +53,7 @@ export function NavigateForm({
           autocomplete="off"
           spellcheck={false}
         />
-        <SelectField
-          form={form}
-          name="waitUntil"
-          label={t.waitUntil}
-          options={t.waits}
-        />
+        <SelectField form={form} name="waitUntil" label={t.waitUntil} options={t.waits} />
         <Button type="submit" busy={form.busy}>
           {t.go}
         </Button>

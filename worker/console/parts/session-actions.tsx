@@ -10,37 +10,25 @@ type Session = Schema<"BrowserSession">;
 /** The pages of a browser that open in another tab. */
 export type BrowserPage = "view" | "devtools" | "browser";
 
-export const nameOf = (session: Session): string =>
-  session.profileName || session.profileId;
+export const nameOf = (session: Session): string => session.profileName || session.profileId;
 
 /** Returns a fresh address: the token in it opens only one page. */
 async function addressOf(session: Session, page: BrowserPage): Promise<string> {
   if (page === "browser") {
     const path = { launchId: session.launchId };
-    const ticket = await send(
-      api.POST("/browsers/{launchId}/view-ticket", { params: { path } }),
-    );
+    const ticket = await send(api.POST("/browsers/{launchId}/view-ticket", { params: { path } }));
     return ticket.controlUrl;
   }
   const path = { sessionId: session.id };
-  const now = await send(
-    api.GET("/sessions/{sessionId}", { params: { path } }),
-  );
+  const now = await send(api.GET("/sessions/{sessionId}", { params: { path } }));
   const url = page === "view" ? now.viewUrl : now.devtoolsFrontendUrl;
   if (url) return url;
   const ended = now.status !== "running";
-  throw new ApiError(
-    404,
-    "RESOURCE_NOT_FOUND",
-    ended ? texts.hasEnded : texts.noDevtools,
-  );
+  throw new ApiError(404, "RESOURCE_NOT_FOUND", ended ? texts.hasEnded : texts.noDevtools);
 }
 
 /** Opens a page of the browser. The tab opens within the click, else the web browser blocks it. */
-export async function openPage(
-  session: Session,
-  page: BrowserPage,
-): Promise<void> {
+export async function openPage(session: Session, page: BrowserPage): Promise<void> {
   const tab = open("", "_blank");
   if (!tab) throw new ApiError(0, "POPUP_BLOCKED", texts.popupBlocked);
   try {
@@ -55,37 +43,22 @@ export async function openPage(
 }
 
 function report(session: Session): void {
-  if (session.dataSaved === false)
-    toast(texts.endedNotSaved(session.dataNotSavedReason), "bad");
+  if (session.dataSaved === false) toast(texts.endedNotSaved(session.dataNotSavedReason), "bad");
   else toast(session.dataSaved ? texts.endedSaved : texts.ended);
 }
 
 /** Asks, then ends the session. */
-export function EndDialog({
-  session,
-  onClose,
-}: {
-  session: Session;
-  onClose: () => void;
-}) {
+export function EndDialog({ session, onClose }: { session: Session; onClose: () => void }) {
   const queries = useQueryClient();
   const end = async () => {
     const path = { sessionId: session.id };
-    const ended = await send(
-      slowApi.DELETE("/sessions/{sessionId}", { params: { path } }),
-    );
+    const ended = await send(slowApi.DELETE("/sessions/{sessionId}", { params: { path } }));
     queries.setQueryData(["session", session.id], ended);
-    for (const key of ["sessions", "status", "live"])
-      void queries.invalidateQueries({ queryKey: [key] });
+    for (const key of ["sessions", "status", "live"]) void queries.invalidateQueries({ queryKey: [key] });
     report(ended);
   };
   return (
-    <ConfirmDialog
-      title={texts.endTitle(nameOf(session))}
-      action={texts.end}
-      onConfirm={end}
-      onClose={onClose}
-    >
+    <ConfirmDialog title={texts.endTitle(nameOf(session))} action={texts.end} onConfirm={end} onClose={onClose}>
       <p>{texts.endHint}</p>
     </ConfirmDialog>
   );

@@ -1,12 +1,5 @@
 import { Link } from "wouter-preact";
-import {
-  Badge,
-  Button,
-  CopyButton,
-  Menu,
-  Time,
-  formatDuration,
-} from "../../../shared/web/ui";
+import { Badge, Button, CopyButton, Menu, Time, formatDuration } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { nameOf, type BrowserPage } from "./session-actions";
@@ -24,12 +17,7 @@ export interface SessionActions {
 }
 
 /** The buttons of a running session. */
-export function SessionButtons({
-  session,
-  onOpen,
-  onEnd,
-  onDetails,
-}: { session: Session } & SessionActions) {
+export function SessionButtons({ session, onOpen, onEnd, onDetails }: { session: Session } & SessionActions) {
   return (
     <div class="row session-buttons">
       <Button
@@ -52,9 +40,7 @@ export function SessionButtons({
           {texts.devtools}
         </Button>
       )}
-      {session.webSocketDebuggerUrl && (
-        <CopyButton text={session.webSocketDebuggerUrl} label={texts.copyCdp} />
-      )}
+      {session.webSocketDebuggerUrl && <CopyButton text={session.webSocketDebuggerUrl} label={texts.copyCdp} />}
       <Menu
         label={texts.more(nameOf(session))}
         items={[
@@ -99,11 +85,7 @@ export function durationOf(session: Session): number {
 }
 
 /** A session on the wall: its screen, what it is, and what can be done with it. */
-export function SessionCard({
-  session,
-  paused,
-  ...actions
-}: { session: Session; paused: boolean } & SessionActions) {
+export function SessionCard({ session, paused, ...actions }: { session: Session; paused: boolean } & SessionActions) {
   const running = session.status === "running";
   const picture = <Thumbnail session={session} width={480} paused={paused} />;
   return (
@@ -137,8 +119,7 @@ export function SessionCard({
             </>
           ) : (
             <>
-              {endOf(session)} <Time at={session.endedAt} /> · {texts.ran}{" "}
-              {formatDuration(durationOf(session))}
+              {endOf(session)} <Time at={session.endedAt} /> · {texts.ran} {formatDuration(durationOf(session))}
             </>
           )}
         </p>

@@ -20,12 +20,7 @@ import { texts } from "../texts/sessions";
 import { formatBytes } from "./format";
 import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
-import {
-  EndDialog,
-  nameOf,
-  openPage,
-  type BrowserPage,
-} from "./session-actions";
+import { EndDialog, nameOf, openPage, type BrowserPage } from "./session-actions";
 import { durationOf } from "./session-card";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
@@ -36,13 +31,7 @@ type Session = Schema<"BrowserSession">;
 const t = texts.drawer;
 
 /** The details of a session at the right edge. */
-export function SessionDrawer({
-  id,
-  onClose,
-}: {
-  id: string;
-  onClose: () => void;
-}) {
+export function SessionDrawer({ id, onClose }: { id: string; onClose: () => void }) {
   const session = useQuery({
     queryKey: ["session", id],
     queryFn: () =>
@@ -51,18 +40,11 @@ export function SessionDrawer({
           params: { path: { sessionId: id } },
         }),
       ),
-    refetchInterval: (query) =>
-      query.state.data?.status === "running" ? 5_000 : false,
+    refetchInterval: (query) => (query.state.data?.status === "running" ? 5_000 : false),
   });
-  const missing =
-    session.error instanceof ApiError &&
-    [400, 404].includes(session.error.status);
+  const missing = session.error instanceof ApiError && [400, 404].includes(session.error.status);
   return (
-    <Dialog
-      kind="drawer"
-      title={session.data ? nameOf(session.data) : t.title}
-      onClose={onClose}
-    >
+    <Dialog kind="drawer" title={session.data ? nameOf(session.data) : t.title} onClose={onClose}>
       {missing ? (
         <Empty icon="activity" title={t.notFound}>
           {t.notFoundHint}
@@ -87,10 +69,7 @@ function Content({ session }: { session: Session }) {
           <div class="drawer-picture">
             <Thumbnail session={session} width={1200} revision={revision} />
           </div>
-          <NavigateForm
-            launchId={session.launchId}
-            onDone={() => setRevision((now) => now + 1)}
-          />
+          <NavigateForm launchId={session.launchId} onDone={() => setRevision((now) => now + 1)} />
         </>
       )}
       <Section title={t.facts}>
@@ -119,13 +98,7 @@ function Content({ session }: { session: Session }) {
   );
 }
 
-function Section({
-  title,
-  children,
-}: {
-  title: string;
-  children: ComponentChildren;
-}) {
+function Section({ title, children }: { title: string; children: ComponentChildren }) {
   return (
     <section class="stack tight drawer-section">
       <h3>{title}</h3>
@@ -151,11 +124,7 @@ function Actions({ session }: { session: Session }) {
       <div class="row">
         <SessionStatus session={session} />
         <span class="grow">{endOf(session)}</span>
-        <ButtonLink
-          to={`/launch?profileId=${session.profileId}`}
-          size="small"
-          icon="refresh"
-        >
+        <ButtonLink to={`/launch?profileId=${session.profileId}`} size="small" icon="refresh">
           {texts.launchAgain}
         </ButtonLink>
       </div>
@@ -165,46 +134,23 @@ function Actions({ session }: { session: Session }) {
       <div class="row">
         <SessionStatus session={session} />
         <span class="grow" />
-        <Button
-          kind="primary"
-          size="small"
-          icon="eye"
-          title={texts.newTab}
-          onClick={() => open("view")}
-        >
+        <Button kind="primary" size="small" icon="eye" title={texts.newTab} onClick={() => open("view")}>
           {texts.view}
         </Button>
         {session.devtoolsFrontendUrl && (
-          <Button
-            size="small"
-            icon="code"
-            title={texts.newTab}
-            onClick={() => open("devtools")}
-          >
+          <Button size="small" icon="code" title={texts.newTab} onClick={() => open("devtools")}>
             {texts.devtools}
           </Button>
         )}
-        <Button
-          size="small"
-          icon="external"
-          title={texts.newTab}
-          onClick={() => open("browser")}
-        >
+        <Button size="small" icon="external" title={texts.newTab} onClick={() => open("browser")}>
           {texts.browserPage}
         </Button>
-        <Button
-          size="small"
-          kind="danger"
-          icon="stop"
-          onClick={() => setEnding(true)}
-        >
+        <Button size="small" kind="danger" icon="stop" onClick={() => setEnding(true)}>
           {texts.end}
         </Button>
       </div>
       {error ? <ErrorNotice error={error} /> : null}
-      {ending && (
-        <EndDialog session={session} onClose={() => setEnding(false)} />
-      )}
+      {ending && <EndDialog session={session} onClose={() => setEnding(false)} />}
     </>
   );
 }
@@ -227,13 +173,9 @@ function factsOf(session: Session): [string, ComponentChildren][] {
     facts.push([fact.ended, <Time at={session.endedAt} />]);
     facts.push([fact.endReason, texts.endReason(session.endReason)]);
   }
-  if (session.exitCode !== null)
-    facts.push([fact.exitCode, texts.exitCode(session.exitCode)]);
+  if (session.exitCode !== null) facts.push([fact.exitCode, texts.exitCode(session.exitCode)]);
   if (session.dataSaved !== null)
-    facts.push([
-      fact.data,
-      session.dataSaved ? t.saved : t.notSaved(session.dataNotSavedReason),
-    ]);
+    facts.push([fact.data, session.dataSaved ? t.saved : t.notSaved(session.dataNotSavedReason)]);
   if (session.proxyTraffic) {
     const { receivedBytes, sentBytes } = session.proxyTraffic;
     const text = t.traffic(formatBytes(receivedBytes), formatBytes(sentBytes));
@@ -290,8 +232,7 @@ function Activity({ id }: { id: string }) {
 
 /** Shows addresses without their tokens; the copied text has the token. */
 function Addresses({ session }: { session: Session }) {
-  const port =
-    session.debugPort === null ? null : `localhost:${session.debugPort}`;
+  const port = session.debugPort === null ? null : `localhost:${session.debugPort}`;
   const addresses: [string, string | null][] = [
     [t.cdp, session.webSocketDebuggerUrl],
     [t.port, port],
@@ -319,8 +260,7 @@ function Addresses({ session }: { session: Session }) {
   );
 }
 
-const withoutToken = (address: string): string =>
-  address.replace(/([?&]ct=)[^&]*/, "$1…");
+const withoutToken = (address: string): string => address.replace(/([?&]ct=)[^&]*/, "$1…");
 
 function Labels({ metadata }: { metadata: Session["metadata"] }) {
   const labels = Object.entries(metadata);
@@ -345,11 +285,7 @@ function Timeline({ session }: { session: Session }) {
           <span class="row apart">
             {t.step(step.step)}
             <span class="faint numeric small">
-              {step.step === "ended" ? (
-                <Time at={step.at} />
-              ) : (
-                t.after(step.afterMs)
-              )}
+              {step.step === "ended" ? <Time at={step.at} /> : t.after(step.afterMs)}
             </span>
           </span>
         </li>

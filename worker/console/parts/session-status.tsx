@@ -5,13 +5,7 @@ import { texts } from "../texts/sessions";
 type Session = Schema<"BrowserSession">;
 
 /** Ends that nobody asked for. */
-const bad = new Set<Session["endReason"]>([
-  "crash",
-  "unresponsive",
-  "oom",
-  "license",
-  "unknown",
-]);
+const bad = new Set<Session["endReason"]>(["crash", "unresponsive", "oom", "license", "unknown"]);
 
 function toneOf(session: Session): Tone | undefined {
   if (session.status === "running") return "good";
@@ -29,7 +23,6 @@ export function SessionStatus({ session }: { session: Session }) {
 
 /** Why a session ended, with the exit code if the browser has one. */
 export function endOf(session: Session): string {
-  const code =
-    session.exitCode === null ? "" : `, ${texts.exitCode(session.exitCode)}`;
+  const code = session.exitCode === null ? "" : `, ${texts.exitCode(session.exitCode)}`;
   return texts.endReason(session.endReason) + code;
 }

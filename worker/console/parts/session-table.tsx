@@ -1,20 +1,9 @@
 import { Link } from "wouter-preact";
-import {
-  Table,
-  Time,
-  formatDuration,
-  type Column,
-  type Sort,
-} from "../../../shared/web/ui";
+import { Table, Time, formatDuration, type Column, type Sort } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { nameOf } from "./session-actions";
-import {
-  BrowserBadges,
-  SessionButtons,
-  durationOf,
-  type SessionActions,
-} from "./session-card";
+import { BrowserBadges, SessionButtons, durationOf, type SessionActions } from "./session-card";
 import { SessionStatus, endOf } from "./session-status";
 
 type Session = Schema<"BrowserSession">;
@@ -58,10 +47,7 @@ function columnsOf(actions: SessionActions): Column<Session>[] {
       id: "actions",
       title: "",
       look: "fit",
-      cell: (s) =>
-        s.status === "running" ? (
-          <SessionButtons session={s} {...actions} />
-        ) : null,
+      cell: (s) => (s.status === "running" ? <SessionButtons session={s} {...actions} /> : null),
     },
   ];
 }

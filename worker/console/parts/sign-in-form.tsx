@@ -1,13 +1,8 @@
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
-import {
-  CheckField,
-  FormFrame,
-  TextField,
-  useForm,
-} from "../../../shared/web/forms/form";
+import { CheckField, FormFrame, TextField, useForm } from "../../../shared/web/forms/form";
 import { Button } from "../../../shared/web/ui";
-import { api, consoleApi, keyHeader, rememberKey, type Schema } from "../api";
+import { api, keyHeader, rememberKey, type Schema } from "../api";
 import { texts } from "../texts/shell";
 
 /** A key is a header value, so it is printable ASCII. */
@@ -21,39 +16,28 @@ const rule = {
 } as const;
 
 /** Checks the key and keeps it: in a cookie or in memory. Returns the load of the machine, which only a key can read. */
-async function signIn(
-  key: string,
-  keep: boolean,
-): Promise<Schema<"FleetLive">> {
+async function signIn(key: string, keep: boolean): Promise<Schema<"FleetLive">> {
   const headers = { [keyHeader]: key };
   if (!keep) {
     const live = await send(api.GET("/fleet/live", { headers }));
     rememberKey(key);
     return live;
   }
-  await send(consoleApi.POST("/console/session", { headers }));
+  await send(api.POST("/console/session", { headers }));
   rememberKey(undefined);
   try {
     return await send(api.GET("/fleet/live"));
   } catch (error) {
-    throw error instanceof ApiError && error.status === 401
-      ? fieldError("keep", texts.cookieRefused)
-      : error;
+    throw error instanceof ApiError && error.status === 401 ? fieldError("keep", texts.cookieRefused) : error;
   }
 }
 
 function fieldError(field: string, message: string): ApiError {
-  return new ApiError(401, "AUTHENTICATION_ERROR", message, [
-    { field, message, code: "CUSTOM" },
-  ]);
+  return new ApiError(401, "AUTHENTICATION_ERROR", message, [{ field, message, code: "CUSTOM" }]);
 }
 
 /** The form with the worker key. */
-export function SignInForm({
-  onSignedIn,
-}: {
-  onSignedIn: (live: Schema<"FleetLive">) => void;
-}) {
+export function SignInForm({ onSignedIn }: { onSignedIn: (live: Schema<"FleetLive">) => void }) {
   const form = useForm({
     rule,
     initial: { key: "", keep: false },
@@ -62,9 +46,7 @@ export function SignInForm({
       try {
         onSignedIn(await signIn(body["key"] as string, body["keep"] === true));
       } catch (error) {
-        throw error instanceof ApiError &&
-          error.status === 401 &&
-          error.details.length === 0
+        throw error instanceof ApiError && error.status === 401 && error.details.length === 0
           ? fieldError("key", texts.keyRefused)
           : error;
       }
@@ -80,12 +62,7 @@ export function SignInForm({
         autocomplete="current-password"
         spellcheck={false}
       />
-      <CheckField
-        form={form}
-        name="keep"
-        label={texts.keep}
-        hint={texts.keepHint}
-      />
+      <CheckField form={form} name="keep" label={texts.keep} hint={texts.keepHint} />
       <Button type="submit" kind="primary" busy={form.busy} wide>
         {texts.signIn}
       </Button>

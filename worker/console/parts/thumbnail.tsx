@@ -26,10 +26,9 @@ function useInView(ref: RefObject<HTMLElement>): boolean {
   const [inView, setInView] = useState(false);
   useEffect(() => {
     if (!ref.current) return;
-    const observer = new IntersectionObserver(
-      (entries) => setInView(entries.at(-1)!.isIntersecting),
-      { rootMargin: "80px" },
-    );
+    const observer = new IntersectionObserver((entries) => setInView(entries.at(-1)!.isIntersecting), {
+      rootMargin: "80px",
+    });
     observer.observe(ref.current);
     return () => observer.disconnect();
   }, []);
@@ -67,9 +66,7 @@ function usePicture(
   const [problem, setProblem] = useState<string>();
   const urls = useRef<string[]>([]);
   const revoke = (keep: number) =>
-    urls.current
-      .splice(0, urls.current.length - keep)
-      .forEach((old) => URL.revokeObjectURL(old));
+    urls.current.splice(0, urls.current.length - keep).forEach((old) => URL.revokeObjectURL(old));
   useEffect(() => () => revoke(0), []);
   useEffect(() => {
     if (!live) return;
@@ -97,9 +94,7 @@ async function refresh(
   while (!signal.aborted) {
     let wait = interval;
     try {
-      const picture = await inTurn(signal, () =>
-        capturePreview(launchId, width, signal),
-      );
+      const picture = await inTurn(signal, () => capturePreview(launchId, width, signal));
       if (signal.aborted) return;
       failures = 0;
       onPicture(picture);
@@ -140,18 +135,8 @@ export function Thumbnail({
       ? texts.picture.last
       : texts.picture.none;
   return (
-    <div
-      class={`thumbnail ${running ? "" : "ended"}`}
-      ref={root}
-      aria-busy={live && !url && !problem}
-    >
-      {url && (
-        <img
-          src={url}
-          alt={texts.picture.of(session.profileName || session.profileId)}
-          onLoad={onLoad}
-        />
-      )}
+    <div class={`thumbnail ${running ? "" : "ended"}`} ref={root} aria-busy={live && !url && !problem}>
+      {url && <img src={url} alt={texts.picture.of(session.profileName || session.profileId)} onLoad={onLoad} />}
       {words && (
         <span class="words">
           {!url && <Icon name={running ? "eye" : "stop"} />}

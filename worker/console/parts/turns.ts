@@ -9,10 +9,7 @@ function next(): void {
 }
 
 /** Runs the work when it is its turn. Rejects if the signal aborts before. */
-export async function inTurn<T>(
-  signal: AbortSignal,
-  work: () => Promise<T>,
-): Promise<T> {
+export async function inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   await new Promise<void>((resolve, reject) => {
     const leave = () => {
       waiting.splice(waiting.indexOf(start), 1);
@@ -37,10 +34,7 @@ export async function inTurn<T>(
 }
 
 /** Waits; returns early if the signal aborts. */
-export function pause(
-  milliseconds: number,
-  signal: AbortSignal,
-): Promise<void> {
+export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);

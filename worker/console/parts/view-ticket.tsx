@@ -1,10 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
-import {
-  FormFrame,
-  SelectField,
-  useForm,
-} from "../../../shared/web/forms/form";
+import { FormFrame, SelectField, useForm } from "../../../shared/web/forms/form";
 import { Button, CopyButton, Time } from "../../../shared/web/ui";
 import { createViewTicket } from "../../../gen/web/worker-rules";
 import { api, type Schema } from "../api";
@@ -35,12 +31,7 @@ export function ViewTicketForm({ launchId }: { launchId: string }) {
     <FormFrame form={form} label={t.share}>
       <p class="faint small">{t.shareHint}</p>
       <div class="row ticket">
-        <SelectField
-          form={form}
-          name="ttlSeconds"
-          label={t.lifetime}
-          options={t.lifetimes}
-        />
+        <SelectField form={form} name="ttlSeconds" label={t.lifetime} options={t.lifetimes} />
         <Button type="submit" icon="eye" busy={form.busy}>
           {t.createTicket}
         </Button>

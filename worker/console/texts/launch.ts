@@ -10,16 +10,14 @@ export const texts = {
   ] as [string, string][],
   sourceHints: {
     spec: "The profile exists only for this launch. Without criteria, the browser uses its own identity.",
-    profile:
-      "A profile of the organization, from the dashboard or the cloud API.",
+    profile: "A profile of the organization, from the dashboard or the cloud API.",
   },
   profileId: "Profile id",
   profileIdHint: "The suggestions are the profiles of recent sessions.",
   profileIdNeeded: "Enter the id of a profile.",
   profileIdFormat: "This is not a UUID.",
   identity: "Identity",
-  identityHint:
-    "The criteria select a bundle of this worker. Its values apply to everything that you leave open.",
+  identityHint: "The criteria select a bundle of this worker. Its values apply to everything that you leave open.",
   anyValue: "Any",
   criteria: {
     browserVersion: "Browser version",
@@ -42,8 +40,7 @@ export const texts = {
   filename: "Bundle",
   filenameAny: "Selected by the criteria",
   filenameHint: "Selects exactly one bundle.",
-  bundles: (count: number) =>
-    count === 1 ? "1 bundle matches." : `${count} bundles match.`,
+  bundles: (count: number) => (count === 1 ? "1 bundle matches." : `${count} bundles match.`),
   noBundle: "No bundle of this worker matches.",
   bundlesFailed: "The bundles cannot be loaded. You can still launch.",
   name: "Name",
@@ -52,8 +49,7 @@ export const texts = {
   headless: "Headless",
   headlessHint:
     "Without it, the browser runs in a window on its own virtual display, and the live view shows the window.",
-  noHeadful: (version: string) =>
-    `Chromium ${version} on this worker only runs headless.`,
+  noHeadful: (version: string) => `Chromium ${version} on this worker only runs headless.`,
   startUrls: "Start URLs",
   startUrlsHint: "One per line, each opens in its own tab.",
   more: "More options",
@@ -96,8 +92,7 @@ export const texts = {
   idle: "Idle timeout in seconds",
   idleHint: "Without client activity, the worker ends the browser.",
   keepAlive: "Keep alive",
-  keepAliveHint:
-    "Only for launches over /launch: the browser keeps running when the socket closes.",
+  keepAliveHint: "Only for launches over /launch: the browser keeps running when the socket closes.",
   advancedGroup: "Advanced",
   userAgent: "User agent",
   args: "Command-line arguments",
@@ -111,8 +106,7 @@ export const texts = {
   previewHint: "The same launch with curl. Set WORKER_KEY to the worker key.",
   previewLabel: "curl command",
   reset: "Reset",
-  unavailable: (reason: string) =>
-    `This worker does not accept launches: ${reason}.`,
+  unavailable: (reason: string) => `This worker does not accept launches: ${reason}.`,
   toMachine: "Machine",
   toSessions: "Running sessions",
   refusals: {

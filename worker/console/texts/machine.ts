@@ -42,11 +42,9 @@ export const texts = {
     "The worker accepts no new launches, and /readyz reports that it is not ready. Running sessions continue until they end. You can resume launches at any time.",
   drained: "The machine is draining",
   resumeTitle: "Resume launches?",
-  resumeHint:
-    "The worker accepts launches again, unless it is shutting down or another limit applies.",
+  resumeHint: "The worker accepts launches again, unless it is shutting down or another limit applies.",
   resumed: "The machine accepts launches again",
-  notResumed:
-    "The machine still drains: it is shutting down. Start the worker again.",
+  notResumed: "The machine still drains: it is shutting down. Start the worker again.",
   cancel: "Cancel",
   processor: "CPU",
   memory: "Memory",
@@ -55,13 +53,11 @@ export const texts = {
   free: (size: string) => `${size} free`,
   percent: (value: number) => `${value.toFixed(value < 10 ? 1 : 0)} %`,
   usedOf: (used: string, limit: string) => `${used} of ${limit}`,
-  load: (load: number, cpus: number) =>
-    `Load ${load.toFixed(2)} on ${cpus} CPUs`,
+  load: (load: number, cpus: number) => `Load ${load.toFixed(2)} on ${cpus} CPUs`,
   noLimit: "No limit (MAX_SESSIONS)",
   limit: (limit: number) => `Limit ${limit} (MAX_SESSIONS)`,
   starting: (count: number) => `${count} starting`,
-  history: (name: string, low: string, high: string) =>
-    `${name} of the last minutes: ${low} to ${high}`,
+  history: (name: string, low: string, high: string) => `${name} of the last minutes: ${low} to ${high}`,
   collecting: "The chart starts with this page.",
   browsers: "Installed browsers",
   noBrowsers: "No browser is installed. Install one and restart the worker.",
@@ -78,11 +74,7 @@ export const texts = {
   warmReady: "Ready",
   warmHint: (size: number) => `of ${size} configured (WARM_POOL)`,
   warmKind: (version: number, headless: boolean, locale: string) =>
-    [
-      `Chromium ${version}`,
-      headless ? "headless" : "windowed",
-      locale || "default language",
-    ].join(", "),
+    [`Chromium ${version}`, headless ? "headless" : "windowed", locale || "default language"].join(", "),
   warm: {
     starting: "Starting",
     memory: "Memory",

@@ -56,8 +56,7 @@ export const texts = {
   pauseThumbnails: "Pause thumbnails",
   resumeThumbnails: "Resume thumbnails",
   empty: "No browser is running",
-  emptyHint:
-    "Launch one here, with POST /sessions/profile, or over a socket with /launch.",
+  emptyHint: "Launch one here, with POST /sessions/profile, or over a socket with /launch.",
   emptyEnded: "No such session",
   emptyEndedHint: "The worker lists sessions for one hour after their end.",
   noMatch: "No session matches the search",
@@ -74,10 +73,8 @@ export const texts = {
     result: "Reason",
   },
   status: (session: Schema<"BrowserSession">) => texts.statuses[session.status],
-  endReason: (reason: EndReason | null) =>
-    reason === null ? "" : endReasons[reason],
-  exitCode: (code: number) =>
-    code < 0 ? `signal ${-code}` : `exit code ${code}`,
+  endReason: (reason: EndReason | null) => (reason === null ? "" : endReasons[reason]),
+  exitCode: (code: number) => (code < 0 ? `signal ${-code}` : `exit code ${code}`),
   browser: (version: number) => `Chromium ${version}`,
   headless: "Headless",
   windowed: "Windowed",
@@ -94,8 +91,7 @@ export const texts = {
   launchAgain: "Launch this profile again",
   newTab: "opens a new tab",
   opening: "Opening …",
-  popupBlocked:
-    "The browser blocked the new tab. Allow pop-ups for this address and try again.",
+  popupBlocked: "The browser blocked the new tab. Allow pop-ups for this address and try again.",
   hasEnded: "The session has ended.",
   noDevtools: "This browser build does not include DevTools.",
   endTitle: (name: string) => `End the session of ${name}?`,
@@ -119,8 +115,7 @@ export const texts = {
   drawer: {
     title: "Session",
     notFound: "There is no such session",
-    notFoundHint:
-      "The worker keeps sessions for one hour after their end. The address may also be wrong.",
+    notFoundHint: "The worker keeps sessions for one hour after their end. The address may also be wrong.",
     navigate: "Navigate",
     url: "URL",
     waitUntil: "Wait for",
@@ -130,8 +125,7 @@ export const texts = {
       ["none", "Nothing"],
     ] as [string, string][],
     go: "Go",
-    loaded: (title: string) =>
-      title ? `Loaded: ${title}` : "The page is loaded.",
+    loaded: (title: string) => (title ? `Loaded: ${title}` : "The page is loaded."),
     files: "Save the page",
     pdf: "PDF",
     png: "Screenshot of the whole page",
@@ -186,12 +180,9 @@ export const texts = {
       proxy: "Proxy traffic",
     },
     warm: "Warm browser",
-    cold: (reasons: string[]) =>
-      reasons.length ? `New browser (${reasons.join(", ")})` : "New browser",
+    cold: (reasons: string[]) => (reasons.length ? `New browser (${reasons.join(", ")})` : "New browser"),
     saved: "Saved",
-    notSaved: (reason: NotSaved | null) =>
-      `Not saved: ${reason ? notSaved[reason] : "unknown reason"}`,
-    traffic: (received: string, sent: string) =>
-      `${received} received, ${sent} sent`,
+    notSaved: (reason: NotSaved | null) => `Not saved: ${reason ? notSaved[reason] : "unknown reason"}`,
+    traffic: (received: string, sent: string) => `${received} received, ${sent} sent`,
   },
 };

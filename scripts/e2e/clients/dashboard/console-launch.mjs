@@ -1,0 +1,38 @@
+// Signs in to the console of a worker with a cookie, launches a profile, sees its thumbnail, opens the live view, and
+// signs out. Returns the id of the session.
+export default async ({ base, data, newUser, settled, screenshot }) => {
+  const page = await newUser();
+  await page.goto(`${base}/`);
+  await page.getByLabel('Worker key').fill('wrong');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('The worker refuses this key.').waitFor();
+  await page.getByLabel('Worker key').fill(data.workerKey);
+  await page.getByLabel(/^Keep me signed in/).check();
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Sessions' }).waitFor();
+  await page.reload();
+  await settled(page);
+  const stored = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage, document.cookie]));
+  if (stored.includes(data.workerKey) || stored.includes('svc_console')) throw new Error(`scripts can read the credential: ${stored}`);
+
+  await page.keyboard.press('g');
+  await page.keyboard.press('l');
+  await page.getByText('Existing profile').click();
+  await page.getByLabel('Profile id').fill(data.profileId);
+  await page.getByRole('button', { name: /^Launch/ }).last().click();
+  const drawer = page.getByRole('dialog');
+  await drawer.getByText('First profile').first().waitFor({ timeout: 60_000 });
+  const session = /sessions\/([0-9a-f-]{36})/.exec(page.url())[1];
+  await page.keyboard.press('Escape');
+  await page.locator('img[src^="blob:"]').first().waitFor({ timeout: 30_000 });
+  await screenshot(page, 'console-wall');
+
+  const [view] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('button', { name: /^Open the live view/ }).first().click()]);
+  await view.waitForURL(/\/browsers\/[0-9a-f-]{36}\/view$/); // without the token
+  await view.close();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Worker key').waitFor();
+  await page.reload();
+  await page.getByLabel('Worker key').waitFor();
+  return session;
+};
