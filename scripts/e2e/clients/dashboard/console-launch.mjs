@@ -27,7 +27,7 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   await page.locator('img[src^="blob:"]').first().waitFor({ timeout: 30_000 });
   await screenshot(page, 'console-wall');
 
-  const [view] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('button', { name: /^Open the live view/ }).first().click()]);
+  const [view] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('button', { name: 'View: First profile' }).click()]);
   await view.waitForURL(/\/browsers\/[0-9a-f-]{36}\/view$/); // without the token
   await view.close();
   await page.getByRole('button', { name: 'Sign out' }).click();

@@ -2,7 +2,7 @@
 export const pages = ({ profile, session }) => [
   '/overview', '/sessions', `/sessions/${session}`, '/profiles', '/profiles/new', `/profiles/${profile}`, '/machines', '/connect',
   '/settings/keys', '/settings/members', '/settings/organization', '/settings/builds', '/billing', '/audit-log', '/account',
-  '/organizations/new', '/no-such-page',
+  '/organizations/new', '/settings/no-such-section',
 ];
 
 export const publicPages = ['/sign-in', '/sign-in/link', '/sign-up', '/forgot-password', '/account/verify-email#token=' + 'a'.repeat(43),

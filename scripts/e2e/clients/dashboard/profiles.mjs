@@ -58,10 +58,10 @@ export default async ({ base, data, newUser, open, settled, signIn, screenshot }
   await page.getByLabel('Name', { exact: true }).first().fill('Renamed here');
   await page.getByRole('button', { name: 'Save changes' }).click();
   await page.getByRole('heading', { level: 1, name: 'Renamed here' }).waitFor();
-  await other.getByLabel('Notes').fill('Changed there');
+  await other.getByRole('textbox', { name: 'Notes' }).fill('Changed there');
   await other.getByRole('button', { name: 'Save changes' }).click();
   await other.getByText(/changed/i).first().waitFor();
-  if ((await other.getByLabel('Notes').inputValue()) !== 'Changed there') throw new Error('the typed text is lost');
+  if ((await other.getByRole('textbox', { name: 'Notes' }).inputValue()) !== 'Changed there') throw new Error('the typed text is lost');
   await screenshot(other, 'profile-conflict');
 
   // An invalid value is refused at its field, before a request is sent.

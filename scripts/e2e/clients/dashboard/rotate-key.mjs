@@ -4,7 +4,7 @@ export default async ({ data, newUser, open, signIn, screenshot }) => {
   await signIn(page, data.user);
   await open(page, '/settings/keys');
   const row = page.getByRole('row').filter({ hasText: 'fleet' });
-  await row.getByText('1 machine').waitFor({ timeout: 60_000 });
+  await row.getByText('No machine').waitFor({ state: 'detached', timeout: 60_000 });
   await row.getByRole('button', { name: /actions/i }).click();
   await page.getByRole('menuitem', { name: 'Rotate' }).click();
   await page.getByRole('button', { name: 'Create replacement' }).click();
