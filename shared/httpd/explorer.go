@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/shared/web"
 	"github.com/browser-svc/svc/shared/webapp"
 )
 
@@ -34,7 +35,8 @@ func addExplorer(e *echo.Echo, document Document) {
 	serve("/openapi-3.1.json", newAsset(echo.MIMEApplicationJSON, document.JSON31))
 	serve("/openapi-3.1.yaml", newAsset("application/yaml", document.YAML31))
 
-	serve("/docs", explorerAsset("docs/index.html", "text/html; charset=utf-8"))
+	serve("/docs", explorerAsset(explorerFiles, "docs/index.html"))
+	serve("/docs/tokens.css", explorerAsset(web.Styles, "styles/tokens.css"))
 	e.Match(read, "/docs/", func(c echo.Context) error {
 		return c.Redirect(http.StatusPermanentRedirect, "../docs")
 	})
@@ -45,16 +47,20 @@ func addExplorer(e *echo.Echo, document Document) {
 		}
 		for _, name := range names {
 			// Files of other types, such as licenses, are not served.
-			if contentType := webapp.ContentType(path.Ext(name)); contentType != "" {
-				serve("/docs/"+path.Base(name), explorerAsset(name, contentType))
+			if webapp.ContentType(path.Ext(name)) != "" {
+				serve("/docs/"+path.Base(name), explorerAsset(explorerFiles, name))
 			}
 		}
 	}
 }
 
-func explorerAsset(name, contentType string) webapp.Asset {
+func explorerAsset(files fs.FS, name string) webapp.Asset {
+	contentType := webapp.ContentType(path.Ext(name))
+	if contentType == "" {
+		contentType = "text/html; charset=utf-8"
+	}
 	a := newAsset(contentType, func() []byte {
-		content, err := fs.ReadFile(explorerFiles, name)
+		content, err := fs.ReadFile(files, name)
 		if err != nil {
 			panic(fmt.Errorf("explorer: %w", err)) // the embedded files are fixed at build time
 		}

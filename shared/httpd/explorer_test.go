@@ -43,6 +43,7 @@ func TestExplorer_ServesDocumentsAndFiles(t *testing.T) {
 		"/docs":                                  {"text/html; charset=utf-8", `src="docs/explorer.js"`},
 		"/docs/explorer.js":                      {script, "SwaggerUIBundle"},
 		"/docs/page.css":                         {css, ".facts"},
+		"/docs/tokens.css":                       {css, "--accent"},
 		"/docs/swagger-ui-bundle.js":             {script, "SwaggerUIBundle"},
 		"/docs/swagger-ui.css":                   {css, "@layer swagger {"},
 		"/docs/swagger-ui-bundle.js.LICENSE.txt": {"text/plain; charset=utf-8", "DOMPurify"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/shared/web"
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
@@ -51,7 +52,7 @@ func loadAssets() assets {
 	for _, from := range []struct {
 		files  fs.FS
 		prefix string
-	}{{pageFiles, "page/"}, {novncFiles, ""}} {
+	}{{pageFiles, "page/"}, {web.Styles, "styles/"}, {novncFiles, ""}} {
 		err := fs.WalkDir(from.files, ".", func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || contentTypes[path.Ext(name)] == "" {
 				return err
