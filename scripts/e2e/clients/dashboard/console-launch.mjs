@@ -30,7 +30,8 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   const [view] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('button', { name: 'View: First profile' }).click()]);
   await view.waitForURL(/\/browsers\/[0-9a-f-]{36}\/view$/); // without the token
   await view.close();
-  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('button', { name: /^Menu/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.getByLabel('Worker key').waitFor();
   await page.reload();
   await page.getByLabel('Worker key').waitFor();

@@ -71,7 +71,7 @@ export default async ({ base, data, newUser, open, settled, signIn, screenshot }
   if ((await page.locator('[aria-invalid=true]').count()) === 0) throw new Error('an invalid version is not marked');
   await page.getByLabel('Browser version').fill(String(data.version));
   // An error of the server lands at its field.
-  await page.getByLabel('Timezone').fill('Mars/Olympus');
+  await page.getByRole('combobox', { name: 'Time zone' }).fill('Mars/Olympus');
   await page.getByRole('button', { name: 'Save changes' }).click();
   await page.locator('[aria-invalid=true]').first().waitFor();
 };
