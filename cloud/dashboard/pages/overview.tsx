@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
-import { Loaded, Meter, Stat, StepChart } from "../../../shared/web/ui";
+import { Loaded, Loading, Meter, Stat, StepChart } from "../../../shared/web/ui";
 import type { Schema } from "../api";
-import { NextSteps } from "../parts/next-steps";
+import { NextSteps, useSteps } from "../parts/next-steps";
 import { useDayUsage, useLiveUsage, useMemberCount, useProfileStats } from "../parts/overview-data";
 import { Attention, RecentSessions, Refusals } from "../parts/overview-lists";
 import { useSession } from "../session";
@@ -11,6 +11,7 @@ import "./overview.css";
 /** The state of the organization at a glance. */
 export default function Overview() {
   const { organization } = useSession();
+  const { pending, steps } = useSteps();
   return (
     <>
       <header class="page-header">
@@ -19,20 +20,27 @@ export default function Overview() {
           <p>{texts.subtitle(organization.name)}</p>
         </div>
       </header>
-      <div class="stack">
-        <NextSteps />
-        <div class="overview-top">
-          <Concurrency />
-          <Limits />
-        </div>
-        <DayChart />
-        <div class="columns overview-lists">
-          <Refusals />
-          <Attention />
-        </div>
-        <RecentSessions />
-      </div>
+      {/* The steps are above all else, so nothing moves if the rest waits for them. */}
+      {pending ? <Loading lines={8} /> : <Panels steps={steps} />}
     </>
+  );
+}
+
+function Panels({ steps }: Parameters<typeof NextSteps>[0]) {
+  return (
+    <div class="stack">
+      <NextSteps steps={steps} />
+      <div class="overview-top">
+        <Concurrency />
+        <Limits />
+      </div>
+      <DayChart />
+      <div class="columns overview-lists">
+        <Refusals />
+        <Attention />
+      </div>
+      <RecentSessions />
+    </div>
   );
 }
 
@@ -136,7 +144,7 @@ function Members({ limit }: { limit: number | null }) {
 function DayChart() {
   const query = useDayUsage();
   return (
-    <section class="panel">
+    <section class="panel overview-chart">
       <header class="row apart">
         <h2>{texts.chart}</h2>
       </header>

@@ -13,8 +13,8 @@ interface Step {
   done: boolean;
 }
 
-/** The steps of a new organization, from the state of the API; undefined while it loads. */
-function useSteps(): Step[] | undefined {
+/** The steps of a new organization, from the state of the API; undefined if a part of it is not known. */
+export function useSteps(): { pending: boolean; steps: Step[] | undefined } {
   const { user, organization } = useSession();
   const manages = useManages();
   const machines = useLatestMachines();
@@ -33,8 +33,8 @@ function useSteps(): Step[] | undefined {
       ),
     enabled: manages,
   });
-  if (!machines.data || !stats.data || !sessions.data) return undefined;
-  if (manages && !keys.data) return undefined;
+  const pending = [machines, stats, sessions].some((query) => query.isPending) || (manages && keys.isPending);
+  if (!machines.data || !stats.data || !sessions.data || (manages && !keys.data)) return { pending, steps: undefined };
   const hasKey = (keys.data?.pagination.total ?? 0) > 0;
   const steps: Step[] = [
     { id: "verify", to: "/account", done: user.emailVerified },
@@ -56,12 +56,11 @@ function useSteps(): Step[] | undefined {
     },
   ];
   // Members may neither create keys nor see whether there are any.
-  return steps.filter((s) => manages || s.id !== "key");
+  return { pending, steps: steps.filter((s) => manages || s.id !== "key") };
 }
 
 /** What a new organization should do next. Nothing is shown once all is done. */
-export function NextSteps() {
-  const steps = useSteps();
+export function NextSteps({ steps }: { steps: Step[] | undefined }) {
   const next = steps?.find((s) => !s.done);
   if (!steps || !next) return null;
   const done = steps.filter((s) => s.done).length;
