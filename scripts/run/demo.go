@@ -188,7 +188,7 @@ Dashboard       %s
                 (signs you in once, within five minutes)
 
   Cloud API     %s  (documentation: /docs)
-  Worker API    %s  (documentation: /docs)
+  Worker API    %s  (documentation: /docs, console: /)
   Sign in as    %s  password: %s
   SVC_KEY       %s
   X-API-Key     %s  (the worker key)

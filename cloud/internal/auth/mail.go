@@ -41,8 +41,8 @@ var (
 const (
 	changedSubject = "Your password was changed"
 	changedText    = "Hello,\n\nYour password was changed, and your other sessions were signed out.\n\n" +
-		"If you did not change it, request a password reset immediately:\n\nPOST %s\n"
-	forgotPath = "v1/auth/password/forgot"
+		"If you did not change it, set a new password immediately:\n\n%s\n"
+	forgotPath = "forgot-password"
 )
 
 // mailToken mails a link with a new token. The token is in the fragment, which
