@@ -35,7 +35,7 @@ interface Outcome {
 }
 
 /** The `data` of the success envelope. */
-export type Payload<T> = T extends { data: infer D } ? D : never;
+type Payload<T> = T extends { data: infer D } ? D : never;
 
 const failureListeners = new Set<(error: ApiError) => void>();
 

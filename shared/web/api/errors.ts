@@ -25,7 +25,9 @@ export class ApiError extends Error {
 
   /** Whether the same request may succeed later. */
   get transient(): boolean {
-    return this.status === 0 || this.code === "EXTERNAL_SERVICE_ERROR" || this.code === "INTERNAL_ERROR";
+    // A proxy answers 502 to 504 without a code while the service restarts.
+    const unavailable = this.code === "UNKNOWN" && this.status >= 502 && this.status <= 504;
+    return this.status === 0 || unavailable || this.code === "EXTERNAL_SERVICE_ERROR" || this.code === "INTERNAL_ERROR";
   }
 }
 

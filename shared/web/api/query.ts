@@ -17,3 +17,29 @@ export function newQueryClient(): QueryClient {
     },
   });
 }
+
+/** The interval of live numbers, in milliseconds. */
+export const liveInterval = 5_000;
+
+/** The interval of details beside a live list. */
+export const detailInterval = 10_000;
+
+/** The interval of summaries. */
+export const summaryInterval = 30_000;
+
+interface Polled {
+  state: { data: unknown; error: unknown };
+}
+
+/**
+ * Polls at the interval. It waits longer if the server asks for it or if there is only an error, so that the error
+ * stays readable, and stops while nobody is signed in.
+ */
+export function poll(interval: number) {
+  return ({ state: { data, error } }: Polled): number | false => {
+    if (!error) return interval;
+    if (error instanceof ApiError && error.status === 401) return false;
+    const asked = error instanceof ApiError ? (error.retryAfter ?? 0) * 1000 : 0;
+    return Math.max(interval, asked, data === undefined ? summaryInterval : 0);
+  };
+}

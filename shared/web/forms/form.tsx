@@ -2,6 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiError, type ErrorDetail } from "../api/errors";
 import { ErrorNotice } from "../ui/feedback";
+import { toastError } from "../ui/toast";
 import { ruleAt, violations, type Rule } from "./rules";
 
 type Values = Record<string, unknown>;
@@ -20,7 +21,7 @@ export interface Form<V extends Values> {
   /** An error that belongs to no visible field. */
   failure: unknown;
   submit: (event?: Event) => Promise<void>;
-  /** The details of the last response whose field is not on the page. */
+  /** Makes errors of the field appear at it. Each control calls it. */
   register: (field: string) => void;
 }
 
@@ -37,7 +38,7 @@ interface Options<V extends Values> {
 }
 
 /** Returns the values without empty texts and undefined values; the API takes those as absent. */
-export function withoutEmpty(values: Values): Values {
+function withoutEmpty(values: Values): Values {
   return Object.fromEntries(Object.entries(values).filter(([, v]) => v !== "" && v !== undefined));
 }
 
@@ -75,6 +76,9 @@ export function useForm<V extends Values>({
   const [failure, setFailure] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const visible = useRef(new Set<string>());
+  const sending = useRef(false);
+  const shown = useRef(true);
+  useEffect(() => () => void (shown.current = false), []);
   const dirty = values !== clean && JSON.stringify(values) !== JSON.stringify(clean);
   useLeaveWarning(warns && dirty && !busy);
 
@@ -121,7 +125,7 @@ export function useForm<V extends Values>({
     register: (field) => void visible.current.add(field),
     submit: async (event) => {
       event?.preventDefault();
-      if (busy) return;
+      if (sending.current) return;
       const sent = body(values);
       const extra = Object.entries(check?.(values) ?? {}).filter(
         (entry): entry is [string, string] => entry[1] !== undefined,
@@ -132,23 +136,27 @@ export function useForm<V extends Values>({
         place(details, new ApiError(400, "VALIDATION_ERROR", "Some fields are not valid.", details));
         return;
       }
+      sending.current = true;
       setBusy(true);
       setFailure(undefined);
       try {
         await onSubmit(sent, values);
         setClean(values);
       } catch (error) {
-        if (error instanceof ApiError) place(error.details, error);
+        // The form was closed meanwhile.
+        if (!shown.current) toastError(error);
+        else if (error instanceof ApiError) place(error.details, error);
         else setFailure(error);
       } finally {
+        sending.current = false;
         setBusy(false);
       }
     },
   };
 }
 
-/** Asks before the user closes the tab with unsaved input. */
-function useLeaveWarning(active: boolean): void {
+/** Asks before the user closes the tab, for example with unsaved input. */
+export function useLeaveWarning(active: boolean): void {
   useEffect(() => {
     if (!active) return;
     const warn = (event: BeforeUnloadEvent) => event.preventDefault();
@@ -427,6 +435,10 @@ export function TagsField<V extends Values>({
   );
 }
 
+/** Returns the pairs that have a name. */
+const objectOf = (pairs: [string, string][]): Record<string, string> =>
+  Object.fromEntries(pairs.filter(([key]) => key !== ""));
+
 /** A list of name and value pairs, for example HTTP headers. */
 export function PairsField<V extends Values>({
   form,
@@ -441,9 +453,14 @@ export function PairsField<V extends Values>({
   const [pairs, setPairs] = useState<[string, string][]>(() => Object.entries(stored));
   const error = sentence(label, form.errorOf(name));
   form.register(name);
+  const text = JSON.stringify(stored);
+  useEffect(() => {
+    // The form was reset.
+    if (text !== JSON.stringify(objectOf(pairs))) setPairs(Object.entries(stored));
+  }, [text]);
   const update = (next: [string, string][]) => {
     setPairs(next);
-    form.set(name, Object.fromEntries(next.filter(([key]) => key !== "")));
+    form.set(name, objectOf(next));
   };
   const change = (i: number, pair: [string, string]) => update(pairs.map((p, j) => (i === j ? pair : p)));
   return (

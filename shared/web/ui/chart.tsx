@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatTime } from "./time";
 
-export interface ChartPoint {
+interface ChartPoint {
   at: string;
   value: number;
   /** A ceiling at this time; null means there is none. */

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Button } from "./button";
 import { ErrorNotice } from "./feedback";
+import { toastError } from "./toast";
 
 interface DialogProps {
   title: string;
@@ -33,8 +34,17 @@ export function Dialog({ title, onClose, children, footer, kind = "modal", closa
       class={kind === "wide" ? "modal wide" : kind}
       aria-labelledby={id}
       onCancel={(event) => {
+        // A file input in the dialog cancels, too.
+        if (event.target !== ref.current) return;
         event.preventDefault();
         if (closable) onClose();
+      }}
+      onClose={(event) => {
+        // Browsers close a dialog at the second Escape, whatever the page does.
+        const dialog = ref.current;
+        if (!dialog || event.target !== dialog || dialog.open) return;
+        if (closable) onClose();
+        else dialog.showModal();
       }}
       onClick={(event) => {
         if (closable && kind === "drawer" && event.target === ref.current) onClose();
@@ -65,18 +75,24 @@ interface ConfirmProps {
   onClose: () => void;
 }
 
-/** Asks before a destructive action. It stays open and shows the error if the action fails. */
+/**
+ * Asks before a destructive action. It stays open and shows the error if the action fails. If it was closed meanwhile,
+ * a message on the page shows the error.
+ */
 export function ConfirmDialog({ title, children, action, name, kind = "danger", onConfirm, onClose }: ConfirmProps) {
   const [typed, setTyped] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
+  const open = useRef(true);
+  useEffect(() => () => void (open.current = false), []);
   const confirm = async () => {
     setBusy(true);
     setError(undefined);
     try {
       await onConfirm();
-      onClose();
+      if (open.current) onClose();
     } catch (failure) {
+      if (!open.current) return toastError(failure);
       setError(failure);
       setBusy(false);
     }

@@ -1,7 +1,7 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 /** A keyboard shortcut: a key such as `/`, or two keys one after the other such as `g s`. */
-export type Shortcuts = Record<string, () => void>;
+type Shortcuts = Record<string, () => void>;
 
 /** Whether the focus is in a control that takes text. */
 function typing(event: KeyboardEvent): boolean {
@@ -11,6 +11,8 @@ function typing(event: KeyboardEvent): boolean {
 
 /** Handles shortcuts while no text is typed and no dialog is open. The second key must follow within a second. */
 export function useShortcuts(shortcuts: Shortcuts): void {
+  const latest = useRef(shortcuts);
+  latest.current = shortcuts;
   useEffect(() => {
     let first = "";
     let at = 0;
@@ -18,7 +20,7 @@ export function useShortcuts(shortcuts: Shortcuts): void {
       if (event.ctrlKey || event.metaKey || event.altKey || typing(event) || document.querySelector("dialog[open]"))
         return;
       const keys = first && event.timeStamp - at < 1000 ? `${first} ${event.key}` : event.key;
-      const action = shortcuts[keys] ?? shortcuts[event.key];
+      const action = latest.current[keys] ?? latest.current[event.key];
       first = event.key;
       at = event.timeStamp;
       if (action) {
@@ -29,5 +31,5 @@ export function useShortcuts(shortcuts: Shortcuts): void {
     };
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
-  });
+  }, []);
 }

@@ -1,6 +1,30 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-/** A search field that reports its text 250 ms after the last key. The shortcut `/` focuses the first on a page. */
+/** The text of a filter field. It reports the trimmed text 250 ms after the last key. */
+export function useDelayedText(value: string, onChange: (text: string) => void): [string, (text: string) => void] {
+  const [text, setText] = useState(value);
+  const reported = useRef(value);
+  const report = useRef(onChange);
+  report.current = onChange;
+  useEffect(() => {
+    // The own report comes back as the value; what was typed since then stays.
+    if (value === reported.current) return;
+    reported.current = value;
+    setText(value);
+  }, [value]);
+  useEffect(() => {
+    const trimmed = text.trim();
+    if (trimmed === reported.current) return;
+    const timer = setTimeout(() => {
+      reported.current = trimmed;
+      report.current(trimmed);
+    }, 250);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return [text, setText];
+}
+
+/** A search field that reports its text shortly after the last key. The shortcut `/` focuses the first on a page. */
 export function SearchField({
   label,
   value,
@@ -10,13 +34,7 @@ export function SearchField({
   value: string;
   onSearch: (text: string) => void;
 }) {
-  const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
-  useEffect(() => {
-    if (text === value) return;
-    const timer = setTimeout(() => onSearch(text), 250);
-    return () => clearTimeout(timer);
-  }, [text]);
+  const [text, setText] = useDelayedText(value, onSearch);
   return (
     <div class="search">
       <input

@@ -135,7 +135,7 @@ function opensRow(event: MouseEvent): boolean {
   );
 }
 
-export interface PageInfo {
+interface PageInfo {
   page: number;
   limit: number;
   total: number;

@@ -21,10 +21,17 @@ export const formatDate = (iso: string): string => day.format(new Date(iso));
 export const formatClock = (time: number): string => clock.format(time);
 
 /** The time relative to now, for example "5 min. ago". */
-export function formatRelative(iso: string, now = Date.now()): string {
+function formatRelative(iso: string, now = Date.now()): string {
   const seconds = Math.round((new Date(iso).getTime() - now) / 1000);
   const [unit, size] = steps.find(([, s]) => Math.abs(seconds) >= s) ?? ["second", 1];
   return relative.format(Math.trunc(seconds / size), unit);
+}
+
+/** The time as the value of a `datetime-local` control, in the reader's time zone; empty if it is no time. */
+export function toLocalInput(iso: string | null | undefined): string {
+  const at = new Date(iso ?? "");
+  if (Number.isNaN(at.getTime())) return "";
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 /** A duration, for example "1 h 05 min" or "42 s". */
