@@ -7,7 +7,7 @@ export interface SessionContext {
   user: Schema<"User">;
   organizations: Schema<"Organization">[];
   organization: Schema<"Organization">;
-  /** Activates an organization and shows its overview. */
+  /** Activates an organization. If it is another one, its overview opens. */
   activate: (id: string) => Promise<void>;
 }
 

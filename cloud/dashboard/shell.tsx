@@ -12,16 +12,20 @@ import {
   Loading,
   Menu,
   Notice,
+  ShortcutHelp,
+  SkipLink,
   focusSearch,
   toast,
   toastError,
+  useSharedItems,
   useShortcuts,
-  useTheme,
   type IconName,
 } from "../../shared/web/ui";
 import { api, expectOrganization, type Schema } from "./api";
+import { announce, leave, onSessionChange, useSignOut, withNext } from "./parts/auth";
 import { NewOrganizationForm } from "./parts/organization-form";
 import { SignInForm } from "./parts/sign-in-form";
+import { allPages } from "./parts/team";
 import { Session, useManages, useSession, type SessionContext } from "./session";
 import { texts } from "./texts/shell";
 
@@ -65,18 +69,11 @@ const pages: {
   },
 ];
 
-/** Announces to other tabs that this tab activated another organization. */
-const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel("svc-organization");
+const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401;
 
-/**
- * Shows the pages to a signed-in user with an organization. Others get the sign-in page, or the form for a first
- * organization. The form of a page stays when the session ends: the user signs in again over it.
- */
+/** Shows the pages to a signed-in user with an organization. Others get the sign-in page, or a first organization. */
 export function SignedIn({ children }: { children: ComponentChildren }) {
   const [path, navigate] = useLocation();
-  const queries = useQueryClient();
-  const [expired, setExpired] = useState(false);
-  const [own, setOwn] = useState<string>();
   const session = useQuery({
     queryKey: ["session"],
     queryFn: () => send(api.GET("/v1/auth/session")),
@@ -85,55 +82,27 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
   const organizations = useQuery({
     queryKey: ["organizations"],
     queryFn: () =>
-      send(
-        api.GET("/v1/organizations", {
-          params: { query: { limit: 100, sortBy: "name", sortOrder: "asc" } },
-        }),
+      allPages((page) =>
+        send(
+          api.GET("/v1/organizations", {
+            params: { query: { page, limit: 100, sortBy: "name", sortOrder: "asc" } },
+          }),
+        ),
       ),
     enabled: session.data !== undefined,
   });
-  const signedIn = session.data !== undefined;
-  const unauthenticated = !signedIn && session.error instanceof ApiError && session.error.status === 401;
-
+  const failed = [session, organizations].find((query) => query.error && query.data === undefined);
+  const signedOut = isSignedOut(failed?.error);
+  const replaced = useReplacedUser(session.data?.user.id);
   useEffect(() => {
-    if (unauthenticated)
-      navigate(`/sign-in?next=${encodeURIComponent(path + location.search)}`, {
-        replace: true,
-      });
-  }, [unauthenticated]);
-  useEffect(
-    () =>
-      onFailure((error) => {
-        if (error.status === 401 && signedIn) setExpired(true);
-        if (error.details.some((d) => d.field === "X-Svc-Organization"))
-          void queries.invalidateQueries({ queryKey: ["session"] });
-      }),
-    [signedIn],
-  );
-  useEffect(() => {
-    const changed = () => void queries.invalidateQueries({ queryKey: ["session"] });
-    channel?.addEventListener("message", changed);
-    return () => channel?.removeEventListener("message", changed);
-  }, []);
+    if (signedOut) navigate(withNext("/sign-in", path + location.search), { replace: true });
+  }, [signedOut]);
 
-  const active = session.data?.activeOrganizationId ?? undefined;
-  const shown = own ?? active;
-  expectOrganization(shown);
-  useEffect(() => {
-    if (own === undefined && active) setOwn(active);
-  }, [active]);
-
-  if (unauthenticated) return null;
-  if (session.error && !signedIn)
+  if (signedOut || replaced) return null;
+  if (failed)
     return (
       <Centered>
-        <ErrorNotice error={session.error} onRetry={() => void session.refetch()} />
-      </Centered>
-    );
-  if (organizations.error && !organizations.data)
-    return (
-      <Centered>
-        <ErrorNotice error={organizations.error} onRetry={() => void organizations.refetch()} />
+        <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} />
       </Centered>
     );
   if (!session.data || !organizations.data)
@@ -142,61 +111,141 @@ export function SignedIn({ children }: { children: ComponentChildren }) {
         <Loading />
       </Centered>
     );
+  return (
+    <InOrganization session={session.data} organizations={organizations.data}>
+      {children}
+    </InOrganization>
+  );
+}
 
+/** Whether another user has signed in meanwhile. The page loads again: nothing of the first user stays in memory. */
+function useReplacedUser(id: string | undefined): boolean {
+  const first = useRef(id);
+  first.current ??= id;
+  const replaced = id !== undefined && id !== first.current;
+  useEffect(() => {
+    if (replaced) location.assign(new URL("overview", document.baseURI));
+  }, [replaced]);
+  return replaced;
+}
+
+/**
+ * Follows the session, which all tabs share. Returns whether it has ended: the form of a page stays, and the user signs
+ * in again over it.
+ */
+function useExpiry(): [boolean, (expired: boolean) => void] {
+  const queries = useQueryClient();
+  const [expired, setExpired] = useState(false);
+  useEffect(
+    () =>
+      onFailure((error) => {
+        if (error.status === 401) setExpired(true);
+        // The role may have been taken away.
+        if (error.status === 403) void queries.invalidateQueries({ queryKey: ["organizations"] });
+        if (error.details.some((d) => d.field === "X-Svc-Organization"))
+          void queries.invalidateQueries({ queryKey: ["session"] });
+      }),
+    [],
+  );
+  useEffect(
+    () =>
+      onSessionChange((change) => {
+        if (change === "ended") leave();
+        else void queries.invalidateQueries({ queryKey: ["session"] });
+      }),
+    [],
+  );
+  return [expired, setExpired];
+}
+
+/** The organization that this tab shows, and a function that activates one. */
+function useOrganization(active: string | undefined): [string | undefined, (id: string) => Promise<void>] {
+  const [, navigate] = useLocation();
+  const queries = useQueryClient();
+  const [own, setOwn] = useState(active);
+  const shown = own ?? active;
+  expectOrganization(shown);
+  useEffect(() => {
+    if (own === undefined && active) setOwn(active);
+  }, [active]);
   const activate = async (id: string) => {
-    await send(
+    const activated = await send(
       api.POST("/v1/organizations/{organizationId}/activate", {
         params: { path: { organizationId: id } },
       }),
     );
-    channel?.postMessage(id);
+    announce("changed");
+    queries.setQueryData<Schema<"Organization">[]>(["organizations"], (now) =>
+      now?.some((o) => o.id === id) ? now : [...(now ?? []), activated],
+    );
     queries.setQueryData<Schema<"AuthSession">>(["session"], (now) => now && { ...now, activeOrganizationId: id });
     if (id !== shown) {
+      if (shown) navigate("/overview");
       setOwn(id);
       expectOrganization(id);
-      queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+      const kept = ["session", "organizations"];
+      queries.removeQueries({ predicate: ({ queryKey }) => !kept.includes(String(queryKey[0])) });
     }
     await queries.refetchQueries({ type: "active" });
   };
-  const items = organizations.data.items;
-  const organization = items.find((o) => o.id === shown);
-  if (!organization) {
+  return [shown, activate];
+}
+
+function InOrganization({
+  session,
+  organizations,
+  children,
+}: {
+  session: Schema<"AuthSession">;
+  organizations: Schema<"Organization">[];
+  children: ComponentChildren;
+}) {
+  const active = session.activeOrganizationId ?? undefined;
+  const [shown, activate] = useOrganization(active);
+  const [expired, setExpired] = useExpiry();
+  const organization = organizations.find((o) => o.id === shown);
+  if (!organization)
     return (
       <Centered>
-        <FirstOrganization organizations={items} activate={activate} />
+        <FirstOrganization organizations={organizations} activate={activate} />
       </Centered>
     );
-  }
-  const context: SessionContext = {
-    user: session.data.user,
-    organizations: items,
-    organization,
-    activate,
-  };
-  const other = active !== shown ? (items.find((o) => o.id === active)?.name ?? active) : undefined;
+  const { user } = session;
+  const other = active !== shown ? (organizations.find((o) => o.id === active)?.name ?? active) : undefined;
   return (
-    <Session.Provider value={context}>
+    <Session.Provider value={{ user, organizations, organization, activate }}>
       <Frame>
-        {!context.user.emailVerified && <VerifyNotice />}
+        {!user.emailVerified && <VerifyNotice />}
         {/* A page of another organization is another page: nothing of the old one stays. */}
         <div key={organization.id}>{children}</div>
       </Frame>
       {other && !expired && (
         <OtherTab other={other} onStay={() => activate(organization.id)} onFollow={() => activate(active!)} />
       )}
-      {expired && (
-        <Dialog title={texts.expiredTitle} closable={false} onClose={() => undefined}>
-          <p>{texts.expiredHint}</p>
-          <SignInForm
-            email={context.user.email}
-            onSignedIn={async () => {
-              await activate(organization.id).catch(() => queries.refetchQueries({ queryKey: ["session"] }));
-              setExpired(false);
-            }}
-          />
-        </Dialog>
-      )}
+      {expired && <Renewal onRenewed={() => setExpired(false)} />}
     </Session.Provider>
+  );
+}
+
+/** Signs in again over the page after the session has ended. */
+function Renewal({ onRenewed }: { onRenewed: () => void }) {
+  const { user, organization, activate } = useSession();
+  const queries = useQueryClient();
+  const [path] = useLocation();
+  return (
+    <Dialog title={texts.expiredTitle} closable={false} onClose={() => undefined}>
+      <p>{texts.expiredHint}</p>
+      <SignInForm
+        email={user.email}
+        onSignedIn={async () => {
+          await activate(organization.id).catch(() => queries.refetchQueries({ type: "active" }));
+          onRenewed();
+        }}
+      />
+      <Button kind="quiet" wide onClick={() => leave(path + location.search)}>
+        {texts.otherSignIn}
+      </Button>
+    </Dialog>
   );
 }
 
@@ -233,22 +282,12 @@ function FirstOrganization({
 }
 
 function SignOutButton() {
-  const signOut = useSignOut();
+  const { signOut, busy } = useSignOut();
   return (
-    <Button kind="quiet" icon="signOut" onClick={signOut}>
+    <Button kind="quiet" icon="signOut" busy={busy} onClick={signOut}>
       {texts.signOut}
     </Button>
   );
-}
-
-function useSignOut(): () => void {
-  const { mutate } = useMutation({
-    mutationFn: () => send(api.POST("/v1/auth/sign-out")),
-    // A new page load leaves no data of the user in memory.
-    onSuccess: () => location.assign(new URL("sign-in", document.baseURI)),
-    onError: toastError,
-  });
-  return () => mutate();
 }
 
 /** The navigation and the content of a page. */
@@ -258,9 +297,9 @@ function Frame({ children }: { children: ComponentChildren }) {
   const [help, setHelp] = useState(false);
   const manages = useManages();
   const visible = pages.filter((p) => manages || !p.managers);
-  const content = useRef<HTMLElement>(null);
   const at = path === "/" ? "/overview" : path;
-  const current = visible.find((p) => at === p.path || at.startsWith(p.path + "/"));
+  const current = pages.find((p) => at === p.path || at.startsWith(p.path + "/"));
+  const title = current?.title ?? (/^\/(account|organizations)\b/.test(at) ? texts.account : texts.notFound);
   useShortcuts({
     ...Object.fromEntries(visible.map((p) => [`g ${p.key}`, () => navigate(p.path)])),
     "/": focusSearch,
@@ -269,24 +308,15 @@ function Frame({ children }: { children: ComponentChildren }) {
   });
   useEffect(() => {
     setOpen(false);
-    document.title = `${current?.title ?? texts.account} · ${texts.product}`;
+    document.title = `${title} · ${texts.product}`;
     scrollTo(0, 0);
   }, [path.split("/")[1]]);
   return (
     <div class="frame">
-      <a
-        class="skip"
-        href="#content"
-        onClick={(event) => {
-          event.preventDefault();
-          content.current?.focus();
-        }}
-      >
-        {texts.skip}
-      </a>
+      <SkipLink label={texts.skip} />
       <header class="top-bar">
         <Button kind="quiet" icon="menu" aria-label={texts.menu} aria-expanded={open} onClick={() => setOpen(!open)} />
-        <span class="strong">{current?.title ?? texts.account}</span>
+        <span class="strong">{title}</span>
       </header>
       <div class={`sidebar ${open ? "open" : ""}`}>
         <OrganizationSwitcher />
@@ -301,18 +331,27 @@ function Frame({ children }: { children: ComponentChildren }) {
         <UserMenu onHelp={() => setHelp(true)} />
       </div>
       {open && <div class="scrim" onClick={() => setOpen(false)} />}
-      <main id="content" class="content" tabIndex={-1} ref={content}>
+      <main id="content" class="content" tabIndex={-1}>
         {children}
       </main>
-      {help && <ShortcutHelp pages={visible} onClose={() => setHelp(false)} />}
+      {help && <ShortcutHelp title={texts.shortcuts} rows={shortcutsOf(visible)} onClose={() => setHelp(false)} />}
     </div>
   );
+}
+
+/** The keys and what they do. */
+function shortcutsOf(visible: typeof pages): [string, string][] {
+  return [
+    ["/", texts.keys.search],
+    ["?", texts.keys.help],
+    ["c", texts.keys.create],
+    ...visible.map((p): [string, string] => [`g ${p.key}`, texts.keys.go(p.title)]),
+  ];
 }
 
 function OrganizationSwitcher() {
   const { organizations, organization, activate } = useSession();
   const [, navigate] = useLocation();
-  const switchTo = (id: string) => activate(id).then(() => navigate("/overview"), toastError);
   return (
     <Menu
       label={`${texts.organization}: ${organization.name}`}
@@ -324,7 +363,7 @@ function OrganizationSwitcher() {
           .map((o) => ({
             label: o.name,
             icon: "building" as const,
-            onSelect: () => void switchTo(o.id),
+            onSelect: () => void activate(o.id).catch(toastError),
           })),
         {
           label: texts.newOrganization,
@@ -343,9 +382,8 @@ function OrganizationSwitcher() {
 function UserMenu({ onHelp }: { onHelp: () => void }) {
   const { user } = useSession();
   const [, navigate] = useLocation();
-  const [theme, setTheme] = useTheme();
-  const signOut = useSignOut();
-  const next = { system: "light", light: "dark", dark: "system" } as const;
+  const { signOut } = useSignOut();
+  const shared = useSharedItems(texts, onHelp);
   return (
     <Menu
       label={`${texts.account}: ${user.email}`}
@@ -357,17 +395,7 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
           icon: "user",
           onSelect: () => navigate("/account"),
         },
-        {
-          label: texts.theme[theme],
-          icon: "theme",
-          onSelect: () => setTheme(next[theme]),
-        },
-        { label: texts.shortcuts, icon: "help", onSelect: onHelp },
-        {
-          label: texts.documentation,
-          icon: "code",
-          onSelect: () => void open(new URL("docs", document.baseURI), "_blank", "noreferrer"),
-        },
+        ...shared,
         "separator",
         { label: texts.signOut, icon: "signOut", onSelect: signOut },
       ]}
@@ -376,33 +404,6 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
       <span class="grow truncate">{user.name || user.email}</span>
       <Icon name="up" />
     </Menu>
-  );
-}
-
-function ShortcutHelp({ pages: visible, onClose }: { pages: typeof pages; onClose: () => void }) {
-  const rows: [string, string][] = [
-    ["/", texts.keys.search],
-    ["?", texts.keys.help],
-    ["c", texts.keys.create],
-    ...visible.map((p): [string, string] => [`g ${p.key}`, texts.keys.go(p.title)]),
-  ];
-  return (
-    <Dialog title={texts.shortcuts} onClose={onClose}>
-      <dl class="facts">
-        {rows.map(([keys, does]) => (
-          <>
-            <dt>
-              {keys.split(" ").map((k) => (
-                <>
-                  <kbd>{k}</kbd>{" "}
-                </>
-              ))}
-            </dt>
-            <dd>{does}</dd>
-          </>
-        ))}
-      </dl>
-    </Dialog>
   );
 }
 
@@ -439,6 +440,7 @@ function OtherTab({
   onFollow: () => Promise<void>;
 }) {
   const { organization } = useSession();
+  const { mutate, isPending, error } = useMutation({ mutationFn: (act: () => Promise<void>) => act() });
   return (
     <Dialog
       title={texts.otherTab(other)}
@@ -446,14 +448,17 @@ function OtherTab({
       onClose={() => undefined}
       footer={
         <>
-          <Button onClick={() => void onFollow().catch(toastError)}>{texts.follow(other)}</Button>
-          <Button kind="primary" onClick={() => void onStay().catch(toastError)}>
+          <Button disabled={isPending} onClick={() => mutate(onFollow)}>
+            {texts.follow(other)}
+          </Button>
+          <Button kind="primary" disabled={isPending} onClick={() => mutate(onStay)}>
             {texts.stay(organization.name)}
           </Button>
         </>
       }
     >
       <p>{texts.otherTabHint(organization.name)}</p>
+      {error && <ErrorNotice error={error} />}
     </Dialog>
   );
 }

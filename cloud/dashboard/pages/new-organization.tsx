@@ -1,4 +1,3 @@
-import { useLocation } from "wouter-preact";
 import { ButtonLink, Notice } from "../../../shared/web/ui";
 import { NewOrganizationForm } from "../parts/organization-form";
 import { useSession } from "../session";
@@ -8,11 +7,6 @@ import "./new-organization.css";
 /** Creates another organization and opens its overview. */
 export default function NewOrganization() {
   const { user, activate } = useSession();
-  const [, navigate] = useLocation();
-  const created = async (id: string) => {
-    await activate(id);
-    navigate("/overview");
-  };
   return (
     <div class="new-organization">
       <div class="page-header">
@@ -23,7 +17,7 @@ export default function NewOrganization() {
       </div>
       <section class="panel stack">
         {!user.emailVerified && <Notice tone="wait">{texts.secondOrganization}</Notice>}
-        <NewOrganizationForm onCreated={created} secondary={<ButtonLink to="/overview">{texts.cancel}</ButtonLink>} />
+        <NewOrganizationForm onCreated={activate} secondary={<ButtonLink to="/overview">{texts.cancel}</ButtonLink>} />
       </section>
     </div>
   );

@@ -6,7 +6,7 @@ import { BrowserBuilds } from "../parts/browser-builds";
 import { Members } from "../parts/members";
 import { OrganizationSettings } from "../parts/organization-settings";
 import { texts } from "../texts/settings";
-import { NotFound } from "./not-found";
+import { NothingHere } from "./not-found";
 import "./settings.css";
 
 const sections: Record<keyof typeof texts.tabs, FunctionComponent> = {
@@ -20,7 +20,7 @@ const sections: Record<keyof typeof texts.tabs, FunctionComponent> = {
 export default function Page({ params }: { params: { section?: string } }) {
   const { organization } = useSession();
   const name = (params.section ?? "keys") as keyof typeof sections;
-  const Section = Object.hasOwn(sections, name) ? sections[name] : NotFound;
+  const Section = Object.hasOwn(sections, name) ? sections[name] : NothingHere;
   return (
     <>
       <div class="page-header">

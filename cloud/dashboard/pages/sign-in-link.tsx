@@ -16,6 +16,8 @@ export default function SignInLink() {
   const begin = useBegin();
   const exchange = useMutation({
     mutationFn: () => send(api.POST("/v1/auth/sign-in/link", { body: { token } })),
+    // The answer has the token of the session, which scripts need not keep.
+    gcTime: 0,
     onSuccess: (signIn) => {
       begin(signIn);
       navigate("/overview", { replace: true });

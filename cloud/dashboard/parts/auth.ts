@@ -1,7 +1,8 @@
-import { useQuery, useQueryClient } from "@tanstack/preact-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/preact-query";
 import { useEffect, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
+import { toastError } from "../../../shared/web/ui";
 import { api, expectOrganization, type Schema } from "../api";
 
 /** What sign-in pages need to know: who can sign up, and whether single sign-on is available. */
@@ -35,6 +36,7 @@ export function useBegin(): (signIn: Schema<"SignIn">) => void {
   const queries = useQueryClient();
   return ({ expiresAt, user, activeOrganizationId }) => {
     expectOrganization(undefined);
+    announce("changed");
     void queries.cancelQueries({ queryKey: ["session"] });
     queries.removeQueries({
       predicate: ({ queryKey: [first] }) => first !== "session" && first !== "auth-options",
@@ -49,6 +51,41 @@ export function useBegin(): (signIn: Schema<"SignIn">) => void {
 }
 
 const defaultPage = "/overview";
+
+/** What happened to the session, which all tabs of the browser share. */
+type SessionChange = "changed" | "ended";
+
+const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel("svc-session");
+
+/** Tells the other tabs that the session has another user or organization, or has ended. */
+export function announce(change: SessionChange): void {
+  channel?.postMessage(change);
+}
+
+/** Calls the listener for the changes by other tabs. Returns a function that removes it. */
+export function onSessionChange(listener: (change: SessionChange) => void): () => void {
+  const heard = (event: MessageEvent<SessionChange>) => listener(event.data);
+  channel?.addEventListener("message", heard);
+  return () => channel?.removeEventListener("message", heard);
+}
+
+/** Loads the sign-in page. A new page load leaves no data of the user in memory. */
+export function leave(next = defaultPage): void {
+  location.assign(new URL(withNext("sign-in", next), document.baseURI));
+}
+
+/** Ends the session, also for the other tabs, and loads the sign-in page. */
+export function useSignOut(): { signOut: () => void; busy: boolean } {
+  const { mutate, isPending } = useMutation({
+    mutationFn: () => send(api.POST("/v1/auth/sign-out")),
+    onSuccess: () => {
+      announce("ended");
+      leave();
+    },
+    onError: toastError,
+  });
+  return { signOut: () => mutate(), busy: isPending };
+}
 
 /**
  * Returns the page to open after the sign-in: the path if it is one of this application, otherwise the overview.

@@ -1,7 +1,8 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/preact-query";
+import { useQuery, useQueryClient } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
+import { poll, summaryInterval } from "../../../shared/web/api/query";
 import {
   Badge,
   Button,
@@ -11,25 +12,21 @@ import {
   Pagination,
   Table,
   Time,
+  pageOf,
   toast,
-  toastError,
   useAddress,
   type Column,
   type Sort,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/account";
+import { announce, leave, useSignOut } from "./auth";
 import { deviceOf } from "./device";
 
 type DashboardSession = Schema<"DashboardSession">;
 
 const pageSize = 20;
 const sortFields: readonly string[] = ["createdAt", "lastSeenAt", "expiresAt"];
-
-/** A new page load leaves no data of the user in memory. */
-function leave(): void {
-  location.assign(new URL("sign-in", document.baseURI));
-}
 
 function deviceName({ userAgent }: DashboardSession): string {
   const { program, system } = deviceOf(userAgent);
@@ -44,7 +41,7 @@ function useSessions() {
     by: sortFields.includes(address.sort ?? "") ? address.sort! : "lastSeenAt",
     order: address.order === "asc" ? "asc" : "desc",
   };
-  const page = Math.max(1, Math.trunc(Number(address.page)) || 1);
+  const page = pageOf(address.page);
   const query = useQuery({
     queryKey: ["auth-sessions", sort.by, sort.order, page],
     queryFn: () =>
@@ -60,7 +57,7 @@ function useSessions() {
           },
         }),
       ),
-    refetchInterval: 60_000,
+    refetchInterval: poll(summaryInterval * 2),
     placeholderData: (before) => before,
   });
   return { sort, query, change };
@@ -174,13 +171,9 @@ function columns(onEnd: (session: DashboardSession) => void): Column<DashboardSe
 }
 
 function SignOut() {
-  const signOut = useMutation({
-    mutationFn: () => send(api.POST("/v1/auth/sign-out")),
-    onSuccess: leave,
-    onError: toastError,
-  });
+  const { signOut, busy } = useSignOut();
   return (
-    <Button size="small" busy={signOut.isPending} onClick={() => signOut.mutate()}>
+    <Button size="small" busy={busy} onClick={signOut}>
       {texts.signOut}
     </Button>
   );
@@ -215,7 +208,11 @@ function SignOutEverywhere({ onClose }: { onClose: () => void }) {
     <ConfirmDialog
       title={texts.everywhereTitle}
       action={texts.everywhere}
-      onConfirm={() => send(api.POST("/v1/auth/sign-out-everywhere")).then(leave)}
+      onConfirm={async () => {
+        await send(api.POST("/v1/auth/sign-out-everywhere"));
+        announce("ended");
+        leave();
+      }}
       onClose={onClose}
     >
       {texts.everywhereHint}

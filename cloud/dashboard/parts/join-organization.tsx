@@ -5,6 +5,7 @@ import { ApiError } from "../../../shared/web/api/errors";
 import { Button, ButtonLink, ErrorNotice, Notice, toast, toastError } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/auth";
+import { announce } from "./auth";
 import { AuthPage } from "./auth-page";
 
 /**
@@ -28,7 +29,10 @@ export function JoinOrganization({
     mutationFn: async () => {
       const joined = await send(api.POST("/v1/invitations/accept", { body: { token } }));
       // The membership exists now: a failure to activate must not look like a failure to join.
-      await activate(joined.id).catch(() => setActive(false));
+      await activate(joined.id).then(
+        () => announce("changed"),
+        () => setActive(false),
+      );
       queries.removeQueries({
         predicate: ({ queryKey: [first] }) => first !== "session" && first !== "auth-options",
       });
@@ -77,7 +81,10 @@ function activate(organizationId: string) {
 function OtherAccount({ onLeave }: { onLeave: () => void }) {
   const leave = useMutation({
     mutationFn: () => send(api.POST("/v1/auth/sign-out")),
-    onSuccess: onLeave,
+    onSuccess: () => {
+      announce("ended");
+      onLeave();
+    },
     onError: toastError,
   });
   return (
