@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
-import { ButtonLink, ErrorNotice, Loading } from "../../../shared/web/ui";
+import { ButtonLink, ErrorNotice, Loading, Segments } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { useAuthOptions, useBegin, useLinkToken, useVisitor } from "../parts/auth";
 import { AuthPage, IncompleteLink, SingleSignOn } from "../parts/auth-page";
@@ -74,17 +74,18 @@ function Ways({ token, onSignedIn }: { token: string; onSignedIn: (signIn: Schem
       below={isNew ? undefined : <Link href="/forgot-password">{texts.forgot}</Link>}
     >
       {!closed && (
-        <fieldset>
-          <legend class="visually-hidden">{texts.joinHow}</legend>
-          <div class="segments">
-            {[false, true].map((value) => (
-              <label key={String(value)}>
-                <input type="radio" name="way" checked={isNew === value} onChange={() => setNew(value)} />
-                {value ? texts.joinSignUp : texts.joinSignIn}
-              </label>
-            ))}
-          </div>
-        </fieldset>
+        <div>
+          <Segments
+            label={texts.joinHow}
+            name="way"
+            value={isNew ? "new" : "known"}
+            options={[
+              ["known", texts.joinSignIn],
+              ["new", texts.joinSignUp],
+            ]}
+            onChange={(way) => setNew(way === "new")}
+          />
+        </div>
       )}
       {isNew && !closed ? (
         <SignUpForm token={token} action={texts.signUpAndJoin} onSignedUp={onSignedIn} />

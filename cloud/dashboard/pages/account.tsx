@@ -1,4 +1,4 @@
-import { useTheme } from "../../../shared/web/ui";
+import { Segments, useTheme } from "../../../shared/web/ui";
 import { PasswordSection, UserSection } from "../parts/account-forms";
 import { DashboardSessions } from "../parts/dashboard-sessions";
 import { texts } from "../texts/account";
@@ -23,21 +23,16 @@ export default function Account() {
   );
 }
 
+const themes = (["system", "light", "dark"] as const).map((value) => [value, texts.themes[value]] as const);
+
 function ThemeSection() {
   const [theme, setTheme] = useTheme();
   return (
     <section class="panel stack tight">
-      <h2 id="account-theme">{texts.theme}</h2>
+      <h2>{texts.theme}</h2>
       <p class="faint">{texts.themeHint}</p>
       <div>
-        <div class="segments" role="radiogroup" aria-labelledby="account-theme">
-          {(["system", "light", "dark"] as const).map((value) => (
-            <label key={value}>
-              <input type="radio" name="theme" checked={theme === value} onChange={() => setTheme(value)} />
-              {texts.themes[value]}
-            </label>
-          ))}
-        </div>
+        <Segments label={texts.theme} name="theme" value={theme} options={themes} onChange={setTheme} />
       </div>
     </section>
   );

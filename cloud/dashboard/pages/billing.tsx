@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { Button, ButtonLink, Empty, Loaded, Notice, useAddress } from "../../../shared/web/ui";
 import { BillingAddOns } from "../parts/billing-add-ons";
-import { Refusal, useSubscription } from "../parts/billing-changes";
+import { Refusal, isPaid, useSubscription } from "../parts/billing-changes";
 import { BillingInvoices } from "../parts/billing-invoices";
 import { BillingPlan } from "../parts/billing-plan";
 import { BillingPlans } from "../parts/billing-plans";
@@ -40,15 +40,13 @@ export default function Page() {
 function Billing() {
   const [{ checkout }, change] = useAddress<"checkout">();
   const [refusal, setRefusal] = useState<string>();
-  // After a checkout, the plan changes when the payment provider reports the payment.
-  const subscription = useSubscription(checkout ? 5_000 : 30_000);
-  const paid = (subscription.data?.plan.priceCents ?? 0) > 0;
+  const subscription = useSubscription(checkout !== undefined);
   return (
     <Refusal.Provider value={setRefusal}>
       <Loaded query={subscription} lines={6}>
         {(found) => (
           <div class="stack billing">
-            {checkout && !paid && (
+            {checkout && !isPaid(found) && (
               <Notice
                 title={texts.checkoutTitle}
                 action={

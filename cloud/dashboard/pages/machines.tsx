@@ -1,6 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/preact-query";
 import { Link, useSearch } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
+import { liveInterval, poll, summaryInterval } from "../../../shared/web/api/query";
 import {
   Button,
   ButtonLink,
@@ -11,12 +12,13 @@ import {
   SearchField,
   Table,
   Time,
+  pageOf,
   useAddress,
   type Column,
   type Sort,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
-import { liveInterval, poll, summaryInterval, useKeyNames, useLatestMachines } from "../parts/fleet";
+import { useKeyNames, useLatestMachines } from "../parts/fleet";
 import { MachineDrawer } from "../parts/machine-details";
 import { Capacity, MachineBadges, Version, versionCounts } from "../parts/machine-state";
 import { texts } from "../texts/machines";
@@ -78,7 +80,7 @@ function sortOf(address: Address): Sort {
 function useMachines(address: Address) {
   const { by, order } = sortOf(address);
   const query = {
-    page: Number(address.page ?? 1),
+    page: pageOf(address.page),
     limit: 25,
     sortBy: by as Schema<"MachineSortField">,
     sortOrder: order,

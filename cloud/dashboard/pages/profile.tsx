@@ -2,6 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { Link, useLocation, useParams } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
+import { liveInterval, poll } from "../../../shared/web/api/query";
 import { Badge, Button, CopyButton, Loaded, Loading, Time } from "../../../shared/web/ui";
 import { api } from "../api";
 import { DeleteDialog, DuplicateDialog, LimitNotice, exportProfiles } from "../parts/profile-actions";
@@ -52,7 +53,7 @@ function StoredProfile({ id }: { id: string }) {
           params: { path: { profileId: id } },
         }),
       ),
-    refetchInterval: 5_000,
+    refetchInterval: poll(liveInterval),
   });
   return (
     <>

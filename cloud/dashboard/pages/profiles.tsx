@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
+import { liveInterval, poll } from "../../../shared/web/api/query";
 import {
   Badge,
   Button,
@@ -56,7 +57,7 @@ export default function Profiles() {
   const list = useQuery({
     queryKey: ["profiles", "list", query],
     queryFn: () => send(api.GET("/v1/profiles", { params: { query } })),
-    refetchInterval: 5_000,
+    refetchInterval: poll(liveInterval),
     placeholderData: keepPreviousData,
   });
   const chosen = (list.data?.items ?? []).filter((p) => selected.has(p.id));

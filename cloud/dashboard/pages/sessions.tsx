@@ -1,6 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/preact-query";
 import { Link, useLocation, useSearch } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
+import { liveInterval, poll } from "../../../shared/web/api/query";
 import {
   Button,
   ButtonLink,
@@ -14,7 +15,7 @@ import {
   type Column,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
-import { liveInterval, poll, useKeyNames } from "../parts/fleet";
+import { useKeyNames } from "../parts/fleet";
 import {
   fromOf,
   isFiltered,

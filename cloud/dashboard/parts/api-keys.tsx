@@ -11,6 +11,7 @@ import {
   Pagination,
   Table,
   Time,
+  pageOf,
   useAddress,
   type Column,
   type MenuItem,
@@ -20,6 +21,7 @@ import { useManages, useSession } from "../session";
 import { texts } from "../texts/settings";
 import { CreateKeyDialog, EditKeyDialog } from "./create-key";
 import { CreatedKeyDialog } from "./created-key";
+import { useLatestMachines } from "./fleet";
 import { KeyRotation } from "./key-rotation";
 import { RevokeKeyDialog } from "./revoke-key";
 import { machineName, personName, useAllMembers, useMachines } from "./team";
@@ -80,7 +82,7 @@ function Keys({ onAction }: { onAction: (action: Action, key: Key) => void }) {
   const [address, change] = useAddress<"page" | "sortBy" | "sortOrder" | "rotate">();
   const sortBy = (address.sortBy ?? "createdAt") as Schema<"ApiKeySortField">;
   const sortOrder = address.sortOrder === "asc" ? "asc" : "desc";
-  const page = Number(address.page) || 1;
+  const page = pageOf(address.page);
   const keys = useQuery({
     queryKey: ["keys", { page, sortBy, sortOrder }],
     queryFn: () =>
@@ -202,17 +204,29 @@ export function Expiry({ at }: { at: string | null }) {
   return <Time at={at} never={texts.keys.neverExpires} />;
 }
 
+const shownMachines = 3;
+
+/** The machines of a key. One request serves all keys, unless the organization has many machines. */
+function useKeyMachines(keyId: string): { items: Schema<"Machine">[]; total: number } | undefined {
+  const latest = useLatestMachines().data;
+  const complete = latest !== undefined && !latest.pagination.hasNext;
+  const own = useMachines(keyId, shownMachines, undefined, latest !== undefined && !complete).data;
+  if (!complete) return own && { items: own.items, total: own.pagination.total };
+  const items = latest.items.filter((m) => m.keyId === keyId);
+  return { items: items.slice(0, shownMachines), total: items.length };
+}
+
 function KeyMachines({ keyId }: { keyId: string }) {
-  const machines = useMachines(keyId, 3);
-  if (!machines.data) return <span class="faint">...</span>;
-  const { items, pagination } = machines.data;
-  if (items.length === 0) return <span class="faint">{texts.keys.noMachines}</span>;
+  const machines = useKeyMachines(keyId);
+  if (!machines) return <span class="faint">...</span>;
+  const { items, total } = machines;
+  if (total === 0) return <span class="faint">{texts.keys.noMachines}</span>;
   return (
     <span>
       {items
         .map((m) => (m.state === "offline" ? texts.keys.offlineMachine(machineName(m)) : machineName(m)))
         .join(", ")}
-      {pagination.total > items.length && ` ${texts.keys.more(pagination.total - items.length)}`}
+      {total > items.length && ` ${texts.keys.more(total - items.length)}`}
     </span>
   );
 }

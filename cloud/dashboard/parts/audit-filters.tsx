@@ -1,14 +1,14 @@
-import { Button, useAddress } from "../../../shared/web/ui";
+import { Button, pageOf, useAddress } from "../../../shared/web/ui";
 import { texts } from "../texts/audit";
 import { personName, useAllKeys, useAllMembers } from "./team";
 
-type Key = "page" | "action" | "actor" | "target" | "from" | "to" | "sortOrder";
+type Key = "page" | "action" | "actor" | "target" | "from" | "to";
 
 /** The filters of the audit log, in the address. Days are in the reader's time zone. */
 export function useAuditFilters() {
   const [address, change] = useAddress<Key>();
   const query = {
-    page: Number(address.page) || 1,
+    page: pageOf(address.page),
     action: address.action || undefined,
     actorId: address.actor || undefined,
     targetId: address.target || undefined,

@@ -3,13 +3,20 @@ import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
-import { api } from "../api";
+import { liveInterval, poll, summaryInterval } from "../../../shared/web/api/query";
+import { api, type Schema } from "../api";
+
+/** Whether the plan of the subscription has a price. */
+export const isPaid = (subscription: Schema<"Subscription"> | undefined): boolean =>
+  (subscription?.plan.priceCents ?? 0) > 0;
 
 /** The subscription of the organization; only for owners and admins. */
-export function useSubscription(refetchInterval: number) {
+export function useSubscription(awaitsPayment: boolean) {
   return useQuery({
     queryKey: ["billing", "subscription"],
-    refetchInterval,
+    // After a checkout, the plan changes when the payment provider reports the payment.
+    refetchInterval: (query) =>
+      poll(awaitsPayment && !isPaid(query.state.data) ? liveInterval : summaryInterval)(query),
     queryFn: () => send(api.GET("/v1/billing/subscription")),
   });
 }
@@ -18,8 +25,8 @@ export function useSubscription(refetchInterval: number) {
 export function useBillingRefresh(): () => void {
   const queries = useQueryClient();
   return () => {
-    void queries.invalidateQueries({ queryKey: ["billing"] });
-    void queries.invalidateQueries({ queryKey: ["stats"] });
+    for (const key of ["billing", "license-usage"]) void queries.invalidateQueries({ queryKey: [key] });
+    void queries.invalidateQueries({ queryKey: ["profiles", "stats"] });
   };
 }
 

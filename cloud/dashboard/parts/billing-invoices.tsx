@@ -9,6 +9,7 @@ import {
   Pagination,
   Table,
   formatDate,
+  pageOf,
   useAddress,
   type Tone,
 } from "../../../shared/web/ui";
@@ -29,7 +30,7 @@ const tones: Record<Schema<"InvoiceStatus">, Tone | undefined> = {
 /** The invoices, newest first. Each opens to its line items. */
 export function BillingInvoices() {
   const [address, change] = useAddress<"page">();
-  const page = Number(address.page) || 1;
+  const page = pageOf(address.page);
   const invoices = useQuery({
     queryKey: ["billing", "invoices", { page }],
     queryFn: () => send(api.GET("/v1/billing/invoices", { params: { query: { page } } })),

@@ -4,7 +4,7 @@ import { send } from "../../../shared/web/api/client";
 import { Badge, Button, ConfirmDialog, Notice, formatDate, toast, toastError, type Tone } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/billing";
-import { useBillingRefresh, useExplained } from "./billing-changes";
+import { isPaid, useBillingRefresh, useExplained } from "./billing-changes";
 import { planPrice } from "./money";
 
 type Subscription = Schema<"Subscription">;
@@ -63,7 +63,7 @@ function PlanActions({ subscription }: { subscription: Subscription }) {
   const [canceling, setCanceling] = useState(false);
   const refresh = useBillingRefresh();
   const explained = useExplained();
-  const paid = plan.priceCents > 0;
+  const paid = isPaid(subscription);
   const end = currentPeriodEnd ? formatDate(currentPeriodEnd) : "";
   const cancel = async () => {
     if (!(await explained(send(api.POST("/v1/billing/cancel"))))) return;

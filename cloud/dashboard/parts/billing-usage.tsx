@@ -1,22 +1,16 @@
-import { useQuery } from "@tanstack/preact-query";
-import { send } from "../../../shared/web/api/client";
 import { Loaded, Meter, Stat } from "../../../shared/web/ui";
-import { api, type Schema } from "../api";
-import { useSession } from "../session";
+import type { Schema } from "../api";
 import { texts } from "../texts/billing";
+import { useLiveUsage, useMemberCount } from "./overview-data";
+import { useProfileStats } from "./profile-data";
 
-const live = 5_000;
 const count = new Intl.NumberFormat("en");
 
 /** What the organization uses of its effective limits. */
 export function BillingUsage({ subscription: s }: { subscription: Schema<"Subscription"> }) {
-  const stats = useQuery({
-    queryKey: ["stats"],
-    refetchInterval: live,
-    queryFn: () => send(api.GET("/v1/profiles/stats")),
-  });
-  const browsers = useBrowsers();
-  const people = usePeople();
+  const stats = useProfileStats();
+  const browsers = useLiveUsage();
+  const people = useMemberCount();
   return (
     <section class="panel stack" aria-labelledby="usage-title">
       <div>
@@ -60,38 +54,6 @@ export function BillingUsage({ subscription: s }: { subscription: Schema<"Subscr
       </Loaded>
     </section>
   );
-}
-
-function useBrowsers() {
-  return useQuery({
-    queryKey: ["usage", "now"],
-    refetchInterval: live,
-    queryFn: () => {
-      // Only the current number is shown: a short series is enough.
-      const from = new Date(Date.now() - 60_000).toISOString();
-      return send(
-        api.GET("/v1/license/usage", {
-          params: { query: { from, step: "1m" } },
-        }),
-      );
-    },
-  });
-}
-
-/** The members and pending invitations, which count toward the same limit. */
-function usePeople() {
-  const organizationId = useSession().organization.id;
-  const params = { path: { organizationId }, query: { limit: 1 } };
-  return useQuery({
-    queryKey: ["members", "count"],
-    queryFn: async () => {
-      const [members, invitations] = await Promise.all([
-        send(api.GET("/v1/organizations/{organizationId}/members", { params })),
-        send(api.GET("/v1/organizations/{organizationId}/invitations", { params })),
-      ]);
-      return members.pagination.total + invitations.pagination.total;
-    },
-  });
 }
 
 function Usage({

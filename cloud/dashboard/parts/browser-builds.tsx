@@ -10,6 +10,7 @@ import {
   Pagination,
   Table,
   Time,
+  pageOf,
   useAddress,
   type Column,
 } from "../../../shared/web/ui";
@@ -28,7 +29,7 @@ const size = new Intl.NumberFormat("en", {
 function useBuilds() {
   const [address, change] = useAddress<"page" | "os" | "arch" | "major" | "sortBy" | "sortOrder">();
   const query = {
-    page: Number(address.page) || 1,
+    page: pageOf(address.page),
     sortBy: (address.sortBy ?? "publishedAt") as Schema<"ReleaseSortField">,
     sortOrder: (address.sortOrder === "asc" ? "asc" : "desc") as "asc" | "desc",
     os: (address.os || undefined) as Schema<"BuildOs"> | undefined,

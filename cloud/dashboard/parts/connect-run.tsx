@@ -5,17 +5,12 @@ import { PanelTabs } from "./panel-tabs";
 
 type Way = keyof typeof texts.tabs;
 
-/** The connection instructions, also those that an older service does not have. */
-export type Guide = Schema<"ConnectGuide"> & {
-  composeFile?: string | null;
-  kubernetesManifest?: string | null;
-  binaryCommand?: string | null;
-};
+type Guide = Schema<"ConnectGuide">;
 
 /** The second step: the commands, with the key in place of the placeholders. */
 export function ConnectRun({ guide, created }: { guide: Guide; created: Schema<"CreatedApiKey"> | undefined }) {
   const [{ how }, change] = useAddress<"how">();
-  const contents: Record<Way, string | null | undefined> = {
+  const contents: Record<Way, string | null> = {
     docker: guide.dockerCommand,
     compose: guide.composeFile,
     kubernetes: guide.kubernetesManifest,

@@ -1,19 +1,18 @@
 import { useQuery } from "@tanstack/preact-query";
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
+import { liveInterval, poll } from "../../../shared/web/api/query";
 import { ButtonLink, ErrorNotice, Notice } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/connect";
 import { machineName } from "./team";
 import "./lists.css";
 
-const interval = 3_000;
-
 /** The third step: waits for the first heartbeat of a new worker. */
 export function ConnectWait({ keyId, cloudUrl }: { keyId: string | undefined; cloudUrl: string }) {
   const machines = useQuery({
     queryKey: ["machines", { keyId, connect: true }],
-    refetchInterval: interval,
+    refetchInterval: poll(liveInterval),
     queryFn: () =>
       send(
         api.GET("/v1/machines", {
@@ -69,8 +68,6 @@ export function ConnectWait({ keyId, cloudUrl }: { keyId: string | undefined; cl
 function useBaseline(online: Schema<"Machine">[] | undefined): ReadonlySet<string> {
   const baseline = useRef<Set<string>>();
   if (online && !baseline.current) baseline.current = new Set(online.map((m) => m.machineId));
-  // Data of an earlier visit may be cached: a machine in it was seen before, too.
-  useEffect(() => () => (baseline.current = undefined), []);
   return baseline.current ?? new Set();
 }
 

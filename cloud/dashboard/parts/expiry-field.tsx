@@ -1,13 +1,6 @@
 import { Field, type Form } from "../../../shared/web/forms/form";
-import { Button } from "../../../shared/web/ui";
+import { Button, toLocalInput } from "../../../shared/web/ui";
 import { texts } from "../texts/settings";
-
-/** Returns the time as the value of a `datetime-local` control, in the reader's time zone. */
-function localValue(iso: string | null | undefined): string {
-  if (!iso) return "";
-  const at = new Date(iso);
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}
 
 /** The expiry of a key: a time, or null for a key that does not expire. */
 export function ExpiryField<V extends { expiresAt: string | null }>({ form }: { form: Form<V> }) {
@@ -20,7 +13,7 @@ export function ExpiryField<V extends { expiresAt: string | null }>({ form }: { 
             class="input"
             type="datetime-local"
             {...control}
-            value={localValue(form.values.expiresAt)}
+            value={toLocalInput(form.values.expiresAt)}
             onChange={(event) => {
               const { value } = event.currentTarget;
               set(value ? new Date(value) : null);

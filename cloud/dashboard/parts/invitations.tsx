@@ -8,6 +8,7 @@ import {
   Pagination,
   Table,
   Time,
+  pageOf,
   toast,
   useAddress,
   type Column,
@@ -24,7 +25,7 @@ export function Invitations() {
   const organizationId = useSession().organization.id;
   const [address, change] = useAddress<"page" | "invitations">();
   const [revoking, setRevoking] = useState<Invitation>();
-  const page = Number(address.invitations) || 1;
+  const page = pageOf(address.invitations);
   const invitations = useQuery({
     queryKey: ["invitations", { page }],
     queryFn: () =>
@@ -125,6 +126,7 @@ function RevokeDialog({ invitation, onClose }: { invitation: Invitation; onClose
       }),
     );
     toast(texts.invitations.revoked);
+    void queries.invalidateQueries({ queryKey: ["members"] });
     void queries.invalidateQueries({ queryKey: ["invitations"] });
   };
   return (

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
+import { detailInterval } from "../../../shared/web/api/query";
 import { FormFrame, SelectField, useForm } from "../../../shared/web/forms/form";
 import {
   Badge,
@@ -30,7 +31,6 @@ type Key = Schema<"ApiKey">;
 type State = "open" | "next" | "wait" | "done";
 
 const list = "/settings/keys";
-const live = 5_000;
 const tones: Record<State, Tone | undefined> = {
   open: undefined,
   next: "accent",
@@ -40,7 +40,7 @@ const tones: Record<State, Tone | undefined> = {
 
 /** Replaces a key step by step. The state is in the address and on the server, so it can be resumed. */
 export function KeyRotation({ oldId, newId }: { oldId: string; newId?: string }) {
-  const keys = useAllKeys(live);
+  const keys = useAllKeys(detailInterval);
   const [, navigate] = useLocation();
   const [created, setCreated] = useState<Schema<"CreatedApiKey">>();
   return (
@@ -101,8 +101,8 @@ function Steps({
 }) {
   const [, navigate] = useLocation();
   const [revoking, setRevoking] = useState(false);
-  const before = useMachines(old.id, 100, live);
-  const after = useMachines(next?.id, 100, live, next !== undefined);
+  const before = useMachines(old.id, 100, detailInterval);
+  const after = useMachines(next?.id, 100, detailInterval, next !== undefined);
   const t = texts.rotation;
   const online = before.data?.items.filter((m) => m.state !== "offline").length;
   const used = next !== undefined && next.lastUsedAt !== null;

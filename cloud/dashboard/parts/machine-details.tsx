@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
+import { detailInterval, poll } from "../../../shared/web/api/query";
 import {
   ButtonLink,
   CodeBlock,
@@ -13,7 +14,6 @@ import {
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/machines";
-import { liveInterval, poll } from "./fleet";
 import { Capacity, MachineBadges, Version } from "./machine-state";
 
 type Machine = Schema<"Machine">;
@@ -39,7 +39,7 @@ export function MachineDrawer({
       );
       return found.items.find((m) => m.machineId === machineId) ?? null;
     },
-    refetchInterval: poll(liveInterval),
+    refetchInterval: poll(detailInterval),
   });
   return (
     <Dialog kind="drawer" title={query.data?.hostName ?? machineId} onClose={onClose}>

@@ -11,7 +11,7 @@ const tones: Record<Schema<"MachineState">, Tone> = {
 };
 
 /** The slots of a machine that are in use, with reservations. */
-export function usedSlots(machine: Machine): number {
+function usedSlots(machine: Machine): number {
   return machine.runningSessions + machine.reservedSlots;
 }
 

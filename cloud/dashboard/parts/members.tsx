@@ -12,6 +12,7 @@ import {
   SearchField,
   Table,
   Time,
+  pageOf,
   toast,
   useAddress,
   type Column,
@@ -62,7 +63,7 @@ function useMemberList() {
   const organizationId = useSession().organization.id;
   const [address, change] = useAddress<(typeof filterNames)[number]>();
   const query = {
-    page: Number(address.page) || 1,
+    page: pageOf(address.page),
     sortBy: (address.sortBy ?? "joinedAt") as Schema<"MemberSortField">,
     sortOrder: (address.sortOrder === "desc" ? "desc" : "asc") as "asc" | "desc",
     search: address.search || undefined,

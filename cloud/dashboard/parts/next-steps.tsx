@@ -1,11 +1,10 @@
-import { useQuery } from "@tanstack/preact-query";
-import { send } from "../../../shared/web/api/client";
 import { Badge, ButtonLink, Icon } from "../../../shared/web/ui";
-import { api } from "../api";
 import { useManages, useSession } from "../session";
 import { texts } from "../texts/overview";
 import { useLatestMachines } from "./fleet";
-import { useProfileStats, useRecentSessions } from "./overview-data";
+import { useRecentSessions } from "./overview-data";
+import { useProfileStats } from "./profile-data";
+import { useAllKeys } from "./team";
 
 interface Step {
   id: keyof typeof texts.step;
@@ -15,27 +14,15 @@ interface Step {
 
 /** The steps of a new organization, from the state of the API; undefined if a part of it is not known. */
 export function useSteps(): { pending: boolean; steps: Step[] | undefined } {
-  const { user, organization } = useSession();
+  const { user } = useSession();
   const manages = useManages();
   const machines = useLatestMachines();
   const stats = useProfileStats();
   const sessions = useRecentSessions();
-  const keys = useQuery({
-    queryKey: ["api-keys", organization.id, "count"],
-    queryFn: () =>
-      send(
-        api.GET("/v1/organizations/{organizationId}/api-keys", {
-          params: {
-            path: { organizationId: organization.id },
-            query: { limit: 1 },
-          },
-        }),
-      ),
-    enabled: manages,
-  });
+  const keys = useAllKeys();
   const pending = [machines, stats, sessions].some((query) => query.isPending) || (manages && keys.isPending);
   if (!machines.data || !stats.data || !sessions.data || (manages && !keys.data)) return { pending, steps: undefined };
-  const hasKey = (keys.data?.pagination.total ?? 0) > 0;
+  const hasKey = (keys.data?.length ?? 0) > 0;
   const steps: Step[] = [
     { id: "verify", to: "/account", done: user.emailVerified },
     { id: "key", to: "/settings/keys", done: hasKey },

@@ -1,6 +1,7 @@
 import { useRef } from "preact/hooks";
 
-function random(): string {
+/** Returns a random key for the header `Idempotency-Key`. It also works without a secure context. */
+export function randomKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("");
 }
@@ -13,7 +14,7 @@ export function useIdempotencyKey(): (body: unknown) => string {
   const last = useRef<{ body: string; key: string }>();
   return (body) => {
     const text = JSON.stringify(body);
-    if (last.current?.body !== text) last.current = { body: text, key: random() };
+    if (last.current?.body !== text) last.current = { body: text, key: randomKey() };
     return last.current.key;
   };
 }

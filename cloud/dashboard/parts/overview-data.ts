@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
+import { liveInterval, poll, summaryInterval } from "../../../shared/web/api/query";
 import { api } from "../api";
-import { useSession } from "../session";
-import { liveInterval, poll, summaryInterval } from "./fleet";
+import { useManages, useSession } from "../session";
 
 /** The slots in use now. It asks for two short steps only, because it is polled. */
 export function useLiveUsage() {
@@ -32,31 +32,23 @@ export function useDayUsage() {
   });
 }
 
-/** The counts and limits of profiles and API requests. */
-export function useProfileStats() {
-  return useQuery({
-    queryKey: ["profiles", "stats"],
-    queryFn: () => send(api.GET("/v1/profiles/stats")),
-    refetchInterval: poll(summaryInterval),
-  });
-}
-
-/** The number of members. */
+/**
+ * The members and pending invitations, which count toward the same limit. Only owners and admins may count invitations.
+ */
 export function useMemberCount() {
-  const { organization } = useSession();
+  const organizationId = useSession().organization.id;
+  const manages = useManages();
+  const params = { path: { organizationId }, query: { limit: 1 } };
   return useQuery({
-    queryKey: ["members", organization.id, "count"],
-    queryFn: () =>
-      send(
-        api.GET("/v1/organizations/{organizationId}/members", {
-          params: {
-            path: { organizationId: organization.id },
-            query: { limit: 1 },
-          },
-        }),
-      ),
+    queryKey: ["members", "count", manages],
+    queryFn: async () => {
+      const [members, invitations] = await Promise.all([
+        send(api.GET("/v1/organizations/{organizationId}/members", { params })),
+        manages ? send(api.GET("/v1/organizations/{organizationId}/invitations", { params })) : undefined,
+      ]);
+      return members.pagination.total + (invitations?.pagination.total ?? 0);
+    },
     staleTime: 60_000,
-    select: (list) => list.pagination.total,
   });
 }
 
@@ -70,7 +62,7 @@ export function useRefusals() {
           params: { query: { kind: "refused", limit: 5, sortOrder: "desc" } },
         }),
       ),
-    refetchInterval: poll(summaryInterval),
+    refetchInterval: poll(summaryInterval * 2),
   });
 }
 
@@ -79,7 +71,7 @@ export function useRecentSessions() {
   return useQuery({
     queryKey: ["sessions", "recent"],
     queryFn: () => send(api.GET("/v1/sessions", { params: { query: { limit: 5 } } })),
-    refetchInterval: poll(summaryInterval / 2),
+    refetchInterval: poll(summaryInterval),
   });
 }
 

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { Link, useLocation } from "wouter-preact";
+import { summaryInterval } from "../../../shared/web/api/query";
 import {
   Badge,
   ButtonLink,
@@ -15,7 +16,7 @@ import type { Schema } from "../api";
 import { useManages } from "../session";
 import { texts } from "../texts/overview";
 import { texts as sessionTexts } from "../texts/sessions";
-import { summaryInterval, useLatestMachines } from "./fleet";
+import { useLatestMachines } from "./fleet";
 import { isFull } from "./machine-state";
 import { useOfflineMachines, useRecentSessions, useRefusals } from "./overview-data";
 import { SessionBadge } from "./session-status";

@@ -2,14 +2,23 @@ import { useQueryClient } from "@tanstack/preact-query";
 import { useRef, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { FormFrame, TextField, useForm } from "../../../shared/web/forms/form";
-import { Button, ButtonLink, ConfirmDialog, Dialog, ErrorNotice, Notice, toast } from "../../../shared/web/ui";
+import {
+  Button,
+  ButtonLink,
+  ConfirmDialog,
+  Dialog,
+  ErrorNotice,
+  Notice,
+  download,
+  toast,
+} from "../../../shared/web/ui";
 import { duplicateProfile as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useManages } from "../session";
 import { texts } from "../texts/profiles";
+import { useIdempotencyKey } from "./once";
 import { limitOf, readAllProfiles, type Profile } from "./profile-data";
-import { randomKey } from "./profile-run";
-import { downloadText, exportFile } from "./profile-transfer";
+import { exportFile } from "./profile-transfer";
 
 const maxName = 128;
 
@@ -50,7 +59,7 @@ export function DuplicateDialog({
   onClose: () => void;
 }) {
   const queries = useQueryClient();
-  const key = useRef({ name: "", value: "" });
+  const idempotency = useIdempotencyKey();
   const [refused, setRefused] = useState<unknown>();
   const name = texts.duplicate.copyOf([...profile.name].slice(0, maxName - 7).join(""));
   const form = useForm({
@@ -58,12 +67,10 @@ export function DuplicateDialog({
     initial: { name },
     onSubmit: async (body) => {
       const request = body as Schema<"DuplicateProfileRequest">;
-      // A retry of the same request must not create a second copy.
-      if (key.current.name !== request.name) key.current = { name: request.name ?? "", value: randomKey() };
       setRefused(undefined);
       const params = {
         path: { profileId: profile.id },
-        header: { "Idempotency-Key": key.current.value },
+        header: { "Idempotency-Key": idempotency(request) },
       };
       const created = await send(
         api.POST("/v1/profiles/{profileId}/duplicate", {
@@ -147,7 +154,7 @@ export function DeleteDialog({
 
 /** Downloads the settings of the profiles. */
 export function exportProfiles(profiles: readonly Profile[], name: string): void {
-  downloadText(`${name}.json`, exportFile(profiles));
+  download(`${name}.json`, new Blob([exportFile(profiles)], { type: "application/json" }));
   toast(texts.exported(profiles.length));
 }
 
@@ -167,7 +174,10 @@ export function ExportAllDialog({ onClose }: { onClose: () => void }) {
     setError(undefined);
     setProgress([0, 0]);
     try {
-      const all = await readAllProfiles((read, total) => setProgress([read, total]));
+      const all = await readAllProfiles((read, total) => {
+        setProgress([read, total]);
+        return !closed.current;
+      });
       if (closed.current) return;
       exportProfiles(all, exportName());
       close();

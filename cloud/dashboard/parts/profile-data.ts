@@ -1,16 +1,17 @@
 import { useQuery } from "@tanstack/preact-query";
 import { ApiError } from "../../../shared/web/api/errors";
 import { send } from "../../../shared/web/api/client";
+import { poll, summaryInterval } from "../../../shared/web/api/query";
 import { api, type Schema } from "../api";
 
 export type Profile = Schema<"Profile">;
 
-/** The number of profiles and the limit of the plan. */
+/** The counts and limits of profiles and API requests. */
 export function useProfileStats() {
   return useQuery({
     queryKey: ["profiles", "stats"],
     queryFn: () => send(api.GET("/v1/profiles/stats")),
-    refetchInterval: 30_000,
+    refetchInterval: poll(summaryInterval),
   });
 }
 
@@ -56,8 +57,8 @@ export function useSuggestions(): {
   };
 }
 
-/** Reads all profiles of the organization, page by page. */
-export async function readAllProfiles(onProgress?: (read: number, total: number) => void): Promise<Profile[]> {
+/** Reads all profiles of the organization, page by page, until `onProgress` returns false. */
+export async function readAllProfiles(onProgress: (read: number, total: number) => boolean): Promise<Profile[]> {
   const all = new Map<string, Profile>();
   for (let page = 1; ; page++) {
     const query = {
@@ -68,8 +69,8 @@ export async function readAllProfiles(onProgress?: (read: number, total: number)
     } as const;
     const { items, pagination } = await send(api.GET("/v1/profiles", { params: { query } }));
     for (const profile of items) all.set(profile.id, profile);
-    onProgress?.(all.size, pagination.total);
-    if (!pagination.hasNext) return [...all.values()];
+    const goesOn = onProgress(all.size, pagination.total);
+    if (!goesOn || !pagination.hasNext) return [...all.values()];
   }
 }
 

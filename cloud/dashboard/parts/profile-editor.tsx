@@ -3,17 +3,17 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { ApiError } from "../../../shared/web/api/errors";
 import { send } from "../../../shared/web/api/client";
-import { useForm } from "../../../shared/web/forms/form";
+import { useForm, useLeaveWarning } from "../../../shared/web/forms/form";
 import { Button, Notice, toast } from "../../../shared/web/ui";
 import { createProfile as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useSession } from "../session";
 import { texts } from "../texts/profiles";
+import { useIdempotencyKey } from "./once";
 import { ProfileError } from "./profile-actions";
 import { ConflictDialog } from "./profile-conflict";
 import { ifMatch, useSuggestions, type Profile } from "./profile-data";
 import type { ProfileForm } from "./profile-fields";
-import { randomKey } from "./profile-run";
 import {
   BrowserSection,
   DeviceSection,
@@ -245,6 +245,8 @@ function useProfileForm(start: Start, draftKey: string, onConflict: () => void) 
     rule,
     initial: start.values,
     body: createBody,
+    // The draft warns, also one that was restored.
+    warns: false,
     check: ({ viewport: v, screen: s }) => ({
       viewport:
         (v.width ?? 0) > (s.width ?? Infinity) || (v.height ?? 0) > (s.height ?? Infinity)
@@ -277,13 +279,10 @@ function useProfileForm(start: Start, draftKey: string, onConflict: () => void) 
 function useCreate(onCreated: () => void) {
   const queries = useQueryClient();
   const [, navigate] = useLocation();
-  const attempt = useRef({ body: "", key: "" });
+  const idempotency = useIdempotencyKey();
   return async (values: Record<string, unknown>) => {
     const body = values as Schema<"CreateProfileRequest">;
-    const text = JSON.stringify(body);
-    // A retry of the same request must not create a second profile.
-    if (attempt.current.body !== text) attempt.current = { body: text, key: randomKey() };
-    const params = { header: { "Idempotency-Key": attempt.current.key } };
+    const params = { header: { "Idempotency-Key": idempotency(body) } };
     const created = await send(api.POST("/v1/profiles", { params, body }));
     onCreated();
     queries.setQueryData(["profiles", "item", created.id], created);
@@ -299,12 +298,7 @@ function useDraft(key: string, draft: Pick<Start, "base" | "values">, dirty: boo
     if (dirty) drafts.set(key, draft);
     else drafts.delete(key);
   });
-  useEffect(() => {
-    if (!dirty) return;
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
-    addEventListener("beforeunload", warn);
-    return () => removeEventListener("beforeunload", warn);
-  }, [dirty]);
+  useLeaveWarning(dirty);
 }
 
 function changedFields(before: object, after: object): number {

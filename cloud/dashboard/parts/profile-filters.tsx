@@ -1,5 +1,5 @@
-import { useEffect, useId, useState } from "preact/hooks";
-import { SearchField } from "../../../shared/web/ui";
+import { useId } from "preact/hooks";
+import { SearchField, pageOf, useDelayedText } from "../../../shared/web/ui";
 import { texts } from "../texts/profiles";
 import { useSuggestions } from "./profile-data";
 import { osNames } from "./profile-options";
@@ -21,7 +21,7 @@ export function queryOf(address: Address) {
     browserVersion: wholeNumber(address.version, 9_999),
     sortBy: sortFields.find((field) => field === address.sort) ?? "updatedAt",
     sortOrder: address.order === "asc" ? ("asc" as const) : ("desc" as const),
-    page: wholeNumber(address.page, 1_000_000) ?? 1,
+    page: pageOf(address.page),
     limit: rowCounts.includes(rows) ? rows : 20,
   };
 }
@@ -35,14 +35,20 @@ function wholeNumber(text: string | undefined, max: number): number | undefined 
 export const isFiltered = (a: Address): boolean => Boolean(a.search || a.os || a.version || a.tag);
 
 /** The search field and the filters of the list of profiles. */
-export function ProfileFilters({ address, change }: { address: Address; change: (changes: Address) => void }) {
+export function ProfileFilters({
+  address,
+  change,
+}: {
+  address: Address;
+  change: (changes: Address, replace?: boolean) => void;
+}) {
   const { versions, tags } = useSuggestions();
   const query = queryOf(address);
   const chosen = query.browserVersion;
   const shown = chosen && !versions.includes(chosen) ? [chosen, ...versions] : versions;
   return (
     <div class="toolbar" role="search">
-      <SearchField label={texts.search} value={address.search ?? ""} onSearch={(search) => change({ search })} />
+      <SearchField label={texts.search} value={address.search ?? ""} onSearch={(search) => change({ search }, true)} />
       <select
         class="select"
         aria-label={texts.filters.os}
@@ -69,7 +75,7 @@ export function ProfileFilters({ address, change }: { address: Address; change: 
           </option>
         ))}
       </select>
-      <TagFilter value={address.tag ?? ""} tags={tags} onTag={(tag) => change({ tag })} />
+      <TagFilter value={address.tag ?? ""} tags={tags} onTag={(tag) => change({ tag }, true)} />
       <select
         class="select"
         aria-label={texts.filters.rows}
@@ -86,16 +92,10 @@ export function ProfileFilters({ address, change }: { address: Address; change: 
   );
 }
 
-/** A field for a tag with suggestions. It applies 300 ms after the last key. */
+/** A field for a tag with suggestions. It applies shortly after the last key. */
 function TagFilter({ value, tags, onTag }: { value: string; tags: string[]; onTag: (tag: string) => void }) {
   const id = useId();
-  const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
-  useEffect(() => {
-    if (text === value) return;
-    const timer = setTimeout(() => onTag(text.trim()), 300);
-    return () => clearTimeout(timer);
-  }, [text]);
+  const [text, setText] = useDelayedText(value, onTag);
   return (
     <>
       <input

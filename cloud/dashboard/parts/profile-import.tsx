@@ -1,13 +1,15 @@
 import { useQueryClient } from "@tanstack/preact-query";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
+import { useLeaveWarning } from "../../../shared/web/forms/form";
 import { Badge, Button, Dialog, Icon, Notice } from "../../../shared/web/ui";
 import { api } from "../api";
 import { texts } from "../texts/profiles";
 import { LimitNotice } from "./profile-actions";
+import { randomKey } from "./once";
 import { messageOf } from "./profile-bulk";
 import { limitOf, roomOf, useProfileStats } from "./profile-data";
-import { randomKey, runAll, type Outcome } from "./profile-run";
+import { runAll, type Outcome } from "./profile-run";
 import { maxImportBytes, parseImport, type ImportRow } from "./profile-transfer";
 
 /** Imports profiles from a file: choose, check, create. */
@@ -90,12 +92,7 @@ function useImport() {
   const [state, setState] = useState<"ready" | "running" | "stopping" | "over">("ready");
   const stop = useRef(false);
   const keys = useRef(new Map<number, string>());
-  useEffect(() => {
-    if (state !== "running" && state !== "stopping") return;
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
-    addEventListener("beforeunload", warn);
-    return () => removeEventListener("beforeunload", warn);
-  }, [state]);
+  useLeaveWarning(state === "running" || state === "stopping");
   useEffect(() => () => void (stop.current = true), []);
 
   const create = (row: ImportRow) => {

@@ -46,9 +46,3 @@ export async function runAll<T>(
   for (const item of items.slice(next)) outcomes.push({ item, state: "skipped" });
   return outcomes;
 }
-
-/** Returns a random key for the header Idempotency-Key. It also works without a secure context. */
-export function randomKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
-}

@@ -10,7 +10,7 @@ type CreateBody = Schema<"CreateProfileRequest">;
 /** The largest file that can be imported, in bytes. */
 export const maxImportBytes = 5_000_000;
 /** The largest number of profiles in a file. */
-export const maxImportProfiles = 1_000;
+const maxImportProfiles = 1_000;
 
 /** The text of an export file. */
 export function exportFile(profiles: readonly Profile[]): string {
@@ -130,15 +130,4 @@ function hasType(rule: Rule, value: unknown): boolean {
     default:
       return rule.type === undefined || typeof value === rule.type;
   }
-}
-
-/** Offers a text as a file. */
-export function downloadText(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  link.click();
-  // The download has started by then; the text need not stay in memory.
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

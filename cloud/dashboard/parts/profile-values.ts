@@ -1,3 +1,4 @@
+import { linesOf } from "../../../shared/web/forms/lines";
 import type { Schema } from "../api";
 
 type Profile = Schema<"Profile">;
@@ -115,13 +116,6 @@ function isEmpty(value: unknown): boolean {
 function withoutEmpties(values: Json): Json {
   return Object.fromEntries(Object.entries(values).filter(([, v]) => !isEmpty(v)));
 }
-
-/** The non-empty lines of a text. */
-export const linesOf = (text: string): string[] =>
-  text
-    .split("\n")
-    .map((line) => line.trim())
-    .filter(Boolean);
 
 const booleanOf = (flag: Flag): boolean | undefined => (flag === undefined ? undefined : flag === "true");
 

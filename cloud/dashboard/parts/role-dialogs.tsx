@@ -73,7 +73,7 @@ export function RoleDialog({ member, onClose }: { member: Schema<"Member">; onCl
 }
 
 /** Whether the organization has one owner. The server decides; this only explains it before. */
-export function useIsLastOwner(enabled: boolean): boolean {
+function useIsLastOwner(enabled: boolean): boolean {
   const organizationId = useSession().organization.id;
   const owners = useQuery({
     queryKey: ["members", "owners"],
@@ -110,6 +110,7 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
         }),
       );
       toast(texts.invitations.sentTo(body.email));
+      void queries.invalidateQueries({ queryKey: ["members"] });
       void queries.invalidateQueries({ queryKey: ["invitations"] });
       onClose();
     },

@@ -1,4 +1,4 @@
-import type { Sort } from "../../../shared/web/ui";
+import { pageOf, type Sort } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 
 export const ranges = { "1h": 3_600, "24h": 86_400, "7d": 604_800 } as const;
@@ -46,7 +46,7 @@ export function queryOf(address: SessionAddress) {
   const { by, order } = sortOf(address);
   return {
     limit: 25,
-    page: address.cursor ? undefined : Number(address.page ?? 1),
+    page: address.cursor ? undefined : pageOf(address.page),
     cursor: address.cursor,
     sortBy: by as Schema<"SessionSortField">,
     sortOrder: order,

@@ -3,10 +3,10 @@ import type { ComponentChildren } from "preact";
 import { Link } from "wouter-preact";
 import { ApiError } from "../../../shared/web/api/errors";
 import { send } from "../../../shared/web/api/client";
+import { detailInterval, poll, summaryInterval } from "../../../shared/web/api/query";
 import { Badge, CopyButton, Dialog, Empty, Loaded, Time, formatDuration, formatTime } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/sessions";
-import { liveInterval } from "./fleet";
 import { MachineBadges } from "./machine-state";
 import { SessionBadge } from "./session-status";
 
@@ -24,7 +24,7 @@ export function SessionDrawer({ sessionId, onClose }: { sessionId: string; onClo
           params: { path: { sessionId } },
         }),
       ),
-    refetchInterval: ({ state }) => (state.data?.status === "running" ? liveInterval : false),
+    refetchInterval: (query) => (query.state.data?.status === "running" ? poll(detailInterval)(query) : false),
   });
   const { error } = query;
   // An address that is no id returns 400.
@@ -220,7 +220,7 @@ function Events({ session }: { session: Detail }) {
           },
         }),
       ),
-    refetchInterval: session.status === "running" ? liveInterval * 6 : false,
+    refetchInterval: session.status === "running" ? poll(summaryInterval) : false,
   });
   return (
     <Section title={detail.events}>

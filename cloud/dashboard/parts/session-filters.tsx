@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
-import { Button } from "../../../shared/web/ui";
+import { Button, toLocalInput } from "../../../shared/web/ui";
 import { texts } from "../texts/sessions";
 import { useKeyNames, useLatestMachines } from "./fleet";
 import { ProfileFilter } from "./profile-filter";
@@ -130,14 +130,6 @@ function TimeFilter({ address, change }: Props) {
   );
 }
 
-/** The value of a date-time input in the reader's zone. */
-function localOf(iso: string | undefined): string {
-  const at = new Date(iso ?? "");
-  if (Number.isNaN(at.getTime())) return "";
-  const shifted = at.getTime() - at.getTimezoneOffset() * 60_000;
-  return new Date(shifted).toISOString().slice(0, 16);
-}
-
 /** A date and time. It applies when the input is left or Enter is pressed, not at each typed digit. */
 function TimeInput({
   label,
@@ -148,10 +140,10 @@ function TimeInput({
   value: string | undefined;
   onChange: (iso: string) => void;
 }) {
-  const [text, setText] = useState(localOf(value));
-  useEffect(() => setText(localOf(value)), [value]);
+  const [text, setText] = useState(toLocalInput(value));
+  useEffect(() => setText(toLocalInput(value)), [value]);
   const apply = () => {
-    if (text === localOf(value)) return;
+    if (text === toLocalInput(value)) return;
     const at = new Date(text);
     onChange(Number.isNaN(at.getTime()) ? "" : at.toISOString());
   };

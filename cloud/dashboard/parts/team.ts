@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
+import { poll } from "../../../shared/web/api/query";
 import { api, type Schema } from "../api";
 import { useManages, useSession } from "../session";
 
@@ -36,13 +37,14 @@ export function useAllMembers() {
   });
 }
 
-/** The organization keys; only for owners and admins. */
-export function useAllKeys(refetchInterval?: number) {
+/** The organization keys by name; only for owners and admins. */
+export function useAllKeys(interval?: number) {
   const organizationId = useSession().organization.id;
   return useQuery({
     queryKey: ["keys", "all"],
     enabled: useManages(),
-    refetchInterval: refetchInterval ?? false,
+    staleTime: interval ? undefined : 60_000,
+    refetchInterval: interval ? poll(interval) : false,
     queryFn: () =>
       allPages((page) =>
         send(
@@ -58,11 +60,11 @@ export function useAllKeys(refetchInterval?: number) {
 }
 
 /** The machines that use a key; without a key, all machines. */
-export function useMachines(keyId: string | undefined, limit: number, refetchInterval?: number, enabled = true) {
+export function useMachines(keyId: string | undefined, limit: number, interval?: number, enabled = true) {
   return useQuery({
     queryKey: ["machines", { keyId, limit }],
     enabled,
-    refetchInterval: refetchInterval ?? false,
+    refetchInterval: interval ? poll(interval) : false,
     queryFn: () =>
       send(
         api.GET("/v1/machines", {

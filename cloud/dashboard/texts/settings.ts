@@ -46,7 +46,6 @@ export const texts = {
     expired: "Expired",
     formerMember: "Former member",
     noMachines: "No machine",
-    machineCount: (n: number) => unit(n, "machine", "machines"),
     offlineMachine: (name: string) => `${name} (offline)`,
     empty: "No organization keys",
     emptyHint: "Create a key, then start a worker with it.",
