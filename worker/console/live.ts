@@ -1,16 +1,16 @@
 import { queryOptions } from "@tanstack/preact-query";
 import { send } from "../../shared/web/api/client";
+import { detailInterval, liveInterval, poll } from "../../shared/web/api/query";
 import { api, type Schema } from "./api";
 
 /** The load at one time, for the sparklines. */
-export interface Sample {
+interface Sample {
   at: number;
   cpu: number;
   memory: number;
   sessions: number;
 }
 
-const interval = 5_000;
 const kept = 120;
 let samples: readonly Sample[] = [];
 
@@ -33,7 +33,7 @@ async function fetchLive(): Promise<Schema<"FleetLive">> {
 export const liveQuery = queryOptions({
   queryKey: ["live"],
   queryFn: fetchLive,
-  refetchInterval: (query) => (query.state.data ? interval : false),
+  refetchInterval: (query) => (query.state.data ? poll(liveInterval)(query) : false),
   refetchOnWindowFocus: (query) => query.state.data !== undefined,
 });
 
@@ -41,5 +41,5 @@ export const liveQuery = queryOptions({
 export const statusQuery = queryOptions({
   queryKey: ["status"],
   queryFn: () => send(api.GET("/fleet/status")),
-  refetchInterval: interval,
+  refetchInterval: poll(detailInterval),
 });

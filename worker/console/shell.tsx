@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/preact-query";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { onFailure, send } from "../../shared/web/api/client";
 import { ApiError } from "../../shared/web/api/errors";
@@ -12,10 +12,12 @@ import {
   Loading,
   Menu,
   Notice,
+  ShortcutHelp,
+  SkipLink,
   focusSearch,
   toastError,
+  useSharedItems,
   useShortcuts,
-  useTheme,
   type IconName,
 } from "../../shared/web/ui";
 import { api, rememberKey, type Schema } from "./api";
@@ -33,6 +35,13 @@ const pages: { path: string; title: string; icon: IconName; key: string }[] = [
   },
   { path: "/launch", title: texts.pages.launch, icon: "play", key: "l" },
   { path: "/machine", title: texts.pages.machine, icon: "server", key: "m" },
+];
+
+/** The keyboard shortcuts and what they do. */
+const shortcuts: [keys: string, action: string][] = [
+  ["/", texts.keys.search],
+  ["?", texts.keys.help],
+  ...pages.map((p): [string, string] => [`g ${p.key}`, texts.keys.go(p.title)]),
 ];
 
 /**
@@ -130,7 +139,6 @@ function Frame({
 }) {
   const [path, navigate] = useLocation();
   const [help, setHelp] = useState(false);
-  const content = useRef<HTMLElement>(null);
   const at = path === "/" ? "/sessions" : path;
   const current = pages.find((p) => at === p.path || at.startsWith(`${p.path}/`));
   useShortcuts({
@@ -144,16 +152,7 @@ function Frame({
   }, [current?.path]);
   return (
     <div class="frame">
-      <a
-        class="skip"
-        href="#content"
-        onClick={(event) => {
-          event.preventDefault();
-          content.current?.focus();
-        }}
-      >
-        {texts.skip}
-      </a>
+      <SkipLink label={texts.skip} />
       <header class="top-bar">
         <Link href="/sessions" class="brand" aria-label={texts.home}>
           {texts.product} <span>{texts.application}</span>
@@ -171,10 +170,10 @@ function Frame({
           <MainMenu onHelp={() => setHelp(true)} />
         </div>
       </header>
-      <main id="content" class="content" tabIndex={-1} ref={content}>
+      <main id="content" class="content" tabIndex={-1}>
         {children}
       </main>
-      {help && <ShortcutHelp onClose={() => setHelp(false)} />}
+      {help && <ShortcutHelp title={texts.shortcuts} rows={shortcuts} onClose={() => setHelp(false)} />}
     </div>
   );
 }
@@ -198,25 +197,13 @@ function State({ live, reachable }: { live: Schema<"FleetLive">; reachable: bool
 }
 
 function MainMenu({ onHelp }: { onHelp: () => void }) {
-  const [theme, setTheme] = useTheme();
   const signOut = useSignOut();
-  const next = { system: "light", light: "dark", dark: "system" } as const;
-  const documentation = () => void open(new URL("docs", document.baseURI), "_blank", "noreferrer");
+  const shared = useSharedItems(texts, onHelp);
   return (
     <Menu
       label={texts.menu}
       icon="menu"
-      items={[
-        {
-          label: texts.theme[theme],
-          icon: "theme",
-          onSelect: () => setTheme(next[theme]),
-        },
-        { label: texts.shortcuts, icon: "help", onSelect: onHelp },
-        { label: texts.documentation, icon: "code", onSelect: documentation },
-        "separator",
-        { label: texts.signOut, icon: "signOut", onSelect: signOut },
-      ]}
+      items={[...shared, "separator", { label: texts.signOut, icon: "signOut", onSelect: signOut }]}
     />
   );
 }
@@ -233,30 +220,4 @@ function useSignOut(): () => void {
     onError: toastError,
   });
   return () => mutate();
-}
-
-function ShortcutHelp({ onClose }: { onClose: () => void }) {
-  const rows: [string, string][] = [
-    ["/", texts.keys.search],
-    ["?", texts.keys.help],
-    ...pages.map((p): [string, string] => [`g ${p.key}`, texts.keys.go(p.title)]),
-  ];
-  return (
-    <Dialog title={texts.shortcuts} onClose={onClose}>
-      <dl class="facts">
-        {rows.map(([keys, does]) => (
-          <>
-            <dt>
-              {keys.split(" ").map((k) => (
-                <>
-                  <kbd>{k}</kbd>{" "}
-                </>
-              ))}
-            </dt>
-            <dd>{does}</dd>
-          </>
-        ))}
-      </dl>
-    </Dialog>
-  );
 }

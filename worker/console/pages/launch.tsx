@@ -4,7 +4,7 @@ import { useLocation } from "wouter-preact";
 import { launchProfile } from "../../../gen/web/worker-rules";
 import { send } from "../../../shared/web/api/client";
 import { CheckField, TextArea, TextField, useForm, type Form } from "../../../shared/web/forms/form";
-import { Button, ButtonLink, CodeBlock, Notice, toast, useAddress } from "../../../shared/web/ui";
+import { Button, ButtonLink, CodeBlock, Notice, Segments, toast, useAddress } from "../../../shared/web/ui";
 import { api, slowApi, type Schema } from "../api";
 import { liveQuery } from "../live";
 import { useVersions } from "../parts/bundles";
@@ -115,15 +115,13 @@ function Source({ form }: { form: Form<LaunchValues> }) {
     <section class="panel stack">
       <h2>{texts.source}</h2>
       <div>
-        <fieldset class="segments">
-          <legend class="visually-hidden">{texts.source}</legend>
-          {texts.sources.map(([value, label]) => (
-            <label key={value}>
-              <input type="radio" name="source" checked={source === value} onChange={() => form.set("source", value)} />
-              {label}
-            </label>
-          ))}
-        </fieldset>
+        <Segments
+          label={texts.source}
+          name="source"
+          value={source}
+          options={texts.sources}
+          onChange={(value) => form.set("source", value)}
+        />
       </div>
       <p class="faint">{texts.sourceHints[source]}</p>
       {source === "profile" ? (

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { useLocation, useParams, useSearch } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
+import { detailInterval, poll, summaryInterval } from "../../../shared/web/api/query";
 import {
   Button,
   ButtonLink,
@@ -9,6 +10,8 @@ import {
   Loaded,
   Pagination,
   SearchField,
+  Segments,
+  pageOf,
   toastError,
   useAddress,
   type Sort,
@@ -43,7 +46,7 @@ function filterOf(address: Partial<Record<Key, string>>): Filter {
   return {
     status: status in texts.statuses ? (status as Status) : "running",
     search: (address.q ?? "").trim().toLowerCase(),
-    page: Math.max(1, Math.trunc(Number(address.page)) || 1),
+    page: pageOf(address.page),
     sort: {
       by: address.sort === "endedAt" ? "endedAt" : "startedAt",
       order: address.order === "asc" ? "asc" : "desc",
@@ -88,7 +91,7 @@ function useSessions(filter: Filter) {
     queryKey: ["sessions", status, searching, page, sort.by, sort.order],
     queryFn: () => (searching ? search(filter) : fetchPage(filter, page, pageSize)),
     placeholderData: (old, query) => (query?.queryKey[1] === status ? old : undefined),
-    refetchInterval: 5_000,
+    refetchInterval: poll(searching ? summaryInterval : detailInterval),
   });
 }
 
@@ -220,32 +223,6 @@ function Toolbar({
         </Button>
       )}
     </div>
-  );
-}
-
-function Segments({
-  label,
-  name,
-  value,
-  options,
-  onChange,
-}: {
-  label: string;
-  name: string;
-  value: string;
-  options: [value: string, label: string][];
-  onChange: (value: string) => void;
-}) {
-  return (
-    <fieldset class="segments">
-      <legend class="visually-hidden">{label}</legend>
-      {options.map(([option, title]) => (
-        <label key={option}>
-          <input type="radio" name={name} checked={option === value} onChange={() => onChange(option)} />
-          {title}
-        </label>
-      ))}
-    </fieldset>
   );
 }
 

@@ -3,7 +3,7 @@ import { ButtonLink, ErrorNotice, Notice } from "../../../shared/web/ui";
 import { texts } from "../texts/launch";
 
 /** A failure that concerns the license or the worker, not a field. It keeps the original for its details. */
-export class LaunchRefusal extends ApiError {
+class LaunchRefusal extends ApiError {
   constructor(readonly original: ApiError) {
     super(original.status, original.code, original.message, [], original.requestId, original.retryAfter);
   }

@@ -1,3 +1,4 @@
+import { linesOf } from "../../../shared/web/forms/lines";
 import type { Schema } from "../api";
 
 type Fields = Record<string, unknown>;
@@ -36,14 +37,7 @@ function pruned(value: unknown): unknown {
   return value === "" ? undefined : value;
 }
 
-function lines(text: unknown): string[] {
-  return typeof text === "string"
-    ? text
-        .split("\n")
-        .map((line) => line.trim())
-        .filter(Boolean)
-    : [];
-}
+const lines = (text: unknown): string[] => (typeof text === "string" ? linesOf(text) : []);
 
 /** Returns the request body. */
 export function requestOf(values: LaunchValues): Fields {

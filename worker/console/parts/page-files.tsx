@@ -1,5 +1,5 @@
 import { useMutation } from "@tanstack/preact-query";
-import { Button, ErrorNotice } from "../../../shared/web/ui";
+import { Button, ErrorNotice, download } from "../../../shared/web/ui";
 import { sendFile, slowApi, type Schema } from "../api";
 import { texts } from "../texts/sessions";
 
@@ -23,21 +23,13 @@ function fetchFile(launchId: string, kind: Kind): Promise<Blob> {
   );
 }
 
-function save(file: Blob, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(file);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}
-
 /** Saves the page that was active last as a PDF or an image. */
 export function PageFiles({ session }: { session: Schema<"BrowserSession"> }) {
   const { mutate, isPending, variables, error } = useMutation({
     mutationFn: async (kind: Kind) => {
       const file = await fetchFile(session.launchId, kind);
       const time = new Date().toISOString().slice(0, 19).replaceAll(":", "-");
-      save(file, `${session.id.slice(0, 8)}-${time}.${kind}`);
+      download(`${session.id.slice(0, 8)}-${time}.${kind}`, file);
     },
   });
   const button = (kind: Kind, label: string) => (

@@ -2,6 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/preact-query";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
+import { detailInterval, poll } from "../../../shared/web/api/query";
 import { ApiError } from "../../../shared/web/api/errors";
 import {
   Button,
@@ -40,7 +41,7 @@ export function SessionDrawer({ id, onClose }: { id: string; onClose: () => void
           params: { path: { sessionId: id } },
         }),
       ),
-    refetchInterval: (query) => (query.state.data?.status === "running" ? 5_000 : false),
+    refetchInterval: (query) => (query.state.data?.status === "running" ? poll(detailInterval)(query) : false),
   });
   const missing = session.error instanceof ApiError && [400, 404].includes(session.error.status);
   return (

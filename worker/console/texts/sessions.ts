@@ -70,7 +70,6 @@ export const texts = {
     browser: "Browser",
     started: "Started",
     ended: "Ended",
-    result: "Reason",
   },
   status: (session: Schema<"BrowserSession">) => texts.statuses[session.status],
   endReason: (reason: EndReason | null) => (reason === null ? "" : endReasons[reason]),
