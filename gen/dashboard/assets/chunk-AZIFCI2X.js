@@ -1,1 +1,0 @@
-import{k as e}from"./chunk-Y7457UN7.js";function o(){return[...crypto.getRandomValues(new Uint8Array(16))].map(n=>n.toString(16).padStart(2,"0")).join("")}function y(){let t=e();return n=>{let r=JSON.stringify(n);return t.current?.body!==r&&(t.current={body:r,key:o()}),t.current.key}}export{y as a};

@@ -1,1 +1,0 @@
-import{a as t}from"./chunk-J5R2Z2U3.js";import{E as n,N as i,p as o}from"./chunk-Y7457UN7.js";function e(){return o(i,{icon:"help",title:t.notFound,action:o(n,{to:"/",children:t.toOverview}),children:t.notFoundHint})}export{e as a};
