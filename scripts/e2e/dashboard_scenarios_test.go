@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // TestDashboard tests the dashboard and the console as their users do, in a browser of
@@ -32,7 +33,10 @@ func TestDashboard(t *testing.T) {
 		{"accessibility", e.testAccessibility},
 		{"faults", e.testFaults},
 	} {
-		t.Run(scenario.name, scenario.test)
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			scenario.test(t)
+		})
 	}
 }
 
@@ -140,11 +144,20 @@ func (e dashboardTest) testTenants(t *testing.T) {
 	})
 }
 
+// screen is a color scheme and a width in pixels.
+type screen [2]any
+
 // testAccessibility opens every page in light and dark, on a phone and on a desktop.
 func (e dashboardTest) testAccessibility(t *testing.T) {
 	profile := e.profile(t, cloudapi.CreateProfileRequest{Name: "Accessible", BrowserVersion: e.worker.newestVersion(t)})
+	screens := []screen{{"light", 1440}, {"dark", 390}}
+	if testenv.Full() {
+		screens = append(screens, screen{"dark", 1440}, screen{"light", 390})
+	}
 	var found []string
-	decode(t, e.run(t, "accessibility", map[string]any{"user": e.credentials(), "profile": profile, "session": e.session.Id}), &found)
+	decode(t, e.run(t, "accessibility", map[string]any{
+		"user": e.credentials(), "profile": profile, "session": e.session.Id, "screens": screens,
+	}), &found)
 	for _, finding := range found {
 		t.Error(finding)
 	}

@@ -43,7 +43,7 @@ func newDashboardTest(t *testing.T) dashboardTest {
 }
 
 // scenarioTimeout limits a scenario.
-const scenarioTimeout = 4 * time.Minute
+const scenarioTimeout = 10 * time.Minute
 
 // run runs a scenario of clients/dashboard and returns its result.
 func (e dashboardTest) run(t *testing.T, name string, data map[string]any) json.RawMessage {

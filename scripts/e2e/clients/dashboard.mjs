@@ -23,7 +23,7 @@ const newUser = async (options = {}) => {
   context.on('weberror', (e) => pageErrors.push(String(e.error())));
   context.on('console', (m) => m.type() === 'error' && !refusal.test(m.text()) && pageErrors.push(m.text()));
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000); // tests of other packages run at the same time
   return page;
 };
 

@@ -1,10 +1,10 @@
-// Returns the findings of axe on every page, in light and dark, on a phone and on a desktop, and pages that are wider
-// than the screen.
+// Returns the findings of axe on every page and the pages that are wider than the screen, for each color scheme and width
+// in data.screens.
 import { pages, publicPages } from './pages.mjs';
 
 export default async ({ base, data, newUser, open, settled, signIn, findings, overflow, screenshot }) => {
   const found = [];
-  for (const [scheme, width] of [['light', 1440], ['dark', 390], ['dark', 1440], ['light', 390]]) {
+  for (const [scheme, width] of data.screens) {
     const context = { colorScheme: scheme, viewport: { width, height: 900 }, reducedMotion: 'reduce' };
     const check = async (page, path) => {
       const name = `${path.split('#')[0].replace(/[0-9a-f-]{36}/, 'id').slice(1).replaceAll('/', '-')}-${scheme}-${width}`;
