@@ -263,7 +263,7 @@ func TestActivateOrganization_RefusesRequestsOfOtherTab(t *testing.T) {
 		method, path string
 		body         any
 	}{
-		{"GET", "/v1/profiles/stats", nil},
+		{"POST", "/v1/profiles", map[string]any{"name": "Mine", "browserVersion": 156}},
 		{"PATCH", path, map[string]any{"name": "Renamed"}},
 		{"POST", path + "/api-keys", map[string]any{"name": "fleet"}},
 		{"DELETE", path + "?confirmSlug=active", nil},
