@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
@@ -37,6 +39,8 @@ func newDashboardTest(t *testing.T) dashboardTest {
 	}
 	target.Store(address)
 	e := dashboardTest{testEnv: testEnv{account: c.signUp(t), cloud: c}, base: base}
+	plan, err := e.dashboard.StartCheckoutWithResponse(t.Context(), cloudapi.CheckoutRequest{Plan: "team"}) // for members and profiles
+	requireAnswer(t, err, plan, http.StatusOK)
 	e.worker = startWorker(t, c, e.key)
 	e.session = e.worker.launch(t, e.newLaunchRequest(t, true))
 	return e
