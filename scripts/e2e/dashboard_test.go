@@ -25,7 +25,8 @@ import (
 type dashboardTest struct {
 	testEnv
 	base    string // URL of the dashboard
-	session workerapi.BrowserSession
+	request workerapi.LaunchProfileRequest
+	session workerapi.BrowserSession // a running session, for the pages to show
 }
 
 func newDashboardTest(t *testing.T) dashboardTest {
@@ -42,7 +43,8 @@ func newDashboardTest(t *testing.T) dashboardTest {
 	plan, err := e.dashboard.StartCheckoutWithResponse(t.Context(), cloudapi.CheckoutRequest{Plan: "team"}) // for members and profiles
 	requireAnswer(t, err, plan, http.StatusOK)
 	e.worker = startWorker(t, c, e.key)
-	e.session = e.worker.launch(t, e.newLaunchRequest(t, true))
+	e.request = e.newLaunchRequest(t, true)
+	e.session = e.worker.launch(t, e.request)
 	return e
 }
 
@@ -59,6 +61,7 @@ func (e dashboardTest) run(t *testing.T, name string, data map[string]any) json.
 type scenario struct {
 	name, base string
 	secrets    []string
+	end        func() // of its browser
 	ended      chan struct{}
 	err        error
 	seen       struct {
@@ -67,10 +70,12 @@ type scenario struct {
 	}
 }
 
-// begin begins a scenario on the pages below base.
+// begin begins a scenario on the pages below base, in a browser of its own: a client of
+// a browser also handles the dialogs of the pages of other clients.
 func (e dashboardTest) begin(t *testing.T, base, name string, data map[string]any) *scenario {
 	t.Helper()
-	input := map[string]any{"endpoint": *e.session.WebSocketDebuggerUrl, "base": base, "scenario": name, "data": data}
+	session := e.worker.launch(t, e.request)
+	input := map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "base": base, "scenario": name, "data": data}
 	if dir := os.Getenv("SCREENSHOT_DIR"); dir != "" {
 		absolute, err := filepath.Abs(dir)
 		if err != nil {
@@ -78,7 +83,7 @@ func (e dashboardTest) begin(t *testing.T, base, name string, data map[string]an
 		}
 		input["screenshotDir"] = absolute
 	}
-	s := &scenario{name: name, base: base, secrets: []string{e.key, e.token, e.password, e.worker.key}, ended: make(chan struct{})}
+	s := &scenario{name: name, base: base, end: func() { e.worker.killSession(t, session.Id) }, secrets: []string{e.key, e.token, e.password, e.worker.key}, ended: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(t.Context(), scenarioTimeout)
 	go func() {
 		defer cancel()
@@ -94,6 +99,7 @@ func (e dashboardTest) begin(t *testing.T, base, name string, data map[string]an
 func (s *scenario) result(t *testing.T) json.RawMessage {
 	t.Helper()
 	<-s.ended
+	s.end()
 	if s.err != nil {
 		t.Fatalf("scenario %s: %v", s.name, s.err)
 	}
