@@ -548,6 +548,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/devtools/browser/{browserGuid}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The browser identifier from `webSocketDebuggerUrl`. */
+                browserGuid: components["parameters"]["BrowserGuid"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Open a CDP connection to the browser, by token
+         * @description `connectBrowser` of the launch that the control token names.
+         */
+        get: operations["connectRootBrowser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/devtools/page/{targetId}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Open a CDP connection to a page, by token
+         * @description `connectPage` of the launch that the control token names.
+         */
+        get: operations["connectRootPage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/fleet/drain": {
         parameters: {
             query?: never;
@@ -624,6 +676,157 @@ export interface paths {
          * @description Returns 200 while the worker process runs. To check whether the worker accepts launches, use `GET /readyz`.
          */
         get: operations["getWorkerHealth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/activate/{targetId}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Activate a tab, by token
+         * @description `activateTarget` of the launch that the control token names.
+         */
+        get: operations["activateRootTarget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/close/{targetId}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Close a tab, by token
+         * @description `closeTarget` of the launch that the control token names.
+         */
+        get: operations["closeRootTarget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/list": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List targets, by token
+         * @description `listTargets` of the launch that the control token names.
+         */
+        get: operations["listRootTargets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/new": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Create a tab, by token
+         * @description `createTarget` of the launch that the control token names.
+         */
+        put: operations["createRootTarget"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/protocol": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the protocol description, by token
+         * @description `getProtocol` of the launch that the control token names.
+         */
+        get: operations["getRootProtocol"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/version": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the browser version, by token
+         * @description `getDevtoolsVersion` of the launch that the control token names, for clients that know only a host. All operations
+         *     below `/json` and `/devtools` also exist behind `/w/<WORKER_ID>`, and with a trailing slash. Cookies, view tickets and
+         *     the worker key are not accepted. Basic credentials, as user name or password, are not accepted from pages of other
+         *     origins.
+         *
+         *     Clients that append paths to a URL can have the token in its query: `http://worker/?ct=TOKEN` becomes
+         *     `http://worker/?ct=TOKEN/json/version`, which is this operation. The same applies to `/browsers/{launchId}/?ct=TOKEN`.
+         *     A WebSocket to `/?ct=TOKEN`, to `/devtools/browser`, or to the page of a browser, connects to the browser.
+         */
+        get: operations["getRootVersion"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2377,6 +2580,8 @@ export interface components {
         Location: string;
         /** @description The seconds to wait before the next attempt. */
         RetryAfter: number;
+        /** @description The accepted schemes, Basic and Bearer. */
+        RootChallenge: string;
         /**
          * @description The cookie that replaces `ct` or `t`, if the request had one; HttpOnly, SameSite=Strict, for the routes of this
          *     launch.
@@ -3461,6 +3666,148 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    connectRootBrowser: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The browser identifier from `webSocketDebuggerUrl`. */
+                browserGuid: components["parameters"]["BrowserGuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is upgraded and speaks CDP. */
+            101: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    connectRootPage: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is upgraded and speaks CDP. */
+            101: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     drainWorker: {
         parameters: {
             query?: never;
@@ -3758,6 +4105,423 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    activateRootTarget: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example Target activated */
+                    "text/plain": components["schemas"]["DevtoolsText"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    closeRootTarget: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example Target is closing */
+                    "text/plain": components["schemas"]["DevtoolsText"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listRootTargets: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F",
+                     *         "title": "Example Domain",
+                     *         "type": "page",
+                     *         "url": "https://example.com/",
+                     *         "webSocketDebuggerUrl": "wss://edge.example/w/worker-1/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools/page/5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F?ct=TOKEN"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["DevtoolsJson"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createRootTarget: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F",
+                     *       "title": "",
+                     *       "type": "page",
+                     *       "url": "about:blank"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DevtoolsJson"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRootProtocol: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "domains": [],
+                     *       "version": {
+                     *         "major": "1",
+                     *         "minor": "3"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DevtoolsJson"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRootVersion: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "Browser": "Chrome/156.0.8078.79",
+                     *       "Protocol-Version": "1.3",
+                     *       "webSocketDebuggerUrl": "wss://edge.example/w/worker-1/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools/browser/5f1c6c0e-58f8-4f5c-9a55-0d3c1b2a4e5d?ct=TOKEN"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DevtoolsJson"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
             default: components["responses"]["Failure"];
         };
     };

@@ -62,6 +62,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	gates := access.New(access.Options{
 		Browsers: browserFinder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 	})
+	gates.RegisterRoot(w.web)
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
@@ -111,7 +112,10 @@ func stripPrefix(prefix string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			address := c.Request().URL
-			if rest, ok := strings.CutPrefix(address.Path, prefix); ok && strings.HasPrefix(rest, "/") {
+			switch rest, ok := strings.CutPrefix(address.Path, prefix); {
+			case ok && rest == "":
+				address.Path, address.RawPath = "/", ""
+			case ok && rest[0] == '/':
 				address.Path, address.RawPath = rest, strings.TrimPrefix(address.RawPath, prefix)
 			}
 			return next(c)

@@ -70,8 +70,9 @@ func (s *Service) Close() error {
 // Routes returns the routes for package access.
 func (s *Service) Routes() []access.Route {
 	routes := []access.Route{
-		{Path: "/devtools/browser/:browserGuid", Kind: access.Socket, Handle: s.connect("browser", "browserGuid")},
-		{Path: "/devtools/page/:targetId", Kind: access.Socket, Handle: s.connect("page", "targetId")},
+		{Path: access.BrowserSocket, Kind: access.Socket, Handle: s.connectBrowser},
+		{Path: access.BrowserSocket + "/:browserGuid", Kind: access.Socket, Handle: s.connect("browser", targetOf("browserGuid"))},
+		{Path: "/devtools/page/:targetId", Kind: access.Socket, Handle: s.connect("page", targetOf("targetId"))},
 		{Path: "/devtools", Kind: access.Page, Handle: s.openDevtools},
 		{Path: "/devtools/", Kind: access.Page, Handle: s.openDevtools},
 		{Path: "/devtools/*", Kind: access.Asset, Handle: s.frontEnd},
