@@ -49,9 +49,9 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 	}
 	if c.full() {
 		reason := cloudapi.RefusalReasonConcurrencyLimit
-		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: cloudapi.Authorization{
+		return cloudapi.AuthorizeLaunch402JSONResponse{Body: cloudapi.AuthorizeResponse{Success: true, Data: cloudapi.Authorization{
 			Reason: &reason, Current: int32(len(c.slots)), Limit: c.currentLimit(),
-		}}, nil
+		}}}, nil
 	}
 	taken := &slot{id: uuid.Must(uuid.NewV7()), profile: config.ProfileId, machine: r.Body.MachineId, boot: r.Body.BootId}
 	c.slots[r.Body.SessionId] = taken
