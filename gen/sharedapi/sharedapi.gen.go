@@ -949,6 +949,9 @@ type UserAgent = string
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type Uuid = openapi_types.UUID
 
+// WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
+type WaitSeconds = int32
+
 // WindowsVersion The Windows release, if `os` is windows.
 //
 // Example: 11

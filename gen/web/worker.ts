@@ -1006,6 +1006,12 @@ export interface paths {
          * Launch a browser
          * @description Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
          *     `browser` and `proxyOverride` apply only to this launch and override the profile.
+         *
+         *     With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+         *     machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+         *     arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+         *     ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+         *     proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
          */
         post: operations["launchProfile"];
         delete?: never;
@@ -1775,6 +1781,7 @@ export interface components {
             profileId?: components["schemas"]["Uuid"];
             proxyOverride?: components["schemas"]["ProxySettings"];
             spec?: components["schemas"]["LaunchSpec"];
+            waitSeconds?: components["schemas"]["WaitSeconds"];
         };
         /**
          * @description Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
@@ -2200,6 +2207,12 @@ export interface components {
             success: components["schemas"]["True"];
         };
         /**
+         * Format: int32
+         * @description How long the launch can wait for free capacity, in seconds. 0 is not at all.
+         * @default 0
+         */
+        WaitSeconds: number;
+        /**
          * @description The event that the navigation waits for.
          * @default load
          * @enum {string}
@@ -2540,6 +2553,8 @@ export interface components {
         LaunchId: components["schemas"]["Uuid"];
         /** @description The profile, if there is no `env`. */
         LaunchProfileId: components["schemas"]["Uuid"];
+        /** @description How long the launch can wait, if there is no `env`. */
+        LaunchWaitSeconds: components["schemas"]["WaitSeconds"];
         /** @description The maximum number of items per page. */
         Limit: number;
         /** @description The page number, starting at 1. */
@@ -4534,6 +4549,8 @@ export interface operations {
                 profileId?: components["parameters"]["LaunchProfileId"];
                 /** @description Whether to run without a window, if there is no `env`. */
                 headless?: components["parameters"]["LaunchHeadless"];
+                /** @description How long the launch can wait, if there is no `env`. */
+                waitSeconds?: components["parameters"]["LaunchWaitSeconds"];
             };
             header?: never;
             path?: never;
@@ -4552,9 +4569,10 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            /** @description The license refuses the launch. No browser was started. */
+            /** @description The license refuses the launch, after `waitSeconds` if it has any. No browser was started. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
@@ -4985,9 +5003,10 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            /** @description The license refuses the launch. No browser was started. */
+            /** @description The license refuses the launch, after `waitSeconds` if it has any. No browser was started. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;

@@ -30,6 +30,7 @@ var tableOwners = map[string]string{
 	"license_machine_info":     "license",
 	"license_machines":         "license",
 	"license_org":              "license",
+	"license_queue":            "license",
 	"license_slots":            "license",
 	"license_superseded_boots": "license",
 	"mail_outbox":              "mail",

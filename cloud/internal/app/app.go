@@ -114,6 +114,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	defer cancel(nil)
 	defer context.AfterFunc(stopped, func() {
 		parts.readiness.Shutdown(config.ShutdownDelay, ctx.Done())
+		parts.licenses.StopWaiting()
 		cancel(nil)
 	})()
 	var background sync.WaitGroup

@@ -37,7 +37,7 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 		return nil, httpd.Options{}, err
 	}
 	server := p.handlers(config, document.ContractVersion())
-	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
+	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, []cloudapi.StrictMiddlewareFunc{allowWaiting}))
 	pages, err := webapp.New(p.dashboard, webapp.Options{Public: p.public})
 	if err != nil {
 		return nil, httpd.Options{}, fmt.Errorf("dashboard: %w", err)

@@ -56,7 +56,7 @@ func (s *Service) reapExpired(ctx context.Context) error {
 		s.logger.InfoContext(ctx, "expired slots reclaimed", "slots", n)
 	}
 	_, late := s.deleteSupersededBoots(ctx)
-	return errors.Join(err, late)
+	return errors.Join(err, late, s.dropAllStale(ctx))
 }
 
 func (s *Service) runPass(ctx context.Context, name string, work func(context.Context) error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
-// Timeout is the timeout of one call.
+// Timeout is the timeout of one call, besides the time that it can wait.
 const Timeout = 10 * time.Second
 
 // Machine identifies the worker to the cloud.
@@ -55,17 +55,16 @@ type Client struct {
 // Changes of the cloud's contract version are logged.
 func New(address, key string, machine Machine, log *slog.Logger) (*Client, error) {
 	transport := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		Proxy:                 http.ProxyFromEnvironment,
-		TLSHandshakeTimeout:   5 * time.Second,
-		MaxIdleConnsPerHost:   16,
-		IdleConnTimeout:       90 * time.Second,
-		ForceAttemptHTTP2:     true,
-		ResponseHeaderTimeout: Timeout,
+		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		Proxy:               http.ProxyFromEnvironment,
+		TLSHandshakeTimeout: 5 * time.Second,
+		MaxIdleConnsPerHost: 16,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
 	}
 	contracts := &contractTransport{RoundTripper: tracing.Transport(transport), contractMonitor: newContractMonitor(log)}
-	client := &http.Client{
-		Timeout: Timeout, Transport: contracts,
+	client := &http.Client{ // without a timeout: each call has its own
+		Transport: contracts,
 		// Following a redirect would send the organization key to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -5,34 +5,48 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
+
+// VerifyKey has the cloud verify a caller's key. It implements launch.License.
+func (c *Client) VerifyKey(ctx context.Context, key session.OrganizationKey) error {
+	_, err := c.listSessions(ctx, c.credential(key))
+	return err
+}
 
 // CountStale returns how many running sessions of the worker's organization
 // belong to this machine and are stale (GET /v1/license/sessions). It
 // implements report.StaleCloud, like Reclaim.
 func (c *Client) CountStale(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	if err := c.checkCompatible(ctx); err != nil {
+	sessions, err := c.listSessions(ctx, c.credential(session.OrganizationKey{}))
+	if err != nil {
 		return 0, err
 	}
-	credential := c.credential(session.OrganizationKey{})
-	answer, err := c.api.ListLicenseSessionsWithResponse(ctx, credential.sign)
-	if err != nil {
-		return 0, callFault(err)
-	}
-	if answer.JSON200 == nil {
-		return 0, credential.answerFault(answer.HTTPResponse, answer.Body)
-	}
 	stale := 0
-	for _, row := range answer.JSON200.Data.Sessions {
+	for _, row := range sessions {
 		if row.Stale && row.MachineId == c.machine.ID {
 			stale++
 		}
 	}
 	return stale, nil
+}
+
+func (c *Client) listSessions(ctx context.Context, credential credential) ([]cloudapi.LicenseSession, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	if err := c.checkCompatible(ctx); err != nil {
+		return nil, err
+	}
+	answer, err := c.api.ListLicenseSessionsWithResponse(ctx, credential.sign)
+	if err != nil {
+		return nil, callFault(err)
+	}
+	if answer.JSON200 == nil {
+		return nil, credential.answerFault(answer.HTTPResponse, answer.Body)
+	}
+	return answer.JSON200.Data.Sessions, nil
 }
 
 // Reclaim ends the stale sessions of the worker's organization (POST

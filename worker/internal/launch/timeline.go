@@ -24,12 +24,11 @@ type timeline struct {
 	steps []session.Step // the first is Asked
 }
 
-// beginTimeline starts the timeline and the trace of a launch. The returned context
-// carries the trace.
-func (s *Service) beginTimeline(ctx context.Context, request Request) (context.Context, *timeline) {
-	now := s.Clock.Now()
-	ctx, span := s.Tracer.Start(ctx, "launch", trace.WithTimestamp(now), trace.WithAttributes(attribute.Bool("svc.headless", request.Headless)))
-	return ctx, &timeline{tracer: s.Tracer, span: span, steps: []session.Step{{Name: session.Asked, At: now}}}
+// beginTimeline starts the timeline and the trace of a launch that was received at that
+// time. The returned context carries the trace.
+func (s *Service) beginTimeline(ctx context.Context, request Request, at time.Time) (context.Context, *timeline) {
+	ctx, span := s.Tracer.Start(ctx, "launch", trace.WithTimestamp(at), trace.WithAttributes(attribute.Bool("svc.headless", request.Headless)))
+	return ctx, &timeline{tracer: s.Tracer, span: span, steps: []session.Step{{Name: session.Asked, At: at}}}
 }
 
 // record adds a step. Its span lasts from the previous step to this one.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -50,7 +51,7 @@ func parseRequest(r *http.Request) (launchRequest, error) {
 	if a.key.IsZero() {
 		return launchRequest{}, errNoKey
 	}
-	if err := checkParameters(query, "profileId", "headless"); err != nil {
+	if err := checkParameters(query, "profileId", "headless", "waitSeconds"); err != nil {
 		return launchRequest{}, err
 	}
 	a.body, err = requestBody(query)
@@ -65,7 +66,7 @@ func malformedQuery(query string) error {
 		if _, err := url.ParseQuery(pair); err == nil {
 			continue
 		}
-		if name, _, _ := strings.Cut(pair, "="); slices.Contains([]string{"env", "profileId", "headless"}, name) {
+		if name, _, _ := strings.Cut(pair, "="); slices.Contains([]string{"env", "profileId", "headless", "waitSeconds"}, name) {
 			field = name
 		}
 		break
@@ -106,7 +107,7 @@ func checkParameters(query url.Values, known ...string) error {
 	return nil
 }
 
-// requestBody builds the launch from ?profileId= and ?headless=.
+// requestBody builds the launch from ?profileId=, ?headless= and ?waitSeconds=.
 func requestBody(query url.Values) ([]byte, error) {
 	launch := map[string]any{}
 	if query.Has("profileId") {
@@ -118,6 +119,14 @@ func requestBody(query url.Values) ([]byte, error) {
 			return nil, fault.Invalid(fault.Detail{Field: "headless", Code: fault.InvalidType, Message: "must be true or false", Received: headless})
 		}
 		launch["browser"] = map[string]any{"headless": headless == "true"}
+	}
+	if query.Has("waitSeconds") {
+		text := query.Get("waitSeconds")
+		seconds, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fault.Invalid(fault.Detail{Field: "waitSeconds", Code: fault.NotInteger, Message: "must be a whole number of seconds", Received: text})
+		}
+		launch["waitSeconds"] = seconds
 	}
 	return json.Marshal(launch)
 }
