@@ -19860,6 +19860,11 @@ type StartProfileSessionResult201Headers struct {
 	Location string
 }
 
+// StartProfileSessionResult402Headers the declared response headers of an HTTP 402 response for StartProfileSession
+type StartProfileSessionResult402Headers struct {
+	RetryAfter *int32
+}
+
 // StartProfileSessionResult503Headers the declared response headers of an HTTP 503 response for StartProfileSession
 type StartProfileSessionResult503Headers struct {
 	RetryAfter *int32
@@ -19892,6 +19897,8 @@ type StartProfileSessionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *StartProfileSessionResult201Headers
+	// Headers402 the parsed response headers for an HTTP 402 response
+	Headers402 *StartProfileSessionResult402Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *StartProfileSessionResult503Headers
 }
@@ -28547,6 +28554,16 @@ func ParseStartProfileSessionResult(rsp *http.Response) (*StartProfileSessionRes
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 402:
+		var headers StartProfileSessionResult402Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers402 = &headers
 	case rsp.StatusCode == 503:
 		var headers StartProfileSessionResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -40793,15 +40810,25 @@ func (response StartProfileSession401JSONResponse) VisitStartProfileSessionRespo
 	return err
 }
 
-type StartProfileSession402JSONResponse externalRef0.ErrorResponse
+type StartProfileSession402ResponseHeaders struct {
+	RetryAfter *int32
+}
+
+type StartProfileSession402JSONResponse struct {
+	Body    externalRef0.ErrorResponse
+	Headers StartProfileSession402ResponseHeaders
+}
 
 func (response StartProfileSession402JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(402)
 	_, err := buf.WriteTo(w)
 	return err

@@ -9617,6 +9617,7 @@ export interface operations {
             /** @description There is no reservation and no free slot. A session that was already handed to a client keeps running. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
