@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
@@ -95,11 +96,14 @@ RETURNING s.id`
 // error the worker must not launch. A slot that was taken for a cancelled caller is
 // released. req.Ends are applied first.
 func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
+	began := time.Now()
 	grant, err := s.authorize(ctx, req)
 	if err == nil && !grant.Allowed {
 		s.recordRefusal(req, grant)
 	}
-	return grant, notFoundIfRemoved(err)
+	err = notFoundIfRemoved(err)
+	s.opts.Metrics.observe(ctx, grant, err, time.Since(began))
+	return grant, err
 }
 
 func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {

@@ -11,6 +11,7 @@ import (
 type pendingLaunch struct {
 	s       *Service
 	counted bool
+	refused bool // the machine has no capacity
 }
 
 // beginLaunch admits a launch if the machine has capacity. A launch with the worker
@@ -40,6 +41,7 @@ func (e *pendingLaunch) countAuthorized() error {
 		return nil
 	}
 	if err := e.s.checkAdmission(); err != nil {
+		e.refused = true
 		return err
 	}
 	e.counted = true

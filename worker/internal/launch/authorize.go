@@ -58,7 +58,12 @@ func (s *Service) shouldRetry(ctx context.Context, key session.OrganizationKey) 
 // awaitEnds waits for the ending sessions of a key until ctx ends. It reports
 // whether one of them ended.
 func (s *Service) awaitEnds(ctx context.Context, key session.OrganizationKey) (ended bool) {
-	for _, run := range s.endingSessions(key) {
+	ending := s.endingSessions(key)
+	if len(ending) == 0 {
+		return false
+	}
+	defer s.Metrics.beginWait()()
+	for _, run := range ending {
 		ended = run.awaitEnd(ctx) || ended
 	}
 	return ended

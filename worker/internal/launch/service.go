@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -36,6 +37,7 @@ type Options struct {
 	Warm        *WarmPool               // nil: no warm browsers
 	OutOfMemory func() uint64           // the kernel's count of OOM kills; nil: unknown
 	Tracer      trace.Tracer            // nil: no traces
+	Metrics     *Metrics                // nil: not exported
 	Key         session.OrganizationKey // the worker's own; zero if it has none
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
@@ -73,6 +75,9 @@ func New(opts Options) *Service {
 	if opts.Tracer == nil {
 		opts.Tracer = noop.Tracer{}
 	}
+	if opts.Metrics == nil {
+		opts.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
 	return &Service{Options: opts, keyLimiter: newKeyLimiter(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}}}
 }
 
@@ -85,6 +90,7 @@ func New(opts Options) *Service {
 func (s *Service) Launch(ctx context.Context, request Request) (session.Session, error) {
 	entry, err := s.beginLaunch(request)
 	if err != nil {
+		s.Metrics.countLaunch(notAdmitted, noStart)
 		return session.Session{}, err
 	}
 	defer s.active.Done()
@@ -92,16 +98,19 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 	run, err := s.launch(ctx, request, entry, timeline)
 	if err != nil {
 		entry.abandon()
+		s.Metrics.countLaunch(entry.failure(ctx, err), timeline.start)
 		s.Logger.Log(ctx, failureLogLevel(request, err), "launch failed", "error", err, "after", timeline)
 		timeline.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
 	launched, err := s.reportStart(ctx, run)
 	if err != nil {
+		s.Metrics.countLaunch(entry.failure(ctx, err), timeline.start)
 		timeline.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
-	timeline.finish(launched)
+	timeline.finish(ctx, launched)
+	s.Metrics.countLaunch(launchSucceeded, timeline.start)
 	s.Logger.InfoContext(ctx, "session started", "sessionId", launched.ID, "launchId", launched.LaunchID, "warm", launched.Start.Warm,
 		"cold", launched.Start.ColdReasons, "after", timeline)
 	return launched, nil
