@@ -813,6 +813,9 @@ type Permission string
 // Example: ["geolocation"]
 type Permissions = []Permission
 
+// PrometheusMetrics Metrics in a text format of Prometheus.
+type PrometheusMetrics = string
+
 // ProxyBypass Hosts that bypass the proxy, separated by commas.
 //
 // Example: localhost,*.internal

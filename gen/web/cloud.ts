@@ -108,6 +108,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get metrics
+         * @description Returns the metrics of this process for Prometheus, as described in openapi/operations/METRICS.md. The bearer token is
+         *     `METRICS_TOKEN`; without that setting every request is refused.
+         *     With `METRICS_ADDR` set, the metrics are served on that address only, without authentication, and this operation
+         *     returns 404. A client that accepts `application/openmetrics-text` gets that format, with trace ids as exemplars.
+         */
+        get: operations["getCloudMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/readyz": {
         parameters: {
             query?: never;
@@ -3392,6 +3415,8 @@ export interface components {
             data: components["schemas"]["ProfileStats"];
             success: components["schemas"]["True"];
         };
+        /** @description Metrics in a text format of Prometheus. */
+        PrometheusMetrics: string;
         /**
          * @description Hosts that bypass the proxy, separated by commas.
          * @example localhost,*.internal
@@ -4678,6 +4703,37 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getCloudMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example svc_cloud_authorize_total{reason="",verdict="allowed"} 1027.0
+                     *     # EOF
+                     */
+                    "application/openmetrics-text": components["schemas"]["PrometheusMetrics"];
+                    /** @example svc_cloud_authorize_total{reason="",verdict="allowed"} 1027 */
+                    "text/plain": components["schemas"]["PrometheusMetrics"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };

@@ -880,6 +880,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get metrics
+         * @description Returns the metrics of this process for Prometheus, as described in openapi/operations/METRICS.md. The worker key is accepted
+         *     in `X-API-Key` and as bearer token.
+         *     With `METRICS_ADDR` set, the metrics are served on that address only, without authentication, and this operation
+         *     returns 404. A client that accepts `application/openmetrics-text` gets that format, with trace ids as exemplars.
+         */
+        get: operations["getWorkerMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/profiles": {
         parameters: {
             query?: never;
@@ -1986,6 +2009,8 @@ export interface components {
          * @enum {string}
          */
         PictureFormat: "png" | "jpeg";
+        /** @description Metrics in a text format of Prometheus. */
+        PrometheusMetrics: string;
         /**
          * @description Hosts that bypass the proxy, separated by commas.
          * @example localhost,*.internal
@@ -4617,6 +4642,37 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getWorkerMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example svc_worker_sessions 4.0
+                     *     # EOF
+                     */
+                    "application/openmetrics-text": components["schemas"]["PrometheusMetrics"];
+                    /** @example svc_worker_sessions 4 */
+                    "text/plain": components["schemas"]["PrometheusMetrics"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };

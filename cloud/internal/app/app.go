@@ -108,6 +108,12 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		_ = listener.Close()
 		return err
 	}
+	stopMetrics, err := config.Metrics.Start(ctx, parts.metrics.handler(logger), logger)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	defer stopMetrics()
 	// After ctx is done, the server and the background tasks run for another
 	// SHUTDOWN_DELAY, unready.
 	stopped := ctx

@@ -105,6 +105,7 @@ RETURNING s.id`
 // released. req.Ends are applied first. A launch that can wait joins the queue of its
 // organization; one that can't is refused while others wait for the free slots.
 func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
+	began := time.Now()
 	grant, err := s.authorize(ctx, req)
 	if err == nil && !grant.Allowed && req.Wait > 0 {
 		grant, err = s.wait(ctx, req, grant)
@@ -112,7 +113,9 @@ func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
 	if err == nil && !grant.Allowed && !grant.Queued {
 		s.recordRefusal(req, grant)
 	}
-	return grant, notFoundIfRemoved(err)
+	err = notFoundIfRemoved(err)
+	s.opts.Metrics.observe(ctx, grant, err, time.Since(began))
+	return grant, err
 }
 
 func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {

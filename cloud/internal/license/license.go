@@ -13,12 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/browser-svc/svc/db/combine"
 	"github.com/browser-svc/svc/db/pg"
@@ -76,6 +78,8 @@ type Options struct {
 	// Clock is used for reclaim intervals, audits and the grace period; default
 	// clock.System.
 	Clock clock.Clock
+	// Metrics measures the authorizes; by default they are not exported.
+	Metrics *Metrics
 	// NoBatching runs each call by itself, for tests and benchmarks that compare.
 	NoBatching bool
 }
@@ -95,6 +99,7 @@ type Service struct {
 	grace           *gracePeriod
 	refusals        *refusals
 	totals          totals
+	reapedAt        atomic.Int64 // when the reaper last succeeded, in Unix nanoseconds; 0 for never
 	fullCache       *fullCache
 	reservations    reservations
 	lookups         *combine.Combiner[uuid.UUID, withKey[uuid.UUID], result[slotState]] // keyed by organization, like those below
@@ -129,6 +134,9 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	if opts.Clock == nil {
 		opts.Clock = clock.System{}
 	}
+	if opts.Metrics == nil {
+		opts.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
 	s := &Service{
 		db: newOrgPool(db), observer: observer, logger: logger, opts: opts, batch: batchStatements{db: opts.BatchDB},
 		reclaimThrottle: newThrottle(opts.ReclaimEvery, opts.Clock),
@@ -156,7 +164,8 @@ func (s *Service) combine() {
 	s.carriedEnds = combine.New(s.findCarriedSlots, combine.Options[uuid.UUID, withKey[carriedEnds]]{NoBatching: alone, Logger: logger})
 	taking := combine.Options[uuid.UUID, withKey[slotRequest]]{
 		Scheduler: counter, NoBatching: alone, Logger: logger,
-		OnLost: func(orgID uuid.UUID, w withKey[slotRequest]) { s.undoReservation(orgID, w.request) },
+		OnLost:  func(orgID uuid.UUID, w withKey[slotRequest]) { s.undoReservation(orgID, w.request) },
+		OnBatch: func(calls int) { s.opts.Metrics.batches.Observe(float64(calls)) },
 	}
 	s.grants = combine.New(s.takeChecked(s.takeBatch), taking)
 	s.turns = combine.New(s.takeChecked(s.takeTurnBatch), taking)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/resume"
 )
@@ -52,6 +53,7 @@ type Config struct {
 	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch browsers even if this host does not allow Chromium's sandbox, unless REQUIRE_ISOLATION is set. Clients of such a browser can read everything that the browser process can."`
 	TraceCollector   string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of the OpenTelemetry collector for launch traces (OTLP over HTTP), such as http://localhost:4318. Default: no traces."`
 	TrustedProxies   []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
+	Metrics          metrics.Config
 	Logging          program.Logging
 }
 
@@ -87,6 +89,7 @@ func (c Config) Validate() error {
 	if c.ResumeSeconds < 0 || c.ResumeSeconds > 3600 || c.ResumeBuffer < 1 || c.ResumeBuffer > 1024 {
 		problems = append(problems, errors.New("RESUME_SECONDS must be from 0 to 3600, and RESUME_BUFFER_MB from 1 to 1024"))
 	}
+	problems = append(problems, c.Metrics.Validate())
 	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL, "OTEL_EXPORTER_OTLP_ENDPOINT": c.TraceCollector} {
 		if address == "" {
 			continue

@@ -15,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/gen/console"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/webapp"
@@ -69,6 +70,8 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,
 	})
 	w.sockets.Register(w.web)
+	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
+	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
 	return w.registerConsole()
 }
 

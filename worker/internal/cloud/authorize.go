@@ -30,7 +30,7 @@ func (c *Client) authorize(ctx context.Context, credential credential, asked lau
 	if credential.key.IsZero() {
 		return launch.Grant{}, errNoKey()
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout+asked.Poll)
+	ctx, cancel := c.callContext(ctx, "authorizeLaunch", asked.Poll)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Grant{}, err

@@ -44,6 +44,7 @@ type Client struct {
 	machine   Machine
 	timeout   time.Duration // of one call
 	contracts *contractTransport
+	meter     *meter
 
 	status         *licenseStatus
 	introduced     *introducedKeys
@@ -62,7 +63,8 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
 	}
-	contracts := &contractTransport{RoundTripper: tracing.Transport(transport), contractMonitor: newContractMonitor(log)}
+	measured := &meter{RoundTripper: tracing.Transport(transport)}
+	contracts := &contractTransport{RoundTripper: measured, contractMonitor: newContractMonitor(log)}
 	client := &http.Client{ // without a timeout: each call has its own
 		Transport: contracts,
 		// Following a redirect would send the organization key to another host.
@@ -73,7 +75,7 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		return nil, fmt.Errorf("cloud address: %w", err)
 	}
 	return &Client{
-		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: contracts,
+		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: contracts, meter: measured,
 		status: &licenseStatus{state: LicenseUnreachable}, introduced: &introducedKeys{}, machineReports: &machineReports{},
 	}, nil
 }

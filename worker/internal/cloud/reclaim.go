@@ -34,7 +34,7 @@ func (c *Client) CountStale(ctx context.Context) (int, error) {
 }
 
 func (c *Client) listSessions(ctx context.Context, credential credential) ([]cloudapi.LicenseSession, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "listLicenseSessions", 0)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c *Client) listSessions(ctx context.Context, credential credential) ([]clo
 // Reclaim ends the stale sessions of the worker's organization (POST
 // /v1/license/sessions/reclaim).
 func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "reclaimLicenseSessions", 0)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return 0, err
@@ -71,7 +71,7 @@ func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
 // Profile returns the launch configuration of a profile (GET
 // /v1/profiles/{id}/config). It implements launch.License.
 func (c *Client) Profile(ctx context.Context, key session.OrganizationKey, id uuid.UUID) (launch.Profile, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "getProfileConfig", 0)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Profile{}, err

@@ -10,6 +10,7 @@ package devtools
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -46,6 +47,7 @@ type Service struct {
 	chromium  chromium
 	tasks     *taskGroup
 	resumable *resume.Connections
+	sockets   atomic.Int64 // CDP sockets of clients
 }
 
 // New returns a Service. The caller must call Close.
@@ -66,6 +68,12 @@ func (s *Service) Close() error {
 	s.chromium.close()
 	return nil
 }
+
+// Sockets returns the number of CDP sockets of clients that are open.
+func (s *Service) Sockets() int64 { return s.sockets.Load() }
+
+// Resumes returns the numbers of resumes so far, by result.
+func (s *Service) Resumes() map[string]int64 { return s.resumable.Results() }
 
 // Routes returns the routes for package access.
 func (s *Service) Routes() []access.Route {

@@ -63,6 +63,8 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 		}
 		defer func() { _ = client.Conn.Close() }()
 		defer v.Activity.Watch(client.Conn)()
+		s.sockets.Add(1)
+		defer s.sockets.Add(-1)
 		closed := func() {}
 		if of == "browser" && v.OnLeaving != nil {
 			closed = v.OnLeaving

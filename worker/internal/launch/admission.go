@@ -14,6 +14,7 @@ import (
 type pendingLaunch struct {
 	s       *Service
 	counted bool
+	refused bool // the machine has no capacity
 }
 
 // beginLaunch admits a launch if the machine has capacity, or waits for it until then. A
@@ -86,6 +87,7 @@ func (e *pendingLaunch) countAuthorized() error {
 		return err
 	}
 	if err := e.s.checkAdmission(); err != nil {
+		e.refused = true
 		return err
 	}
 	e.count()

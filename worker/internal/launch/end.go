@@ -134,6 +134,7 @@ func (s *Service) finalizeSession(run *running) {
 	run.resources.release()
 	end := run.endState(s.Clock.Now(), s.OutOfMemory())
 	ended, _ := s.Sessions.End(run.session.ID, end)
+	s.Metrics.countEnd(end)
 	s.Tokens.End(run.session.LaunchID.String())
 	s.Reports.Ended(Ended{
 		SessionID: ended.ID, ProfileID: ended.ProfileID, Status: end.Status, Reason: end.Reason, At: end.At,

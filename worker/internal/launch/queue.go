@@ -102,6 +102,7 @@ func (s *Service) refuseWaiting(err error) {
 
 // awaitAdmission waits until the launch is admitted.
 func (s *Service) awaitAdmission(ctx context.Context, q *queuedLaunch, wait time.Duration) error {
+	defer s.Metrics.beginWait()()
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	select {
@@ -132,6 +133,7 @@ func (s *Service) awaitAdmission(ctx context.Context, q *queuedLaunch, wait time
 
 // awaitSlot requests a slot from the cloud until the launch has one or cannot wait longer.
 func (s *Service) awaitSlot(ctx context.Context, request Request, asked Authorization, until time.Time) (Grant, error) {
+	defer s.Metrics.beginWait()()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(s.waitingAllowed(), stop)()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -37,10 +38,11 @@ type Options struct {
 	Warm        *WarmPool               // nil: no warm browsers
 	OutOfMemory func() uint64           // the kernel's count of OOM kills; nil: unknown
 	Tracer      trace.Tracer            // nil: no traces
+	Metrics     *Metrics                // nil: not exported
 	Key         session.OrganizationKey // the worker's own; zero if it has none
 	MaxWaiting  int                     // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
-	// and for a slot, and whether it got them. It must not block. nil: no call.
+	// and for a slot, and whether it got them. It must not block. nil: Metrics.
 	Waited func(wait time.Duration, granted bool)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
@@ -81,11 +83,14 @@ func New(opts Options) *Service {
 	if opts.Tracer == nil {
 		opts.Tracer = noop.Tracer{}
 	}
+	if opts.Metrics == nil {
+		opts.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
 	if opts.MaxWaiting == 0 {
 		opts.MaxWaiting = DefaultMaxWaiting
 	}
 	if opts.Waited == nil {
-		opts.Waited = func(time.Duration, bool) {}
+		opts.Waited = opts.Metrics.observeWait
 	}
 	s := &Service{
 		Options: opts, keyLimiter: newKeyLimiter(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}},
@@ -109,6 +114,7 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 	entry, err := s.beginLaunch(ctx, request, until)
 	if err != nil {
 		s.recordWait(request, until, false)
+		s.Metrics.countLaunch(notAdmitted, noStart)
 		return session.Session{}, err
 	}
 	defer s.active.Done()
@@ -116,16 +122,19 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 	run, err := s.launch(ctx, request, entry, timeline, until)
 	if err != nil {
 		entry.abandon()
+		s.Metrics.countLaunch(entry.failure(ctx, err), timeline.start)
 		s.Logger.Log(ctx, failureLogLevel(request, err), "launch failed", "error", err, "after", timeline)
 		timeline.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
 	launched, err := s.reportStart(ctx, run)
 	if err != nil {
+		s.Metrics.countLaunch(entry.failure(ctx, err), timeline.start)
 		timeline.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
-	timeline.finish(launched)
+	timeline.finish(ctx, launched)
+	s.Metrics.countLaunch(launchSucceeded, timeline.start)
 	s.Logger.InfoContext(ctx, "session started", "sessionId", launched.ID, "launchId", launched.LaunchID, "warm", launched.Start.Warm,
 		"cold", launched.Start.ColdReasons, "after", timeline)
 	return launched, nil

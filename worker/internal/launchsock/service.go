@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,6 +58,7 @@ type Service struct {
 
 	mu      sync.Mutex // serializes beginConn and Close
 	running sync.WaitGroup
+	sockets atomic.Int64 // that drive a browser
 }
 
 // New returns a Service. Call Close to end it.
@@ -77,6 +79,9 @@ func (s *Service) Close() {
 	s.mu.Unlock()
 	s.running.Wait()
 }
+
+// Sockets returns the number of open sockets that drive a browser.
+func (s *Service) Sockets() int64 { return s.sockets.Load() }
 
 func (s *Service) beginConn() bool {
 	s.mu.Lock()
@@ -114,6 +119,8 @@ func (s *Service) serve(c echo.Context) error {
 		s.endBrowser(launched, session.ClientClose)
 		return err
 	}
+	s.sockets.Add(1)
+	defer s.sockets.Add(-1)
 	s.relay(client, &up.Raw, launched, request.KeepAlive)
 	return nil
 }
