@@ -844,11 +844,28 @@ export interface paths {
         };
         /**
          * Launch a browser and connect over one socket
-         * @description A WebSocket. The launch is authorized with the organization key of the caller, from a header or from `env`, and
-         *     follows the rules of `POST /sessions/profile`. A refused launch is answered before the upgrade. After the
-         *     upgrade, the socket speaks the Chrome DevTools Protocol with the browser. The worker itself answers two
+         * @description A WebSocket. The launch is authorized with the organization key of the caller, from a header, from `token` or from
+         *     `env`, and follows the rules of `POST /sessions/profile`. A refused launch is answered before the upgrade. After
+         *     the upgrade, the socket speaks the Chrome DevTools Protocol with the browser. The worker itself answers two
          *     additional methods: `Svc.getSessionInfo` (with `controlToken` and `bundle`) and `Svc.getBrowserURLs`. The
          *     browser ends when the socket closes, unless `browser.keepAlive` is true.
+         *
+         *     The launch is described either by `env`, or by the other parameters, which have the names that users of hosted
+         *     browsers know. Without `profile` and `profileId` the browser has an ephemeral profile, like with an empty `spec`.
+         *     The key in `token` or `env` is part of a URL: prefer a header where the client can send one.
+         *
+         *     | Client | Launch |
+         *     |---|---|
+         *     | Puppeteer | `puppeteer.connect({browserWSEndpoint: 'wss://worker/launch?token=KEY'})` |
+         *     | Playwright | `chromium.connectOverCDP('wss://worker/launch?token=KEY&profile=ID')` |
+         *     | Playwright, Python | `p.chromium.connect_over_cdp('wss://worker/launch?token=KEY&headless=false')` |
+         *     | chromedp | `chromedp.NewRemoteAllocator(ctx, "wss://worker/launch?token=KEY", chromedp.NoModifyURL)` |
+         *     | rod | `rod.New().ControlURL("wss://worker/launch?token=KEY").MustConnect()` |
+         *     | chrome-remote-interface | `CDP({target: 'wss://worker/launch?token=KEY', local: true})` |
+         *     | browser-use | `Browser(cdp_url='wss://worker/launch?token=KEY')` |
+         *     | Stagehand | `localBrowserLaunchOptions: {cdpUrl: 'wss://worker/launch?token=KEY'}` |
+         *
+         *     The repository describes these and other clients in `openapi/CLIENTS.md`.
          */
         get: operations["launchBrowser"];
         put?: never;
@@ -2570,15 +2587,25 @@ export interface components {
         FullPage: boolean;
         /** @description Whether to use landscape orientation. */
         Landscape: boolean;
+        /** @description The major version of a launch without a profile. Not together with `env`. */
+        LaunchBrowserVersion: components["schemas"]["BrowserVersion"];
         /** @description A JSON object, plain or base64url-encoded: `SVC_KEY` and the body of `POST /sessions/profile`. */
         LaunchEnv: string;
-        /** @description Whether to run without a window, if there is no `env`. */
+        /** @description Whether to run without a window. Not together with `env`. */
         LaunchHeadless: boolean;
         /** @description The launch. */
         LaunchId: components["schemas"]["Uuid"];
-        /** @description The profile, if there is no `env`. */
+        /** @description The id of the profile; another name of `profileId`. Not together with `env`, `profileId` or `browserVersion`. */
+        LaunchProfile: components["schemas"]["Uuid"];
+        /** @description The profile. Not together with `env`, `profile` or `browserVersion`. */
         LaunchProfileId: components["schemas"]["Uuid"];
-        /** @description How long the launch can wait, if there is no `env`. */
+        /** @description The proxy, as `scheme://user:password@host:port`, percent-encoded. It replaces the proxy of the profile. Not together with `env`. */
+        LaunchProxy: string;
+        /** @description The maximum duration of the session, in milliseconds, rounded up to seconds. Not together with `env`. */
+        LaunchTimeout: number;
+        /** @description The organization key. Not together with `env` or with another key in a header. */
+        LaunchToken: string;
+        /** @description How long the launch can wait. Not together with `env`. */
         LaunchWaitSeconds: components["schemas"]["WaitSeconds"];
         /** @description The maximum number of items per page. */
         Limit: number;
@@ -4570,11 +4597,21 @@ export interface operations {
             query?: {
                 /** @description A JSON object, plain or base64url-encoded: `SVC_KEY` and the body of `POST /sessions/profile`. */
                 env?: components["parameters"]["LaunchEnv"];
-                /** @description The profile, if there is no `env`. */
+                /** @description The organization key. Not together with `env` or with another key in a header. */
+                token?: components["parameters"]["LaunchToken"];
+                /** @description The id of the profile; another name of `profileId`. Not together with `env`, `profileId` or `browserVersion`. */
+                profile?: components["parameters"]["LaunchProfile"];
+                /** @description The profile. Not together with `env`, `profile` or `browserVersion`. */
                 profileId?: components["parameters"]["LaunchProfileId"];
-                /** @description Whether to run without a window, if there is no `env`. */
+                /** @description The major version of a launch without a profile. Not together with `env`. */
+                browserVersion?: components["parameters"]["LaunchBrowserVersion"];
+                /** @description Whether to run without a window. Not together with `env`. */
                 headless?: components["parameters"]["LaunchHeadless"];
-                /** @description How long the launch can wait, if there is no `env`. */
+                /** @description The proxy, as `scheme://user:password@host:port`, percent-encoded. It replaces the proxy of the profile. Not together with `env`. */
+                proxy?: components["parameters"]["LaunchProxy"];
+                /** @description The maximum duration of the session, in milliseconds, rounded up to seconds. Not together with `env`. */
+                timeout?: components["parameters"]["LaunchTimeout"];
+                /** @description How long the launch can wait. Not together with `env`. */
                 waitSeconds?: components["parameters"]["LaunchWaitSeconds"];
             };
             header?: never;

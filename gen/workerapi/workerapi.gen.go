@@ -1568,6 +1568,11 @@ type FullPage = bool
 // Landscape defines model for Landscape.
 type Landscape = bool
 
+// LaunchBrowserVersion A browser major version.
+//
+// Example: 156
+type LaunchBrowserVersion = externalRef0.BrowserVersion
+
 // LaunchEnv defines model for LaunchEnv.
 type LaunchEnv = string
 
@@ -1579,10 +1584,24 @@ type LaunchHeadless = bool
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type LaunchId = externalRef0.Uuid
 
+// LaunchProfile An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type LaunchProfile = externalRef0.Uuid
+
 // LaunchProfileId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type LaunchProfileId = externalRef0.Uuid
+
+// LaunchProxy defines model for LaunchProxy.
+type LaunchProxy = string
+
+// LaunchTimeout defines model for LaunchTimeout.
+type LaunchTimeout = int64
+
+// LaunchToken defines model for LaunchToken.
+type LaunchToken = string
 
 // LaunchWaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
 type LaunchWaitSeconds = externalRef0.WaitSeconds

@@ -98,7 +98,7 @@ func (s *Service) serve(c echo.Context) error {
 	if origin := r.Header.Get("Origin"); origin != "" && !s.Links.Address.IsOrigin(origin) {
 		return fault.New(fault.Forbidden, "Pages of this origin are not allowed to connect.")
 	}
-	request, err := s.request(r)
+	asked, request, err := s.request(r)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (s *Service) serve(c echo.Context) error {
 	defer context.AfterFunc(s.ctx, cancel)()
 	launched, err := s.Launches.Launch(ctx, request)
 	if err != nil {
-		return err
+		return asked.rename(err)
 	}
 	client, up, err := s.upgrade(ctx, c, launched)
 	if err != nil {
@@ -127,20 +127,18 @@ func (s *Service) serve(c echo.Context) error {
 
 // request parses a request. The key is checked first: a caller without a key learns
 // nothing about other errors.
-func (s *Service) request(r *http.Request) (launch.Request, error) {
-	asked, err := parseRequest(r)
-	if err != nil {
-		return launch.Request{}, err
+func (s *Service) request(r *http.Request) (asked launchRequest, request launch.Request, err error) {
+	if asked, err = parseRequest(r); err != nil {
+		return asked, request, err
 	}
 	if err := ws.CheckHandshake(r); err != nil {
-		return launch.Request{}, err
+		return asked, request, err
 	}
-	request, err := s.Parse(asked.body)
-	if err != nil {
-		return launch.Request{}, err
+	if request, err = s.Parse(asked.body); err != nil {
+		return asked, request, asked.rename(err)
 	}
 	request.OrganizationKey = asked.key
-	return request, nil
+	return asked, request, nil
 }
 
 // upgrade connects to the browser and takes over the client's connection.
