@@ -140,7 +140,7 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	s := &Service{
 		db: newOrgPool(db), observer: observer, logger: logger, opts: opts, batch: batchStatements{db: opts.BatchDB},
 		reclaimThrottle: newThrottle(opts.ReclaimEvery, opts.Clock),
-		pacer:           &heartbeatPacer{clock: opts.Clock}, grace: &gracePeriod{clock: opts.Clock, duration: opts.ReapGrace}, refusals: newRefusals(db, logger),
+		pacer:           &heartbeatPacer{clock: opts.Clock}, grace: &gracePeriod{clock: opts.Clock, duration: opts.ReapGrace}, refusals: newRefusals(db, logger, opts.Clock),
 		fullCache: newFullCache(opts.Clock),
 	}
 	s.grace.begin()
