@@ -45,8 +45,9 @@ func (r *run) heldSlots() []string {
 	return []string{fmt.Sprintf("%d reserved, %d running", reserved, running)}
 }
 
-// survivorTimeout is how soon after its worker's death a browser must end.
-const survivorTimeout = 2 * time.Second
+// survivorTimeout is how soon after its worker's death a browser must end. It is
+// generous because the kernel frees a browser's memory slowly on a busy machine.
+const survivorTimeout = 10 * time.Second
 
 // killWorker kills the worker while browsers run, and starts it again.
 func (r *run) killWorker(ctx context.Context) {
