@@ -625,6 +625,16 @@ COMMENT ON COLUMN public.profiles.ephemeral IS 'Created for one launch and delet
 
 COMMENT ON COLUMN public.profiles.given_up_at IS 'When the slot of this ephemeral profile''s launch was reclaimed. The profile is kept, uncounted, in case the session turns out to be running.';
 
+CREATE TABLE public.schema_compatibility (
+    one_row boolean DEFAULT true NOT NULL,
+    oldest_version bigint NOT NULL,
+    CONSTRAINT schema_compatibility_one_row_check CHECK (one_row)
+);
+
+COMMENT ON TABLE public.schema_compatibility IS 'Which older programs run on this schema. It has one row.';
+
+COMMENT ON COLUMN public.schema_compatibility.oldest_version IS 'The oldest compatible program: a program whose newest migration is lower refuses to start. A migration that removes or changes what such programs use raises it.';
+
 CREATE TABLE public.subscription_add_ons (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -874,6 +884,9 @@ ALTER TABLE ONLY public.plans
 
 ALTER TABLE ONLY public.profiles
     ADD CONSTRAINT profiles_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.schema_compatibility
+    ADD CONSTRAINT schema_compatibility_pkey PRIMARY KEY (one_row);
 
 ALTER TABLE ONLY public.subscription_add_ons
     ADD CONSTRAINT subscription_add_ons_pkey PRIMARY KEY (id);

@@ -38,6 +38,7 @@ var tableOwners = map[string]string{
 	"payment_events":           "billing",
 	"plans":                    "", // written by migrations only
 	"profiles":                 "profile",
+	"schema_compatibility":     "", // written by migrations only
 	"subscription_add_ons":     "billing",
 	"subscriptions":            "billing",
 	"user_identities":          "auth",

@@ -38,6 +38,7 @@ func newProgram(environ map[string]string, in io.Reader, out, errs io.Writer) pr
 			keysCommand(in, out),
 			releasesCommand(out, errs),
 			secretsCommand(out),
+			restoreCheckCommand(out),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },

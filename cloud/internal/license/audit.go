@@ -10,11 +10,19 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
+// Drift is an organization whose counter differs from the number of its live slots.
+type Drift struct {
+	OrganizationID uuid.UUID `db:"organization_id"`
+	Counted        int       `db:"counted"`
+	Live           int       `db:"live"`
+}
+
 // driftedCountersSQL finds the organizations whose counter differs from the number of
 // their live rows, in one snapshot.
 const driftedCountersSQL = `
 WITH live AS (SELECT organization_id, count(*) AS n FROM license_slots WHERE released_at IS NULL GROUP BY organization_id)
-SELECT o.organization_id FROM license_org o LEFT JOIN live USING (organization_id) WHERE o.in_use <> COALESCE(live.n, 0)`
+SELECT o.organization_id, o.in_use AS counted, COALESCE(live.n, 0) AS live
+FROM license_org o LEFT JOIN live USING (organization_id) WHERE o.in_use <> COALESCE(live.n, 0)`
 
 // recountSQL repairs a locked counter and records an event, if it differs.
 const recountSQL = `
@@ -31,18 +39,52 @@ WITH before AS (
 )
 SELECT previous, in_use FROM changed`
 
+// DriftedCounters returns the counters that differ from the live slots. It repairs
+// nothing.
+func DriftedCounters(ctx context.Context, system *sqlx.DB) (drifted []Drift, err error) {
+	if err := system.SelectContext(ctx, &drifted, driftedCountersSQL); err != nil {
+		return nil, fmt.Errorf("compare the license counters: %w", err)
+	}
+	return drifted, nil
+}
+
+// OrphanSlots returns the number of slots, and of those that belong to no organization
+// with a counter. No foreign key prevents them.
+func OrphanSlots(ctx context.Context, system *sqlx.DB) (slots, orphans int, err error) {
+	err = system.QueryRowxContext(ctx, `
+		SELECT count(*), count(*) FILTER (WHERE o.organization_id IS NULL)
+		FROM license_slots s LEFT JOIN license_org o USING (organization_id)`).Scan(&slots, &orphans)
+	if err != nil {
+		return 0, 0, fmt.Errorf("look for slots without an organization: %w", err)
+	}
+	return slots, orphans, nil
+}
+
+// UncountedOrganizations returns the number of organizations, and of those without a
+// counter, which cannot launch.
+func UncountedOrganizations(ctx context.Context, system *sqlx.DB) (organizations, uncounted int, err error) {
+	err = system.QueryRowxContext(ctx, `
+		SELECT count(*), count(*) FILTER (WHERE l.organization_id IS NULL)
+		FROM organizations o LEFT JOIN license_org l ON l.organization_id = o.id`).Scan(&organizations, &uncounted)
+	if err != nil {
+		return 0, 0, fmt.Errorf("look for organizations without a license counter: %w", err)
+	}
+	return organizations, uncounted, nil
+}
+
 // Audit compares each counter with the live rows. It logs, records and repairs every
 // difference, and returns their number. A difference means that the tables were
 // changed manually or that this package has a bug. A failure in one organization does
 // not stop the others.
 func (s *Service) Audit(ctx context.Context) (int, error) {
-	var drifted []uuid.UUID
-	if err := s.db.db.SelectContext(ctx, &drifted, driftedCountersSQL); err != nil {
-		return 0, fmt.Errorf("compare the license counters: %w", err)
+	drifted, err := DriftedCounters(ctx, s.db.db)
+	if err != nil {
+		return 0, err
 	}
 	var errs []error
 	repaired := 0
-	for _, orgID := range drifted {
+	for _, each := range drifted {
+		orgID := each.OrganizationID
 		counted, live, err := s.recount(ctx, orgID)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("in organization %s: %w", orgID, err))
