@@ -100,7 +100,7 @@ contract-deep: ## Run make contract with 300 random requests per operation, diff
 	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=300
 
 .PHONY: generate
-generate: ## Generate gen/, db/schema.sql and the tables of CONFIGURATION.md from their sources
+generate: ## Generate gen/, the Grafana dashboards, db/schema.sql and the tables of CONFIGURATION.md from their sources
 	@scripts/generate
 
 .PHONY: build
