@@ -99,6 +99,12 @@ contract-deep: export CONTRACT_SEED ?= $(shell date +%Y%m%d)
 contract-deep: ## Run make contract with 300 random requests per operation, different ones each day
 	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=300
 
+# UPGRADE_FROM is the commit of the earlier svc-cloud; by default the last tag, or HEAD~1.
+.PHONY: upgrade-test
+upgrade-test: ## Replace an earlier svc-cloud (UPGRADE_FROM) by this one and back on one database, under load
+	@scripts/need go postgres
+	@go run ./scripts/upgrade $(if $(UPGRADE_FROM),--from '$(UPGRADE_FROM)')
+
 .PHONY: generate
 generate: ## Generate gen/, the Grafana dashboards, db/schema.sql and the tables of CONFIGURATION.md from their sources
 	@scripts/generate

@@ -63,9 +63,8 @@ func TestMonitoring_UsesExistingMetrics(t *testing.T) {
 }
 
 var (
-	alertName = regexp.MustCompile(`- alert: (\w+)`)
-	runbook   = regexp.MustCompile(`runbook_url: \S+/openapi/operations/RUNBOOK\.md#(\S+)`)
-	heading   = regexp.MustCompile(`(?m)^## (Svc\w+)$`)
+	runbook = regexp.MustCompile(`runbook_url: \S+/openapi/operations/RUNBOOK\.md#(\S+)`)
+	heading = regexp.MustCompile(`(?m)^## (Svc\w+)$`)
 )
 
 // TestAlerts_HaveRunbookSectionsAndTests: each alert links to its own section of
