@@ -105,6 +105,11 @@ upgrade-test: ## Replace an earlier svc-cloud (UPGRADE_FROM) by this one and bac
 	@scripts/need go postgres
 	@go run ./scripts/upgrade $(if $(UPGRADE_FROM),--from '$(UPGRADE_FROM)')
 
+.PHONY: alerts-test
+alerts-test: ## Fire three alerts in a real Prometheus with the rules of scripts/monitoring (ten minutes)
+	@scripts/need go postgres chromium display
+	@go run ./scripts/alerts
+
 .PHONY: generate
 generate: ## Generate gen/, the Grafana dashboards, db/schema.sql and the tables of CONFIGURATION.md from their sources
 	@scripts/generate
