@@ -110,7 +110,7 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 	}
 
 	org := h.keys.org.String()
-	for _, test := range []struct{ name, break_, mend, detail string }{
+	for _, test := range []struct{ name, corrupt, repair, detail string }{
 		{"license counters equal the slots",
 			`UPDATE license_org SET in_use = in_use + 3 WHERE organization_id = '{org}'`,
 			`UPDATE license_org SET in_use = in_use - 3 WHERE organization_id = '{org}'`,
@@ -138,10 +138,10 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 			`UPDATE idempotency_keys SET answer = set_byte(answer, 14, get_byte(answer, 14) # 1)`,
 			"the secret can't be decrypted"},
 	} {
-		for_ := strings.NewReplacer("{org}", org)
-		h.all.MustExec(for_.Replace(test.break_))
-		h.shell.wantFailure(test.name, for_.Replace(test.detail))
-		h.all.MustExec(for_.Replace(test.mend))
+		fill := strings.NewReplacer("{org}", org)
+		h.all.MustExec(fill.Replace(test.corrupt))
+		h.shell.wantFailure(test.name, fill.Replace(test.detail))
+		h.all.MustExec(fill.Replace(test.repair))
 	}
 	if status, found := h.shell.restoreCheck(); status != 0 {
 		t.Errorf("all inconsistencies removed: %+v", found)
