@@ -444,7 +444,7 @@ COMMENT ON COLUMN public.license_org.max_slots IS 'The concurrency limit. Null m
 
 COMMENT ON COLUMN public.license_org.in_use IS 'The number of rows in license_slots that are not released. An auditor compares both and repairs a difference.';
 
-COMMENT ON COLUMN public.license_org.queued IS 'The number of rows in license_queue. Whoever does not wait leaves that many slots free. The auditor repairs it likewise.';
+COMMENT ON COLUMN public.license_org.queued IS 'The number of rows in license_queue. A launch that does not wait leaves that many slots free. The auditor repairs this counter too.';
 
 CREATE TABLE public.license_queue (
     organization_id uuid NOT NULL,

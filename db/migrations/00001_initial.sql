@@ -395,7 +395,7 @@ CREATE TABLE license_org (
 COMMENT ON TABLE license_org IS 'The counter of live slots per organization. It is updated last in each transaction that starts or ends slots.';
 COMMENT ON COLUMN license_org.max_slots IS 'The concurrency limit. Null means unlimited.';
 COMMENT ON COLUMN license_org.in_use IS 'The number of rows in license_slots that are not released. An auditor compares both and repairs a difference.';
-COMMENT ON COLUMN license_org.queued IS 'The number of rows in license_queue. Whoever does not wait leaves that many slots free. The auditor repairs it likewise.';
+COMMENT ON COLUMN license_org.queued IS 'The number of rows in license_queue. A launch that does not wait leaves that many slots free. The auditor repairs this counter too.';
 
 CREATE TABLE license_queue (
     organization_id uuid        NOT NULL REFERENCES license_org (organization_id) ON DELETE CASCADE,
