@@ -30,10 +30,10 @@ func (g *gate) Admit(_, launching int) error {
 	return fault.New(fault.Unavailable, "full")
 }
 
-func (g *gate) set(open bool) {
+func (g *gate) openGate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.open = open
+	g.open = true
 }
 
 // newQueueFixture returns a Service whose launches fail after the authorization, and the
@@ -82,7 +82,7 @@ func TestLaunch_WaitsForMachineInOrder(t *testing.T) {
 	r, machine := newQueueFixture(t)
 	profiles, errs := r.queueUp(t, 6)
 	assertKind(t, r.fail(t, byProfile()), fault.Unavailable) // a launch that does not wait
-	machine.set(true)
+	machine.openGate()
 	for range profiles {
 		assertKind(t, <-errs, fault.Internal) // its browser did not start
 	}
@@ -152,7 +152,7 @@ func TestDrain_RefusesWaitingLaunches(t *testing.T) {
 	r.Resume()
 	_, errs = r.queueUp(t, 1)
 	r.cloud.refusal, r.cloud.queued = fault.New(fault.PaymentRequired, "full"), 1<<30 // it waits for a slot
-	machine.set(true)
+	machine.openGate()
 	eventually(t, func() bool { r.cloud.mu.Lock(); defer r.cloud.mu.Unlock(); return len(r.cloud.asked) > 0 })
 	r.Drain()
 	if err := <-errs; err.Error() != "This worker is draining." {
@@ -162,7 +162,7 @@ func TestDrain_RefusesWaitingLaunches(t *testing.T) {
 
 func TestLaunch_RepeatsRequestForSlot(t *testing.T) {
 	r, machine := newQueueFixture(t)
-	machine.set(true)
+	machine.openGate()
 	r.cloud.refusal, r.cloud.queued = fault.New(fault.PaymentRequired, "all slots in use"), 3
 	if err := r.fail(t, waiting(time.Minute)); !fault.Is(err, fault.PaymentRequired) {
 		t.Errorf("got %v", err)
@@ -180,7 +180,7 @@ func TestLaunch_RepeatsRequestForSlot(t *testing.T) {
 
 func TestLaunch_RepeatsFailedRequestForSlot(t *testing.T) {
 	r, machine := newQueueFixture(t)
-	machine.set(true)
+	machine.openGate()
 	failures := 2
 	r.cloud.decide = func(launch.Authorization) (bool, error) {
 		if failures--; failures >= 0 {

@@ -78,7 +78,7 @@ func (a *launchRequest) parseParameters(query url.Values) (body map[string]any, 
 	if query.Has("proxy") {
 		proxy, ok := parseProxy(query.Get("proxy"))
 		if !ok {
-			refuse(fault.Detail{Field: "proxy", Code: fault.InvalidFormat, Message: "must be a URL such as http://user:password@proxy.example:3128"})
+			refuse(fault.Detail{Field: "proxy", Code: fault.InvalidFormat, Message: "must be a proxy URL such as socks5://proxy.example:1080, with user and password before an @ if it needs them"})
 		}
 		body["proxyOverride"] = proxy
 		for name := range proxy {
