@@ -102,9 +102,9 @@ WHERE organization_id = $1 AND EXISTS (SELECT FROM gone)`
 
 const staleOrgsSQL = `SELECT DISTINCT organization_id FROM license_queue q WHERE NOT (` + waits + `) LIMIT $1`
 
-// queuePositionSQL counts the requests up to that of the session.
+// queuePositionSQL counts the requests up to that of the session; 0 if it has no place.
 const queuePositionSQL = `
-SELECT count(*) FROM license_queue q WHERE q.organization_id = $1 AND ` + waits + `
+SELECT CASE WHEN bool_or(q.session_id = $2) THEN count(*) ELSE 0 END FROM license_queue q WHERE q.organization_id = $1 AND ` + waits + `
 	AND q.place <= (SELECT place FROM license_queue WHERE organization_id = $1 AND session_id = $2)`
 
 // renewQueueSQL extends the leases of requests, and returns those that have lost their

@@ -33,6 +33,7 @@ func TestLaunch_AcceptsKeyFromEachSource(t *testing.T) {
 		header http.Header
 	}{
 		"X-API-Key":                        {byID, key(callersKey)},
+		"a launch that can wait":           {url.Values{"profileId": byID["profileId"], "waitSeconds": {"60"}}, key(callersKey)},
 		"Bearer":                           {byID, http.Header{"Authorization": {"bearer " + callersKey}}},
 		"env as JSON":                      {url.Values{"env": {w.envOf("")}}, nil},
 		"env as base64url":                 {url.Values{"env": {encoded}}, nil},
@@ -93,6 +94,8 @@ func TestLaunch_RefusesBeforeUpgrade(t *testing.T) {
 		{"a page with an opaque origin", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"null"}}, nil, 403, "AUTHORIZATION_ERROR"},
 		{"no profile", "", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"an invalid headless", profile + "&headless=maybe", key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"a wait that is not a number", profile + "&waitSeconds=soon", key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"a wait that is too long", profile + "&waitSeconds=601", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"two profiles", profile + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env and profile", env(w.envOf("")) + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env that is not base64url", env("%%%"), key(callersKey), nil, 400, "VALIDATION_ERROR"},
