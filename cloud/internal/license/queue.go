@@ -233,15 +233,16 @@ func (s *Service) Waiting() int { return s.queue.length() }
 // is shut down.
 func (s *Service) StopWaiting() { s.queue.stop() }
 
-// dropStale deletes the places of an organization that are over, and reports whether
-// there were any. It locks nothing if there are none.
+// dropStale deletes the places of an organization that are over. It reports whether
+// there were any, or whether a slot has become free meanwhile. It locks nothing if there
+// are none.
 func (s *Service) dropStale(ctx context.Context, orgID uuid.UUID) (bool, error) {
-	var stale bool
-	if err := s.db.get(ctx, s.stmts.hasStale, &stale, orgID); err != nil {
-		return false, fmt.Errorf("look for stale places: %w", err)
+	var now struct{ Stale, Free bool }
+	if err := s.db.get(ctx, s.stmts.hasStale, &now, orgID); err != nil {
+		return false, notFoundIfRemoved(fmt.Errorf("look for stale places: %w", err))
 	}
-	if !stale {
-		return false, nil
+	if !now.Stale {
+		return now.Free, nil
 	}
 	err := s.db.run(ctx, orgID, func() error {
 		_, err := s.stmts.dropStale.ExecContext(ctx, orgID)

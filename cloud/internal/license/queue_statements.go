@@ -88,7 +88,12 @@ WITH org AS (
 UPDATE license_org SET queued = queued - (SELECT count(*) FROM gone)
 WHERE organization_id = $1 AND EXISTS (SELECT FROM gone)`
 
-const hasStaleSQL = `SELECT EXISTS (SELECT FROM license_queue q WHERE q.organization_id = $1 AND NOT (` + waits + `))`
+// hasStaleSQL reports whether places are over, and whether a slot is free for a launch
+// that does not wait, in one snapshot.
+const hasStaleSQL = `
+SELECT EXISTS (SELECT FROM license_queue q WHERE q.organization_id = $1 AND NOT (` + waits + `)) AS stale,
+	COALESCE(in_use + queued < max_slots, true) AS free
+FROM license_org WHERE organization_id = $1`
 
 const dropStaleSQL = `
 WITH org AS (
