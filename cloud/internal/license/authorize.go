@@ -158,17 +158,24 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 		if !state.reserved() {
 			continue // a slot was released since then: try again
 		}
-		free := s.reclaimForLaunch
-		if !state.full() {
-			free = s.dropStale // the free slots belong to launches that wait
-		}
-		freed, err := free(ctx, req.OrgID)
+		freed, err := s.freeForLaunch(ctx, req.OrgID, state)
 		if err != nil || !freed {
 			return limitReached(state.Usage), err
 		}
 		s.fullCache.set(req.OrgID, false)
 	}
 	return Grant{}, errContention()
+}
+
+// freeForLaunch makes room for a launch that does not wait: it deletes places that are
+// over if free slots are kept for them, or reclaims.
+func (s *Service) freeForLaunch(ctx context.Context, orgID uuid.UUID, state slotState) (bool, error) {
+	if !state.full() {
+		if dropped, err := s.dropStale(ctx, orgID); err != nil || dropped {
+			return dropped, err
+		}
+	}
+	return s.reclaimForLaunch(ctx, orgID)
 }
 
 // errContention is the error of a call that lost too many races, for its own session
@@ -206,13 +213,13 @@ func (s *Service) reserveWith(ctx context.Context, grants *grantCombiner, req Re
 	return got.grant(w), nil
 }
 
-// reserveInTx is reserve within a transaction.
-func (s *Service) reserveInTx(ctx context.Context, tx *sqlx.Tx, req Request) (Grant, error) {
+// reserveRunning takes a slot for a browser that runs already.
+func (s *Service) reserveRunning(ctx context.Context, tx *sqlx.Tx, req Request) (Grant, error) {
 	w, err := req.slotRequest()
 	if err != nil {
 		return Grant{}, err
 	}
-	got, err := s.takeOne(ctx, tx.StmtxContext(ctx, s.stmts.takeOne), req.OrgID, w)
+	got, err := s.takeOne(ctx, tx.StmtxContext(ctx, s.stmts.takeRunning), req.OrgID, w)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -85,9 +85,9 @@ func (s *Service) wait(ctx context.Context, req Request, refused Grant) (Grant, 
 			if req.Poll >= req.Wait {
 				return next, s.leave(ctx, w)
 			}
-			return s.stillQueued(ctx, w, next)
+			return s.stillQueued(ctx, req, w, next)
 		case <-s.queue.stopped:
-			return s.stillQueued(ctx, w, next)
+			return s.stillQueued(ctx, req, w, next)
 		case <-ctx.Done():
 			return Grant{}, s.leaveAfter(w, ctx.Err())
 		}
@@ -142,15 +142,25 @@ func (s *Service) takeTurn(ctx context.Context, req Request, w *waiter, refused 
 	return refused, nil
 }
 
-// stillQueued answers a launch that keeps its place.
-func (s *Service) stillQueued(ctx context.Context, w *waiter, refused Grant) (Grant, error) {
-	refused.Queued = true
+// stillQueued answers a launch that keeps its place. A session without a place may have
+// got a slot by another request, or have ended.
+func (s *Service) stillQueued(ctx context.Context, req Request, w *waiter, refused Grant) (Grant, error) {
 	if !w.isQueued() {
+		refused.Queued = true
 		return refused, nil
 	}
-	if err := s.db.get(ctx, s.stmts.queuePosition, &refused.Position, w.orgID, w.sessionID); err != nil {
+	var position int
+	if err := s.db.get(ctx, s.stmts.queuePosition, &position, w.orgID, w.sessionID); err != nil {
 		return Grant{}, fmt.Errorf("read the position in the queue: %w", err)
 	}
+	if position == 0 {
+		grant, err := s.authorize(ctx, req)
+		if err != nil || grant.Allowed {
+			return grant, err
+		}
+		refused = grant
+	}
+	refused.Queued, refused.Position = true, position
 	return refused, nil
 }
 
@@ -223,15 +233,16 @@ func (s *Service) Waiting() int { return s.queue.length() }
 // is shut down.
 func (s *Service) StopWaiting() { s.queue.stop() }
 
-// dropStale deletes the places of an organization that are over, and reports whether
-// there were any. It locks nothing if there are none.
+// dropStale deletes the places of an organization that are over. It reports whether
+// there were any, or whether a slot has become free meanwhile. It locks nothing if there
+// are none.
 func (s *Service) dropStale(ctx context.Context, orgID uuid.UUID) (bool, error) {
-	var stale bool
-	if err := s.db.get(ctx, s.stmts.hasStale, &stale, orgID); err != nil {
-		return false, fmt.Errorf("look for stale places: %w", err)
+	var now struct{ Stale, Free bool }
+	if err := s.db.get(ctx, s.stmts.hasStale, &now, orgID); err != nil {
+		return false, notFoundIfRemoved(fmt.Errorf("look for stale places: %w", err))
 	}
-	if !stale {
-		return false, nil
+	if !now.Stale {
+		return now.Free, nil
 	}
 	err := s.db.run(ctx, orgID, func() error {
 		_, err := s.stmts.dropStale.ExecContext(ctx, orgID)

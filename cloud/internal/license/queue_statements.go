@@ -88,7 +88,12 @@ WITH org AS (
 UPDATE license_org SET queued = queued - (SELECT count(*) FROM gone)
 WHERE organization_id = $1 AND EXISTS (SELECT FROM gone)`
 
-const hasStaleSQL = `SELECT EXISTS (SELECT FROM license_queue q WHERE q.organization_id = $1 AND NOT (` + waits + `))`
+// hasStaleSQL reports whether places are over, and whether a slot is free for a launch
+// that does not wait, in one snapshot.
+const hasStaleSQL = `
+SELECT EXISTS (SELECT FROM license_queue q WHERE q.organization_id = $1 AND NOT (` + waits + `)) AS stale,
+	COALESCE(in_use + queued < max_slots, true) AS free
+FROM license_org WHERE organization_id = $1`
 
 const dropStaleSQL = `
 WITH org AS (
@@ -102,9 +107,9 @@ WHERE organization_id = $1 AND EXISTS (SELECT FROM gone)`
 
 const staleOrgsSQL = `SELECT DISTINCT organization_id FROM license_queue q WHERE NOT (` + waits + `) LIMIT $1`
 
-// queuePositionSQL counts the requests up to that of the session.
+// queuePositionSQL counts the requests up to that of the session; 0 if it has no place.
 const queuePositionSQL = `
-SELECT count(*) FROM license_queue q WHERE q.organization_id = $1 AND ` + waits + `
+SELECT CASE WHEN bool_or(q.session_id = $2) THEN count(*) ELSE 0 END FROM license_queue q WHERE q.organization_id = $1 AND ` + waits + `
 	AND q.place <= (SELECT place FROM license_queue WHERE organization_id = $1 AND session_id = $2)`
 
 // renewQueueSQL extends the leases of requests, and returns those that have lost their

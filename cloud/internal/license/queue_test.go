@@ -281,6 +281,19 @@ func TestAudit_RepairsTheCounterOfTheQueue(t *testing.T) {
 	h.authorize()
 }
 
+func TestAuthorize_ReplicaExtendsItsLeases(t *testing.T) {
+	h := newFixture(t, 1)
+	h.authorize()
+	ctx, leave := context.WithCancel(t.Context())
+	answer := h.queueUp(ctx, h.Service, nil)
+	h.exec(`UPDATE license_queue SET lease_until = now() + interval '8 seconds'`)
+	eventually(t, func() bool {
+		return query[bool](h, `SELECT lease_until > now() + interval '9 seconds' FROM license_queue`)
+	})
+	leave()
+	<-answer
+}
+
 // Waiting launches of many organizations cost one connection.
 func TestAuthorize_WaitingCostsNoConnection(t *testing.T) {
 	h := newFixture(t, 1)

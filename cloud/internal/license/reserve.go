@@ -16,7 +16,15 @@ import (
 const takeOneSQL = `
 WITH counted AS (
 	UPDATE license_org SET in_use = in_use + 1
-	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use + queued < max_slots)
+	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use + queued < max_slots)` + insertCounted
+
+// takeRunningSQL is takeOneSQL for a browser that runs already: it ignores the queue.
+const takeRunningSQL = `
+WITH counted AS (
+	UPDATE license_org SET in_use = in_use + 1
+	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)` + insertCounted
+
+const insertCounted = `
 		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = $3)
 	RETURNING in_use, max_slots, clock_timestamp() AS now
 ), taken AS (

@@ -207,7 +207,7 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 	if err := report.requireProfile(ctx, tx); err != nil {
 		return Session{}, err
 	}
-	grant, err := s.reserveInTx(ctx, tx, Request{
+	grant, err := s.reserveRunning(ctx, tx, Request{
 		OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
 		SessionID: report.SessionID, ProfileID: &report.ProfileID,
 	})

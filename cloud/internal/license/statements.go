@@ -14,7 +14,7 @@ type statements struct {
 	renew                                          *sqlx.Stmt
 	register, lock, startSlot, acquire             *sqlx.Stmt
 	flagDuplicates                                 *sqlx.Stmt
-	takeOne, adjustCounter                         *sqlx.Stmt
+	takeOne, takeRunning, adjustCounter            *sqlx.Stmt
 	refresh, hasOmitted, supersededBoot            *sqlx.Stmt
 	lockMachine, releaseOmitted, adopt, listedHeld *sqlx.Stmt
 	hasExpired, expire, usage, expiredOrgs         *sqlx.Stmt
@@ -32,6 +32,7 @@ func (s *statements) all() []statement {
 		{&s.startSlot, startSlotSQL},
 		{&s.acquire, acquireSQL},
 		{&s.takeOne, takeOneSQL},
+		{&s.takeRunning, takeRunningSQL},
 		{&s.adjustCounter, adjustCounterSQL},
 		{&s.refresh, refreshSQL},
 		{&s.hasOmitted, hasOmittedSQL},

@@ -19,6 +19,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -306,4 +307,72 @@ func TestAuthorize_CarriesEndsAndReportsFull(t *testing.T) {
 		*sent.EndReason != sharedapi.EndReasonKilled || !sent.EndedAt.Equal(at) {
 		t.Errorf("sent %+v", sent)
 	}
+}
+
+func TestAuthorize_WaitsInTheQueueOfTheCloud(t *testing.T) {
+	fake, client := newFakeCloud(t)
+	fake.Limit(1)
+	profile := fake.Profile(156)
+	held := authorization(profile)
+	if _, err := client.Authorize(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	first, second := authorization(profile), authorization(profile)
+	for _, request := range []*launch.Authorization{&first, &second} {
+		request.Wait = time.Minute
+		grant, err := client.Authorize(t.Context(), *request) // Poll is 0
+		refusal := assertFault(t, err, fault.PaymentRequired, "All slots of the organization are in use.")
+		if !grant.Queued || len(refusal.Details) != 1 {
+			t.Errorf("got %+v, %+v", grant, refusal)
+		}
+	}
+	second.Poll, first.Poll = time.Minute, time.Minute
+	served := make(chan launch.Authorization, 2)
+	for _, request := range []launch.Authorization{second, first} {
+		go func() {
+			if _, err := client.Within(10*time.Millisecond).Authorize(t.Context(), request); err != nil { // besides Poll
+				t.Error(err)
+			}
+			served <- request
+		}()
+	}
+	ending := held.SessionID
+	for _, want := range []uuid.UUID{first.SessionID, second.SessionID} {
+		err := client.ReportEnd(t.Context(), report.End{SessionID: ending, ProfileID: profile, Status: "killed", Reason: "idle", At: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ending = (<-served).SessionID; ending != want {
+			t.Errorf("served %s, want %s", ending, want)
+		}
+	}
+	third := authorization(profile)
+	third.Wait, third.Poll = 100*time.Millisecond, 100*time.Millisecond
+	if grant, err := client.Authorize(t.Context(), third); grant.Queued || !fault.Is(err, fault.PaymentRequired) {
+		t.Errorf("got %+v, %v", grant, err)
+	}
+}
+
+func TestAuthorize_RefusalKeepsRetryAfter(t *testing.T) {
+	fake, client := newFakeCloud(t)
+	fake.Script(cloudtest.Authorize, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"reason":"concurrency_limit","current":3,"limit":3}}`)(w, nil)
+	})
+	_, err := client.Authorize(t.Context(), authorization(fake.Profile(156)))
+	if got := assertFault(t, err, fault.PaymentRequired, "All slots of the organization are in use."); got.RetryAfter != 7*time.Second {
+		t.Errorf("retry after %v", got.RetryAfter)
+	}
+}
+
+func TestVerifyKey(t *testing.T) {
+	fake, client := newFakeCloud(t)
+	if err := client.VerifyKey(t.Context(), session.NewOrganizationKey(cloudtest.Key)); err != nil {
+		t.Error(err)
+	}
+	err := client.VerifyKey(t.Context(), session.NewOrganizationKey("svc_other"))
+	assertFault(t, err, fault.Unauthenticated, "The organization key is not valid.")
+	fake.Down(true)
+	err = client.VerifyKey(t.Context(), session.NewOrganizationKey(cloudtest.Key))
+	assertFault(t, err, fault.Unavailable, "The cloud cannot be reached.")
 }

@@ -33,6 +33,7 @@ func TestLaunch_AcceptsKeyFromEachSource(t *testing.T) {
 		header http.Header
 	}{
 		"X-API-Key":                        {byID, key(callersKey)},
+		"a launch that can wait":           {url.Values{"profileId": byID["profileId"], "waitSeconds": {"60"}}, key(callersKey)},
 		"Bearer":                           {byID, http.Header{"Authorization": {"bearer " + callersKey}}},
 		"token":                            {url.Values{"profile": {w.profile.String()}, "headless": {"true"}, "token": {callersKey}}, nil},
 		"token and a header with it":       {url.Values{"profile": {w.profile.String()}, "token": {callersKey}}, key(callersKey)},
@@ -97,6 +98,8 @@ func TestLaunch_RefusesBeforeUpgrade(t *testing.T) {
 		{"a token that is empty", profile + "&token=", nil, nil, 401, "AUTHENTICATION_ERROR"},
 		{"a wrong token", profile + "&token=svc_wrong", nil, nil, 401, "AUTHENTICATION_ERROR"},
 		{"an invalid headless", profile + "&headless=maybe", key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"a wait that is not a number", profile + "&waitSeconds=soon", key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"a wait that is too long", profile + "&waitSeconds=601", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"two profiles", profile + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env and profile", env(w.envOf("")) + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env that is not base64url", env("%%%"), key(callersKey), nil, 400, "VALIDATION_ERROR"},

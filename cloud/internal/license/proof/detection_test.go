@@ -86,6 +86,7 @@ var (
 	models   = plan{name: "the model", script: func(seed int) script { return scripts().Example(seed) }}
 	grants   = plan{name: "the model, of grants", script: func(seed int) script { return scriptsOf(ofGrants, sessionsAtOnce).Example(seed) }}
 	sessions = plan{name: "the model, of sessions", script: func(seed int) script { return scriptsOf(ofSessions, 3).Example(seed) }}
+	queues   = plan{name: "the model, of the queue", script: func(seed int) script { return scriptsOf(ofQueue, sessionsAtOnce).Example(seed) }}
 	machines = plan{name: "the model, of machines", script: func(seed int) script { return scriptsOf(ofMachines, 3).Example(seed) }}
 
 	relaunches       = plan{name: "launches that carry an end", script: relaunchScript}

@@ -248,6 +248,8 @@ func (s *testEnv) shift(seconds int) {
 		WHERE organization_id = $1
 	), machines AS (
 		UPDATE license_machines SET heartbeat_at = heartbeat_at - $2::interval, previous_at = previous_at - $2::interval WHERE organization_id = $1
+	), places AS (
+		UPDATE license_queue SET lease_until = lease_until - $2::interval WHERE organization_id = $1
 	)
 	UPDATE license_superseded_boots SET since = since - $2::interval, heartbeat_at = heartbeat_at - $2::interval,
 		alive_since = alive_since - $2::interval WHERE organization_id = $1`, s.org, fmt.Sprintf("%d seconds", seconds))

@@ -35,6 +35,7 @@ type answer struct {
 
 	made, late, allHeardOf bool // state of the model between the steps of a call
 	carried                bool // likewise: the carried end concerns a session that holds a slot
+	joined                 bool // likewise: the call is in the queue
 	noProfileToo           bool // both limits are reached: either may be returned
 	err                    error
 }
@@ -111,6 +112,7 @@ type authorize struct {
 	machine machine
 	boot    boot
 	ended   *end // carried by the request
+	waits   bool // in the queue, without waiting for the answer
 }
 
 func (q authorize) steps() []step {
@@ -133,6 +135,9 @@ func (q authorize) send(ctx context.Context, s *testEnv, r *replica) answer {
 	req := license.Request{
 		OrgID: caller.OrgID, KeyID: caller.KeyID, MachineID: string(q.machine), BootID: s.boot(q.boot), SessionID: s.id(string(q.session)),
 	}
+	if q.waits {
+		req.Wait = time.Minute // Poll is 0
+	}
 	if q.ended != nil {
 		req.Ends = []license.EndReport{q.ended.report(s, caller.OrgID)}
 	}
@@ -148,6 +153,8 @@ func (q authorize) send(ctx context.Context, s *testEnv, r *replica) answer {
 	switch {
 	case err != nil:
 		return failed(err)
+	case grant.Queued:
+		return answer{verdict: "queued", count: fmt.Sprintf("place %d", grant.Position)}
 	case !grant.Allowed:
 		counts := count(grant.Current, grant.Limit)
 		if grant.ProfileCount != nil {

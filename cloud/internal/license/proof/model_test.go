@@ -12,6 +12,7 @@ const (
 	unreportedTTL       = 6 * 60 * 60
 	heartbeatTTL        = 5 * 60
 	reapGrace           = 90 // after the start of a replica
+	queueTTL            = 15 // of a place without a waiting call
 	supersededBootDelay = 10 // delay after which a superseded boot that reports again is considered alive
 )
 
@@ -40,6 +41,13 @@ type model struct {
 	slots    map[session]slot
 	machines map[machine]machineState
 	late     map[bootKey]supersededBoot
+	queue    []place // in order of arrival
+}
+
+// place is a launch that waits for a slot.
+type place struct {
+	session session
+	lease   int
 }
 
 // slot is one unit of concurrency from its reservation to its end.
@@ -85,6 +93,7 @@ type supersededBoot struct {
 func (m *model) clone() *model {
 	c := *m
 	c.keys, c.slots, c.machines, c.late = maps.Clone(m.keys), maps.Clone(m.slots), maps.Clone(m.machines), maps.Clone(m.late)
+	c.queue = slices.Clone(m.queue)
 	return &c
 }
 
@@ -100,6 +109,42 @@ func (m *model) used() (n int) {
 // full implements the most important rule (specification 3.2, 8.2): no grant at the
 // limit.
 func (m *model) full() bool { return m.limit >= 0 && m.used() >= m.limit }
+
+// waiting are the sessions in the queue: their place is not over, and they have neither a
+// slot nor an end.
+func (m *model) waiting() (all []session) {
+	for _, p := range m.queue {
+		if _, found := m.slots[p.session]; !found && p.lease > m.now {
+			all = append(all, p.session)
+		}
+	}
+	return all
+}
+
+// overtakes reports whether a new slot for the session would exceed the limit or be that
+// of a launch ahead of it: who does not wait is behind all that do.
+func (m *model) overtakes(q authorize) bool {
+	ahead := m.waiting()
+	if at := slices.Index(ahead, q.session); q.waits && at >= 0 {
+		ahead = ahead[:at]
+	}
+	return m.limit >= 0 && m.used()+len(ahead) >= m.limit
+}
+
+// enqueue: a repeated request keeps its place while its lease lasts.
+func (m *model) enqueue(of session) (position int) {
+	if !slices.Contains(m.waiting(), of) {
+		m.dequeue(of)
+		m.queue = append(m.queue, place{session: of})
+	}
+	at := slices.IndexFunc(m.queue, func(p place) bool { return p.session == of })
+	m.queue[at].lease = m.now + queueTTL
+	return slices.Index(m.waiting(), of) + 1
+}
+
+func (m *model) dequeue(of session) {
+	m.queue = slices.DeleteFunc(m.queue, func(p place) bool { return p.session == of })
+}
 
 // usage returns the counter of an answer, which includes the call's own slot.
 func (m *model) usage() string { return fmt.Sprintf("%d of %d", m.used(), m.limit) }
@@ -130,7 +175,9 @@ func (m *model) authenticate(key string, a *answer) {
 func (m *model) reserve(q authorize, a *answer) {
 	s, found := m.slots[q.session]
 	switch {
-	case !found && m.full():
+	case !found && q.waits && m.overtakes(q):
+		a.verdict, a.count = "queued", fmt.Sprintf("place %d", m.enqueue(q.session))
+	case !found && m.overtakes(q):
 		a.verdict, a.count = "concurrency_limit", m.usage()
 		a.noProfileToo = q.spec && m.profiles() >= m.most
 	case !found && q.spec && m.profiles() >= m.most:
@@ -139,6 +186,9 @@ func (m *model) reserve(q authorize, a *answer) {
 		m.slots[q.session] = slot{
 			state: "reserved", profile: q.profile, made: q.spec, machine: q.machine, boot: q.boot,
 			reserved: m.now, lease: m.now + reservationTTL, untouched: true,
+		}
+		if q.waits {
+			m.dequeue(q.session)
 		}
 		a.verdict, a.count, a.made = "granted", m.usage(), true
 	case !s.live() || s.machine != q.machine || s.boot != q.boot || !q.spec && q.profile != "" && !s.acceptsProfile(q.profile):
@@ -182,7 +232,7 @@ func (m *model) undo(q authorize, a *answer) {
 func (m *model) reclaimForLaunch(launch step, grace bool) bool {
 	var dry answer
 	launch(m.clone(), &dry)
-	return slices.Contains([]string{"concurrency_limit", "profile_limit", "no slot"}, dry.verdict) && m.expire(!grace) > 0
+	return slices.Contains([]string{"concurrency_limit", "profile_limit", "no slot", "queued"}, dry.verdict) && m.expire(!grace) > 0
 }
 
 // start: the session runs. It consumes its reservation, also an expired one; a

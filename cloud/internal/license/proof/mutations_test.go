@@ -4,7 +4,11 @@ package proof_test
 const (
 	takeOne            = "SELECT in_use, max_slots FROM counted"
 	takeMany           = "w.place <= capacity.free"
-	lookup             = "SELECT k.keys, o.in_use, o.max_slots, s.id"
+	lookup             = "SELECT k.keys, o.in_use, o.max_slots, o.queued, s.id"
+	takeTurns          = "WITH turn AS ("
+	join               = "), joined AS ("
+	leave              = "AND q.call_id = c.call_id"
+	findTurns          = "SELECT call_id FROM ("
 	acquire            = "in_use < max_slots)\nRETURNING in_use"
 	lock               = "s.session_id = $2 FOR UPDATE"
 	startSlot          = "SET state = 'running'"
@@ -31,7 +35,8 @@ const (
 )
 
 const (
-	hasFreeSlot = "(max_slots IS NULL OR in_use < max_slots)"
+	hasFreeSlot = "(max_slots IS NULL OR in_use + queued < max_slots)"
+	isNotFull   = "(max_slots IS NULL OR in_use < max_slots)"
 	countsRows  = "(SELECT count(*) FROM license_slots l WHERE l.organization_id = $1 AND l.released_at IS NULL) < max_slots"
 	omitted     = "s.state = 'running' AND s.seq <= m.seq"
 	alive       = "AND l.alive_since IS NOT NULL AND"
@@ -46,7 +51,7 @@ const (
 // organization deletes first would be deleted by the cascade anyway.
 func mutations() []*mutation {
 	var all []*mutation
-	for _, list := range [][]*mutation{grantMutations(), startMutations(), endMutations(), heartbeatMutations(), bootMutations(), leaseMutations(), tenantMutations()} {
+	for _, list := range [][]*mutation{grantMutations(), queueMutations(), startMutations(), endMutations(), heartbeatMutations(), bootMutations(), leaseMutations(), tenantMutations()} {
 		all = append(all, list...)
 	}
 	return all
@@ -70,7 +75,7 @@ func grantMutations() []*mutation {
 		{name: "a limit change is ignored", rule: "the ceiling is the plan's (spec 8.2)", plan: grants, changes: []change{
 			{setLimit, "DO UPDATE SET max_slots = excluded.max_slots", "DO UPDATE SET max_slots = license_org.max_slots"}}},
 		{name: "unlimited means none", rule: "null is no ceiling, never zero (spec 8.1)", plan: grants, changes: []change{
-			{"", hasFreeSlot, "in_use < COALESCE(max_slots, 0)"}, {lookup, "o.max_slots,", "COALESCE(o.max_slots, 0) AS max_slots,"}}},
+			{"", hasFreeSlot, "in_use < COALESCE(max_slots, 0)"}, {"", isNotFull, "in_use < COALESCE(max_slots, 0)"}, {lookup, "o.max_slots,", "COALESCE(o.max_slots, 0) AS max_slots,"}}},
 		{name: "no search for expired slots", rule: "expired slots are reclaimed before a refusal (DESIGN 6)", plan: grants, changes: []change{
 			{hasExpired, "SELECT EXISTS", "SELECT false AND EXISTS"}}},
 		{name: "no grace period for sessions", rule: "workers that could not report can do so first", plan: restarts, changes: []change{
@@ -92,6 +97,33 @@ func grantMutations() []*mutation {
 	}
 }
 
+// queueMutations disable rules that sequential calls show. TestQueueMutations_AreDetected
+// disables those of calls in progress.
+func queueMutations() []*mutation {
+	return []*mutation{
+		{name: "a newcomer overtakes the queue", rule: "a free slot belongs to the first in the queue (DESIGN 6)", plan: queues, changes: []change{
+			{"", hasFreeSlot, isNotFull}, {lookup, "o.queued", "0 AS queued"}}},
+		{name: "last come, first served", rule: "first come, first served (DESIGN 6)", plan: queues, changes: []change{
+			{takeTurns, "ORDER BY q.place", "ORDER BY q.place DESC"}}},
+		{name: "as many turns as slots", rule: "as many turns as free slots (DESIGN 6)", plan: queues, changes: []change{
+			{takeTurns, "GREATEST(o.max_slots - o.in_use, 0)", "o.max_slots"}}},
+		{name: "a repeated request goes to the end", rule: "a repeated request keeps its place (DESIGN 6)", plan: queues, changes: []change{
+			{join, "CASE WHEN q.lease_until > clock_timestamp() THEN q.place ELSE excluded.place END", "excluded.place"}}},
+		{name: "a repeated request does not extend its lease", rule: "a repeated request keeps its place (DESIGN 6)", plan: queues, changes: []change{
+			{join, "lease_until = excluded.lease_until", "lease_until = q.lease_until"}}},
+		{name: "a place lasts forever", rule: "a place ends with its lease (DESIGN 6)", plan: queues, changes: []change{
+			{"", "q.lease_until > clock_timestamp()\n", "true\n"}, {join, "q.lease_until > clock_timestamp()", "true"}}},
+		{name: "an ended session keeps its place", rule: "a place ends with its session (DESIGN 6)", plan: queues, changes: []change{
+			{"", "AND NOT EXISTS (SELECT FROM license_slots s WHERE s.organization_id = q.organization_id AND s.session_id = q.session_id)", ""}}},
+		{name: "joins are not counted", rule: "queued is the rows (DESIGN 6)", plan: queues, changes: []change{
+			{join, "queued + (SELECT count(*) FROM joined WHERE inserted)", "queued"}}},
+		{name: "served launches are counted on", rule: "queued is the rows (DESIGN 6)", plan: queues, changes: []change{
+			{takeTurns, "queued - (SELECT count(*) FROM served)", "queued"}}},
+		{name: "turns are not counted", rule: "in_use is the live rows (DESIGN 6)", plan: queues, changes: []change{
+			{takeTurns, "in_use + (SELECT count(*) FROM taken)", "in_use"}}},
+	}
+}
+
 func startMutations() []*mutation {
 	state := "s.boot_id, s.state,"
 	return []*mutation{
@@ -110,7 +142,7 @@ func startMutations() []*mutation {
 		{name: "an expired session starts uncounted", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: expiredStarts, changes: []change{
 			{acquire, "in_use = in_use + 1", "in_use = in_use"}}},
 		{name: "an expired session starts above the limit", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: expiredStarts, changes: []change{
-			{acquire, hasFreeSlot, "true"}}},
+			{acquire, isNotFull, "true"}}},
 		{name: "a start does not register its boot", rule: "superseded boots are ignored (DESIGN 6)", plan: sessions, changes: []change{
 			{register, "WHERE NOT EXISTS (", "WHERE false AND NOT EXISTS ("}}},
 	}

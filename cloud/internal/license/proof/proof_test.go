@@ -69,7 +69,8 @@ func playRandomly(t *testing.T, counted *tally, target int) {
 // tally counts the operations and the violations.
 type tally struct {
 	scripts, operations, atOnce, abandoned    int
-	grants, refusals, heartbeats, crashes     int
+	grants, refusals, queued                  int
+	heartbeats, crashes                       int
 	authorizes, starts, ends, reclaims, plans int
 	found                                     map[string]int // violations by kind
 }
@@ -77,7 +78,7 @@ type tally struct {
 func (t *tally) add(other *tally) {
 	for _, each := range []struct{ to, from *int }{
 		{&t.scripts, &other.scripts}, {&t.operations, &other.operations}, {&t.atOnce, &other.atOnce}, {&t.abandoned, &other.abandoned},
-		{&t.grants, &other.grants}, {&t.refusals, &other.refusals}, {&t.heartbeats, &other.heartbeats}, {&t.crashes, &other.crashes},
+		{&t.grants, &other.grants}, {&t.refusals, &other.refusals}, {&t.queued, &other.queued}, {&t.heartbeats, &other.heartbeats}, {&t.crashes, &other.crashes},
 		{&t.authorizes, &other.authorizes}, {&t.starts, &other.starts}, {&t.ends, &other.ends}, {&t.reclaims, &other.reclaims}, {&t.plans, &other.plans},
 	} {
 		*each.to += *each.from
@@ -88,10 +89,10 @@ func (t *tally) add(other *tally) {
 }
 
 func (t tally) String() string {
-	return fmt.Sprintf("%d operations in %d scripts over %d replicas, %d of them several at once: %d authorizes (%d grants, %d refusals), "+
+	return fmt.Sprintf("%d operations in %d scripts over %d replicas, %d of them several at once: %d authorizes (%d grants, %d refusals, %d queued), "+
 		"%d starts, %d ends, %d heartbeats, %d reclaims, %d changes of plan, %d crashes; %d scripts abandoned.\n"+
 		"over-grants %d, leaked slots %d, wrongful releases %d, acknowledged grants lost %d, of another organization %d, other differences %d",
-		t.operations, t.scripts, replicas, t.atOnce, t.authorizes, t.grants, t.refusals, t.starts, t.ends, t.heartbeats, t.reclaims, t.plans,
+		t.operations, t.scripts, replicas, t.atOnce, t.authorizes, t.grants, t.refusals, t.queued, t.starts, t.ends, t.heartbeats, t.reclaims, t.plans,
 		t.crashes, t.abandoned, t.found["over-grant"], t.found["leaked slot"], t.found["wrongful release"], t.found["grant lost"], t.found["another's"],
 		t.found["wrong counter"]+t.found["other"])
 }
@@ -109,6 +110,8 @@ func (t *tally) count(all []*call, crashed bool) {
 			t.grants++
 		case "concurrency_limit", "profile_limit", "no slot":
 			t.refusals++
+		case "queued":
+			t.queued++
 		}
 		switch c.message.(type) {
 		case authorize:

@@ -145,6 +145,7 @@ var (
 		anAuthorize: 30, aStart: 20, aHeartbeat: 20, anEnd: 15, aRepeat: 8, aReclaim: 8, aLimit: 4, aReap: 6, anAudit: 2, aList: 1, aRevoke: 1, aRemove: 1,
 	}
 	ofGrants   = weights{anAuthorize: 30, aStart: 4, anEnd: 6, aShift: 8, aReap: 1, aLimit: 6, aRepeat: 8, aRevoke: 5}
+	ofQueue    = weights{anAuthorize: 34, aStart: 4, anEnd: 14, aShift: 4, aReap: 1, aLimit: 2, aRepeat: 10}
 	ofSessions = weights{anAuthorize: 16, aStart: 24, anEnd: 18, aHeartbeat: 10, aShift: 10, aReap: 6, aRepeat: 12, aLimit: 4}
 	ofMachines = weights{anAuthorize: 14, aStart: 20, aHeartbeat: 36, aRestart: 6, aShift: 10, aReap: 5, anEnd: 6, aRepeat: 10, aList: 3}
 )

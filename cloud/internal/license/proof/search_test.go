@@ -73,13 +73,16 @@ func (s *search) next(i int, b branch) []branch {
 		searched := b.with(i, before, b.answers[i], false)
 		searched.at[i]-- // the slot is not taken yet
 		all = append(all, searched)
-		if len(s.calls) == 1 && !c.cutShort() {
+		if len(s.calls) == 1 && !c.cutShort() && !waits(c.message) {
 			return all
 		}
 		before = b.m.clone() // the search may have been throttled, or may have skipped locked slots
 	}
 	if c.cutShort() {
 		all = append(all, b.with(i, b.m, b.answers[i], true))
+	}
+	if waits(c.message) && len(s.calls) > 1 && b.at[i] == len(steps)-1 && !b.answers[i].joined {
+		all = append(all, s.join(i, b))
 	}
 	return append(all, s.take(i, b, before, step)...)
 }
@@ -92,6 +95,39 @@ func launches(q message) bool {
 	return false
 }
 
+// waits reports whether a call joins the queue. It can reclaim before it is served.
+func waits(q message) bool {
+	asked, ok := q.(authorize)
+	return ok && asked.waits
+}
+
+// join returns the branch in which a call that waits has joined the queue, and has yet to
+// take its turn: meanwhile its place counts for the others.
+func (s *search) join(i int, b branch) branch {
+	after := b.m.clone()
+	if q := s.calls[i].message.(authorize); after.exists && after.keys[q.key] {
+		if _, found := after.slots[q.session]; !found {
+			after.enqueue(q.session)
+		}
+	}
+	joined := b.with(i, after, b.answers[i], false)
+	joined.at[i] = b.at[i]
+	joined.answers[i].joined = true
+	return joined
+}
+
+// isSuperseded reports whether a concurrent call can have taken over the place of a call
+// that waits.
+func (s *search) isSuperseded(i int) bool {
+	own, _ := s.calls[i].message.(authorize)
+	for j, c := range s.calls {
+		if other, ok := c.message.(authorize); ok && j != i && own.waits && other.session == own.session {
+			return s.calls[i].got.verdict == "queued"
+		}
+	}
+	return false
+}
+
 // cutShort reports whether the call may have ended after any step: only its error is
 // known.
 func (c *call) cutShort() bool { return c.fate != noCrash && c.got.verdict == "error" }
@@ -99,6 +135,13 @@ func (c *call) cutShort() bool { return c.fate != noCrash && c.got.verdict == "e
 // take applies the step.
 func (s *search) take(i int, b branch, m *model, step step) (all []branch) {
 	c, a := s.calls[i], b.answers[i]
+	if s.isSuperseded(i) && b.at[i] == len(c.steps())-1 {
+		after := m.clone()
+		if _, found := m.slots[c.message.(authorize).session]; !found {
+			after.enqueue(c.message.(authorize).session)
+		}
+		all = append(all, b.with(i, after, answer{verdict: "queued"}, true))
+	}
 	a.accepted, a.unknown = slices.Clip(a.accepted), slices.Clip(a.unknown)
 	step(m, &a)
 	switch {

@@ -15,6 +15,9 @@ func formatModel(m *model) string {
 	if m.exists {
 		all = append(all, fmt.Sprintf("organization: %d in use of %d, %d profiles made", m.used(), m.limit, m.profiles()))
 	}
+	if waiting := m.waiting(); len(waiting) > 0 {
+		all = append(all, fmt.Sprintf("queue: %v", waiting))
+	}
 	for name, s := range m.slots {
 		all = append(all, formatSlot(name, s, s.lease-m.now))
 	}
@@ -57,6 +60,10 @@ SELECT json_build_object(
 		(ceil(extract(epoch FROM lease_until - clock_timestamp()) / 5) * 5)::int AS lease, started_at IS NOT NULL AS started,
 		state = 'reserved' AND lease_until = reserved_at + interval '2 minutes' AS untouched
 		FROM license_slots WHERE organization_id = $1) s),
+	'queue', (SELECT json_agg(q.session_id ORDER BY place) FROM license_queue q WHERE organization_id = $1 AND lease_until > clock_timestamp()
+		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = q.session_id)),
+	'queueDrift', (SELECT o.queued - count(q.session_id) FROM license_org o LEFT JOIN license_queue q USING (organization_id)
+		WHERE organization_id = $1 GROUP BY o.queued),
 	'machines', (SELECT json_agg(m) FROM (SELECT machine_id, boot_id, seq, past_boots,
 		(floor(extract(epoch FROM clock_timestamp() - heartbeat_at) / 5) * 5)::int AS heard FROM license_machines WHERE organization_id = $1) m),
 	'keys', (SELECT json_agg(id) FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL),
@@ -122,8 +129,10 @@ type tableRows struct {
 		Since   int
 		Heard   int
 	}
-	Keys []uuid.UUID
-	Feed int
+	Keys       []uuid.UUID
+	Queue      []uuid.UUID
+	QueueDrift int // of the counter
+	Feed       int
 
 	OtherOrg string // all rows of the other organization
 }
@@ -133,6 +142,12 @@ func (r tableRows) lines(s *testEnv) string {
 	var all []string
 	for _, o := range r.Orgs {
 		all = append(all, fmt.Sprintf("organization: %d in use of %d, %d profiles made", o.InUse, o.Max, o.Made))
+	}
+	if len(r.Queue) > 0 {
+		all = append(all, fmt.Sprintf("queue: %v", s.names(r.Queue)))
+	}
+	if r.QueueDrift != 0 {
+		all = append(all, fmt.Sprintf("the counter of the queue is off by %d", r.QueueDrift))
 	}
 	for _, row := range r.Slots {
 		like := slot{

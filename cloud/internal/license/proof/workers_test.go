@@ -70,6 +70,7 @@ func (p *scriptRunner) report(o operation) message {
 		if w.spec && o.deviation != otherProfile {
 			q.spec = true
 		}
+		q.waits = o.n%3 == 1 && !q.spec
 		q.ended = p.carried(o, q)
 		return q
 	case aStart:
