@@ -2,8 +2,8 @@
 import { chromium } from 'playwright-core';
 import { input, writeResult } from './input.mjs';
 
-const { endpoint, url, expression, close } = await input();
-const browser = await chromium.connectOverCDP(endpoint);
+const { endpoint, headers, url, expression, close } = await input();
+const browser = await chromium.connectOverCDP(endpoint, { headers });
 try {
   const page = await browser.contexts()[0].newPage();
   await page.goto(url);

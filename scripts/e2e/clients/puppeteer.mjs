@@ -2,8 +2,8 @@
 import puppeteer from 'puppeteer-core';
 import { input, writeResult } from './input.mjs';
 
-const { endpoint, url, expression, close } = await input();
-const browser = await puppeteer.connect({ browserWSEndpoint: endpoint, defaultViewport: null });
+const { endpoint, headers, url, expression, close } = await input();
+const browser = await puppeteer.connect({ browserWSEndpoint: endpoint, headers, defaultViewport: null });
 try {
   const page = await browser.newPage();
   await page.goto(url);

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
@@ -13,7 +14,11 @@ import (
 // byChromedp ignores in.Close: chromedp only disconnects from a browser that it did
 // not start, and refuses to send Browser.close.
 func byChromedp(ctx context.Context, in input) (visit, error) {
-	ctx, leave := remote.NewAllocator(ctx, in.Endpoint, remote.NoModifyURL)
+	var options []remote.Option
+	if strings.HasPrefix(in.Endpoint, "ws") {
+		options = append(options, remote.NoModifyURL)
+	}
+	ctx, leave := remote.NewAllocator(ctx, in.Endpoint, options...)
 	defer leave()
 	ctx, closeTab := chromedp.NewContext(ctx)
 	defer closeTab()

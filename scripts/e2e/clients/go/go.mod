@@ -1,6 +1,6 @@
 module github.com/browser-svc/svc/scripts/e2e/clients/go
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/chromedp/cdproto v0.159.0
@@ -15,4 +15,5 @@ require (
 	github.com/ysmood/got v0.40.0 // indirect
 	github.com/ysmood/gson v0.7.3 // indirect
 	github.com/ysmood/leakless v0.9.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )

@@ -1,6 +1,7 @@
 // Client uses a browser with a CDP library for Go: `client chromedp` or `client
 // rod`. It reads its input as JSON from standard input and writes the result as
-// JSON to standard output. `client socket` sends raw messages.
+// JSON to standard output. `client socket` sends raw messages. `client namespace
+// ADDRESS SOCKET COMMAND...` runs a command that can reach only ADDRESS.
 package main
 
 import (
@@ -18,7 +19,7 @@ const limit = 45 * time.Second
 // input is the input of the test. URLs contain tokens, which must not be on a
 // command line.
 type input struct {
-	Endpoint   string `json:"endpoint"`
+	Endpoint   string `json:"endpoint"` // ws, or http for the library's discovery
 	URL        string `json:"url"`
 	Expression string `json:"expression"`
 	Close      bool   `json:"close"` // end the browser, too
@@ -45,6 +46,9 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) > 4 && os.Args[1] == "namespace" {
+		return runInNamespace(os.Args[2], os.Args[3], os.Args[4:])
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var in input

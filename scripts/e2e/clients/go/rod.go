@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/go-rod/rod"
 	"github.com/go-rod/rod/lib/cdp"
+	"github.com/go-rod/rod/lib/launcher"
 	"github.com/go-rod/rod/lib/proto"
 )
 
@@ -71,8 +73,15 @@ func (in input) connect(ctx context.Context) (*cdp.WebSocket, error) {
 		_, _ = rand.Read(key)
 		header["Sec-WebSocket-Key"] = []string{base64.StdEncoding.EncodeToString(key)} // with the same spelling as rod
 	}
+	endpoint := in.Endpoint
+	if strings.HasPrefix(endpoint, "http") {
+		var err error
+		if endpoint, err = launcher.ResolveURL(endpoint); err != nil {
+			return nil, fmt.Errorf("resolve: %w", err)
+		}
+	}
 	socket := &cdp.WebSocket{}
-	if err := socket.Connect(ctx, in.Endpoint, header); err != nil {
+	if err := socket.Connect(ctx, endpoint, header); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	return socket, nil

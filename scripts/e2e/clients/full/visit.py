@@ -1,0 +1,91 @@
+"""Opens a page with a Python client, evaluates an expression, takes a screenshot and prints the results.
+
+visit.py CLIENT reads its input, JSON, from standard input: URLs contain tokens, which must not be on a command line.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import sys
+import urllib.request
+from contextlib import redirect_stdout
+from urllib.parse import urlsplit
+
+
+async def playwright(given):
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as p:
+        browser = await p.chromium.connect_over_cdp(given["endpoint"], headers=given.get("headers"))
+        page = await browser.contexts[0].new_page()
+        await page.goto(given["url"])
+        value = await page.evaluate(given["expression"])
+        seen = await page.title(), value, browser.version, await page.screenshot()
+        await page.close()
+        return seen
+
+
+async def pydoll(given):
+    from pydoll.browser.chromium import Chrome
+
+    browser = Chrome()
+    await browser.connect(given["endpoint"])
+    tab = await browser.new_tab(given["url"])
+    value = (await tab.execute_script("return " + given["expression"]))["result"]["result"]["value"]
+    picture = base64.b64decode(await tab.take_screenshot(as_base64=True))
+    seen = await tab.title, value, (await browser.get_version())["product"], picture
+    await tab.close()
+    return seen
+
+
+async def crawl4ai(given):
+    from crawl4ai import AsyncWebCrawler, BrowserConfig, CacheMode, CrawlerRunConfig
+
+    async with AsyncWebCrawler(config=BrowserConfig(cdp_url=given["endpoint"], verbose=False)) as crawler:
+        script = f"document.body.dataset.seen = {given['expression']} + ' ' + navigator.userAgent"
+        config = CrawlerRunConfig(cache_mode=CacheMode.BYPASS, screenshot=True, js_code=script, verbose=False)
+        result = await crawler.arun(given["url"], config=config)
+        value, agent = result.html.split('data-seen="')[1].split('"')[0].split(" ", 1)
+        version = agent.split("Chrome/")[1].split(" ")[0]
+        return result.metadata["title"], int(value), version, base64.b64decode(result.screenshot)
+
+
+async def drissionpage(given):
+    from DrissionPage import Chromium
+
+    browser = await asyncio.to_thread(Chromium, given["endpoint"])
+    tab = browser.new_tab(given["url"])
+    value = tab.run_js("return " + given["expression"])
+    seen = tab.title, value, browser.version, tab.get_screenshot(as_bytes="png")
+    tab.close()
+    return seen
+
+
+async def nodriver(given):
+    import nodriver as driver
+
+    # nodriver sends no credentials of its own, and fetches with urllib.
+    opener = urllib.request.build_opener()
+    opener.addheaders = list(given["headers"].items())
+    urllib.request.install_opener(opener)
+    at = urlsplit(given["endpoint"])
+    browser = await driver.Browser.create(driver.Config(host=at.hostname, port=at.port, browser_executable_path=sys.executable))
+    tab = await browser.get(given["url"], new_tab=True)
+    await tab
+    value = await tab.evaluate(given["expression"])
+    picture = base64.b64decode(await tab.send(driver.cdp.page.capture_screenshot()))
+    seen = await tab.evaluate("document.title"), value, browser.info["Browser"], picture
+    await tab.close()
+    return seen
+
+
+async def main():
+    given = json.load(sys.stdin)
+    with redirect_stdout(sys.stderr):
+        title, value, version, picture = await globals()[sys.argv[1]](given)
+    print(json.dumps({"title": title, "value": value, "version": version, "screenshot": len(picture)}), flush=True)
+    os._exit(0)  # some clients leave threads that wait for the browser
+
+
+asyncio.run(main())
