@@ -5035,6 +5035,7 @@ export interface operations {
             /** @description The provider is unreachable. */
             503: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "Set-Cookie": components["headers"]["OidcCookieOver"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];

@@ -198,7 +198,7 @@ func (e docsTest) testCloudKey(t *testing.T) {
 		visitStep{"visit"},
 		visitStep{"timing"},
 	)
-	if offered := stepResult[struct{ Offered []string }](t, seen, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "organizationKey"}) {
+	if offered := stepResult[struct{ Offered []string }](t, seen, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "metricsToken", "organizationKey"}) {
 		t.Errorf("the cloud's page lists %v", offered)
 	}
 	if c := responseData[usageCounts](t, seen, 4, http.StatusOK); c.Current == nil || *c.Current != 1 || c.Limit == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -116,8 +117,10 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 			}
 		})
 	}
-	if got := env.worker.session(t, session.Id); got.Status != "running" {
-		t.Errorf("a client that only disconnected ended the browser: %+v", got)
+	got, err := env.worker.api.GetBrowserSessionWithResponse(t.Context(), session.Id)
+	requireAnswer(t, err, got, http.StatusOK)
+	if got.JSON200.Data.Status != "running" {
+		t.Errorf("a client that only disconnected ended the browser: %+v", got.JSON200.Data)
 	}
 	env.waitForSlots(t, 1, 20*time.Second) // the launches over /launch have ended
 }
@@ -202,4 +205,3 @@ func splice(from net.Conn, address string) {
 	}()
 	_, _ = io.Copy(from, to)
 }
-

@@ -129,12 +129,13 @@ func TestRoutes_ServeExplorerAndDocuments(t *testing.T) {
 	ctx := contracttest.AllowUndocumentedRoute(t.Context())
 	for path, want := range map[string]string{
 		"/docs": "<html", "/openapi.json": `"launchProfile"`, "/openapi.yaml": "operationId: launchProfile", "/w/worker-1/openapi.json": `"launchProfile"`,
+		"/w/worker-1": `<base href="/w/worker-1/">`,
 	} {
 		if status, text := r.call(ctx, t, "GET", path, ""); status != 200 || !strings.Contains(string(text), want) {
 			t.Errorf("GET %s: got %d without %q: %.100s", path, status, want, text)
 		}
 	}
-	for path, status := range map[string]int{"/nothing": 404, "/w/worker-2/health": 404, "/w/worker-1": 404} {
+	for path, status := range map[string]int{"/nothing": 404, "/w/worker-2/health": 404} {
 		if got, text := r.call(ctx, t, "GET", path, ""); got != status || decode[failure](t, text).Error.Code != "RESOURCE_NOT_FOUND" {
 			t.Errorf("GET %s answered %d %s, want %d", path, got, text, status)
 		}

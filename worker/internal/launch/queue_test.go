@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -79,8 +80,12 @@ func eventually(t *testing.T, ok func() bool) {
 }
 
 func TestLaunch_WaitsForMachineInOrder(t *testing.T) {
-	r, machine := newQueueFixture(t)
+	registry := prometheus.NewRegistry()
+	r, machine := newQueueFixture(t, func(o *launch.Options) { o.Metrics = launch.NewMetrics(registry) })
 	profiles, errs := r.queueUp(t, 6)
+	if waits, waiting := queueMetrics(t, registry); waits != 0 || waiting != 6 {
+		t.Errorf("%d launches have waited, %v wait, want 0 and 6", waits, waiting)
+	}
 	assertKind(t, r.fail(t, byProfile()), fault.Unavailable) // a launch that does not wait
 	machine.openGate()
 	for range profiles {
@@ -96,6 +101,27 @@ func TestLaunch_WaitsForMachineInOrder(t *testing.T) {
 	if _, launching := r.Counts(); launching != 0 || r.Waiting() != 0 {
 		t.Errorf("%d launching, %d waiting", launching, r.Waiting())
 	}
+	if waits, waiting := queueMetrics(t, registry); waits != 6 || waiting != 0 {
+		t.Errorf("%d launches have waited, %v wait, want 6 and 0", waits, waiting)
+	}
+}
+
+// queueMetrics returns how many launches waited and how many wait.
+func queueMetrics(t *testing.T, registry *prometheus.Registry) (waits uint64, waiting float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		switch family.GetName() {
+		case "svc_worker_queue_wait_seconds":
+			waits = family.GetMetric()[0].GetHistogram().GetSampleCount()
+		case "svc_worker_queue_length":
+			waiting = family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return waits, waiting
 }
 
 // fail returns the error of a launch.
