@@ -82,7 +82,7 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 	c := startCloud(t)
 	a, port := c.signUp(t), freePort(t)
 	host := net.JoinHostPort(namespaceHost, port)
-	env := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "PORT="+port, "PUBLIC_URL=http://"+host)}
+	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, "PUBLIC_URL=http://"+host)}
 	session, page, client := env.worker.launch(t, env.newLaunchRequest(t, true)), servePage(t), buildGoClient(t)
 	if testenv.Full() {
 		if out, err := exec.CommandContext(t.Context(), "clients/full/install").CombinedOutput(); err != nil {

@@ -36,7 +36,13 @@ type worker struct {
 // is stopped when the test ends and must not leak resources.
 func startWorker(t *testing.T, of *cloud, key string, environment ...string) *worker {
 	t.Helper()
-	port, dir := freePort(t), publicDir(t)
+	return startWorkerAt(t, freePort(t), of, key, environment...)
+}
+
+// startWorkerAt is startWorker with a given port.
+func startWorkerAt(t *testing.T, port string, of *cloud, key string, environment ...string) *worker {
+	t.Helper()
+	dir := publicDir(t)
 	w := &worker{
 		url: "http://localhost:" + port, address: "127.0.0.1:" + port, key: "wrk_" + uuid.NewString(),
 		dir: dir, launches: filepath.Join(dir, "data", "launches"),

@@ -5,10 +5,9 @@ import { input, writeResult } from './input.mjs';
 
 const { endpoint, url, expression } = await input();
 const { protocol, hostname, port, search } = new URL(endpoint);
-const options =
-  protocol === 'http:'
-    ? { host: hostname, port, alterPath: (path) => (path.includes('?') ? `${path}&${search.slice(1)}` : path + search) }
-    : { target: endpoint, local: true };
+// The library also passes the paths of WebSocket URLs to alterPath. They already have the token in their query.
+const alterPath = (path) => (path.startsWith('/json') ? path + (path.includes('?') ? `&${search.slice(1)}` : search) : path);
+const options = protocol === 'http:' ? { host: hostname, port, alterPath } : { target: endpoint, local: true };
 // A client of the browser opens a tab and speaks with it in a session; a client of a host does so on the tab's own socket.
 const browser = protocol === 'http:' ? await CDP({ ...options, target: await CDP.New(options) }) : await CDP(options);
 let sessionId;

@@ -184,7 +184,7 @@ func TestLaunchSocket_LaunchesAndDrives(t *testing.T) {
 	}
 	for query, field := range map[string]string{ // errors name the parameter, not the field that it sets
 		"proxy=http://me:secret@127.0.0.1:9": "proxy", "proxy=ftp://me:secret@127.0.0.1:9": "proxy", "profile=x": "profile", "profileId=x": "profileId",
-		"browserVersion=0": "browserVersion", "browserVersion=91": "browserVersion",
+		"browserVersion=0": "browserVersion", "waitSeconds=601": "waitSeconds", "browserVersion=91": "browserVersion",
 	} {
 		status, body := r.upgrade(t, "/launch?token="+cloudtest.Key+"&"+query, nil)
 		got := decode[failure](t, []byte(body))

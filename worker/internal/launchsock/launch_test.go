@@ -99,7 +99,6 @@ func TestLaunch_RefusesBeforeUpgrade(t *testing.T) {
 		{"a wrong token", profile + "&token=svc_wrong", nil, nil, 401, "AUTHENTICATION_ERROR"},
 		{"an invalid headless", profile + "&headless=maybe", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"a wait that is not a number", profile + "&waitSeconds=soon", key(callersKey), nil, 400, "VALIDATION_ERROR"},
-		{"a wait that is too long", profile + "&waitSeconds=601", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"two profiles", profile + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env and profile", env(w.envOf("")) + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env that is not base64url", env("%%%"), key(callersKey), nil, 400, "VALIDATION_ERROR"},
