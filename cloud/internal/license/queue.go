@@ -18,7 +18,7 @@ import (
 //   - A waiting launch is a row of license_queue, keyed by its session. place is the
 //     order of arrival, which all replicas share: rows are inserted, taken and deleted
 //     under the lock of the counter.
-//   - license_org.queued counts the rows. Who does not wait leaves that many slots free
+//   - license_org.queued counts the rows. A launch that does not wait leaves that many slots free
 //     (in_use + queued < max_slots), so nobody overtakes, and a launch of an
 //     organization without a queue costs the same statements as before.
 //   - A waiting launch takes a slot if fewer launches are ahead of it than slots are free.
