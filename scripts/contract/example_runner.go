@@ -95,7 +95,7 @@ func (p *exampleRunner) setup(ctx context.Context, e exampleRequest) (exampleSet
 	usual := map[string]string{
 		"organizationId": p.seed.OrganizationID.String(), "profileId": p.seed.ProfileID.String(), "version": publishedVersion,
 	}
-	if strings.HasPrefix(e.path, "/browsers/") {
+	if strings.HasPrefix(e.path, "/browsers/") || strings.HasPrefix(e.path, "/json/") || strings.HasPrefix(e.path, "/devtools/") {
 		if p.launch == nil {
 			if p.launch, err = p.newLaunch(ctx, false); err != nil {
 				return s, err
@@ -126,6 +126,8 @@ func (p *exampleRunner) credential(e exampleRequest) map[string]string {
 				return map[string]string{"X-API-Key": p.seed.OrganizationKey}
 			case "controlToken":
 				return map[string]string{"X-Svc-Token": p.launch.token}
+			case "controlBearer":
+				return map[string]string{"Authorization": "Bearer " + p.launch.token}
 			case "metricsToken":
 				return map[string]string{"Authorization": "Bearer " + p.seed.MetricsToken}
 			case "workerKey":

@@ -15,7 +15,14 @@ from api import Api, Refused
 from identities import Identity, bearer, cookie, key, metrics
 from surface import Call, Surface, operation_id
 
-_UPGRADES = {"connectBrowser", "connectPage", "connectDesktop", "launchBrowser"}
+_UPGRADES = {
+    "connectBrowser",
+    "connectPage",
+    "connectRootBrowser",
+    "connectRootPage",
+    "connectDesktop",
+    "launchBrowser",
+}
 _LAUNCHES = {"launchProfile", "launchBrowser"}
 _PAGES = {"openDevtools", "openBrowser", "viewBrowser"}  # each accepts a token from the address once
 _ROOM_TIME = 20.0  # seconds until a full worker must have room again
@@ -56,9 +63,13 @@ class Worker(Surface):
             "capturePdf": self._page_query,
             "connectBrowser": self._connect,
             "connectPage": self._connect,
+            "connectRootBrowser": self._connect,
+            "connectRootPage": self._connect,
             "connectDesktop": self._connect,
             "activateTarget": self._tab,
+            "activateRootTarget": self._tab,
             "closeTarget": self._tab,
+            "closeRootTarget": self._tab,
         }
 
     def identities(self) -> list[Identity]:
@@ -85,6 +96,16 @@ class Worker(Surface):
             cookie("owner's cookie", seed["owner"]["token"], None),
             Identity("wrong token", headers={"X-Svc-Token": "wrong"}),
             Identity("control token", frozenset({"controlToken"}), headers={"X-Svc-Token": browser.token}),
+            Identity(
+                "control bearer",
+                frozenset({"controlBearer"}),
+                headers={"Authorization": f"Bearer {browser.token}"},
+            ),
+            Identity(
+                "control basic",
+                frozenset({"controlBasic"}),
+                headers={"Authorization": "Basic " + base64.b64encode(f"user:{browser.token}".encode()).decode()},
+            ),
             Identity("control cookie", frozenset({"controlCookie"}), cookies={f"svc_ctl_{plain}": browser.token}),
             Identity("control query", frozenset({"controlQuery"}), query={"ct": browser.token}),
             Identity("view ticket", frozenset({"viewCookie"}), cookies={f"svc_view_{plain}": browser.ticket}),
@@ -253,7 +274,7 @@ class Worker(Surface):
 
     def _tab(self, call: Call) -> None:
         if call.works and call.odds(0.8):
-            closing = operation_id(call.case) == "closeTarget"
+            closing = operation_id(call.case) in ("closeTarget", "closeRootTarget")
             call.aim(targetId=self._target("new" if closing else "list"))
 
     # Afterwards
@@ -263,7 +284,7 @@ class Worker(Surface):
         meta = case.meta
         if operation == "drainWorker" and status == 200:
             self._api.call("DELETE", "/fleet/drain")
-        elif operation == "createTarget" and status == 200:
+        elif operation in ("createTarget", "createRootTarget") and status == 200:
             self._try("GET", f"/browsers/{self._standing.launch}/json/close/{response.json()['id']}")
         elif operation in _LAUNCHES and status in (101, 201):
             # In a scenario what was launched is still asked for; there the sweep comes with the next launch.
