@@ -6,6 +6,7 @@ package oapi
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"github.com/oasdiff/yaml"
@@ -16,6 +17,7 @@ import (
 type Document struct {
 	version      string
 	deprecations deprecations
+	operations   map[string]map[string]string // operationId by method and pattern
 	json         []byte
 	yaml         func() []byte // created at the first call
 	json31       func() []byte
@@ -33,9 +35,18 @@ func Parse(text []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	operations := map[string]map[string]string{}
+	for path, item := range s.Paths {
+		for method, op := range item.endpoints() {
+			if operations[method] == nil {
+				operations[method] = map[string]string{}
+			}
+			operations[method][string(pattern(nil, path))] = op.OperationID
+		}
+	}
 	json31 := sync.OnceValue(func() []byte { return toOpenAPI31(text) })
 	return &Document{
-		version: s.Info.Version, deprecations: notices, json: text, json31: json31,
+		version: s.Info.Version, deprecations: notices, operations: operations, json: text, json31: json31,
 		yaml:   sync.OnceValue(func() []byte { return toYAML(text) }),
 		yaml31: sync.OnceValue(func() []byte { return toYAML(json31()) }),
 	}, nil
@@ -43,6 +54,17 @@ func Parse(text []byte) (*Document, error) {
 
 // ContractVersion returns info.version.
 func (d *Document) ContractVersion() string { return d.version }
+
+// OperationID returns the operationId of the operation with this method and Echo
+// pattern; the names of placeholders do not matter. HEAD has the operation of GET. It
+// returns an empty text for other routes.
+func (d *Document) OperationID(method, route string) string {
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	var buf [128]byte
+	return d.operations[method][string(pattern(buf[:0], route))]
+}
 
 // JSON returns the document as JSON. The caller must not modify it.
 func (d *Document) JSON() []byte { return d.json }

@@ -27,7 +27,7 @@ func (c *Client) authorize(ctx context.Context, credential credential, asked lau
 	if credential.key.IsZero() {
 		return launch.Grant{}, errNoKey()
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.begin(ctx, "authorizeLaunch")
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Grant{}, err

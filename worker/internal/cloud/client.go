@@ -20,9 +20,9 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
-	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
 // Timeout is the timeout of one call.
@@ -53,7 +53,8 @@ type Client struct {
 // New returns a client for the cloud at address. key is the worker's own
 // organization key, empty for a worker that uses only its callers' keys.
 // Changes of the cloud's contract version are logged.
-func New(address, key string, machine Machine, log *slog.Logger) (*Client, error) {
+// Calls are part of the traces in their contexts.
+func New(address, key string, machine Machine, traces *tracing.Tracing, log *slog.Logger) (*Client, error) {
 	transport := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		Proxy:                 http.ProxyFromEnvironment,
@@ -63,7 +64,7 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		ForceAttemptHTTP2:     true,
 		ResponseHeaderTimeout: Timeout,
 	}
-	contracts := &contractTransport{RoundTripper: tracing.Transport(transport), contractMonitor: newContractMonitor(log)}
+	contracts := &contractTransport{RoundTripper: traces.Transport(transport), contractMonitor: newContractMonitor(log)}
 	client := &http.Client{
 		Timeout: Timeout, Transport: contracts,
 		// Following a redirect would send the organization key to another host.
@@ -97,6 +98,11 @@ func (h *contractTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return answer, nil
+}
+
+// begin returns the context of one call of an operation, with its timeout.
+func (c *Client) begin(ctx context.Context, operation string) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(tracing.WithOperation(ctx, operation), c.timeout)
 }
 
 // Identity implements report.Cloud.

@@ -13,7 +13,7 @@ import (
 // belong to this machine and are stale (GET /v1/license/sessions). It
 // implements report.StaleCloud, like Reclaim.
 func (c *Client) CountStale(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.begin(ctx, "listLicenseSessions")
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return 0, err
@@ -38,7 +38,7 @@ func (c *Client) CountStale(ctx context.Context) (int, error) {
 // Reclaim ends the stale sessions of the worker's organization (POST
 // /v1/license/sessions/reclaim).
 func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.begin(ctx, "reclaimLicenseSessions")
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return 0, err
@@ -57,7 +57,7 @@ func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
 // Profile returns the launch configuration of a profile (GET
 // /v1/profiles/{id}/config). It implements launch.License.
 func (c *Client) Profile(ctx context.Context, key session.OrganizationKey, id uuid.UUID) (launch.Profile, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.begin(ctx, "getProfileConfig")
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Profile{}, err
