@@ -108,6 +108,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get metrics
+         * @description Returns the metrics of this process for Prometheus, as described in openapi/operations/METRICS.md. The bearer token is
+         *     `METRICS_TOKEN`; without that setting every request is refused.
+         *     With `METRICS_ADDR` set, the metrics are served on that address only, without authentication, and this operation
+         *     returns 404. A client that accepts `application/openmetrics-text` gets that format, with trace ids as exemplars.
+         */
+        get: operations["getCloudMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/readyz": {
         parameters: {
             query?: never;
@@ -882,6 +905,18 @@ export interface paths {
          *     before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
          *     of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
          *     well.
+         *
+         *     With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+         *     follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+         *     all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+         *     while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+         *     again about twice a second, in no order.
+         *
+         *     `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+         *     with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+         *     and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+         *     disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+         *     which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
          */
         post: operations["authorizeLaunch"];
         delete?: never;
@@ -1040,8 +1075,8 @@ export interface paths {
         /**
          * List machines
          * @description Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
-         *     A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
-         *     capacity and whether they drain with the heartbeats that they send with their own key.
+         *     A machine is deleted 30 days after its last report by default. Workers report the host name, the versions, the
+         *     public URL, the capacity and whether they drain with the heartbeats that they send with their own key.
          */
         get: operations["listMachines"];
         put?: never;
@@ -1858,6 +1893,13 @@ export interface components {
              * @description The number of profiles that count toward `limit`, including ephemeral ones. Only with the reason `profile_limit`.
              */
             profileCount?: number;
+            /**
+             * Format: int32
+             * @description The place of a queued launch, from 1. Absent if it holds no place, as with the reason `profile_limit`.
+             */
+            queuePosition?: number;
+            /** @description Whether the launch still waits. If true, `pollSeconds` are over, or the cloud stops: repeat the request. Only in a refusal. */
+            queued?: boolean;
             reason?: components["schemas"]["RefusalReason"];
             slotId?: components["schemas"]["Uuid"];
         };
@@ -1867,9 +1909,15 @@ export interface components {
             /** @description Ended sessions of this machine. They are ended before the check. */
             ends?: components["schemas"]["CarriedEnd"][];
             machineId: components["schemas"]["MachineId"];
+            /**
+             * Format: int32
+             * @description The maximum duration of this request, in seconds. If it is shorter than `waitSeconds`, the response can be `queued`. By default, `waitSeconds`.
+             */
+            pollSeconds?: number;
             profileId?: components["schemas"]["Uuid"];
             sessionId: components["schemas"]["Uuid"];
             spec?: components["schemas"]["LaunchSpec"];
+            waitSeconds?: components["schemas"]["WaitSeconds"];
         };
         /** @description A success with the verdict. */
         AuthorizeResponse: {
@@ -2851,10 +2899,20 @@ export interface components {
          */
         Locale: string | null;
         /**
-         * @description A host on which a worker runs. `hostName`, `version`, `maxSessions`, `keyId` and `keyName` are null if the worker
-         *     has not reported them. `lastSeenAt` is the time of the last heartbeat or session start.
+         * @description A host on which a worker runs. Values that the worker has not reported are null. `lastHeartbeatAt` is the time of
+         *     the last heartbeat or session start.
          */
         Machine: {
+            /**
+             * Format: int32
+             * @description The maximum number of browsers at once; null also means no limit.
+             */
+            capacity: number | null;
+            /**
+             * @description The version of the API document that the worker implements.
+             * @example 1.0.0
+             */
+            contractVersion: string | null;
             /** @description Whether the worker accepted no new sessions when it last reported. */
             draining: boolean;
             /** @description Whether more than one running worker uses this machine id. Give each worker its own `WORKER_ID`. */
@@ -2868,13 +2926,13 @@ export interface components {
             keyId: components["schemas"]["UuidOrNull"];
             /** @description The name of the organization key that the worker uses. */
             keyName: string | null;
-            lastSeenAt: components["schemas"]["Timestamp"];
+            lastHeartbeatAt: components["schemas"]["Timestamp"];
             machineId: components["schemas"]["MachineId"];
             /**
-             * Format: int32
-             * @description The maximum number of browsers at once; null also means no limit.
+             * @description The URL at which clients reach the worker.
+             * @example https://browsers.example.com/w/worker-1
              */
-            maxSessions: number | null;
+            publicUrl: string | null;
             /**
              * Format: int32
              * @description The number of reservations.
@@ -2884,13 +2942,15 @@ export interface components {
              * Format: int32
              * @description The number of slots with a running browser.
              */
-            runningSessions: number;
+            sessions: number;
             state: components["schemas"]["MachineState"];
             /**
              * @description The version of the worker.
              * @example 1.0.0
              */
             version: string | null;
+            /** @description The `WORKER_ID` of the worker; null if it is not set. */
+            workerId: string | null;
         };
         /**
          * @description The id of a worker machine, chosen by the worker.
@@ -2914,6 +2974,12 @@ export interface components {
          *     heartbeat without it keeps the last report.
          */
         MachineReport: {
+            /**
+             * Format: int32
+             * @description The maximum number of browsers at once; null or omitted means no limit.
+             */
+            capacity?: number | null;
+            contractVersion?: components["schemas"]["ContractVersion"];
             /** @description Whether the worker accepts no new sessions. */
             draining: boolean;
             /**
@@ -2922,22 +2988,23 @@ export interface components {
              */
             hostName: string;
             /**
-             * Format: int32
-             * @description The maximum number of browsers at once; null means no limit.
+             * @description The http or https URL at which clients reach the worker, without user, query and fragment.
+             * @example https://browsers.example.com/w/worker-1
              */
-            maxSessions: number | null;
+            publicUrl?: string;
             /**
              * @description The version of the worker.
              * @example 1.0.0
              */
             version: string;
+            workerId?: components["schemas"]["MachineId"];
         };
         /**
          * @description The sort fields of machines.
          * @default firstSeenAt
          * @enum {string}
          */
-        MachineSortField: "firstSeenAt" | "lastSeenAt" | "machineId" | "hostName";
+        MachineSortField: "firstSeenAt" | "lastHeartbeatAt" | "machineId" | "hostName";
         /**
          * @description `online`: the worker reported within the last two minutes. `draining`: it also accepts no new sessions.
          *     `offline`: it has not reported for two minutes.
@@ -3367,6 +3434,8 @@ export interface components {
             data: components["schemas"]["ProfileStats"];
             success: components["schemas"]["True"];
         };
+        /** @description Metrics in a text format of Prometheus. */
+        PrometheusMetrics: string;
         /**
          * @description Hosts that bypass the proxy, separated by commas.
          * @example localhost,*.internal
@@ -4001,6 +4070,12 @@ export interface components {
         VerifyEmailRequest: {
             token: components["schemas"]["MailToken"];
         };
+        /**
+         * Format: int32
+         * @description How long the launch can wait for free capacity, in seconds. 0 is not at all.
+         * @default 0
+         */
+        WaitSeconds: number;
         /**
          * @description The Windows release, if `os` is windows.
          * @example 11
@@ -4647,6 +4722,37 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getCloudMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example svc_cloud_authorize_total{reason="",verdict="allowed"} 1027.0
+                     *     # EOF
+                     */
+                    "application/openmetrics-text": components["schemas"]["PrometheusMetrics"];
+                    /** @example svc_cloud_authorize_total{reason="",verdict="allowed"} 1027 */
+                    "text/plain": components["schemas"]["PrometheusMetrics"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };
@@ -7061,14 +7167,6 @@ export interface operations {
         };
         requestBody: {
             content: {
-                /**
-                 * @example {
-                 *       "bootId": "019a5f3e-9000-7111-a222-333344445506",
-                 *       "machineId": "worker-1",
-                 *       "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
-                 *       "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"
-                 *     }
-                 */
                 "application/json": components["schemas"]["AuthorizeRequest"];
             };
         };
@@ -7140,6 +7238,7 @@ export interface operations {
             /** @description Refused. Do not launch the browser. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
@@ -7312,10 +7411,13 @@ export interface operations {
                  * @example {
                  *       "bootId": "019a5f3e-9000-7111-a222-333344445506",
                  *       "machine": {
+                 *         "capacity": 8,
+                 *         "contractVersion": "1.0.0",
                  *         "draining": false,
                  *         "hostName": "browsers-1.example.com",
-                 *         "maxSessions": 8,
-                 *         "version": "1.0.0"
+                 *         "publicUrl": "https://browsers.example.com/w/worker-1",
+                 *         "version": "1.0.0",
+                 *         "workerId": "worker-1"
                  *       },
                  *       "machineId": "worker-1",
                  *       "seq": 12,
@@ -7598,19 +7700,22 @@ export interface operations {
                      *       "data": {
                      *         "items": [
                      *           {
+                     *             "capacity": 8,
+                     *             "contractVersion": "1.0.0",
                      *             "draining": false,
                      *             "duplicate": false,
                      *             "firstSeenAt": "2026-11-20T08:00:00Z",
                      *             "hostName": "browsers-1.example.com",
                      *             "keyId": "019a5f3e-5a07-7e44-8c61-90f3b1d2c403",
                      *             "keyName": "fleet",
-                     *             "lastSeenAt": "2026-11-21T10:16:20Z",
+                     *             "lastHeartbeatAt": "2026-11-21T10:16:20Z",
                      *             "machineId": "worker-1",
-                     *             "maxSessions": 8,
+                     *             "publicUrl": "https://browsers.example.com/w/worker-1",
                      *             "reservedSlots": 0,
-                     *             "runningSessions": 1,
+                     *             "sessions": 1,
                      *             "state": "online",
-                     *             "version": "1.0.0"
+                     *             "version": "1.0.0",
+                     *             "workerId": "worker-1"
                      *           }
                      *         ],
                      *         "pagination": {
@@ -9593,6 +9698,7 @@ export interface operations {
             /** @description There is no reservation and no free slot. A session that was already handed to a client keeps running. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
@@ -9812,19 +9918,22 @@ export interface operations {
                      *         "keyName": "fleet",
                      *         "launchId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
                      *         "machine": {
+                     *           "capacity": 8,
+                     *           "contractVersion": "1.0.0",
                      *           "draining": false,
                      *           "duplicate": false,
                      *           "firstSeenAt": "2026-11-20T08:00:00Z",
                      *           "hostName": "browsers-1.example.com",
                      *           "keyId": "019a5f3e-5a07-7e44-8c61-90f3b1d2c403",
                      *           "keyName": "fleet",
-                     *           "lastSeenAt": "2026-11-21T10:16:20Z",
+                     *           "lastHeartbeatAt": "2026-11-21T10:16:20Z",
                      *           "machineId": "worker-1",
-                     *           "maxSessions": 8,
+                     *           "publicUrl": "https://browsers.example.com/w/worker-1",
                      *           "reservedSlots": 0,
-                     *           "runningSessions": 1,
+                     *           "sessions": 1,
                      *           "state": "online",
-                     *           "version": "1.0.0"
+                     *           "version": "1.0.0",
+                     *           "workerId": "worker-1"
                      *         },
                      *         "machineId": "worker-1",
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",

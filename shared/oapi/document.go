@@ -35,36 +35,41 @@ func Parse(text []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	operations := map[string]map[string]string{}
-	for path, item := range s.Paths {
-		for method, op := range item.endpoints() {
-			if operations[method] == nil {
-				operations[method] = map[string]string{}
-			}
-			operations[method][string(pattern(nil, path))] = op.OperationID
-		}
-	}
 	json31 := sync.OnceValue(func() []byte { return toOpenAPI31(text) })
 	return &Document{
-		version: s.Info.Version, deprecations: notices, operations: operations, json: text, json31: json31,
+		version: s.Info.Version, deprecations: notices, operations: operationIDs(s), json: text, json31: json31,
 		yaml:   sync.OnceValue(func() []byte { return toYAML(text) }),
 		yaml31: sync.OnceValue(func() []byte { return toYAML(json31()) }),
 	}, nil
 }
 
+func operationIDs(s *spec) map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for path, item := range s.Paths {
+		for method, op := range item.endpoints() {
+			if all[method] == nil {
+				all[method] = map[string]string{}
+			}
+			all[method][string(pattern(nil, path))] = op.OperationID
+		}
+	}
+	return all
+}
+
+// OperationID returns the operationId of a method and an Echo pattern; the names of
+// placeholders do not matter. HEAD uses the operation of GET. It returns "" for other
+// routes.
+func (d *Document) OperationID(method, route string) string {
+	var buf [128]byte
+	shape := pattern(buf[:0], route)
+	if id := d.operations[method][string(shape)]; id != "" || method != http.MethodHead {
+		return id
+	}
+	return d.operations[http.MethodGet][string(shape)]
+}
+
 // ContractVersion returns info.version.
 func (d *Document) ContractVersion() string { return d.version }
-
-// OperationID returns the operationId of the operation with this method and Echo
-// pattern; the names of placeholders do not matter. HEAD has the operation of GET. It
-// returns an empty text for other routes.
-func (d *Document) OperationID(method, route string) string {
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	var buf [128]byte
-	return d.operations[method][string(pattern(buf[:0], route))]
-}
 
 // JSON returns the document as JSON. The caller must not modify it.
 func (d *Document) JSON() []byte { return d.json }

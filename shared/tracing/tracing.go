@@ -6,6 +6,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -140,6 +141,12 @@ func WithOperation(ctx context.Context, operation string) context.Context {
 	return context.WithValue(ctx, operationKey{}, operation)
 }
 
+// Operation returns the operation of WithOperation; empty without one.
+func Operation(ctx context.Context) string {
+	operation, _ := ctx.Value(operationKey{}).(string)
+	return operation
+}
+
 // Transport returns a transport that records a span for each request, until its
 // answer begins, and sends the trace context. The spans contain neither the path nor
 // the query of the request.
@@ -154,11 +161,7 @@ type tracingTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (p tracingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	name, _ := r.Context().Value(operationKey{}).(string)
-	if name == "" {
-		name = r.Method
-	}
-	ctx, span := p.tracer.Start(r.Context(), name, trace.WithSpanKind(trace.SpanKindClient))
+	ctx, span := p.tracer.Start(r.Context(), cmp.Or(Operation(r.Context()), r.Method), trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		r = r.Clone(ctx)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/idempotency"
 	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/tracing"
 )
@@ -33,6 +35,7 @@ type Config struct {
 	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry of the worker's container image, such as registry.example.com. When unset, no image path is shown."`
 	Retention      RetentionConfig
 	Idempotency    IdempotencyConfig
+	Metrics        metrics.Config
 	Traces         tracing.Config
 	Logging        program.Logging
 }
@@ -111,7 +114,7 @@ func (c Config) Validate() error {
 	if err := c.Access.validate(); err != nil {
 		return err
 	}
-	if err := c.Traces.Validate(); err != nil {
+	if err := errors.Join(c.Metrics.Validate(), c.Traces.Validate()); err != nil {
 		return err
 	}
 	if c.MaxConnections < 0 {

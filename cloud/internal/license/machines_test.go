@@ -146,7 +146,7 @@ func TestMachines_UnchangedReportIsNotWritten(t *testing.T) {
 		"key": func(m *license.MachineReport) { m.KeyID = id() }, "host name": func(m *license.MachineReport) { m.HostName = "b" },
 		"version": func(m *license.MachineReport) { m.Version = "2" }, "capacity": func(m *license.MachineReport) { m.MaxSessions = nil },
 		"draining": func(m *license.MachineReport) { m.Draining = true }, "worker id": func(m *license.MachineReport) { m.WorkerID = new("a") },
-		"contract": func(m *license.MachineReport) { m.Contract = new("1.0.0") },
+		"contract":   func(m *license.MachineReport) { m.Contract = new("1.0.0") },
 		"public URL": func(m *license.MachineReport) { m.PublicURL = new("https://edge.example") },
 	} {
 		before := written()
