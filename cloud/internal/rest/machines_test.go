@@ -88,7 +88,7 @@ func TestListMachines_Refusals(t *testing.T) {
 		"machine": map[string]any{"hostName": "", "version": "1", "capacity": 0, "cpu": 2, "publicUrl": "javascript:alert(1)"},
 	})
 	r.want(t, 400, "VALIDATION_ERROR")
-	want := []string{"machine.cpu UNRECOGNIZED_KEY", "machine.hostName TOO_SHORT", "machine.capacity TOO_SMALL", "machine.draining REQUIRED", "machine.publicUrl INVALID_FORMAT"}
+	want := []string{"machine.capacity TOO_SMALL", "machine.cpu UNRECOGNIZED_KEY", "machine.hostName TOO_SHORT", "machine.publicUrl INVALID_PATTERN", "machine.draining REQUIRED"}
 	if diff := cmp.Diff(want, r.fields); diff != "" {
 		t.Errorf("a heartbeat (-want +got):\n%s", diff)
 	}
@@ -98,8 +98,8 @@ func TestHeartbeat_ChecksPublicURL(t *testing.T) {
 	a := newLicenseAPI(t)
 	for address, code := range map[string]string{
 		"http://localhost:3000": "", "https://[2001:db8::1]:8443/w/worker-1": "", "https://edge.example/a%20b": "",
-		"": "INVALID_FORMAT", "edge.example": "INVALID_FORMAT", "ftp://edge.example": "INVALID_FORMAT", "https://user:secret@edge.example": "INVALID_FORMAT",
-		"https://edge.example/?token=1": "INVALID_FORMAT", "https://edge.example/#a": "INVALID_FORMAT", "https://edge.example/$(id)": "INVALID_FORMAT",
+		"": "INVALID_PATTERN", "edge.example": "INVALID_PATTERN", "ftp://edge.example": "INVALID_PATTERN", "https://user:secret@edge.example": "INVALID_PATTERN",
+		"https://edge.example/?token=1": "INVALID_PATTERN", "https://edge.example/#a": "INVALID_PATTERN", "https://edge.example/$(id)": "INVALID_PATTERN",
 		"https://edge.example/" + strings.Repeat("a", 2048): "TOO_LONG",
 	} {
 		body := map[string]any{
