@@ -384,11 +384,15 @@ CREATE TABLE public.license_machine_info (
     machine_id text NOT NULL,
     key_id uuid NOT NULL,
     host_name text NOT NULL,
+    worker_id text,
     version text NOT NULL,
+    contract text,
+    public_url text,
     max_sessions integer,
     draining boolean NOT NULL,
     changed_at timestamp with time zone NOT NULL,
-    CONSTRAINT license_machine_info_max_sessions_check CHECK ((max_sessions > 0))
+    CONSTRAINT license_machine_info_max_sessions_check CHECK ((max_sessions > 0)),
+    CONSTRAINT license_machine_info_public_url_check CHECK ((length(public_url) <= 2048))
 );
 
 ALTER TABLE ONLY public.license_machine_info FORCE ROW LEVEL SECURITY;
@@ -396,6 +400,12 @@ ALTER TABLE ONLY public.license_machine_info FORCE ROW LEVEL SECURITY;
 COMMENT ON TABLE public.license_machine_info IS 'What the worker of a machine reported about itself. It is apart from license_machines because each heartbeat copies the row of that table.';
 
 COMMENT ON COLUMN public.license_machine_info.key_id IS 'The organization key of the worker. No foreign key, as in license_slots.';
+
+COMMENT ON COLUMN public.license_machine_info.worker_id IS 'The name that the operator gave the worker. Null if none.';
+
+COMMENT ON COLUMN public.license_machine_info.contract IS 'The version of the API document that the worker implements.';
+
+COMMENT ON COLUMN public.license_machine_info.public_url IS 'The URL at which clients reach the worker.';
 
 COMMENT ON COLUMN public.license_machine_info.max_sessions IS 'Null means no limit.';
 

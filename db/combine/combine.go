@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -48,6 +50,7 @@ type Options[K comparable, Q any] struct {
 	NoBatching bool            // run each call as a batch of its own, without waiting
 	OnBatch    func(calls int) // is called before each batch with its size; may be nil
 	Logger     *slog.Logger    // logs failures that no caller receives; default: discard
+	Name       string          // names the spans of batches; default "batch"
 }
 
 // New returns a Combiner. run answers a batch: it returns one answer for each call, or
@@ -58,6 +61,9 @@ type Options[K comparable, Q any] struct {
 func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q) ([]A, error), opts Options[K, Q]) *Combiner[K, Q, A] {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Name == "" {
+		opts.Name = "batch"
 	}
 	if opts.Scheduler == nil {
 		opts.Scheduler = NewScheduler[K]()
@@ -77,8 +83,9 @@ type call[Q, A any] struct {
 	request   Q
 	done      chan struct{}
 	answered  bool
-	abandoned bool     // no caller waits for the answer
-	lock      *keyLock // of its caller
+	abandoned bool       // no caller waits for the answer
+	lock      *keyLock   // of its caller
+	span      trace.Span // of its caller, if it is being recorded; otherwise nil
 	answer    A
 	err       error
 }
@@ -91,7 +98,7 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	own := &call[Q, A]{request: q, done: make(chan struct{}), lock: c.joinLock(key)}
+	own := &call[Q, A]{request: q, done: make(chan struct{}), lock: c.joinLock(key), span: recordingSpan(ctx)}
 	defer c.opts.Scheduler.leave(key, own.lock)
 	pending, first, err := c.enqueue(key, own)
 	if err != nil {
@@ -286,6 +293,8 @@ func mayBeOneCall(err error) bool {
 
 // runSafely runs a batch and converts a panic into an error.
 func (c *Combiner[K, Q, A]) runSafely(ctx context.Context, key K, batch []*call[Q, A]) (answers []A, err error) {
+	ctx, endSpan := c.startSpan(ctx, batch)
+	defer func() { endSpan(err) }()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("batch panicked: %v\n%s", p, debug.Stack())

@@ -435,7 +435,10 @@ CREATE TABLE license_machine_info (
     machine_id      text        NOT NULL,
     key_id          uuid        NOT NULL,
     host_name       text        NOT NULL,
+    worker_id       text,
     version         text        NOT NULL,
+    contract        text,
+    public_url      text        CHECK (length(public_url) <= 2048),
     max_sessions    integer     CHECK (max_sessions > 0),
     draining        boolean     NOT NULL,
     changed_at      timestamptz NOT NULL,
@@ -444,6 +447,9 @@ CREATE TABLE license_machine_info (
 );
 COMMENT ON TABLE license_machine_info IS 'What the worker of a machine reported about itself. It is apart from license_machines because each heartbeat copies the row of that table.';
 COMMENT ON COLUMN license_machine_info.key_id IS 'The organization key of the worker. No foreign key, as in license_slots.';
+COMMENT ON COLUMN license_machine_info.worker_id IS 'The name that the operator gave the worker. Null if none.';
+COMMENT ON COLUMN license_machine_info.contract IS 'The version of the API document that the worker implements.';
+COMMENT ON COLUMN license_machine_info.public_url IS 'The URL at which clients reach the worker.';
 COMMENT ON COLUMN license_machine_info.max_sessions IS 'Null means no limit.';
 
 CREATE TABLE license_superseded_boots (

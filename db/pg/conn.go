@@ -91,34 +91,34 @@ func (c *conn) ResetSession(ctx context.Context) error {
 // BeginTx implements driver.ConnBeginTx. A standby refuses read-write transactions
 // with feature_not_supported.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	tx, err := c.pqConn.BeginTx(ctx, opts)
+	tx, err := traced(ctx, "", "BEGIN", func() (driver.Tx, error) { return c.pqConn.BeginTx(ctx, opts) })
 	if err != nil && pq.As(err, pqerror.FeatureNotSupported) != nil {
 		c.markReadOnly()
 		return nil, errors.Join(ErrReadOnly, err)
 	}
-	return tx, c.noteReadOnly(err)
+	return traceTx(ctx, tx), c.noteReadOnly(err)
 }
 
 // ExecContext implements driver.ExecerContext.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	result, err := c.pqConn.ExecContext(ctx, query, args)
+	result, err := traced(ctx, "", query, func() (driver.Result, error) { return c.pqConn.ExecContext(ctx, query, args) })
 	return result, c.noteReadOnly(err)
 }
 
 // QueryContext implements driver.QueryerContext.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := c.pqConn.QueryContext(ctx, query, args)
+	rows, err := traced(ctx, "", query, func() (driver.Rows, error) { return c.pqConn.QueryContext(ctx, query, args) })
 	return rows, c.noteReadOnly(err)
 }
 
 // PrepareContext implements driver.ConnPrepareContext.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	prepared, err := c.pqConn.PrepareContext(ctx, query)
+	prepared, err := traced(ctx, "PREPARE ", query, func() (driver.Stmt, error) { return c.pqConn.PrepareContext(ctx, query) })
 	if err != nil {
 		return nil, c.noteReadOnly(err)
 	}
 	if known, ok := prepared.(pqStmt); ok {
-		return &stmt{pqStmt: known, conn: c}, nil
+		return &stmt{pqStmt: known, conn: c, query: query}, nil
 	}
 	return prepared, nil
 }
@@ -132,17 +132,18 @@ type pqStmt interface {
 
 type stmt struct {
 	pqStmt
-	conn *conn
+	conn  *conn
+	query string
 }
 
 // ExecContext implements driver.StmtExecContext.
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	result, err := s.pqStmt.ExecContext(ctx, args)
+	result, err := traced(ctx, "", s.query, func() (driver.Result, error) { return s.pqStmt.ExecContext(ctx, args) })
 	return result, s.conn.noteReadOnly(err)
 }
 
 // QueryContext implements driver.StmtQueryContext.
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := s.pqStmt.QueryContext(ctx, args)
+	rows, err := traced(ctx, "", s.query, func() (driver.Rows, error) { return s.pqStmt.QueryContext(ctx, args) })
 	return rows, s.conn.noteReadOnly(err)
 }

@@ -479,22 +479,22 @@ func (e LicenseUsageStep) Valid() bool {
 
 // Defines values for MachineSortField.
 const (
-	MachineSortFieldFirstSeenAt MachineSortField = "firstSeenAt"
-	MachineSortFieldHostName    MachineSortField = "hostName"
-	MachineSortFieldLastSeenAt  MachineSortField = "lastSeenAt"
-	MachineSortFieldMachineId   MachineSortField = "machineId"
+	FirstSeenAt     MachineSortField = "firstSeenAt"
+	HostName        MachineSortField = "hostName"
+	LastHeartbeatAt MachineSortField = "lastHeartbeatAt"
+	MachineId       MachineSortField = "machineId"
 )
 
 // Valid indicates whether the value is a known member of the MachineSortField enum.
 func (e MachineSortField) Valid() bool {
 	switch e {
-	case MachineSortFieldFirstSeenAt:
+	case FirstSeenAt:
 		return true
-	case MachineSortFieldHostName:
+	case HostName:
 		return true
-	case MachineSortFieldLastSeenAt:
+	case LastHeartbeatAt:
 		return true
-	case MachineSortFieldMachineId:
+	case MachineId:
 		return true
 	default:
 		return false
@@ -2388,9 +2388,17 @@ type LicenseUsageResponse struct {
 // LicenseUsageStep The length of a step of the usage.
 type LicenseUsageStep string
 
-// Machine A host on which a worker runs. `hostName`, `version`, `maxSessions`, `keyId` and `keyName` are null if the worker
-// has not reported them. `lastSeenAt` is the time of the last heartbeat or session start.
+// Machine A host on which a worker runs. Values that the worker has not reported are null. `lastHeartbeatAt` is the time of
+// the last heartbeat or session start.
 type Machine struct {
+	// Capacity The maximum number of browsers at once; null also means no limit.
+	Capacity *int32 `json:"capacity"`
+
+	// ContractVersion The version of the API document that the worker implements.
+	//
+	// Example: 1.0.0
+	ContractVersion *string `json:"contractVersion"`
+
 	// Draining Whether the worker accepted no new sessions when it last reported.
 	Draining bool `json:"draining"`
 
@@ -2413,24 +2421,26 @@ type Machine struct {
 	// KeyName The name of the organization key that the worker uses.
 	KeyName *string `json:"keyName"`
 
-	// LastSeenAt A time in UTC, RFC 3339.
+	// LastHeartbeatAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LastSeenAt externalRef0.Timestamp `json:"lastSeenAt"`
+	LastHeartbeatAt externalRef0.Timestamp `json:"lastHeartbeatAt"`
 
 	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
-	// MaxSessions The maximum number of browsers at once; null also means no limit.
-	MaxSessions *int32 `json:"maxSessions"`
+	// PublicUrl The URL at which clients reach the worker.
+	//
+	// Example: https://browsers.example.com/w/worker-1
+	PublicUrl *string `json:"publicUrl"`
 
 	// ReservedSlots The number of reservations.
 	ReservedSlots int32 `json:"reservedSlots"`
 
-	// RunningSessions The number of slots with a running browser.
-	RunningSessions int32 `json:"runningSessions"`
+	// Sessions The number of slots with a running browser.
+	Sessions int32 `json:"sessions"`
 
 	// State `online`: the worker reported within the last two minutes. `draining`: it also accepts no new sessions.
 	// `offline`: it has not reported for two minutes.
@@ -2440,6 +2450,9 @@ type Machine struct {
 	//
 	// Example: 1.0.0
 	Version *string `json:"version"`
+
+	// WorkerId The `WORKER_ID` of the worker; null if it is not set.
+	WorkerId *string `json:"workerId"`
 }
 
 // MachineList A page of machines.
@@ -2464,6 +2477,14 @@ type MachineListResponse struct {
 // recorded as the key of the machine. Send it with the first heartbeat, after a change and every few minutes; a
 // heartbeat without it keeps the last report.
 type MachineReport struct {
+	// Capacity The maximum number of browsers at once; null or omitted means no limit.
+	Capacity *int32 `json:"capacity,omitempty"`
+
+	// ContractVersion A version of an API contract, `info.version` of its document.
+	//
+	// Example: 1.0.0
+	ContractVersion *externalRef0.ContractVersion `json:"contractVersion,omitempty"`
+
 	// Draining Whether the worker accepts no new sessions.
 	Draining bool `json:"draining"`
 
@@ -2472,13 +2493,20 @@ type MachineReport struct {
 	// Example: browsers-1.example.com
 	HostName string `json:"hostName"`
 
-	// MaxSessions The maximum number of browsers at once; null means no limit.
-	MaxSessions *int32 `json:"maxSessions"`
+	// PublicUrl The http or https URL at which clients reach the worker, without user, query and fragment.
+	//
+	// Example: https://browsers.example.com/w/worker-1
+	PublicUrl *string `json:"publicUrl,omitempty"`
 
 	// Version The version of the worker.
 	//
 	// Example: 1.0.0
 	Version string `json:"version"`
+
+	// WorkerId The id of a worker machine, chosen by the worker.
+	//
+	// Example: worker-1
+	WorkerId *externalRef0.MachineId `json:"workerId,omitempty"`
 }
 
 // MachineSortField The sort fields of machines.
@@ -3316,8 +3344,8 @@ type SessionDetail struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	LaunchId externalRef0.Uuid `json:"launchId"`
 
-	// Machine A host on which a worker runs. `hostName`, `version`, `maxSessions`, `keyId` and `keyName` are null if the worker
-	// has not reported them. `lastSeenAt` is the time of the last heartbeat or session start.
+	// Machine A host on which a worker runs. Values that the worker has not reported are null. `lastHeartbeatAt` is the time of
+	// the last heartbeat or session start.
 	Machine *Machine `json:"machine,omitempty"`
 
 	// MachineId The id of a worker machine, chosen by the worker.
@@ -5421,8 +5449,8 @@ type ClientInterface interface {
 	// ListMachines List machines
 	//
 	// Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
-	// A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
-	// capacity and whether they drain with the heartbeats that they send with their own key.
+	// A machine is deleted 30 days after its last report by default. Workers report the host name, the versions, the
+	// public URL, the capacity and whether they drain with the heartbeats that they send with their own key.
 	//
 	// Corresponds with GET /v1/machines (the `ListMachines` operationId).
 	ListMachines(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7025,8 +7053,8 @@ func (c *Client) GetLicenseUsage(ctx context.Context, params *GetLicenseUsagePar
 // ListMachines List machines
 //
 // Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
-// A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
-// capacity and whether they drain with the heartbeats that they send with their own key.
+// A machine is deleted 30 days after its last report by default. Workers report the host name, the versions, the
+// public URL, the capacity and whether they drain with the heartbeats that they send with their own key.
 //
 // Corresponds with GET /v1/machines (the `ListMachines` operationId).
 func (c *Client) ListMachines(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -12417,8 +12445,8 @@ type ClientWithResponsesInterface interface {
 	// ListMachinesWithResponse List machines
 	//
 	// Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
-	// A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
-	// capacity and whether they drain with the heartbeats that they send with their own key.
+	// A machine is deleted 30 days after its last report by default. Workers report the host name, the versions, the
+	// public URL, the capacity and whether they drain with the heartbeats that they send with their own key.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21271,8 +21299,8 @@ func (c *ClientWithResponses) GetLicenseUsageWithResponse(ctx context.Context, p
 // ListMachinesWithResponse List machines
 //
 // Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
-// A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
-// capacity and whether they drain with the heartbeats that they send with their own key.
+// A machine is deleted 30 days after its last report by default. Workers report the host name, the versions, the
+// public URL, the capacity and whether they drain with the heartbeats that they send with their own key.
 //
 // Returns a wrapper object for the known response body format(s).
 //

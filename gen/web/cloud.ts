@@ -1075,8 +1075,8 @@ export interface paths {
         /**
          * List machines
          * @description Lists the hosts whose workers reported to the active organization, by a heartbeat or by the start of a session.
-         *     A machine is deleted 30 days after its last report by default. Workers report the host name, the version, the
-         *     capacity and whether they drain with the heartbeats that they send with their own key.
+         *     A machine is deleted 30 days after its last report by default. Workers report the host name, the versions, the
+         *     public URL, the capacity and whether they drain with the heartbeats that they send with their own key.
          */
         get: operations["listMachines"];
         put?: never;
@@ -2899,10 +2899,20 @@ export interface components {
          */
         Locale: string | null;
         /**
-         * @description A host on which a worker runs. `hostName`, `version`, `maxSessions`, `keyId` and `keyName` are null if the worker
-         *     has not reported them. `lastSeenAt` is the time of the last heartbeat or session start.
+         * @description A host on which a worker runs. Values that the worker has not reported are null. `lastHeartbeatAt` is the time of
+         *     the last heartbeat or session start.
          */
         Machine: {
+            /**
+             * Format: int32
+             * @description The maximum number of browsers at once; null also means no limit.
+             */
+            capacity: number | null;
+            /**
+             * @description The version of the API document that the worker implements.
+             * @example 1.0.0
+             */
+            contractVersion: string | null;
             /** @description Whether the worker accepted no new sessions when it last reported. */
             draining: boolean;
             /** @description Whether more than one running worker uses this machine id. Give each worker its own `WORKER_ID`. */
@@ -2916,13 +2926,13 @@ export interface components {
             keyId: components["schemas"]["UuidOrNull"];
             /** @description The name of the organization key that the worker uses. */
             keyName: string | null;
-            lastSeenAt: components["schemas"]["Timestamp"];
+            lastHeartbeatAt: components["schemas"]["Timestamp"];
             machineId: components["schemas"]["MachineId"];
             /**
-             * Format: int32
-             * @description The maximum number of browsers at once; null also means no limit.
+             * @description The URL at which clients reach the worker.
+             * @example https://browsers.example.com/w/worker-1
              */
-            maxSessions: number | null;
+            publicUrl: string | null;
             /**
              * Format: int32
              * @description The number of reservations.
@@ -2932,13 +2942,15 @@ export interface components {
              * Format: int32
              * @description The number of slots with a running browser.
              */
-            runningSessions: number;
+            sessions: number;
             state: components["schemas"]["MachineState"];
             /**
              * @description The version of the worker.
              * @example 1.0.0
              */
             version: string | null;
+            /** @description The `WORKER_ID` of the worker; null if it is not set. */
+            workerId: string | null;
         };
         /**
          * @description The id of a worker machine, chosen by the worker.
@@ -2962,6 +2974,12 @@ export interface components {
          *     heartbeat without it keeps the last report.
          */
         MachineReport: {
+            /**
+             * Format: int32
+             * @description The maximum number of browsers at once; null or omitted means no limit.
+             */
+            capacity?: number | null;
+            contractVersion?: components["schemas"]["ContractVersion"];
             /** @description Whether the worker accepts no new sessions. */
             draining: boolean;
             /**
@@ -2970,22 +2988,23 @@ export interface components {
              */
             hostName: string;
             /**
-             * Format: int32
-             * @description The maximum number of browsers at once; null means no limit.
+             * @description The http or https URL at which clients reach the worker, without user, query and fragment.
+             * @example https://browsers.example.com/w/worker-1
              */
-            maxSessions: number | null;
+            publicUrl?: string;
             /**
              * @description The version of the worker.
              * @example 1.0.0
              */
             version: string;
+            workerId?: components["schemas"]["MachineId"];
         };
         /**
          * @description The sort fields of machines.
          * @default firstSeenAt
          * @enum {string}
          */
-        MachineSortField: "firstSeenAt" | "lastSeenAt" | "machineId" | "hostName";
+        MachineSortField: "firstSeenAt" | "lastHeartbeatAt" | "machineId" | "hostName";
         /**
          * @description `online`: the worker reported within the last two minutes. `draining`: it also accepts no new sessions.
          *     `offline`: it has not reported for two minutes.
@@ -7393,10 +7412,13 @@ export interface operations {
                  * @example {
                  *       "bootId": "019a5f3e-9000-7111-a222-333344445506",
                  *       "machine": {
+                 *         "capacity": 8,
+                 *         "contractVersion": "1.0.0",
                  *         "draining": false,
                  *         "hostName": "browsers-1.example.com",
-                 *         "maxSessions": 8,
-                 *         "version": "1.0.0"
+                 *         "publicUrl": "https://browsers.example.com/w/worker-1",
+                 *         "version": "1.0.0",
+                 *         "workerId": "worker-1"
                  *       },
                  *       "machineId": "worker-1",
                  *       "seq": 12,
@@ -7679,19 +7701,22 @@ export interface operations {
                      *       "data": {
                      *         "items": [
                      *           {
+                     *             "capacity": 8,
+                     *             "contractVersion": "1.0.0",
                      *             "draining": false,
                      *             "duplicate": false,
                      *             "firstSeenAt": "2026-11-20T08:00:00Z",
                      *             "hostName": "browsers-1.example.com",
                      *             "keyId": "019a5f3e-5a07-7e44-8c61-90f3b1d2c403",
                      *             "keyName": "fleet",
-                     *             "lastSeenAt": "2026-11-21T10:16:20Z",
+                     *             "lastHeartbeatAt": "2026-11-21T10:16:20Z",
                      *             "machineId": "worker-1",
-                     *             "maxSessions": 8,
+                     *             "publicUrl": "https://browsers.example.com/w/worker-1",
                      *             "reservedSlots": 0,
-                     *             "runningSessions": 1,
+                     *             "sessions": 1,
                      *             "state": "online",
-                     *             "version": "1.0.0"
+                     *             "version": "1.0.0",
+                     *             "workerId": "worker-1"
                      *           }
                      *         ],
                      *         "pagination": {
@@ -9894,19 +9919,22 @@ export interface operations {
                      *         "keyName": "fleet",
                      *         "launchId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
                      *         "machine": {
+                     *           "capacity": 8,
+                     *           "contractVersion": "1.0.0",
                      *           "draining": false,
                      *           "duplicate": false,
                      *           "firstSeenAt": "2026-11-20T08:00:00Z",
                      *           "hostName": "browsers-1.example.com",
                      *           "keyId": "019a5f3e-5a07-7e44-8c61-90f3b1d2c403",
                      *           "keyName": "fleet",
-                     *           "lastSeenAt": "2026-11-21T10:16:20Z",
+                     *           "lastHeartbeatAt": "2026-11-21T10:16:20Z",
                      *           "machineId": "worker-1",
-                     *           "maxSessions": 8,
+                     *           "publicUrl": "https://browsers.example.com/w/worker-1",
                      *           "reservedSlots": 0,
-                     *           "runningSessions": 1,
+                     *           "sessions": 1,
                      *           "state": "online",
-                     *           "version": "1.0.0"
+                     *           "version": "1.0.0",
+                     *           "workerId": "worker-1"
                      *         },
                      *         "machineId": "worker-1",
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/tracing"
 )
 
 // accessLog logs each request when its handler returns. It omits the query,
@@ -53,7 +54,7 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 	now := time.Now()
 	alike.summarize(r.Context(), now)
 	ours := res.Status >= http.StatusInternalServerError
-	probe := c.Path() == "/livez" || c.Path() == "/readyz" // frequent; Readiness logs changes
+	probe := isProbe(c.Path()) // Readiness logs changes
 	least := slog.LevelInfo
 	if probe || c.Path() == "/metrics" && failure == nil {
 		least = slog.LevelDebug
@@ -74,6 +75,9 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 		slog.String("requestId", from.id),
 		slog.String("remoteIp", from.address),
 	}
+	if trace := tracing.TraceID(r.Context()); trace != "" {
+		attrs = append(attrs, slog.String("trace_id", trace))
+	}
 	if aborted {
 		attrs = append(attrs, slog.Bool("aborted", true))
 	}
@@ -92,6 +96,9 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 	}
 	logger.LogAttrs(r.Context(), level, "request", attrs...)
 }
+
+// isProbe reports whether a route is one that is requested every few seconds.
+func isProbe(route string) bool { return route == "/livez" || route == "/readyz" }
 
 // hijackWatcher marks the response as committed when its connection is hijacked,
 // so that the error handler does not write to an upgraded connection.

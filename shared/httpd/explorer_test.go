@@ -31,6 +31,7 @@ func (document) YAML31() []byte { return []byte("openapi: 3.1.0\n") }
 
 func (document) ContractVersion() string                       { return "1.2.3" }
 func (document) DeprecationHeaders(string, string) http.Header { return nil }
+func (document) OperationID(method, route string) string       { return operations[method+" "+route] }
 
 func TestExplorer_ServesDocumentsAndFiles(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{Document: document{}})

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/tracing"
 )
 
 // Document is the bundled OpenAPI document of a program in the served formats:
@@ -35,6 +37,9 @@ type Document interface {
 	// DeprecationHeaders returns the additional response headers of a deprecated operation,
 	// identified by its method and Echo pattern; nil for other operations.
 	DeprecationHeaders(method, route string) http.Header
+	// OperationID returns the operationId of a route, identified likewise; empty for
+	// other routes.
+	OperationID(method, route string) string
 }
 
 // Options configures a server. All fields are optional.
@@ -43,6 +48,10 @@ type Options struct {
 	Document Document     // nil serves neither /docs nor the documents
 	Name     string       // of the service, for the log
 	Version  string       // of the service, for the log
+
+	// Traces records a span for each request of an operation in the Document. Nil
+	// records nothing.
+	Traces *tracing.Tracing
 
 	// TrustedProxies are the peers whose X-Forwarded-For header is trusted. If
 	// empty, the client address is the peer address.
@@ -108,7 +117,7 @@ func New(options Options) *echo.Echo {
 			e.Add(http.MethodHead, route.Path, handler, middleware...)
 		}
 	}
-	e.Use(prepareRequest(o.Document), accessLog(o.Logger, o.Observe))
+	e.Use(prepareRequest(o.Document), traceRequest(o.Traces, o.Document), accessLog(o.Logger, o.Observe))
 	if o.Document != nil {
 		addExplorer(e, o.Document)
 	}

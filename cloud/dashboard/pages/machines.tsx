@@ -260,11 +260,11 @@ function useColumns(newest: string | undefined): Column<Machine>[] {
       cell: (m) => m.keyName ?? <span class="faint nowrap">{m.keyId ? texts.unknownKey : texts.notReported}</span>,
     },
     {
-      id: "lastSeenAt",
-      title: columns.lastSeenAt,
+      id: "lastHeartbeatAt",
+      title: columns.lastHeartbeatAt,
       sortable: true,
       look: "fit",
-      cell: (m) => <Time at={m.lastSeenAt} />,
+      cell: (m) => <Time at={m.lastHeartbeatAt} />,
     },
     {
       id: "firstSeenAt",

@@ -20,7 +20,7 @@ export function ConnectWait({ keyId, cloudUrl }: { keyId: string | undefined; cl
             query: {
               keyId,
               limit: 100,
-              sortBy: "lastSeenAt",
+              sortBy: "lastHeartbeatAt",
               sortOrder: "desc",
             },
           },

@@ -12,7 +12,7 @@ export function useLatestMachines(interval?: number) {
       send(
         api.GET("/v1/machines", {
           params: {
-            query: { limit: 100, sortBy: "lastSeenAt", sortOrder: "desc" },
+            query: { limit: 100, sortBy: "lastHeartbeatAt", sortOrder: "desc" },
           },
         }),
       ),

@@ -252,9 +252,9 @@ function MachineList({ title, none, query }: { title: string; none: string; quer
                     cell: (m) => <MachineState machine={m} />,
                   },
                   {
-                    id: "lastSeenAt",
+                    id: "lastHeartbeatAt",
                     title: t.lastSeen,
-                    cell: (m) => <Time at={m.lastSeenAt} />,
+                    cell: (m) => <Time at={m.lastHeartbeatAt} />,
                   },
                 ]}
               />

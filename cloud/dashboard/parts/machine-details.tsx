@@ -80,7 +80,7 @@ function Details({ machine, newest }: { machine: Machine; newest: string | undef
           {texts.detail.showSessions}
         </ButtonLink>
       </div>
-      {machine.state !== "offline" && <DrainHint draining={machine.draining} />}
+      {machine.state !== "offline" && <DrainHint machine={machine} />}
     </>
   );
 }
@@ -105,25 +105,40 @@ function Facts({ machine, newest }: { machine: Machine; newest: string | undefin
           <span class="faint">{texts.notReported}</span>
         )}
       </dd>
+      <dt>{columns.workerId}</dt>
+      <dd>{machine.workerId ? <code>{machine.workerId}</code> : <span class="faint">{detail.noWorkerId}</span>}</dd>
+      <dt>{columns.publicUrl}</dt>
+      <dd class="machine-id">
+        {machine.publicUrl ? (
+          <>
+            <code>{machine.publicUrl}</code>
+            <CopyButton text={machine.publicUrl} label={detail.copyUrl} />
+          </>
+        ) : (
+          <span class="faint">{texts.notReported}</span>
+        )}
+      </dd>
       <dt>{columns.version}</dt>
       <dd>
         <Version machine={machine} newest={newest} />
       </dd>
+      <dt>{columns.contractVersion}</dt>
+      <dd>{machine.contractVersion ?? <span class="faint">{texts.notReported}</span>}</dd>
       <dt>{columns.sessions}</dt>
       <dd>
         <Capacity machine={machine} />
       </dd>
       <dt>{detail.running}</dt>
-      <dd class="numeric">{machine.runningSessions}</dd>
+      <dd class="numeric">{machine.sessions}</dd>
       <dt>{detail.reserved}</dt>
       <dd class="numeric">{machine.reservedSlots}</dd>
-      <dt>{detail.maxSessions}</dt>
-      <dd class="numeric">{machine.maxSessions ?? detail.noMaximum}</dd>
+      <dt>{detail.capacity}</dt>
+      <dd class="numeric">{machine.capacity ?? detail.noMaximum}</dd>
       <dt>{columns.key}</dt>
       <dd>{machine.keyName ?? <span class="faint">{machine.keyId ? texts.unknownKey : texts.notReported}</span>}</dd>
-      <dt>{columns.lastSeenAt}</dt>
+      <dt>{columns.lastHeartbeatAt}</dt>
       <dd>
-        <Time at={machine.lastSeenAt} />
+        <Time at={machine.lastHeartbeatAt} />
       </dd>
       <dt>{columns.firstSeenAt}</dt>
       <dd>{formatTime(machine.firstSeenAt)}</dd>
@@ -132,20 +147,21 @@ function Facts({ machine, newest }: { machine: Machine; newest: string | undefin
 }
 
 /** How to drain a worker, or to let it accept sessions again. */
-function DrainHint({ draining }: { draining: boolean }) {
+function DrainHint({ machine: { draining, publicUrl } }: { machine: Machine }) {
   const { detail } = texts;
+  const workerUrl = publicUrl ?? detail.workerUrl;
   const method = draining ? "DELETE" : "POST";
   const command = [
     `curl -X ${method} \\`,
     `  -H "X-API-Key: $WORKER_KEY" \\`,
-    `  ${detail.workerUrl}/fleet/drain`,
+    `  ${workerUrl}/fleet/drain`,
   ].join("\n");
   return (
     <section class="stack tight">
       <h3>{draining ? detail.resume : detail.drain}</h3>
       <p>{draining ? detail.resumeHint : detail.drainHint}</p>
       <CodeBlock text={command} label={draining ? detail.resumeCommand : detail.drainCommand} />
-      <p class="faint small">{detail.commandNote(detail.workerUrl)}</p>
+      <p class="faint small">{publicUrl ? detail.commandNote : detail.commandNoteNoUrl(workerUrl)}</p>
     </section>
   );
 }

@@ -12,12 +12,12 @@ const tones: Record<Schema<"MachineState">, Tone> = {
 
 /** The slots of a machine that are in use, with reservations. */
 function usedSlots(machine: Machine): number {
-  return machine.runningSessions + machine.reservedSlots;
+  return machine.sessions + machine.reservedSlots;
 }
 
 /** Whether a machine that could take sessions has no capacity left. */
 export function isFull(machine: Machine): boolean {
-  return machine.state === "online" && machine.maxSessions !== null && usedSlots(machine) >= machine.maxSessions;
+  return machine.state === "online" && machine.capacity !== null && usedSlots(machine) >= machine.capacity;
 }
 
 /** The state of a machine, and whether it needs attention. */
@@ -38,9 +38,9 @@ export function Capacity({ machine }: { machine: Machine }) {
   const used = usedSlots(machine);
   return (
     <span class="machine-capacity">
-      <span class="numeric nowrap">{texts.sessionsOf(used, machine.maxSessions)}</span>
-      {machine.maxSessions !== null && (
-        <Meter label={texts.meter(machine.machineId)} value={used} limit={machine.maxSessions} />
+      <span class="numeric nowrap">{texts.sessionsOf(used, machine.capacity)}</span>
+      {machine.capacity !== null && (
+        <Meter label={texts.meter(machine.machineId)} value={used} limit={machine.capacity} />
       )}
     </span>
   );

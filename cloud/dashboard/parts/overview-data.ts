@@ -86,7 +86,7 @@ export function useOfflineMachines() {
             query: {
               state: "offline",
               limit: 5,
-              sortBy: "lastSeenAt",
+              sortBy: "lastHeartbeatAt",
               sortOrder: "desc",
             },
           },

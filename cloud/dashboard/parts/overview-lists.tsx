@@ -200,7 +200,7 @@ function AttentionRow({ machine, reason }: { machine: Schema<"Machine">; reason:
       </div>
       <p class="row faint small">
         <span>{todo}</span>
-        <Time at={machine.lastSeenAt} />
+        <Time at={machine.lastHeartbeatAt} />
       </p>
     </li>
   );

@@ -69,7 +69,7 @@ export function useMachines(keyId: string | undefined, limit: number, interval?:
       send(
         api.GET("/v1/machines", {
           params: {
-            query: { keyId, limit, sortBy: "lastSeenAt", sortOrder: "desc" },
+            query: { keyId, limit, sortBy: "lastHeartbeatAt", sortOrder: "desc" },
           },
         }),
       ),

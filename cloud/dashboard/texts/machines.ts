@@ -29,7 +29,7 @@ export const texts = {
   orders: {
     "machineId asc": "Machine id",
     "hostName asc": "Host name",
-    "lastSeenAt desc": "Last seen",
+    "lastHeartbeatAt desc": "Last seen",
     "firstSeenAt desc": "Newest",
   },
   duplicate: "Duplicate id",
@@ -39,8 +39,11 @@ export const texts = {
     hostName: "Host name",
     state: "State",
     version: "Version",
+    contractVersion: "API version",
+    workerId: "Worker id",
+    publicUrl: "Public URL",
     sessions: "Sessions",
-    lastSeenAt: "Last seen",
+    lastHeartbeatAt: "Last seen",
     firstSeenAt: "First seen",
     key: "Key",
   },
@@ -66,7 +69,9 @@ export const texts = {
     facts: "Machine",
     copyId: "Copy machine id",
     copyHost: "Copy host name",
-    maxSessions: "Maximum sessions",
+    copyUrl: "Copy public URL",
+    noWorkerId: "Not set",
+    capacity: "Maximum sessions",
     noMaximum: "No limit reported",
     running: "Running",
     reserved: "Reserved",
@@ -84,7 +89,8 @@ export const texts = {
       "The worker drains. If it is not shutting down, this request lets it accept sessions again. If it shuts down, start it again instead.",
     resumeCommand: "resume command",
     workerUrl: "https://worker.example.com",
-    commandNote: (url: string) =>
+    commandNote: "Set WORKER_KEY to the worker key.",
+    commandNoteNoUrl: (url: string) =>
       `Replace ${url} with the address of the worker, and set WORKER_KEY to the worker key.`,
   },
 };

@@ -91,7 +91,7 @@ func NewVerifier(ctx context.Context, system *sqlx.DB, clock clock.Clock, logger
 		return nil, fmt.Errorf("prepare the key statement: %w", err)
 	}
 	v := &Verifier{clock: clock, find: find, uses: newUseWriter(system, clock, logger)}
-	v.checks = combine.New(v.check, combine.Options[struct{}, digest]{})
+	v.checks = combine.New(v.check, combine.Options[struct{}, digest]{Name: "verify keys"})
 	return v, nil
 }
 

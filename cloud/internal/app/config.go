@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/shared/tracing"
 )
 
 // Config is the cloud's configuration.
@@ -34,6 +36,7 @@ type Config struct {
 	Retention      RetentionConfig
 	Idempotency    IdempotencyConfig
 	Metrics        metrics.Config
+	Traces         tracing.Config
 	Logging        program.Logging
 }
 
@@ -111,7 +114,7 @@ func (c Config) Validate() error {
 	if err := c.Access.validate(); err != nil {
 		return err
 	}
-	if err := c.Metrics.Validate(); err != nil {
+	if err := errors.Join(c.Metrics.Validate(), c.Traces.Validate()); err != nil {
 		return err
 	}
 	if c.MaxConnections < 0 {

@@ -30,7 +30,7 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 	door.Requests = p.usage
 	options := httpd.Options{
 		Logger: logger, Document: document, Name: "svc-cloud", Version: program.Version, TrustedProxies: config.TrustedProxies,
-		MaxConnections: config.MaxConnections, Observe: p.metrics.observer(document),
+		MaxConnections: config.MaxConnections, Observe: p.metrics.observer(document), Traces: p.traces,
 	}
 	web, err := NewRouter(options, document, door, p.idempotency)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -31,6 +32,8 @@ import (
 	"github.com/browser-svc/svc/gen/dashboard"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/shared/tracing"
 )
 
 // services are the cloud's services, connected to each other.
@@ -57,6 +60,7 @@ type services struct {
 	database      databaseHealth
 	readiness     *httpd.Readiness
 	metrics       *serviceMetrics
+	traces        *tracing.Tracing
 }
 
 func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*services, error) {
@@ -91,6 +95,9 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	p.retention = &retention.Service{DB: pools.system, Logger: logger, Periods: retention.Periods(config.Retention)}
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
+	}
+	if p.traces, err = tracing.Open(ctx, config.Traces, "svc-cloud", program.Version, logger); err != nil {
+		return nil, errors.Join(err, p.close())
 	}
 	if p.keyVerifier, err = apikey.NewVerifier(ctx, pools.launches, clock.System{}, logger); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -144,6 +151,9 @@ func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Se
 	return &catalog.Service{DB: pool, Store: store, Clock: clock.System{}}, nil
 }
 
+// tracesTimeout is the timeout of the export of the last traces.
+const tracesTimeout = 5 * time.Second
+
 // close closes the services that were opened.
 func (p *services) close() error {
 	errs := []error{p.usage.Close()}
@@ -153,7 +163,9 @@ func (p *services) close() error {
 	if p.keyVerifier != nil {
 		errs = append(errs, p.keyVerifier.Close())
 	}
-	return errors.Join(append(errs, p.catalog.Store.Close())...)
+	ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
+	defer cancel()
+	return errors.Join(append(errs, p.catalog.Store.Close(), p.traces.Close(ctx))...)
 }
 
 // openSecretBox returns the box that encrypts proxy passwords, queued mail and

@@ -160,19 +160,19 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 func (s *Service) combine() {
 	alone, logger := s.opts.NoBatching, s.logger
 	counter := combine.NewScheduler[uuid.UUID]() // serializes the short statements that lock the counter
-	s.lookups = combine.New(s.lookupChecked, combine.Options[uuid.UUID, withKey[uuid.UUID]]{NoBatching: alone, Logger: logger})
-	s.carriedEnds = combine.New(s.findCarriedSlots, combine.Options[uuid.UUID, withKey[carriedEnds]]{NoBatching: alone, Logger: logger})
+	s.lookups = combine.New(s.lookupChecked, combine.Options[uuid.UUID, withKey[uuid.UUID]]{Name: "find slots", NoBatching: alone, Logger: logger})
+	s.carriedEnds = combine.New(s.findCarriedSlots, combine.Options[uuid.UUID, withKey[carriedEnds]]{Name: "find ended slots", NoBatching: alone, Logger: logger})
 	taking := combine.Options[uuid.UUID, withKey[slotRequest]]{
-		Scheduler: counter, NoBatching: alone, Logger: logger,
+		Name: "grant slots", Scheduler: counter, NoBatching: alone, Logger: logger,
 		OnLost:  func(orgID uuid.UUID, w withKey[slotRequest]) { s.undoReservation(orgID, w.request) },
 		OnBatch: func(calls int) { s.opts.Metrics.batches.Observe(float64(calls)) },
 	}
 	s.grants = combine.New(s.takeChecked(s.takeBatch), taking)
 	s.turns = combine.New(s.takeChecked(s.takeTurnBatch), taking)
-	queueing := combine.Options[uuid.UUID, entry]{Scheduler: counter, NoBatching: alone, Logger: logger}
+	queueing := combine.Options[uuid.UUID, entry]{Name: "queue launches", Scheduler: counter, NoBatching: alone, Logger: logger}
 	s.joins, s.leaves = combine.New(s.join, queueing), combine.New(s.leaveBatch, queueing)
-	s.cancellations = combine.New(s.cancelBatch, combine.Options[uuid.UUID, release]{Scheduler: counter, NoBatching: alone, Logger: logger})
-	s.releases = combine.New(s.releaseBatch, combine.Options[uuid.UUID, release]{NoBatching: alone, Logger: logger})
+	s.cancellations = combine.New(s.cancelBatch, combine.Options[uuid.UUID, release]{Name: "cancel slots", Scheduler: counter, NoBatching: alone, Logger: logger})
+	s.releases = combine.New(s.releaseBatch, combine.Options[uuid.UUID, release]{Name: "release slots", NoBatching: alone, Logger: logger})
 }
 
 func (s *Service) unprepare() error {

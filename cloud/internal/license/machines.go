@@ -17,7 +17,10 @@ import (
 type MachineReport struct {
 	KeyID       uuid.UUID // of the heartbeat
 	HostName    string
+	WorkerID    *string // nil if the operator set none
 	Version     string
+	Contract    *string // version of the API document of the worker
+	PublicURL   *string
 	MaxSessions *int // nil for no limit
 	Draining    bool
 }
@@ -30,7 +33,10 @@ type MachineState string
 type Machine struct {
 	MachineID   string       `db:"id"`
 	HostName    *string      `db:"host_name"`
+	WorkerID    *string      `db:"worker_id"`
 	Version     *string      `db:"version"`
+	Contract    *string      `db:"contract"`
+	PublicURL   *string      `db:"public_url"`
 	State       MachineState `db:"state"` // online, draining or offline
 	Draining    bool         `db:"draining"`
 	Duplicate   bool         `db:"duplicate"` // several running workers use the machine id
@@ -52,22 +58,25 @@ type MachineFilter struct {
 
 // machineSortColumns maps sortBy of the API to columns.
 var machineSortColumns = map[string]string{
-	"firstSeenAt": "m.first_seen_at",
-	"lastSeenAt":  "m.heartbeat_at",
-	"machineId":   "m.machine_id",
-	"hostName":    "i.host_name",
+	"firstSeenAt":     "m.first_seen_at",
+	"lastHeartbeatAt": "m.heartbeat_at",
+	"machineId":       "m.machine_id",
+	"hostName":        "i.host_name",
 }
 
 // recordMachineSQL stores the report of a machine. It writes nothing if the report is
 // the same as the last one.
 const recordMachineSQL = `
-INSERT INTO license_machine_info AS i (organization_id, machine_id, key_id, host_name, version, max_sessions, draining, changed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())
+INSERT INTO license_machine_info AS i (organization_id, machine_id, key_id, host_name, worker_id, version, contract, public_url,
+	max_sessions, draining, changed_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp())
 ON CONFLICT (organization_id, machine_id) DO UPDATE
-SET key_id = excluded.key_id, host_name = excluded.host_name, version = excluded.version, max_sessions = excluded.max_sessions,
+SET key_id = excluded.key_id, host_name = excluded.host_name, worker_id = excluded.worker_id, version = excluded.version,
+	contract = excluded.contract, public_url = excluded.public_url, max_sessions = excluded.max_sessions,
 	draining = excluded.draining, changed_at = excluded.changed_at
-WHERE (i.key_id, i.host_name, i.version, i.max_sessions, i.draining)
-	IS DISTINCT FROM (excluded.key_id, excluded.host_name, excluded.version, excluded.max_sessions, excluded.draining)`
+WHERE (i.key_id, i.host_name, i.worker_id, i.version, i.contract, i.public_url, i.max_sessions, i.draining)
+	IS DISTINCT FROM (excluded.key_id, excluded.host_name, excluded.worker_id, excluded.version, excluded.contract,
+		excluded.public_url, excluded.max_sessions, excluded.draining)`
 
 // recordMachine stores what a heartbeat reports about its machine. An error is only
 // logged: the report is for display, and must not keep the sessions from being
@@ -78,7 +87,8 @@ func (s *Service) recordMachine(ctx context.Context, report HeartbeatReport) {
 		return
 	}
 	err := s.db.run(ctx, report.OrgID, func() error {
-		_, err := s.stmts.recordMachine.ExecContext(ctx, report.OrgID, report.MachineID, m.KeyID, m.HostName, m.Version, m.MaxSessions, m.Draining)
+		_, err := s.stmts.recordMachine.ExecContext(ctx, report.OrgID, report.MachineID,
+			m.KeyID, m.HostName, m.WorkerID, m.Version, m.Contract, m.PublicURL, m.MaxSessions, m.Draining)
 		return err
 	})
 	if err != nil {
@@ -98,7 +108,7 @@ const machineState = `CASE WHEN m.heartbeat_at <= now() - p.offline_after THEN '
 // machinesSQL reads machines of organization $1. PostgreSQL computes the subqueries for the rows of the
 // page only. Duplicates are those of duplicatesSQL.
 const machinesSQL = `
-SELECT m.machine_id AS id, i.host_name, i.version, ` + machineState + ` AS state, coalesce(i.draining, false) AS draining,
+SELECT m.machine_id AS id, i.host_name, i.worker_id, i.version, i.contract, i.public_url, ` + machineState + ` AS state, coalesce(i.draining, false) AS draining,
 	i.max_sessions, i.key_id, m.first_seen_at, m.heartbeat_at AS last_seen_at,
 	(SELECT k.name FROM api_keys k WHERE k.organization_id = $1 AND k.id = i.key_id) AS key_name,
 	(SELECT count(*) FROM license_slots s WHERE s.organization_id = $1 AND s.machine_id = m.machine_id AND s.released_at IS NULL AND s.state = 'running') AS running,

@@ -64,9 +64,11 @@ func TestMachines_ShowFirstHeartbeatWithoutSessions(t *testing.T) {
 		t.Errorf("before the first heartbeat: %+v", found)
 	}
 	key := h.namedKey(h.org, "fleet")
-	h.mustHeartbeat(h.reportOf("worker-1", license.MachineReport{KeyID: key, HostName: "browsers-1", Version: "1.2.3", MaxSessions: new(8)}))
+	h.mustHeartbeat(h.reportOf("worker-1", license.MachineReport{KeyID: key, HostName: "browsers-1", WorkerID: new("worker-1"),
+		Version: "1.2.3", Contract: new("1.0.0"), PublicURL: new("https://edge.example/w/worker-1"), MaxSessions: new(8)}))
 	got := h.onlyMachine()
-	want := license.Machine{MachineID: "worker-1", HostName: new("browsers-1"), Version: new("1.2.3"), State: "online",
+	want := license.Machine{MachineID: "worker-1", HostName: new("browsers-1"), WorkerID: new("worker-1"), Version: new("1.2.3"),
+		Contract: new("1.0.0"), PublicURL: new("https://edge.example/w/worker-1"), State: "online",
 		MaxSessions: new(8), KeyID: &key, KeyName: new("fleet")}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(license.Machine{}, "FirstSeenAt", "LastSeenAt")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -143,7 +145,9 @@ func TestMachines_UnchangedReportIsNotWritten(t *testing.T) {
 	for name, change := range map[string]func(m *license.MachineReport){
 		"key": func(m *license.MachineReport) { m.KeyID = id() }, "host name": func(m *license.MachineReport) { m.HostName = "b" },
 		"version": func(m *license.MachineReport) { m.Version = "2" }, "capacity": func(m *license.MachineReport) { m.MaxSessions = nil },
-		"draining": func(m *license.MachineReport) { m.Draining = true },
+		"draining": func(m *license.MachineReport) { m.Draining = true }, "worker id": func(m *license.MachineReport) { m.WorkerID = new("a") },
+		"contract":   func(m *license.MachineReport) { m.Contract = new("1.0.0") },
+		"public URL": func(m *license.MachineReport) { m.PublicURL = new("https://edge.example") },
 	} {
 		before := written()
 		change(&report)
@@ -153,7 +157,7 @@ func TestMachines_UnchangedReportIsNotWritten(t *testing.T) {
 		}
 		got := h.onlyMachine()
 		want := license.Machine{MachineID: "worker-1", HostName: &report.HostName, Version: &report.Version, MaxSessions: report.MaxSessions,
-			Draining: report.Draining, KeyID: &report.KeyID, State: got.State, FirstSeenAt: got.FirstSeenAt, LastSeenAt: got.LastSeenAt}
+			WorkerID: report.WorkerID, Contract: report.Contract, PublicURL: report.PublicURL, Draining: report.Draining, KeyID: &report.KeyID, State: got.State, FirstSeenAt: got.FirstSeenAt, LastSeenAt: got.LastSeenAt}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -177,7 +181,7 @@ func TestMachines_FilterSortAndPage(t *testing.T) {
 		total  int
 	}{
 		"by first report":         {license.MachineFilter{}, byFirstSeen, []string{"worker-4", "worker-3", "worker-2", "worker-1"}, 4},
-		"by last report, latest":  {license.MachineFilter{}, page.Request{Page: 1, Limit: 2, SortBy: "lastSeenAt", Desc: true}, []string{"worker-1", "worker-2"}, 4},
+		"by last report, latest":  {license.MachineFilter{}, page.Request{Page: 1, Limit: 2, SortBy: "lastHeartbeatAt", Desc: true}, []string{"worker-1", "worker-2"}, 4},
 		"by id, the second page":  {license.MachineFilter{}, page.Request{Page: 2, Limit: 3, SortBy: "machineId"}, []string{"worker-4"}, 4},
 		"by host name":            {license.MachineFilter{}, page.Request{Page: 1, Limit: 9, SortBy: "hostName"}, []string{"worker-2", "worker-3", "worker-1", "worker-4"}, 4},
 		"with a key":              {license.MachineFilter{KeyID: &key}, byFirstSeen, []string{"worker-4", "worker-2"}, 2},
@@ -221,7 +225,7 @@ func TestMachines_OfOtherOrganizationsAreHidden(t *testing.T) {
 	h := newFixture(t, 3)
 	mine := h.org
 	h.start()
-	h.mustHeartbeat(h.reportOf("worker-1", license.MachineReport{KeyID: h.namedKey(mine, "fleet"), HostName: "mine", Version: "1"}))
+	h.mustHeartbeat(h.reportOf("worker-1", license.MachineReport{KeyID: h.namedKey(mine, "fleet"), HostName: "mine", Version: "1", PublicURL: new("https://mine.example")}))
 	h.newOrganization(3)
 	if got := h.machines(license.MachineFilter{}, byFirstSeen); got.Total != 0 || len(got.Items) != 0 {
 		t.Errorf("another organization sees %+v", got)
@@ -230,7 +234,7 @@ func TestMachines_OfOtherOrganizationsAreHidden(t *testing.T) {
 		t.Errorf("another organization sees %+v, %v", got, err)
 	}
 	h.mustHeartbeat(h.reportOf("worker-1", license.MachineReport{KeyID: h.namedKey(mine, "theirs"), HostName: "other", Version: "2"}))
-	if got := h.onlyMachine(); *got.HostName != "other" || got.Running != 0 || got.KeyName != nil {
+	if got := h.onlyMachine(); *got.HostName != "other" || got.Running != 0 || got.KeyName != nil || got.PublicURL != nil {
 		t.Errorf("the machine with the same id has parts of another organization: %+v", got)
 	}
 	got, err := h.Machine(t.Context(), mine, "worker-1")

@@ -30,7 +30,7 @@ type ConfigResult struct {
 // Concurrent callers may share the result, so it must not be modified.
 func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, error) {
 	s.configs.once.Do(func() {
-		s.configs.Combiner = combine.New(s.readConfigs, combine.Options[uuid.UUID, uuid.UUID]{})
+		s.configs.Combiner = combine.New(s.readConfigs, combine.Options[uuid.UUID, uuid.UUID]{Name: "read configurations"})
 	})
 	found, err := s.configs.Do(ctx, orgID, id)
 	if err != nil {

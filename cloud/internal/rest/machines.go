@@ -39,9 +39,10 @@ func (h Machines) ListMachines(ctx context.Context, r cloudapi.ListMachinesReque
 
 func machineToAPI(m license.Machine) cloudapi.Machine {
 	return cloudapi.Machine{
-		MachineId: m.MachineID, HostName: m.HostName, Version: m.Version, State: cloudapi.MachineState(m.State), Draining: m.Draining,
-		Duplicate: m.Duplicate, RunningSessions: int32(m.Running), ReservedSlots: int32(m.Reserved),
-		MaxSessions: int32OrNil(m.MaxSessions), KeyId: m.KeyID, KeyName: m.KeyName, FirstSeenAt: m.FirstSeenAt, LastSeenAt: m.LastSeenAt,
+		MachineId: m.MachineID, WorkerId: m.WorkerID, HostName: m.HostName, Version: m.Version, ContractVersion: m.Contract,
+		PublicUrl: m.PublicURL, State: cloudapi.MachineState(m.State), Draining: m.Draining, Duplicate: m.Duplicate,
+		Sessions: int32(m.Running), ReservedSlots: int32(m.Reserved), Capacity: int32OrNil(m.MaxSessions),
+		KeyId: m.KeyID, KeyName: m.KeyName, FirstSeenAt: m.FirstSeenAt, LastHeartbeatAt: m.LastSeenAt,
 	}
 }
 
@@ -50,9 +51,12 @@ func machineReport(keyID uuid.UUID, m *cloudapi.MachineReport) *license.MachineR
 	if m == nil {
 		return nil
 	}
-	report := &license.MachineReport{KeyID: keyID, HostName: m.HostName, Version: m.Version, Draining: m.Draining}
-	if m.MaxSessions != nil {
-		report.MaxSessions = new(int(*m.MaxSessions))
+	report := &license.MachineReport{
+		KeyID: keyID, HostName: m.HostName, WorkerID: m.WorkerId, Version: m.Version, Contract: m.ContractVersion,
+		PublicURL: m.PublicUrl, Draining: m.Draining,
+	}
+	if m.Capacity != nil {
+		report.MaxSessions = new(int(*m.Capacity))
 	}
 	return report
 }

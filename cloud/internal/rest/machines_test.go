@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,8 +33,9 @@ func TestListMachines_ShowsReports(t *testing.T) {
 	if got := a.machines("", a.caller); len(got.Items) != 0 || got.Pagination.Total != 0 {
 		t.Errorf("before the first heartbeat: %+v", got)
 	}
-	a.beatOf("worker-1", map[string]any{"hostName": "browsers-1", "version": "1.2.3", "maxSessions": 8, "draining": false}).want(t, 200, "")
-	a.beatOf("worker-2", map[string]any{"hostName": "browsers-2", "version": "1.2.4", "maxSessions": nil, "draining": true}).want(t, 200, "")
+	a.beatOf("worker-1", map[string]any{"hostName": "browsers-1", "workerId": "worker-1", "version": "1.2.3",
+		"contractVersion": "1.0.0", "publicUrl": "https://edge.example:8443/w/worker-1", "capacity": 8, "draining": false}).want(t, 200, "")
+	a.beatOf("worker-2", map[string]any{"hostName": "browsers-2", "version": "1.2.4", "draining": true}).want(t, 200, "")
 	a.reserve()
 	for name, caller := range map[string]credential{"a worker": a.worker, "a member": a.caller} {
 		got := a.machines("?sortOrder=asc", caller)
@@ -41,12 +43,13 @@ func TestListMachines_ShowsReports(t *testing.T) {
 			t.Fatalf("%s sees %+v", name, got)
 		}
 		first := got.Items[0]
-		want := cloudapi.Machine{MachineId: "worker-1", HostName: new("browsers-1"), Version: new("1.2.3"), State: "online", MaxSessions: new(int32(8)),
-			ReservedSlots: 1, KeyId: first.KeyId, FirstSeenAt: first.FirstSeenAt, LastSeenAt: first.LastSeenAt}
+		want := cloudapi.Machine{MachineId: "worker-1", HostName: new("browsers-1"), Version: new("1.2.3"), State: "online", Capacity: new(int32(8)),
+			WorkerId: new("worker-1"), ContractVersion: new("1.0.0"), PublicUrl: new("https://edge.example:8443/w/worker-1"),
+			ReservedSlots: 1, KeyId: first.KeyId, FirstSeenAt: first.FirstSeenAt, LastHeartbeatAt: first.LastHeartbeatAt}
 		if diff := cmp.Diff(want, first); diff != "" || first.KeyId == nil {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if second := got.Items[1]; second.State != "draining" || !second.Draining || second.MaxSessions != nil {
+		if second := got.Items[1]; second.State != "draining" || !second.Draining || second.Capacity != nil || second.PublicUrl != nil {
 			t.Errorf("%s sees the second machine as %+v", name, second)
 		}
 	}
@@ -82,12 +85,36 @@ func TestListMachines_Refusals(t *testing.T) {
 	}
 	r := a.wrong("POST", "/v1/license/sessions/heartbeat", a.worker, map[string]any{
 		"machineId": "worker-1", "bootId": a.boot, "seq": 1, "sessions": []uuid.UUID{},
-		"machine": map[string]any{"hostName": "", "version": "1", "maxSessions": 0, "cpu": 2},
+		"machine": map[string]any{"hostName": "", "version": "1", "capacity": 0, "cpu": 2, "publicUrl": "javascript:alert(1)"},
 	})
 	r.want(t, 400, "VALIDATION_ERROR")
-	want := []string{"machine.cpu UNRECOGNIZED_KEY", "machine.hostName TOO_SHORT", "machine.maxSessions TOO_SMALL", "machine.draining REQUIRED"}
+	want := []string{"machine.capacity TOO_SMALL", "machine.cpu UNRECOGNIZED_KEY", "machine.hostName TOO_SHORT", "machine.publicUrl INVALID_PATTERN", "machine.draining REQUIRED"}
 	if diff := cmp.Diff(want, r.fields); diff != "" {
 		t.Errorf("a heartbeat (-want +got):\n%s", diff)
+	}
+}
+
+func TestHeartbeat_ChecksPublicURL(t *testing.T) {
+	a := newLicenseAPI(t)
+	for address, code := range map[string]string{
+		"http://localhost:3000": "", "https://[2001:db8::1]:8443/w/worker-1": "", "https://edge.example/a%20b": "",
+		"": "INVALID_PATTERN", "edge.example": "INVALID_PATTERN", "ftp://edge.example": "INVALID_PATTERN", "https://user:secret@edge.example": "INVALID_PATTERN",
+		"https://edge.example/?token=1": "INVALID_PATTERN", "https://edge.example/#a": "INVALID_PATTERN", "https://edge.example/$(id)": "INVALID_PATTERN",
+		"https://edge.example/" + strings.Repeat("a", 2048): "TOO_LONG",
+	} {
+		body := map[string]any{
+			"machineId": "worker-1", "bootId": a.boot, "seq": 1, "sessions": []uuid.UUID{},
+			"machine": map[string]any{"hostName": "a", "version": "1", "draining": false, "publicUrl": address},
+		}
+		if code == "" {
+			a.do("POST", "/v1/license/sessions/heartbeat", a.worker, body).want(t, 200, "")
+			continue
+		}
+		r := a.wrong("POST", "/v1/license/sessions/heartbeat", a.worker, body)
+		r.want(t, 400, "VALIDATION_ERROR")
+		if diff := cmp.Diff([]string{"machine.publicUrl " + code}, r.fields); diff != "" {
+			t.Errorf("%.60s (-want +got):\n%s", address, diff)
+		}
 	}
 }
 
@@ -96,12 +123,12 @@ func TestGetSession_HasMachineSlotAndTimeline(t *testing.T) {
 	session := a.reserve()
 	a.start(session).want(t, 201, "")
 	a.record(session, false)
-	a.beatOf("worker-2", map[string]any{"hostName": "other", "version": "1", "maxSessions": nil, "draining": false}).want(t, 200, "")
+	a.beatOf("worker-2", map[string]any{"hostName": "other", "version": "1", "capacity": nil, "draining": false}).want(t, 200, "")
 	a.beat(a.boot, session)
 	address := "/v1/sessions/" + session.String()
 	got := decode[cloudapi.SessionDetail](t, a.do("GET", address, a.caller, nil), 200)
 	if got.Status != "running" || got.Slot == nil || got.Slot.State != "running" || got.Slot.LeaseUntil == nil || got.Machine == nil ||
-		got.Machine.MachineId != "worker-1" || got.Machine.RunningSessions != 1 || got.EndReason != nil || got.KeyName != nil {
+		got.Machine.MachineId != "worker-1" || got.Machine.Sessions != 1 || got.EndReason != nil || got.KeyName != nil {
 		t.Errorf("running: %+v", got)
 	}
 	a.do("DELETE", a.sessions()+"/"+session.String(), a.worker, map[string]any{"endReason": "idle"}).want(t, 200, "")

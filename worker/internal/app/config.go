@@ -11,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/resume"
 )
 
@@ -51,9 +52,9 @@ type Config struct {
 	LaunchPIDs       int            `env:"LAUNCH_PIDS" envDefault:"4096" doc:"Maximum number of processes and threads of a launch. A tab needs about 20. 0: no limit."`
 	RequireIsolation bool           `env:"REQUIRE_ISOLATION" envDefault:"false" doc:"Refuse to start if this host does not allow full isolation of launches. Otherwise the missing features are reported and left out."`
 	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch browsers even if this host does not allow Chromium's sandbox, unless REQUIRE_ISOLATION is set. Clients of such a browser can read everything that the browser process can."`
-	TraceCollector   string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of the OpenTelemetry collector for launch traces (OTLP over HTTP), such as http://localhost:4318. Default: no traces."`
 	TrustedProxies   []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
 	Metrics          metrics.Config
+	Traces           tracing.Config
 	Logging          program.Logging
 }
 
@@ -89,8 +90,8 @@ func (c Config) Validate() error {
 	if c.ResumeSeconds < 0 || c.ResumeSeconds > 3600 || c.ResumeBuffer < 1 || c.ResumeBuffer > 1024 {
 		problems = append(problems, errors.New("RESUME_SECONDS must be from 0 to 3600, and RESUME_BUFFER_MB from 1 to 1024"))
 	}
-	problems = append(problems, c.Metrics.Validate())
-	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL, "OTEL_EXPORTER_OTLP_ENDPOINT": c.TraceCollector} {
+	problems = append(problems, c.Metrics.Validate(), c.Traces.Validate())
+	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL} {
 		if address == "" {
 			continue
 		}

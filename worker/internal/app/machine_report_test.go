@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"testing"
@@ -31,7 +32,8 @@ func TestHeartbeat_ReportsMachineWithoutSessionsAndDrainAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := lastReport(fake); got.HostName != name || got.Version == "" || got.MaxSessions == nil || *got.MaxSessions != 3 || got.Draining {
+	if got := lastReport(fake); got.HostName != name || got.Version == "" || got.ContractVersion == nil || *got.ContractVersion == "" ||
+		got.PublicUrl == nil || *got.PublicUrl != fmt.Sprintf("http://localhost:%d", r.config.Port) || got.WorkerId != nil || got.Capacity == nil || *got.Capacity != 3 || got.Draining {
 		t.Errorf("report %+v", got)
 	}
 	if status, _ := r.call(t.Context(), t, "POST", "/fleet/drain", "", "X-API-Key", workerKey); status != http.StatusOK {

@@ -220,7 +220,7 @@ func TestMetrics_OnAddressOfTheirOwn(t *testing.T) {
 func TestMetrics_LaunchHasTraceAsExemplar(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(collector.Close)
-	r := startTestWorker(t, cloudtest.New(t), withMetricsToken, func(c *app.Config) { c.TraceCollector = collector.URL })
+	r := startTestWorker(t, cloudtest.New(t), withMetricsToken, func(c *app.Config) { c.Traces.Endpoint = collector.URL })
 	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 	r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, r.cloud.Profile(r.version)),
 		"Traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")

@@ -16,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/bundle"
@@ -30,7 +31,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
-	"github.com/browser-svc/svc/worker/internal/tracing"
 	"github.com/browser-svc/svc/worker/internal/view"
 )
 
@@ -57,6 +57,7 @@ type worker struct {
 	reports    *report.Reporter
 	traces     *tracing.Tracing
 	readiness  *httpd.Readiness
+	contract   string // version of the API document
 	metrics    *prometheus.Registry
 	unannounce []func() // withdraw the announcements of ports
 
@@ -132,8 +133,10 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 	if w.machine.Predecessors, err = predecessors(w.dir, w.machine.BootID); err != nil {
 		return err
 	}
-	w.traces = tracing.Open(ctx, w.config.TraceCollector, "svc-worker", program.Version, w.logger)
-	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.OrganizationKey, w.machine, w.logger); err != nil {
+	if w.traces, err = tracing.Open(ctx, w.config.Traces, "svc-worker", program.Version, w.logger); err != nil {
+		return err
+	}
+	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.OrganizationKey, w.machine, w.traces, w.logger); err != nil {
 		return err
 	}
 	w.reports, err = report.New(w.cloud, w.sessions, filepath.Join(w.dir, "reports"), w.logger)
@@ -163,7 +166,8 @@ const maxHostName = 253
 func (w *worker) describeMachine() cloud.MachineReport {
 	name := cmp.Or(strings.ToValidUTF8(w.host.Facts().Hostname, ""), w.machine.ID)
 	return cloud.MachineReport{
-		HostName: name[:min(len(name), maxHostName)], Version: program.Version, MaxSessions: w.config.MaxSessions, Draining: w.launches.Draining(),
+		HostName: name[:min(len(name), maxHostName)], WorkerID: w.config.WorkerID, Version: program.Version, Contract: w.contract,
+		PublicURL: w.address.String(), MaxSessions: w.config.MaxSessions, Draining: w.launches.Draining(),
 	}
 }
 

@@ -24,7 +24,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
-	"github.com/browser-svc/svc/worker/internal/tracing"
 	"github.com/browser-svc/svc/worker/internal/view"
 )
 
@@ -48,15 +47,16 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	}
 	w.options = httpd.Options{
 		Logger: logger, Document: document, Name: "svc-worker", Version: program.Version, TrustedProxies: config.TrustedProxies,
-		MaxHeaderBytes: maxHeaderBytes, MaxConnections: config.MaxConnections,
+		MaxHeaderBytes: maxHeaderBytes, MaxConnections: config.MaxConnections, Traces: w.traces,
 	}
 	w.web = httpd.New(w.options)
 	if config.WorkerID != "" {
 		w.web.Pre(stripPrefix("/w/" + config.WorkerID))
 	}
-	w.web.Use(tracing.Middleware, guard.Middleware())
+	w.web.Use(guard.Middleware())
 	links := access.Links{Address: w.address, Tokens: w.tickets}
-	server.Links, server.ContractVersion = links, document.ContractVersion()
+	w.contract = document.ContractVersion()
+	server.Links, server.ContractVersion = links, w.contract
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
 	w.relay = devtools.New(devtools.Options{Links: links, Tickets: w.tickets, End: w.killLaunch, Resume: config.resume()})
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})

@@ -13,10 +13,10 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
-	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
 // silentCloud is a cloud that answers nothing.
@@ -53,9 +53,13 @@ func TestShutdown_DeliversTracesWhenCloudIsAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		traces, err := tracing.Open(t.Context(), tracing.Config{Endpoint: collector.URL}, "svc-worker", "1", logger)
+		if err != nil {
+			t.Fatal(err)
+		}
 		w := &worker{
 			launches: launch.New(launch.Options{Sessions: sessions, Clock: clock.System{}, Logger: logger}),
-			reports:  reports, traces: tracing.Open(t.Context(), collector.URL, "svc-worker", "1", logger),
+			reports:  reports, traces: traces,
 		}
 		_, span := w.traces.Tracer().Start(t.Context(), "session")
 		span.End()

@@ -20,9 +20,9 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
-	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
 // Timeout is the timeout of one call, besides the time that it can wait.
@@ -54,7 +54,8 @@ type Client struct {
 // New returns a client for the cloud at address. key is the worker's own
 // organization key, empty for a worker that uses only its callers' keys.
 // Changes of the cloud's contract version are logged.
-func New(address, key string, machine Machine, log *slog.Logger) (*Client, error) {
+// Calls are part of the traces in their contexts.
+func New(address, key string, machine Machine, traces *tracing.Tracing, log *slog.Logger) (*Client, error) {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		Proxy:               http.ProxyFromEnvironment,
@@ -63,7 +64,7 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
 	}
-	measured := &meter{RoundTripper: tracing.Transport(transport)}
+	measured := &meter{RoundTripper: traces.Transport(transport)}
 	contracts := &contractTransport{RoundTripper: measured, contractMonitor: newContractMonitor(log)}
 	client := &http.Client{ // without a timeout: each call has its own
 		Transport: contracts,

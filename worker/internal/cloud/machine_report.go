@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 // machineReportInterval is how often an unchanged report is sent. The cloud keeps the
@@ -14,15 +15,30 @@ const machineReportInterval = 5 * time.Minute
 // MachineReport describes the worker and its host in the cloud's list of machines.
 type MachineReport struct {
 	HostName    string
+	WorkerID    string // empty if the operator set none
 	Version     string
+	Contract    string // version of the API document of the worker
+	PublicURL   string
 	MaxSessions int // 0 for no limit
 	Draining    bool
 }
 
+// maxPublicURL and acceptedPublicURL are the public URLs that the cloud accepts. It
+// would refuse a heartbeat with another one, and with it the list of sessions.
+const maxPublicURL = 2048
+
+var acceptedPublicURL = lazy.Regexp(`^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~%/-]*)?$`)
+
 func (m MachineReport) toAPI() *cloudapi.MachineReport {
-	report := &cloudapi.MachineReport{HostName: m.HostName, Version: m.Version, Draining: m.Draining}
+	report := &cloudapi.MachineReport{HostName: m.HostName, Version: m.Version, ContractVersion: &m.Contract, Draining: m.Draining}
+	if m.WorkerID != "" {
+		report.WorkerId = &m.WorkerID
+	}
+	if len(m.PublicURL) <= maxPublicURL && acceptedPublicURL().MatchString(m.PublicURL) {
+		report.PublicUrl = &m.PublicURL
+	}
 	if m.MaxSessions > 0 {
-		report.MaxSessions = new(int32(m.MaxSessions))
+		report.Capacity = new(int32(m.MaxSessions))
 	}
 	return report
 }

@@ -15,7 +15,7 @@ import (
 
 func TestHeartbeat_ReportsMachineOnceAndAfterChange(t *testing.T) {
 	fake, client := newFakeCloud(t)
-	report := cloud.MachineReport{HostName: "browsers-1", Version: "1.2.3", MaxSessions: 8}
+	report := cloud.MachineReport{HostName: "browsers-1", WorkerID: "worker-1", Version: "1.2.3", Contract: "1.0.0", PublicURL: "https://edge.example/w/worker-1", MaxSessions: 8}
 	client.DescribeMachine(func() cloud.MachineReport { return report })
 	send := func(key session.OrganizationKey) (*cloudapi.MachineReport, error) {
 		_, err := client.Heartbeat(t.Context(), key, 1, nil)
@@ -35,10 +35,12 @@ func TestHeartbeat_ReportsMachineOnceAndAfterChange(t *testing.T) {
 	if got, err := send(session.NewOrganizationKey(cloudtest.Key)); got != nil || err != nil {
 		t.Errorf("a caller's organization gets %+v (%v)", got, err)
 	}
-	want("the first heartbeat", &cloudapi.MachineReport{HostName: "browsers-1", Version: "1.2.3", MaxSessions: new(int32(8))})
+	want("the first heartbeat", &cloudapi.MachineReport{HostName: "browsers-1", WorkerId: new("worker-1"), Version: "1.2.3",
+		ContractVersion: new("1.0.0"), PublicUrl: new("https://edge.example/w/worker-1"), Capacity: new(int32(8))})
 	want("an unchanged report", nil)
-	report.Draining, report.MaxSessions = true, 0
-	draining := &cloudapi.MachineReport{HostName: "browsers-1", Version: "1.2.3", Draining: true}
+	report.Draining, report.MaxSessions, report.WorkerID = true, 0, ""
+	report.PublicURL = "https://edge.example/é" // the cloud would refuse it
+	draining := &cloudapi.MachineReport{HostName: "browsers-1", Version: "1.2.3", ContractVersion: new("1.0.0"), Draining: true}
 	fake.Script(cloudtest.Heartbeat, cloudtest.Failure(fault.Internal, "no"))
 	if _, err := send(session.OrganizationKey{}); err == nil {
 		t.Fatal("no error")

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/browser-svc/svc/shared/metrics"
+	"github.com/browser-svc/svc/shared/tracing"
 )
 
 // Metrics measures the requests to the cloud.
@@ -55,15 +58,12 @@ func (m *meter) RoundTrip(r *http.Request) (*http.Response, error) {
 	default:
 		code = strconv.Itoa(answer.StatusCode)
 	}
-	operation, _ := r.Context().Value(operationKey{}).(string)
-	m.metrics.seconds.WithLabelValues(operation, code).Observe(time.Since(began).Seconds())
+	metrics.Observe(r.Context(), m.metrics.seconds.WithLabelValues(tracing.Operation(r.Context()), code), time.Since(began))
 	return answer, err
 }
-
-type operationKey struct{}
 
 // callContext returns the context of a call of an operation. It ends after the timeout
 // and the time that the cloud may wait before it answers.
 func (c *Client) callContext(ctx context.Context, operation string, wait time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithValue(ctx, operationKey{}, operation), c.timeout+wait)
+	return context.WithTimeout(tracing.WithOperation(ctx, operation), c.timeout+wait)
 }

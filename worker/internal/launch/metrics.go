@@ -125,7 +125,9 @@ func (m *Metrics) beginWait() (end func()) {
 }
 
 // observeWait implements Options.Waited.
-func (m *Metrics) observeWait(wait time.Duration, _ bool) { m.queueWait.Observe(wait.Seconds()) }
+func (m *Metrics) observeWait(ctx context.Context, wait time.Duration, _ bool) {
+	metrics.Observe(ctx, m.queueWait, wait)
+}
 
 // failure returns the result of a launch that failed with err.
 func (e *pendingLaunch) failure(ctx context.Context, err error) launchResult {

@@ -138,7 +138,7 @@ func TestLaunch_WaitForMachineEnds(t *testing.T) {
 	var waits []time.Duration
 	r, _ := newQueueFixture(t, func(o *launch.Options) {
 		o.MaxWaiting = 1
-		o.Waited = func(wait time.Duration, granted bool) {
+		o.Waited = func(_ context.Context, wait time.Duration, granted bool) {
 			if granted {
 				t.Error("granted")
 			}

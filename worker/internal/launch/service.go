@@ -43,7 +43,7 @@ type Options struct {
 	MaxWaiting  int                     // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
-	Waited func(wait time.Duration, granted bool)
+	Waited func(ctx context.Context, wait time.Duration, granted bool)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
 }
@@ -113,7 +113,7 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 	}
 	entry, err := s.beginLaunch(ctx, request, until)
 	if err != nil {
-		s.recordWait(request, until, false)
+		s.recordWait(ctx, request, until, false)
 		s.Metrics.countLaunch(notAdmitted, noStart)
 		return session.Session{}, err
 	}
@@ -218,13 +218,13 @@ func (s *Service) takeSlot(ctx context.Context, request Request, asked Authoriza
 		return s.requestSlot(ctx, request, asked)
 	}
 	grant, err := s.awaitSlot(ctx, request, asked, until)
-	s.recordWait(request, until, err == nil)
+	s.recordWait(ctx, request, until, err == nil)
 	return grant, err
 }
 
-func (s *Service) recordWait(request Request, until time.Time, granted bool) {
+func (s *Service) recordWait(ctx context.Context, request Request, until time.Time, granted bool) {
 	if request.Wait > 0 {
-		s.Waited(request.Wait-until.Sub(s.Clock.Now()), granted)
+		s.Waited(ctx, request.Wait-until.Sub(s.Clock.Now()), granted)
 	}
 }
 
