@@ -30,6 +30,7 @@ type Config struct {
 	SingleSignOn   SingleSignOnConfig
 	Stripe         StripeConfig
 	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry of the worker's container image, such as registry.example.com. When unset, no image path is shown."`
+	Registry       RegistryConfig
 	Retention      RetentionConfig
 	Idempotency    IdempotencyConfig
 	Logging        program.Logging
@@ -107,6 +108,9 @@ func (c Config) Validate() error {
 		}
 	}
 	if err := c.Access.validate(); err != nil {
+		return err
+	}
+	if _, err := c.Registry.upstream(); err != nil {
 		return err
 	}
 	if c.MaxConnections < 0 {
