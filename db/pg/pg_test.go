@@ -37,9 +37,9 @@ func TestOpen_DSNParametersOverrideTimeouts(t *testing.T) {
 	} else {
 		dsn += "?lock_timeout=1234"
 	}
-	db := dbtest.Open(t, dsn, pg.Options{ApplicationName: "tester", Statement: 50 * time.Millisecond, IdleInTx: -1})
+	db := dbtest.Open(t, dsn, pg.Options{ApplicationName: "tester", Statement: time.Second, IdleInTx: -1})
 	for name, want := range map[string]string{
-		"statement_timeout": "50ms", "lock_timeout": "1234ms", "idle_in_transaction_session_timeout": "0",
+		"statement_timeout": "1s", "lock_timeout": "1234ms", "idle_in_transaction_session_timeout": "0",
 		"application_name": "tester", "timezone": "UTC",
 	} {
 		var got string

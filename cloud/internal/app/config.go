@@ -9,6 +9,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/idempotency"
 	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
 )
 
@@ -33,6 +34,7 @@ type Config struct {
 	Registry       RegistryConfig
 	Retention      RetentionConfig
 	Idempotency    IdempotencyConfig
+	Metrics        metrics.Config
 	Logging        program.Logging
 }
 
@@ -111,6 +113,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if _, err := c.Registry.upstream(); err != nil {
+		return err
+	}
+	if err := c.Metrics.Validate(); err != nil {
 		return err
 	}
 	if c.MaxConnections < 0 {
