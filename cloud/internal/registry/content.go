@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 
 // passed are the headers of the upstream's responses that reach clients.
 var passed = []string{
-	"Accept-Ranges", "Content-Length", "Content-Range", "Content-Type", "Docker-Content-Digest", "Etag", "Last-Modified", "Oci-Filters-Applied",
+	"Accept-Ranges", "Content-Length", "Content-Range", "Content-Type", "Docker-Content-Digest", "Etag", "Last-Modified",
 }
 
 // revalidated allows a client to cache, but requires it to ask before each use, so that
@@ -25,7 +24,7 @@ const revalidated = "private, no-cache"
 
 const bufferSize = 64 << 10
 
-// content sends a manifest, a blob or a list of referrers.
+// content sends a manifest or a blob.
 func (g *gate) content(c echo.Context, wanted target) error {
 	r, h := c.Request(), c.Response().Header()
 	from, err := g.Upstream.get(r.Context(), r.Method, wanted, r.Header)
@@ -46,7 +45,6 @@ func (g *gate) content(c echo.Context, wanted target) error {
 		}
 	}
 	h.Set(echo.HeaderCacheControl, revalidated)
-	setNextPage(h, from.Header, wanted)
 	c.Response().WriteHeader(from.StatusCode)
 	if err := g.copyBody(c, from); err != nil {
 		if r.Context().Err() == nil {
@@ -61,7 +59,6 @@ func (g *gate) content(c echo.Context, wanted target) error {
 // the idle timeout.
 func (g *gate) copyBody(c echo.Context, from answer) error {
 	idle, client := g.Upstream.IdleTimeout, http.NewResponseController(c.Response())
-
 	buffer := make([]byte, bufferSize)
 	for {
 		n, err := from.read(buffer, idle)
@@ -72,7 +69,8 @@ func (g *gate) copyBody(c echo.Context, from answer) error {
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return nil
+			// The deadline would stay for the next response on the connection.
+			return errors.Join(client.Flush(), client.SetWriteDeadline(time.Time{}))
 		}
 		if err != nil {
 			return fmt.Errorf("read from the upstream registry: %w", err)
@@ -104,13 +102,13 @@ func (g *gate) list(c echo.Context, wanted target) error {
 	return c.JSON(http.StatusOK, found)
 }
 
-// setNextPage links to the next page of a list as the upstream does, under the path
+// setNextPage links to the next page of the list as the upstream does, under the path
 // that the client used.
 func setNextPage(h, from http.Header, wanted target) {
 	for _, link := range from.Values("Link") {
 		address, parameters, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
 		next, err := url.Parse(address)
-		if err == nil && slices.Contains([]string{tags, referrers}, wanted.kind) && strings.Contains(parameters, "next") {
+		if err == nil && strings.Contains(parameters, "next") {
 			h.Set("Link", "<"+wanted.path+"?"+next.Query().Encode()+`>; rel="next"`)
 		}
 	}

@@ -50,13 +50,13 @@ func errMissing(t target) error {
 	case blobs:
 		return coded("BLOB_UNKNOWN", fault.NotFound, "The image has no such blob.")
 	}
-	return errNameUnknown()
+	return errNameUnknown() // the upstream has no such repository
 }
 
 // codes are the OCI error codes of faults without one of their own.
 var codes = map[fault.Kind]string{
-	fault.MethodNotAllowed: "UNSUPPORTED", fault.NotFound: "NAME_UNKNOWN", fault.RateLimited: "TOOMANYREQUESTS",
-	fault.Unavailable: "UNAVAILABLE", fault.RangeNotSatisfiable: "BLOB_UNKNOWN",
+	fault.MethodNotAllowed: "UNSUPPORTED", fault.RateLimited: "TOOMANYREQUESTS", fault.Unavailable: "UNAVAILABLE",
+	fault.RangeNotSatisfiable: "BLOB_UNKNOWN",
 }
 
 // errorHandler returns the error handler of the gate: errors of the protocol have its
@@ -92,14 +92,6 @@ func protocolError(err error) (*fault.Error, string) {
 		return own.fault, own.code
 	}
 	f := fault.From(err)
-	if refused, ok := errors.AsType[*echo.HTTPError](err); ok { // of the router
-		switch refused.Code {
-		case http.StatusMethodNotAllowed:
-			f = fault.New(fault.MethodNotAllowed, "This registry is read-only: it supports GET and HEAD.")
-		case http.StatusNotFound:
-			f = fault.New(fault.NotFound, "No operation exists at this path.")
-		}
-	}
 	if code, ok := codes[f.Kind]; ok {
 		return f, code
 	}

@@ -47,6 +47,7 @@ func New(options Options) http.Handler {
 	g := &gate{Options: options, failures: newFailureLimiter()}
 	web := httpd.New(options.HTTP)
 	web.HTTPErrorHandler = errorHandler(web.HTTPErrorHandler)
+	web.Use(readOnly)
 	web.GET("/livez", status)
 	web.GET("/readyz", func(c echo.Context) error {
 		if err := options.Readiness.Err(c.Request().Context()); err != nil {
@@ -64,6 +65,17 @@ func New(options Options) http.Handler {
 		web.GET(path, g.serve)
 	}
 	return hideKey(web)
+}
+
+// readOnly refuses all methods but GET and HEAD, on every path.
+func readOnly(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if method := c.Request().Method; method != http.MethodGet && method != http.MethodHead {
+			c.Response().Header().Set(echo.HeaderAllow, "GET, HEAD")
+			return fault.New(fault.MethodNotAllowed, "This registry is read-only: it supports GET and HEAD.")
+		}
+		return next(c)
+	}
 }
 
 func status(c echo.Context) error {

@@ -1,8 +1,11 @@
 package registry_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -84,7 +87,7 @@ func TestGate_IsReadOnly(t *testing.T) {
 	for _, test := range [][2]string{
 		{"POST", base + "blobs/uploads/"}, {"POST", base + "blobs/uploads/?mount=" + blob + "&from=svc/secret"},
 		{"PATCH", base + "blobs/uploads/x"}, {"PUT", base + "manifests/latest"}, {"DELETE", base + "manifests/" + digest(t, image)},
-		{"DELETE", base + "blobs/" + blob}, {"POST", "/v2/"}, {"PUT", "/v2/" + unknownKey + "/local-api/manifests/latest"},
+		{"DELETE", base + "blobs/" + blob}, {"OPTIONS", base + "manifests/latest"}, {"POST", "/v2/"}, {"POST", "/v2/_catalog"}, {"PUT", "/v2/" + unknownKey + "/local-api/manifests/latest"},
 	} {
 		got := f.ask(t, test[0], test[1])
 		if got.StatusCode != http.StatusMethodNotAllowed || got.code(t) != "UNSUPPORTED" || !strings.Contains(got.Header.Get("Allow"), "GET") {
@@ -152,13 +155,36 @@ func TestGate_PathsCannotLeaveRepository(t *testing.T) {
 	}
 }
 
+// Requests that net/http refuses before the gate sees them are logged without the key too.
+func TestGate_LogHasNoKeyOfMalformedRequests(t *testing.T) {
+	f, _, _ := newPullable(t)
+	_, key := f.key(t)
+	path := "/v2/" + key + "/local-api/manifests/latest"
+	for _, request := range []string{
+		"GET " + path + "%zz HTTP/1.1\r\nHost: x\r\n\r\n", "GET " + path + " HTTP/9.9\r\n\r\n", "GET " + path + " HTTP/1.1\r\n" + path + "\r\n\r\n",
+		"GET " + path + " HTTP/1.1\r\nHost: " + key + "\r\n" + strings.Repeat("A: "+key+"\r\n", 2000) + "\r\n",
+		path + "\r\n\r\n", "GET http://" + f.host + path + "/x HTTP/1.1\r\nHost: x\r\n\r\n", "CONNECT " + key + ":443 HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", f.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, request)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || res.StatusCode < 400 || res.StatusCode > 499 && res.StatusCode != 505 {
+			t.Errorf("%.60q: %v, %v", request, res, err)
+		}
+		_ = c.Close()
+	}
+}
+
 func TestGate_RefusesMalformedReferences(t *testing.T) {
 	f, _, _ := newPullable(t)
 	_, key := f.key(t)
 	for path, want := range map[string]string{
 		"manifests/no-such-tag": "MANIFEST_UNKNOWN", "manifests/-x": "MANIFEST_UNKNOWN", "manifests/" + strings.Repeat("a", 129): "MANIFEST_UNKNOWN",
 		"manifests/sha256:abc": "DIGEST_INVALID", "blobs/sha256:abc": "DIGEST_INVALID", "blobs/latest": "DIGEST_INVALID",
-		"blobs/md5:" + strings.Repeat("a", 32): "DIGEST_INVALID", "referrers/latest": "DIGEST_INVALID",
+		"blobs/md5:" + strings.Repeat("a", 32): "DIGEST_INVALID", "referrers/sha256:" + strings.Repeat("a", 64): "NAME_UNKNOWN",
 		"blobs/sha256:" + strings.Repeat("a", 64): "BLOB_UNKNOWN", "manifests/sha256:" + strings.Repeat("a", 64): "MANIFEST_UNKNOWN",
 	} {
 		if got := f.ask(t, "GET", "/v2/"+key+"/local-api/"+path); got.code(t) != want {

@@ -24,7 +24,6 @@ const (
 const (
 	manifests = "manifests"
 	blobs     = "blobs"
-	referrers = "referrers"
 	tags      = "tags"
 )
 
@@ -68,7 +67,7 @@ func parse(u *url.URL) (target, string) {
 	case kind == tags && reference == "list":
 		t.kind = tags
 		return t, imagePath + "/tags/list"
-	case !slices.Contains([]string{manifests, blobs, referrers}, kind) || strings.Contains(reference, "/"):
+	case kind != manifests && kind != blobs || strings.Contains(reference, "/"):
 		return t, unknownPath
 	}
 	t.kind, t.reference = kind, reference

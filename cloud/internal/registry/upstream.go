@@ -179,7 +179,7 @@ func (u *Upstream) send(ctx context.Context, method string, wanted target, heade
 	}
 	address := u.base
 	address.Path = "/v2/" + u.repository.RepositoryStr() + "/" + wanted.kind + "/" + wanted.reference
-	if wanted.kind == tags || wanted.kind == referrers { // filters and pages
+	if wanted.kind == tags { // pages
 		address.RawQuery = wanted.query.Encode()
 	}
 	request, err := http.NewRequestWithContext(ctx, method, address.String(), nil)

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -281,5 +282,31 @@ func TestUpstream_LongDownloads(t *testing.T) {
 	}, registry.UpstreamOptions{}, httpd.Options{ReadTimeout: readTimeout})
 	if got := f.ask(t, "GET", path); string(got.body) != "begin end" {
 		t.Errorf("%d %s", got.StatusCode, got.body)
+	}
+}
+
+// The time limit of a download does not apply to the next response on its connection.
+func TestUpstream_ConnectionsAreReused(t *testing.T) {
+	const idle = 50 * time.Millisecond
+	f, path := newOdd(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "content") }, registry.UpstreamOptions{IdleTimeout: idle}, httpd.Options{})
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", f.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for _, path := range []string{path, "/v2/"} {
+		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
+			t.Errorf("%s: %d, %v", path, res.StatusCode, err)
+		}
+		_ = res.Body.Close()
+		time.Sleep(2 * idle)
 	}
 }
