@@ -59,7 +59,7 @@ func Start(t testing.TB, sections ...string) *Server {
 		t.Fatal(err)
 	}
 	server := exec.Command(testenv.BuildTool(t, "registry", "registry"), "serve", file) //nolint:noctx // ended below
-	server.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none")
+	server.Env = []string{"OTEL_TRACES_EXPORTER=none"}                                  // it would read REGISTRY_... of ours
 	server.Stdout, server.Stderr = &s.Log, &s.Log
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := server.Start(); err != nil {
