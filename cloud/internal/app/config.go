@@ -33,6 +33,7 @@ type Config struct {
 	SingleSignOn   SingleSignOnConfig
 	Stripe         StripeConfig
 	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry of the worker's container image, such as registry.example.com. When unset, no image path is shown."`
+	Registry       RegistryConfig
 	Retention      RetentionConfig
 	Idempotency    IdempotencyConfig
 	Metrics        metrics.Config
@@ -114,7 +115,8 @@ func (c Config) Validate() error {
 	if err := c.Access.validate(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.Metrics.Validate(), c.Traces.Validate()); err != nil {
+	_, err := c.Registry.upstream()
+	if err := errors.Join(err, c.Metrics.Validate(), c.Traces.Validate()); err != nil {
 		return err
 	}
 	if c.MaxConnections < 0 {

@@ -42,12 +42,19 @@ func openOrJoinDatabase(ctx context.Context, config Config, logger *slog.Logger)
 	if !errors.Is(err, embedded.ErrInUse) {
 		return d, err
 	}
-	address, readErr := os.ReadFile(filepath.Join(config.DataDir, "postgres"+addressSuffix))
+	address, readErr := embeddedAddress(config)
 	if readErr != nil {
 		return nil, errors.Join(err, readErr)
 	}
-	config.DatabaseURL = string(address)
+	config.DatabaseURL = address
 	return openDatabase(ctx, config, logger)
+}
+
+// embeddedAddress returns the address of the embedded PostgreSQL that is running in
+// DATA_DIR.
+func embeddedAddress(config Config) (string, error) {
+	address, err := os.ReadFile(filepath.Join(config.DataDir, "postgres"+addressSuffix))
+	return string(address), err
 }
 
 // withDatabase opens and migrates the database for one command, also while a
