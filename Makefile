@@ -106,8 +106,19 @@ kubernetes: ## Build a Kubernetes with two nodes on this machine, install the He
 	@scripts/npm-install
 	@go build -o bin/svc-kubernetes ./scripts/kubernetes && exec bin/svc-kubernetes --proofs '$(KUBERNETES_PROOFS)' $(if $(KUBERNETES_KEEP),--keep)
 
+# UPGRADE_FROM is the commit of the earlier svc-cloud; by default the last tag, or HEAD~1.
+.PHONY: upgrade-test
+upgrade-test: ## Replace an earlier svc-cloud (UPGRADE_FROM) by this one and back on one database, under load
+	@scripts/need go postgres
+	@go run ./scripts/upgrade $(if $(UPGRADE_FROM),--from '$(UPGRADE_FROM)')
+
+.PHONY: alerts-test
+alerts-test: ## Fire three alerts in a real Prometheus with the rules of scripts/monitoring (ten minutes)
+	@scripts/need go postgres chromium display
+	@go run ./scripts/alerts
+
 .PHONY: generate
-generate: ## Generate gen/, db/schema.sql and the tables of CONFIGURATION.md from their sources
+generate: ## Generate gen/, the Grafana dashboards, db/schema.sql and the tables of CONFIGURATION.md from their sources
 	@scripts/generate
 
 .PHONY: build

@@ -21,8 +21,9 @@ const (
 // Migrate applies the migrations that the database lacks and logs each of them.
 // Any number of replicas may call it at the same time: one migrates under a
 // PostgreSQL session lock; the others wait at most ten minutes, then find nothing
-// to do. A schema that is newer than the program is logged as an error and used
-// as it is, because during a rolling update an old replica may restart.
+// to do. A schema that is newer than the program is used as it is if it is
+// compatible, because during a rolling update an old replica may restart; otherwise
+// Migrate returns an error.
 func Migrate(ctx context.Context, db *sql.DB, logger *slog.Logger) error {
 	return migrate(ctx, db, Files(), logger)
 }
@@ -37,7 +38,14 @@ func migrate(ctx context.Context, db *sql.DB, files fs.FS, logger *slog.Logger) 
 		return fmt.Errorf("read the schema version: %w", err)
 	}
 	if current > newest {
-		logger.ErrorContext(ctx, "database schema is newer than this program; run the newer program",
+		oldest, err := oldestCompatible(ctx, db)
+		if err != nil {
+			return err
+		}
+		if err := (Schema{Version: current, Program: newest, Oldest: oldest}).Check(); err != nil {
+			return err
+		}
+		logger.WarnContext(ctx, "database schema is newer than this program, but compatible",
 			"schemaVersion", current, "programVersion", newest)
 	}
 	results, err := provider.Up(ctx)

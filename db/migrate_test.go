@@ -169,9 +169,8 @@ func TestVersion_ReturnsZeroForEmptyDatabase(t *testing.T) {
 	}
 }
 
-// TestMigrate_WarnsOfNewerSchema runs an older program on a newer schema: it logs an
-// error and continues.
-func TestMigrate_WarnsOfNewerSchema(t *testing.T) {
+// TestMigrate_RunsOnCompatibleNewerSchemaOnly runs an older program on newer schemas.
+func TestMigrate_RunsOnCompatibleNewerSchemaOnly(t *testing.T) {
 	pool := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{})
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
@@ -184,7 +183,43 @@ func TestMigrate_WarnsOfNewerSchema(t *testing.T) {
 	if err := db.Migrate(t.Context(), pool.DB, logger); err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`level=ERROR msg="database schema is newer than this program[^"]*" schemaVersion=99999 programVersion=\d+`).Match(log.Bytes()) {
+	if !regexp.MustCompile(`level=WARN msg="database schema is newer than this program, but compatible" schemaVersion=99999 programVersion=\d+`).Match(log.Bytes()) {
 		t.Errorf("the log:\n%s", &log)
+	}
+	if _, err := pool.Exec(`UPDATE schema_compatibility SET oldest_version = 99998`); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Migrate(t.Context(), pool.DB, logger)
+	if err == nil || !strings.Contains(err.Error(), "the schema has version 99999, which needs a program of version 99998 or later") {
+		t.Errorf("an incompatible schema: %v", err)
+	}
+}
+
+func TestReadSchema_ChangesNothingAndNamesTheRemedy(t *testing.T) {
+	empty := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{})
+	migrated := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{})
+	for _, test := range []struct {
+		pool  *sqlx.DB
+		setup string
+		want  string // in the error; none if empty
+	}{
+		{empty, `SELECT`, "the database has no schema"},
+		{migrated, `SELECT`, ""},
+		{migrated, `DELETE FROM goose_db_version WHERE version_id > 1`, "run svc-cloud migrate"},
+		{migrated, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`, ""},
+		{migrated, `UPDATE schema_compatibility SET oldest_version = 99998`, "run a newer release"},
+	} {
+		test.pool.MustExecContext(t.Context(), test.setup)
+		schema, err := db.ReadSchema(t.Context(), test.pool.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Check(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("after %s: %+v: %v, want %q", test.setup, schema, err, test.want)
+		}
+	}
+	var tables int
+	if err := empty.GetContext(t.Context(), &tables, `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace`); err != nil || tables != 0 {
+		t.Errorf("the empty database has %d tables, %v", tables, err)
 	}
 }

@@ -44,9 +44,10 @@ type Options[K comparable, Q any] struct {
 	// OnLost is called for each call that may have taken effect although its caller was
 	// cancelled or got an error. May be nil.
 	OnLost     func(key K, q Q)
-	Scheduler  *Scheduler[K] // serializes the batches of the Combiners that share it; default: its own
-	NoBatching bool          // run each call as a batch of its own, without waiting
-	Logger     *slog.Logger  // logs failures that no caller receives; default: discard
+	Scheduler  *Scheduler[K]   // serializes the batches of the Combiners that share it; default: its own
+	NoBatching bool            // run each call as a batch of its own, without waiting
+	OnBatch    func(calls int) // is called before each batch with its size; may be nil
+	Logger     *slog.Logger    // logs failures that no caller receives; default: discard
 }
 
 // New returns a Combiner. run answers a batch: it returns one answer for each call, or
@@ -222,6 +223,9 @@ func (c *Combiner[K, Q, A]) runNext(ctx context.Context, pending *queue[K, Q, A]
 		pending.lock.waitForCallers()
 	}
 	if batch := c.nextBatch(pending); len(batch) > 0 {
+		if c.opts.OnBatch != nil {
+			c.opts.OnBatch(len(batch))
+		}
 		c.execute(ctx, pending.key, batch)
 	}
 }

@@ -1130,6 +1130,12 @@ type Authorization struct {
 	// ProfileCount The number of profiles that count toward `limit`, including ephemeral ones. Only with the reason `profile_limit`.
 	ProfileCount *int32 `json:"profileCount,omitempty"`
 
+	// QueuePosition The place of a queued launch, from 1. Absent if it holds no place, as with the reason `profile_limit`.
+	QueuePosition *int32 `json:"queuePosition,omitempty"`
+
+	// Queued Whether the launch still waits. If true, `pollSeconds` are over, or the cloud stops: repeat the request. Only in a refusal.
+	Queued *bool `json:"queued,omitempty"`
+
 	// Reason The refusal reason. `concurrency_limit`: all slots are in use. `profile_limit`: a spec needs a profile, and the
 	// profile limit is reached.
 	Reason *RefusalReason `json:"reason,omitempty"`
@@ -1155,6 +1161,9 @@ type AuthorizeRequest struct {
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
+	// PollSeconds The maximum duration of this request, in seconds. If it is shorter than `waitSeconds`, the response can be `queued`. By default, `waitSeconds`.
+	PollSeconds *int32 `json:"pollSeconds,omitempty"`
+
 	// ProfileId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -1175,6 +1184,9 @@ type AuthorizeRequest struct {
 	//
 	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
 	Spec *externalRef0.LaunchSpec `json:"spec,omitempty"`
+
+	// WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
+	WaitSeconds *externalRef0.WaitSeconds `json:"waitSeconds,omitempty"`
 }
 
 // AuthorizeResponse A success with the verdict.
@@ -5283,6 +5295,18 @@ type ClientInterface interface {
 	// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
 	// well.
 	//
+	// With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+	// follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+	// all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+	// while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+	// again about twice a second, in no order.
+	//
+	// `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+	// with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+	// and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+	// disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+	// which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
@@ -5299,6 +5323,18 @@ type ClientInterface interface {
 	// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
 	// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
 	// well.
+	//
+	// With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+	// follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+	// all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+	// while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+	// again about twice a second, in no order.
+	//
+	// `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+	// with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+	// and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+	// disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+	// which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6773,6 +6809,18 @@ func (c *Client) AcceptInvitation(ctx context.Context, body AcceptInvitationJSON
 // of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
 // well.
 //
+// With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+// follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+// all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+// while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+// again about twice a second, in no order.
+//
+// `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+// with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+// and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+// disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+// which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
@@ -6799,6 +6847,18 @@ func (c *Client) AuthorizeLaunchWithBody(ctx context.Context, contentType string
 // before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
 // of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
 // well.
+//
+// With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+// follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+// all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+// while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+// again about twice a second, in no order.
+//
+// `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+// with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+// and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+// disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+// which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12221,6 +12281,18 @@ type ClientWithResponsesInterface interface {
 	// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
 	// well.
 	//
+	// With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+	// follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+	// all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+	// while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+	// again about twice a second, in no order.
+	//
+	// `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+	// with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+	// and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+	// disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+	// which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
@@ -12237,6 +12309,18 @@ type ClientWithResponsesInterface interface {
 	// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
 	// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
 	// well.
+	//
+	// With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+	// follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+	// all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+	// while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+	// again about twice a second, in no order.
+	//
+	// `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+	// with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+	// and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+	// disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+	// which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16164,6 +16248,11 @@ func (r AcceptInvitationResult) ContentType() string {
 	return ""
 }
 
+// AuthorizeLaunchResult402Headers the declared response headers of an HTTP 402 response for AuthorizeLaunch
+type AuthorizeLaunchResult402Headers struct {
+	RetryAfter *int32
+}
+
 // AuthorizeLaunchResult503Headers the declared response headers of an HTTP 503 response for AuthorizeLaunch
 type AuthorizeLaunchResult503Headers struct {
 	RetryAfter *int32
@@ -16194,6 +16283,8 @@ type AuthorizeLaunchResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers402 the parsed response headers for an HTTP 402 response
+	Headers402 *AuthorizeLaunchResult402Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *AuthorizeLaunchResult503Headers
 }
@@ -19769,6 +19860,11 @@ type StartProfileSessionResult201Headers struct {
 	Location string
 }
 
+// StartProfileSessionResult402Headers the declared response headers of an HTTP 402 response for StartProfileSession
+type StartProfileSessionResult402Headers struct {
+	RetryAfter *int32
+}
+
 // StartProfileSessionResult503Headers the declared response headers of an HTTP 503 response for StartProfileSession
 type StartProfileSessionResult503Headers struct {
 	RetryAfter *int32
@@ -19801,6 +19897,8 @@ type StartProfileSessionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *StartProfileSessionResult201Headers
+	// Headers402 the parsed response headers for an HTTP 402 response
+	Headers402 *StartProfileSessionResult402Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *StartProfileSessionResult503Headers
 }
@@ -20983,6 +21081,18 @@ func (c *ClientWithResponses) AcceptInvitationWithResponse(ctx context.Context, 
 // of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
 // well.
 //
+// With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+// follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+// all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+// while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+// again about twice a second, in no order.
+//
+// `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+// with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+// and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+// disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+// which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
@@ -21005,6 +21115,18 @@ func (c *ClientWithResponses) AuthorizeLaunchWithBodyWithResponse(ctx context.Co
 // before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
 // of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
 // well.
+//
+// With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+// follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+// all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+// while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+// again about twice a second, in no order.
+//
+// `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+// with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+// and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+// disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+// which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -25088,6 +25210,16 @@ func ParseAuthorizeLaunchResult(rsp *http.Response) (*AuthorizeLaunchResult, err
 	}
 
 	switch {
+	case rsp.StatusCode == 402:
+		var headers AuthorizeLaunchResult402Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers402 = &headers
 	case rsp.StatusCode == 503:
 		var headers AuthorizeLaunchResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -28422,6 +28554,16 @@ func ParseStartProfileSessionResult(rsp *http.Response) (*StartProfileSessionRes
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 402:
+		var headers StartProfileSessionResult402Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers402 = &headers
 	case rsp.StatusCode == 503:
 		var headers StartProfileSessionResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -35413,15 +35555,25 @@ func (response AuthorizeLaunch401JSONResponse) VisitAuthorizeLaunchResponse(w ht
 	return err
 }
 
-type AuthorizeLaunch402JSONResponse AuthorizeResponse
+type AuthorizeLaunch402ResponseHeaders struct {
+	RetryAfter *int32
+}
+
+type AuthorizeLaunch402JSONResponse struct {
+	Body    AuthorizeResponse
+	Headers AuthorizeLaunch402ResponseHeaders
+}
 
 func (response AuthorizeLaunch402JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(402)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40658,15 +40810,25 @@ func (response StartProfileSession401JSONResponse) VisitStartProfileSessionRespo
 	return err
 }
 
-type StartProfileSession402JSONResponse externalRef0.ErrorResponse
+type StartProfileSession402ResponseHeaders struct {
+	RetryAfter *int32
+}
+
+type StartProfileSession402JSONResponse struct {
+	Body    externalRef0.ErrorResponse
+	Headers StartProfileSession402ResponseHeaders
+}
 
 func (response StartProfileSession402JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(402)
 	_, err := buf.WriteTo(w)
 	return err

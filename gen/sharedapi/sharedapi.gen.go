@@ -813,6 +813,9 @@ type Permission string
 // Example: ["geolocation"]
 type Permissions = []Permission
 
+// PrometheusMetrics Metrics in a text format of Prometheus.
+type PrometheusMetrics = string
+
 // ProxyBypass Hosts that bypass the proxy, separated by commas.
 //
 // Example: localhost,*.internal
@@ -948,6 +951,9 @@ type UserAgent = string
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type Uuid = openapi_types.UUID
+
+// WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
+type WaitSeconds = int32
 
 // WindowsVersion The Windows release, if `os` is windows.
 //

@@ -108,6 +108,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get metrics
+         * @description Returns the metrics of this process for Prometheus, as described in openapi/operations/METRICS.md. The bearer token is
+         *     `METRICS_TOKEN`; without that setting every request is refused.
+         *     With `METRICS_ADDR` set, the metrics are served on that address only, without authentication, and this operation
+         *     returns 404. A client that accepts `application/openmetrics-text` gets that format, with trace ids as exemplars.
+         */
+        get: operations["getCloudMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/readyz": {
         parameters: {
             query?: never;
@@ -882,6 +905,18 @@ export interface paths {
          *     before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
          *     of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
          *     well.
+         *
+         *     With `waitSeconds`, a launch that finds all slots in use waits in the queue of its organization. The response
+         *     follows when it has a slot, or when the time is over. Launches are served in the order of their arrival, over
+         *     all replicas of the cloud. A free slot belongs to the first in the queue: a launch that does not wait is refused
+         *     while as many launches wait as slots are free. A launch with a spec also waits for `profile_limit`; it tries
+         *     again about twice a second, in no order.
+         *
+         *     `pollSeconds` bounds one request, for proxies that cut off long ones. If it is over first, the response is 402
+         *     with `queued: true`. The launch keeps its place for ten seconds: repeat the request with the same `sessionId`
+         *     and the remaining `waitSeconds`. Repeat it also if the connection breaks because a replica stops. A client that
+         *     disconnects loses its place. A later request takes over the place of an earlier one with the same `sessionId`,
+         *     which returns 409. With an `Idempotency-Key`, one request waits at most 40 seconds.
          */
         post: operations["authorizeLaunch"];
         delete?: never;
@@ -1858,6 +1893,13 @@ export interface components {
              * @description The number of profiles that count toward `limit`, including ephemeral ones. Only with the reason `profile_limit`.
              */
             profileCount?: number;
+            /**
+             * Format: int32
+             * @description The place of a queued launch, from 1. Absent if it holds no place, as with the reason `profile_limit`.
+             */
+            queuePosition?: number;
+            /** @description Whether the launch still waits. If true, `pollSeconds` are over, or the cloud stops: repeat the request. Only in a refusal. */
+            queued?: boolean;
             reason?: components["schemas"]["RefusalReason"];
             slotId?: components["schemas"]["Uuid"];
         };
@@ -1867,9 +1909,15 @@ export interface components {
             /** @description Ended sessions of this machine. They are ended before the check. */
             ends?: components["schemas"]["CarriedEnd"][];
             machineId: components["schemas"]["MachineId"];
+            /**
+             * Format: int32
+             * @description The maximum duration of this request, in seconds. If it is shorter than `waitSeconds`, the response can be `queued`. By default, `waitSeconds`.
+             */
+            pollSeconds?: number;
             profileId?: components["schemas"]["Uuid"];
             sessionId: components["schemas"]["Uuid"];
             spec?: components["schemas"]["LaunchSpec"];
+            waitSeconds?: components["schemas"]["WaitSeconds"];
         };
         /** @description A success with the verdict. */
         AuthorizeResponse: {
@@ -3367,6 +3415,8 @@ export interface components {
             data: components["schemas"]["ProfileStats"];
             success: components["schemas"]["True"];
         };
+        /** @description Metrics in a text format of Prometheus. */
+        PrometheusMetrics: string;
         /**
          * @description Hosts that bypass the proxy, separated by commas.
          * @example localhost,*.internal
@@ -4001,6 +4051,12 @@ export interface components {
         VerifyEmailRequest: {
             token: components["schemas"]["MailToken"];
         };
+        /**
+         * Format: int32
+         * @description How long the launch can wait for free capacity, in seconds. 0 is not at all.
+         * @default 0
+         */
+        WaitSeconds: number;
         /**
          * @description The Windows release, if `os` is windows.
          * @example 11
@@ -4647,6 +4703,37 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getCloudMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example svc_cloud_authorize_total{reason="",verdict="allowed"} 1027.0
+                     *     # EOF
+                     */
+                    "application/openmetrics-text": components["schemas"]["PrometheusMetrics"];
+                    /** @example svc_cloud_authorize_total{reason="",verdict="allowed"} 1027 */
+                    "text/plain": components["schemas"]["PrometheusMetrics"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };
@@ -7061,14 +7148,6 @@ export interface operations {
         };
         requestBody: {
             content: {
-                /**
-                 * @example {
-                 *       "bootId": "019a5f3e-9000-7111-a222-333344445506",
-                 *       "machineId": "worker-1",
-                 *       "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
-                 *       "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"
-                 *     }
-                 */
                 "application/json": components["schemas"]["AuthorizeRequest"];
             };
         };
@@ -7140,6 +7219,7 @@ export interface operations {
             /** @description Refused. Do not launch the browser. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
@@ -9593,6 +9673,7 @@ export interface operations {
             /** @description There is no reservation and no free slot. A session that was already handed to a client keeps running. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;

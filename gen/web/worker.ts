@@ -548,6 +548,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/devtools/browser/{browserGuid}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The browser identifier from `webSocketDebuggerUrl`. */
+                browserGuid: components["parameters"]["BrowserGuid"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Open a CDP connection to the browser, by token
+         * @description `connectBrowser` of the launch that the control token names.
+         */
+        get: operations["connectRootBrowser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/devtools/page/{targetId}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Open a CDP connection to a page, by token
+         * @description `connectPage` of the launch that the control token names.
+         */
+        get: operations["connectRootPage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/fleet/drain": {
         parameters: {
             query?: never;
@@ -632,6 +684,157 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/json/activate/{targetId}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Activate a tab, by token
+         * @description `activateTarget` of the launch that the control token names.
+         */
+        get: operations["activateRootTarget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/close/{targetId}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Close a tab, by token
+         * @description `closeTarget` of the launch that the control token names.
+         */
+        get: operations["closeRootTarget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/list": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List targets, by token
+         * @description `listTargets` of the launch that the control token names.
+         */
+        get: operations["listRootTargets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/new": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Create a tab, by token
+         * @description `createTarget` of the launch that the control token names.
+         */
+        put: operations["createRootTarget"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/protocol": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the protocol description, by token
+         * @description `getProtocol` of the launch that the control token names.
+         */
+        get: operations["getRootProtocol"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/json/version": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the browser version, by token
+         * @description `getDevtoolsVersion` of the launch that the control token names, for clients that know only a host. All operations
+         *     below `/json` and `/devtools` also exist behind `/w/<WORKER_ID>`, and with a trailing slash. Cookies, view tickets and
+         *     the worker key are not accepted. Basic credentials, as user name or password, are not accepted from pages of other
+         *     origins.
+         *
+         *     Clients that append paths to a URL can have the token in its query: `http://worker/?ct=TOKEN` becomes
+         *     `http://worker/?ct=TOKEN/json/version`, which is this operation. The same applies to `/browsers/{launchId}/?ct=TOKEN`.
+         *     A WebSocket to `/?ct=TOKEN`, to `/devtools/browser`, or to the page of a browser, connects to the browser.
+         */
+        get: operations["getRootVersion"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/launch": {
         parameters: {
             query?: never;
@@ -641,11 +844,28 @@ export interface paths {
         };
         /**
          * Launch a browser and connect over one socket
-         * @description A WebSocket. The launch is authorized with the organization key of the caller, from a header or from `env`, and
-         *     follows the rules of `POST /sessions/profile`. A refused launch is answered before the upgrade. After the
-         *     upgrade, the socket speaks the Chrome DevTools Protocol with the browser. The worker itself answers two
+         * @description A WebSocket. The launch is authorized with the organization key of the caller, from a header, from `token` or from
+         *     `env`, and follows the rules of `POST /sessions/profile`. A refused launch is answered before the upgrade. After
+         *     the upgrade, the socket speaks the Chrome DevTools Protocol with the browser. The worker itself answers two
          *     additional methods: `Svc.getSessionInfo` (with `controlToken` and `bundle`) and `Svc.getBrowserURLs`. The
          *     browser ends when the socket closes, unless `browser.keepAlive` is true.
+         *
+         *     The launch is described either by `env`, or by the other parameters, which have the names that users of hosted
+         *     browsers know. Without `profile` and `profileId` the browser has an ephemeral profile, like with an empty `spec`.
+         *     The key in `token` or `env` is part of a URL: prefer a header where the client can send one.
+         *
+         *     | Client | Launch |
+         *     |---|---|
+         *     | Puppeteer | `puppeteer.connect({browserWSEndpoint: 'wss://worker/launch?token=KEY'})` |
+         *     | Playwright | `chromium.connectOverCDP('wss://worker/launch?token=KEY&profile=ID')` |
+         *     | Playwright, Python | `p.chromium.connect_over_cdp('wss://worker/launch?token=KEY&headless=false')` |
+         *     | chromedp | `chromedp.NewRemoteAllocator(ctx, "wss://worker/launch?token=KEY", chromedp.NoModifyURL)` |
+         *     | rod | `rod.New().ControlURL("wss://worker/launch?token=KEY").MustConnect()` |
+         *     | chrome-remote-interface | `CDP({target: 'wss://worker/launch?token=KEY', local: true})` |
+         *     | browser-use | `Browser(cdp_url='wss://worker/launch?token=KEY')` |
+         *     | Stagehand | `localBrowserLaunchOptions: {cdpUrl: 'wss://worker/launch?token=KEY'}` |
+         *
+         *     The repository describes these and other clients in `openapi/CLIENTS.md`.
          */
         get: operations["launchBrowser"];
         put?: never;
@@ -669,6 +889,29 @@ export interface paths {
          *     fails, restart the process.
          */
         get: operations["checkWorkerLiveness"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get metrics
+         * @description Returns the metrics of this process for Prometheus, as described in openapi/operations/METRICS.md. The worker key is accepted
+         *     in `X-API-Key` and as bearer token.
+         *     With `METRICS_ADDR` set, the metrics are served on that address only, without authentication, and this operation
+         *     returns 404. A client that accepts `application/openmetrics-text` gets that format, with trace ids as exemplars.
+         */
+        get: operations["getWorkerMetrics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -803,6 +1046,12 @@ export interface paths {
          * Launch a browser
          * @description Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
          *     `browser` and `proxyOverride` apply only to this launch and override the profile.
+         *
+         *     With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+         *     machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+         *     arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+         *     ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+         *     proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
          */
         post: operations["launchProfile"];
         delete?: never;
@@ -1572,6 +1821,7 @@ export interface components {
             profileId?: components["schemas"]["Uuid"];
             proxyOverride?: components["schemas"]["ProxySettings"];
             spec?: components["schemas"]["LaunchSpec"];
+            waitSeconds?: components["schemas"]["WaitSeconds"];
         };
         /**
          * @description Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
@@ -1776,6 +2026,8 @@ export interface components {
          * @enum {string}
          */
         PictureFormat: "png" | "jpeg";
+        /** @description Metrics in a text format of Prometheus. */
+        PrometheusMetrics: string;
         /**
          * @description Hosts that bypass the proxy, separated by commas.
          * @example localhost,*.internal
@@ -1996,6 +2248,12 @@ export interface components {
             data: components["schemas"]["ViewTicket"];
             success: components["schemas"]["True"];
         };
+        /**
+         * Format: int32
+         * @description How long the launch can wait for free capacity, in seconds. 0 is not at all.
+         * @default 0
+         */
+        WaitSeconds: number;
         /**
          * @description The event that the navigation waits for.
          * @default load
@@ -2329,14 +2587,26 @@ export interface components {
         FullPage: boolean;
         /** @description Whether to use landscape orientation. */
         Landscape: boolean;
+        /** @description The major version of a launch without a profile. Not together with `env`. */
+        LaunchBrowserVersion: components["schemas"]["BrowserVersion"];
         /** @description A JSON object, plain or base64url-encoded: `SVC_KEY` and the body of `POST /sessions/profile`. */
         LaunchEnv: string;
-        /** @description Whether to run without a window, if there is no `env`. */
+        /** @description Whether to run without a window. Not together with `env`. */
         LaunchHeadless: boolean;
         /** @description The launch. */
         LaunchId: components["schemas"]["Uuid"];
-        /** @description The profile, if there is no `env`. */
+        /** @description The id of the profile; another name of `profileId`. Not together with `env`, `profileId` or `browserVersion`. */
+        LaunchProfile: components["schemas"]["Uuid"];
+        /** @description The profile. Not together with `env`, `profile` or `browserVersion`. */
         LaunchProfileId: components["schemas"]["Uuid"];
+        /** @description The proxy, as `scheme://user:password@host:port`, percent-encoded. It replaces the proxy of the profile. Not together with `env`. */
+        LaunchProxy: string;
+        /** @description The maximum duration of the session, in milliseconds, rounded up to seconds. Not together with `env`. */
+        LaunchTimeout: number;
+        /** @description The organization key. Not together with `env` or with another key in a header. */
+        LaunchToken: string;
+        /** @description How long the launch can wait. Not together with `env`. */
+        LaunchWaitSeconds: components["schemas"]["WaitSeconds"];
         /** @description The maximum number of items per page. */
         Limit: number;
         /** @description The page number, starting at 1. */
@@ -2377,6 +2647,8 @@ export interface components {
         Location: string;
         /** @description The seconds to wait before the next attempt. */
         RetryAfter: number;
+        /** @description The accepted schemes, Basic and Bearer. */
+        RootChallenge: string;
         /**
          * @description The cookie that replaces `ct` or `t`, if the request had one; HttpOnly, SameSite=Strict, for the routes of this
          *     launch.
@@ -3461,6 +3733,148 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    connectRootBrowser: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The browser identifier from `webSocketDebuggerUrl`. */
+                browserGuid: components["parameters"]["BrowserGuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is upgraded and speaks CDP. */
+            101: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    connectRootPage: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is upgraded and speaks CDP. */
+            101: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     drainWorker: {
         parameters: {
             query?: never;
@@ -3761,15 +4175,444 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    activateRootTarget: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example Target activated */
+                    "text/plain": components["schemas"]["DevtoolsText"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    closeRootTarget: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The page. */
+                targetId: components["parameters"]["TargetId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example Target is closing */
+                    "text/plain": components["schemas"]["DevtoolsText"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listRootTargets: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F",
+                     *         "title": "Example Domain",
+                     *         "type": "page",
+                     *         "url": "https://example.com/",
+                     *         "webSocketDebuggerUrl": "wss://edge.example/w/worker-1/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools/page/5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F?ct=TOKEN"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["DevtoolsJson"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createRootTarget: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F",
+                     *       "title": "",
+                     *       "type": "page",
+                     *       "url": "about:blank"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DevtoolsJson"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRootProtocol: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "domains": [],
+                     *       "version": {
+                     *         "major": "1",
+                     *         "minor": "3"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DevtoolsJson"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRootVersion: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response of Chromium. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "Browser": "Chrome/156.0.8078.79",
+                     *       "Protocol-Version": "1.3",
+                     *       "webSocketDebuggerUrl": "wss://edge.example/w/worker-1/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools/browser/5f1c6c0e-58f8-4f5c-9a55-0d3c1b2a4e5d?ct=TOKEN"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DevtoolsJson"];
+                };
+            };
+            /** @description The control token is missing, wrong or expired. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The control token is invalid or has expired. Send the ct of webSocketDebuggerUrl as Authorization: Bearer TOKEN, X-Svc-Token: TOKEN, ?ct=TOKEN or http://user:TOKEN@host."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     launchBrowser: {
         parameters: {
             query?: {
                 /** @description A JSON object, plain or base64url-encoded: `SVC_KEY` and the body of `POST /sessions/profile`. */
                 env?: components["parameters"]["LaunchEnv"];
-                /** @description The profile, if there is no `env`. */
+                /** @description The organization key. Not together with `env` or with another key in a header. */
+                token?: components["parameters"]["LaunchToken"];
+                /** @description The id of the profile; another name of `profileId`. Not together with `env`, `profileId` or `browserVersion`. */
+                profile?: components["parameters"]["LaunchProfile"];
+                /** @description The profile. Not together with `env`, `profile` or `browserVersion`. */
                 profileId?: components["parameters"]["LaunchProfileId"];
-                /** @description Whether to run without a window, if there is no `env`. */
+                /** @description The major version of a launch without a profile. Not together with `env`. */
+                browserVersion?: components["parameters"]["LaunchBrowserVersion"];
+                /** @description Whether to run without a window. Not together with `env`. */
                 headless?: components["parameters"]["LaunchHeadless"];
+                /** @description The proxy, as `scheme://user:password@host:port`, percent-encoded. It replaces the proxy of the profile. Not together with `env`. */
+                proxy?: components["parameters"]["LaunchProxy"];
+                /** @description The maximum duration of the session, in milliseconds, rounded up to seconds. Not together with `env`. */
+                timeout?: components["parameters"]["LaunchTimeout"];
+                /** @description How long the launch can wait. Not together with `env`. */
+                waitSeconds?: components["parameters"]["LaunchWaitSeconds"];
             };
             header?: never;
             path?: never;
@@ -3788,9 +4631,10 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            /** @description The license refuses the launch. No browser was started. */
+            /** @description The license refuses the launch, after `waitSeconds` if it has any. No browser was started. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
@@ -3835,6 +4679,37 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getWorkerMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example svc_worker_sessions 4.0
+                     *     # EOF
+                     */
+                    "application/openmetrics-text": components["schemas"]["PrometheusMetrics"];
+                    /** @example svc_worker_sessions 4 */
+                    "text/plain": components["schemas"]["PrometheusMetrics"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };
@@ -4221,9 +5096,10 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            /** @description The license refuses the launch. No browser was started. */
+            /** @description The license refuses the launch, after `waitSeconds` if it has any. No browser was started. */
             402: {
                 headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;

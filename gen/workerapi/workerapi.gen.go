@@ -1285,6 +1285,9 @@ type LaunchProfileRequest struct {
 	//
 	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
 	Spec *externalRef0.LaunchSpec `json:"spec,omitempty"`
+
+	// WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
+	WaitSeconds *externalRef0.WaitSeconds `json:"waitSeconds,omitempty"`
 }
 
 // LicenseState The last result from the cloud. It predicts the result of a launch with the worker's own key.
@@ -1565,6 +1568,11 @@ type FullPage = bool
 // Landscape defines model for Landscape.
 type Landscape = bool
 
+// LaunchBrowserVersion A browser major version.
+//
+// Example: 156
+type LaunchBrowserVersion = externalRef0.BrowserVersion
+
 // LaunchEnv defines model for LaunchEnv.
 type LaunchEnv = string
 
@@ -1576,10 +1584,27 @@ type LaunchHeadless = bool
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type LaunchId = externalRef0.Uuid
 
+// LaunchProfile An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type LaunchProfile = externalRef0.Uuid
+
 // LaunchProfileId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type LaunchProfileId = externalRef0.Uuid
+
+// LaunchProxy defines model for LaunchProxy.
+type LaunchProxy = string
+
+// LaunchTimeout defines model for LaunchTimeout.
+type LaunchTimeout = int64
+
+// LaunchToken defines model for LaunchToken.
+type LaunchToken = string
+
+// LaunchWaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
+type LaunchWaitSeconds = externalRef0.WaitSeconds
 
 // PaperFormatQuery The paper size.
 type PaperFormatQuery = PaperFormat
@@ -1874,6 +1899,12 @@ type ClientInterface interface {
 	// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
 	// `browser` and `proxyOverride` apply only to this launch and override the profile.
 	//
+	// With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+	// machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+	// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -1883,6 +1914,12 @@ type ClientInterface interface {
 	//
 	// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
 	// `browser` and `proxyOverride` apply only to this launch and override the profile.
+	//
+	// With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+	// machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+	// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2152,6 +2189,12 @@ func (c *Client) ListBrowserSessions(ctx context.Context, params *ListBrowserSes
 // Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
 // `browser` and `proxyOverride` apply only to this launch and override the profile.
 //
+// With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+// machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -2171,6 +2214,12 @@ func (c *Client) LaunchProfileWithBody(ctx context.Context, contentType string, 
 //
 // Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
 // `browser` and `proxyOverride` apply only to this launch and override the profile.
+//
+// With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+// machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3137,6 +3186,12 @@ type ClientWithResponsesInterface interface {
 	// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
 	// `browser` and `proxyOverride` apply only to this launch and override the profile.
 	//
+	// With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+	// machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+	// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -3146,6 +3201,12 @@ type ClientWithResponsesInterface interface {
 	//
 	// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
 	// `browser` and `proxyOverride` apply only to this launch and override the profile.
+	//
+	// With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+	// machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+	// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4018,6 +4079,11 @@ type LaunchProfileResult201Headers struct {
 	Location string
 }
 
+// LaunchProfileResult402Headers the declared response headers of an HTTP 402 response for LaunchProfile
+type LaunchProfileResult402Headers struct {
+	RetryAfter *int32
+}
+
 // LaunchProfileResult503Headers the declared response headers of an HTTP 503 response for LaunchProfile
 type LaunchProfileResult503Headers struct {
 	RetryAfter *int32
@@ -4052,6 +4118,8 @@ type LaunchProfileResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *LaunchProfileResult201Headers
+	// Headers402 the parsed response headers for an HTTP 402 response
+	Headers402 *LaunchProfileResult402Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *LaunchProfileResult503Headers
 }
@@ -4511,6 +4579,12 @@ func (c *ClientWithResponses) ListBrowserSessionsWithResponse(ctx context.Contex
 // Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
 // `browser` and `proxyOverride` apply only to this launch and override the profile.
 //
+// With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+// machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -4526,6 +4600,12 @@ func (c *ClientWithResponses) LaunchProfileWithBodyWithResponse(ctx context.Cont
 //
 // Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
 // `browser` and `proxyOverride` apply only to this launch and override the profile.
+//
+// With `waitSeconds`, a launch that finds this machine or the organization full waits in line: first for the
+// machine, then for a slot of the organization (or a profile, for a spec). Both lines are served in the order of
+// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
+// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
+// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5344,6 +5424,16 @@ func ParseLaunchProfileResult(rsp *http.Response) (*LaunchProfileResult, error) 
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 402:
+		var headers LaunchProfileResult402Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers402 = &headers
 	case rsp.StatusCode == 503:
 		var headers LaunchProfileResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -6923,15 +7013,25 @@ func (response LaunchProfile401JSONResponse) VisitLaunchProfileResponse(w http.R
 	return err
 }
 
-type LaunchProfile402JSONResponse externalRef0.ErrorResponse
+type LaunchProfile402ResponseHeaders struct {
+	RetryAfter *int32
+}
+
+type LaunchProfile402JSONResponse struct {
+	Body    externalRef0.ErrorResponse
+	Headers LaunchProfile402ResponseHeaders
+}
 
 func (response LaunchProfile402JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(402)
 	_, err := buf.WriteTo(w)
 	return err

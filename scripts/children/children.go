@@ -57,6 +57,7 @@ type Program struct {
 	Log         string // the log file
 	Health      string // the URL that returns 200 when the program is ready
 	Environment []string
+	Args        []string
 }
 
 // RequireFree returns an error if the port is in use, on all addresses or on the
@@ -95,7 +96,7 @@ func Start(ctx context.Context, p Program) (*Child, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	c := &Child{Program: p, done: make(chan struct{}), cmd: exec.Command(p.Path)} //nolint:noctx // Stop ends it
+	c := &Child{Program: p, done: make(chan struct{}), cmd: exec.Command(p.Path, p.Args...)} //nolint:noctx // Stop ends it
 	c.cmd.Env = slices.Concat(os.Environ(), ownDefaults(), p.Environment)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	// Ctrl-C must not reach the child directly: Stop ends the children in order.

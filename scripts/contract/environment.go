@@ -132,11 +132,14 @@ func (h *testEnvironment) startWorker(ctx context.Context, organizationKey, work
 	return err
 }
 
+// metricsToken is METRICS_TOKEN of both servers.
+const metricsToken = "metrics-token-of-the-contract-tests"
+
 func (h *testEnvironment) program(name, port string, environment ...string) children.Program {
 	return children.Program{
 		Name: name, Path: filepath.Join(h.outputDir, "svc-"+name), Log: filepath.Join(h.outputDir, name+".log"),
 		Health:      "http://127.0.0.1:" + port + "/health",
-		Environment: append([]string{"HOST=127.0.0.1", "PORT=" + port, "TRUSTED_PROXIES=127.0.0.0/8"}, environment...),
+		Environment: append([]string{"HOST=127.0.0.1", "PORT=" + port, "TRUSTED_PROXIES=127.0.0.0/8", "METRICS_TOKEN=" + metricsToken}, environment...),
 	}
 }
 

@@ -126,6 +126,8 @@ func (p *exampleRunner) credential(e exampleRequest) map[string]string {
 				return map[string]string{"X-API-Key": p.seed.OrganizationKey}
 			case "controlToken":
 				return map[string]string{"X-Svc-Token": p.launch.token}
+			case "metricsToken":
+				return map[string]string{"Authorization": "Bearer " + p.seed.MetricsToken}
 			case "workerKey":
 				return map[string]string{"X-API-Key": p.seed.WorkerKey}
 			}

@@ -19,6 +19,8 @@ type seed struct {
 	Slug      string `json:"organizationSlug"`
 	WorkerKey string `json:"workerKey"`
 
+	MetricsToken string `json:"metricsToken"` // of both servers
+
 	RevokedKey string    `json:"revokedKey"`
 	Owner      *user     `json:"owner"`
 	Admin      *user     `json:"admin"`
@@ -38,7 +40,7 @@ type otherUser struct {
 
 // create creates all data, and starts a worker as soon as its key exists.
 func (p *seeder) create(ctx context.Context, startWorker func(ctx context.Context, organizationKey, workerKey string) error) (*seed, error) {
-	s := &seed{CloudURL: p.cloudURL, WorkerURL: p.workerURL, WorkerKey: "wrk_" + strings.ToLower(rand.Text())}
+	s := &seed{CloudURL: p.cloudURL, WorkerURL: p.workerURL, MetricsToken: metricsToken, WorkerKey: "wrk_" + strings.ToLower(rand.Text())}
 	var err error
 	if s.Owner, err = p.newUser(ctx, "Owner"); err != nil {
 		return nil, err

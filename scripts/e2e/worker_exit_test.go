@@ -11,7 +11,8 @@ import (
 )
 
 // orphanTimeout is the time within which a browser must exit after its worker died.
-const orphanTimeout = 2 * time.Second
+// The kernel kills it at once. A busy machine needs seconds to remove its processes.
+const orphanTimeout = 60 * time.Second
 
 func TestWorkerKill_EndsBrowsersAndNextBootReleasesSlots(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,7 @@ var tableOwners = map[string]string{
 	"license_machine_info":     "license",
 	"license_machines":         "license",
 	"license_org":              "license",
+	"license_queue":            "license",
 	"license_slots":            "license",
 	"license_superseded_boots": "license",
 	"mail_outbox":              "mail",
@@ -38,6 +39,7 @@ var tableOwners = map[string]string{
 	"payment_events":           "billing",
 	"plans":                    "", // written by migrations only
 	"profiles":                 "profile",
+	"schema_compatibility":     "", // written by migrations only
 	"subscription_add_ons":     "billing",
 	"subscriptions":            "billing",
 	"user_identities":          "auth",

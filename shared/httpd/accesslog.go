@@ -15,8 +15,8 @@ import (
 
 // accessLog logs each request when its handler returns. It omits the query,
 // which may contain tokens (specification 5.5), masks keys in the path, and
-// summarizes repeated refusals.
-func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
+// summarizes repeated refusals. It also calls observe, unless that is nil.
+func accessLog(logger *slog.Logger, observe func(*http.Request, string, int, time.Duration)) echo.MiddlewareFunc {
 	alike := newRefusalLimiter(logger)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -25,7 +25,11 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			finished := false
 			// Deferred, so that aborted responses are logged too.
 			defer func() {
-				logRequest(logger, alike, c, time.Since(start), failure, !finished)
+				took := time.Since(start)
+				if observe != nil {
+					observe(c.Request(), c.Path(), c.Response().Status, took)
+				}
+				logRequest(logger, alike, c, took, failure, !finished)
 			}()
 			failure = recoverPanic(next, c)
 			begun := c.Response().Committed
@@ -51,7 +55,7 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 	ours := res.Status >= http.StatusInternalServerError
 	probe := c.Path() == "/livez" || c.Path() == "/readyz" // frequent; Readiness logs changes
 	least := slog.LevelInfo
-	if probe {
+	if probe || c.Path() == "/metrics" && failure == nil {
 		least = slog.LevelDebug
 	}
 	if (probe || failure == nil && !ours) && !logger.Enabled(r.Context(), least) {

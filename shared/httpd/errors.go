@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -50,8 +51,8 @@ func handleError(err error, c echo.Context) {
 	for _, name := range []string{"ETag", "Last-Modified", "Content-Length", "Content-Encoding", "Content-Disposition"} {
 		h.Del(name) // set by the handler for the response that was not sent
 	}
-	if f.RetryAfter > 0 {
-		seconds := max(1, int64(math.Ceil(f.RetryAfter.Seconds())))
+	if after := retryAfter(f); after > 0 {
+		seconds := max(1, int64(math.Ceil(after.Seconds())))
 		h.Set(echo.HeaderRetryAfter, strconv.FormatInt(seconds, 10))
 	}
 	if f.Allow != "" {
@@ -174,4 +175,15 @@ func recoverPanic(next echo.HandlerFunc, c echo.Context) (err error) {
 		err = &panicError{value: value, stack: string(debug.Stack())}
 	}()
 	return next(c)
+}
+
+// defaultRetryAfter is the Retry-After of refused launches and of outages that set none.
+const defaultRetryAfter = 5 * time.Second
+
+// retryAfter returns when a client should retry; 0 if retrying does not help.
+func retryAfter(f *fault.Error) time.Duration {
+	if f.RetryAfter == 0 && (f.Kind == fault.Unavailable || f.Kind == fault.PaymentRequired) {
+		return defaultRetryAfter
+	}
+	return f.RetryAfter
 }

@@ -63,6 +63,10 @@ type Options struct {
 	// DrainTimeout is how long Serve waits for running requests when it stops; 0
 	// means 15 seconds.
 	DrainTimeout time.Duration
+
+	// Observe is called after each request with its Echo pattern, which is empty if no
+	// route matched. It must not block.
+	Observe func(r *http.Request, route string, status int, took time.Duration)
 }
 
 const (
@@ -104,7 +108,7 @@ func New(options Options) *echo.Echo {
 			e.Add(http.MethodHead, route.Path, handler, middleware...)
 		}
 	}
-	e.Use(prepareRequest(o.Document), accessLog(o.Logger))
+	e.Use(prepareRequest(o.Document), accessLog(o.Logger, o.Observe))
 	if o.Document != nil {
 		addExplorer(e, o.Document)
 	}

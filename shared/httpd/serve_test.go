@@ -234,3 +234,27 @@ func TestServe_ReadTimeoutAppliesToBodyOnly(t *testing.T) {
 		t.Errorf("slow client: got %d", slow.StatusCode)
 	}
 }
+
+func TestServe_HandlerOutlastsReadTimeout(t *testing.T) {
+	e, _ := newServer(t, httpd.Options{})
+	e.POST("/wait", func(c echo.Context) error {
+		if _, err := io.ReadAll(c.Request().Body); err != nil {
+			return err
+		}
+		select {
+		case <-c.Request().Context().Done():
+			return c.Request().Context().Err()
+		case <-time.After(time.Second):
+			return c.NoContent(http.StatusNoContent)
+		}
+	})
+	address, _ := serve(t, e, httpd.Options{ReadTimeout: 200 * time.Millisecond})
+	res, err := http.Post("http://"+address+"/wait", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusNoContent {
+		t.Errorf("got %d", res.StatusCode)
+	}
+}

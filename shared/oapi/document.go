@@ -6,6 +6,7 @@ package oapi
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"github.com/oasdiff/yaml"
@@ -16,6 +17,7 @@ import (
 type Document struct {
 	version      string
 	deprecations deprecations
+	operations   map[string]map[string]string // operationId by method and pattern
 	json         []byte
 	yaml         func() []byte // created at the first call
 	json31       func() []byte
@@ -35,10 +37,35 @@ func Parse(text []byte) (*Document, error) {
 	}
 	json31 := sync.OnceValue(func() []byte { return toOpenAPI31(text) })
 	return &Document{
-		version: s.Info.Version, deprecations: notices, json: text, json31: json31,
+		version: s.Info.Version, deprecations: notices, operations: operationIDs(s), json: text, json31: json31,
 		yaml:   sync.OnceValue(func() []byte { return toYAML(text) }),
 		yaml31: sync.OnceValue(func() []byte { return toYAML(json31()) }),
 	}, nil
+}
+
+func operationIDs(s *spec) map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for path, item := range s.Paths {
+		for method, op := range item.endpoints() {
+			if all[method] == nil {
+				all[method] = map[string]string{}
+			}
+			all[method][string(pattern(nil, path))] = op.OperationID
+		}
+	}
+	return all
+}
+
+// OperationID returns the operationId of a method and an Echo pattern; the names of
+// placeholders do not matter. HEAD uses the operation of GET. It returns "" for other
+// routes.
+func (d *Document) OperationID(method, route string) string {
+	var buf [128]byte
+	shape := pattern(buf[:0], route)
+	if id := d.operations[method][string(shape)]; id != "" || method != http.MethodHead {
+		return id
+	}
+	return d.operations[http.MethodGet][string(shape)]
 }
 
 // ContractVersion returns info.version.

@@ -111,3 +111,22 @@ func TestNewGuard_RefusesUnsupportedDocuments(t *testing.T) {
 		})
 	}
 }
+
+func TestOperationID_OfMethodAndRoute(t *testing.T) {
+	doc := load(t)
+	for _, test := range []struct{ method, route, want string }{
+		{"GET", "/open", "getOpen"},
+		{"POST", "/open", "postOpen"},
+		{"HEAD", "/open", "getOpen"},
+		{"GET", "/raw/:any", "getRaw"}, // without a guard
+		{"GET", "/things/:thingId", "getThing"},
+		{"DELETE", "/open", ""},
+		{"MADE-UP", "/open", ""},
+		{"GET", "/*", ""},
+		{"GET", "", ""},
+	} {
+		if got := doc.OperationID(test.method, test.route); got != test.want {
+			t.Errorf("%s %s: got %q, want %q", test.method, test.route, got, test.want)
+		}
+	}
+}

@@ -27,7 +27,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 1
 // handshake (RFC 6455, 4.2.1).
 func CheckHandshake(r *http.Request) error {
 	switch {
-	case r.Method != http.MethodGet, !hasToken(r.Header, "Connection", "upgrade"), !hasToken(r.Header, "Upgrade", "websocket"):
+	case !IsUpgrade(r):
 		return notWebSocket(nil)
 	case r.Header.Get("Sec-WebSocket-Version") != "13":
 		return fault.New(fault.Validation, "This endpoint supports only version 13 of the WebSocket protocol.", fault.Detail{
@@ -40,6 +40,11 @@ func CheckHandshake(r *http.Request) error {
 		})
 	}
 	return nil
+}
+
+// IsUpgrade reports whether a request asks for a WebSocket.
+func IsUpgrade(r *http.Request) bool {
+	return r.Method == http.MethodGet && hasToken(r.Header, "Connection", "upgrade") && hasToken(r.Header, "Upgrade", "websocket")
 }
 
 // notWebSocket returns the fault for a request without a WebSocket upgrade.

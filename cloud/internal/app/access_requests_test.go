@@ -27,6 +27,7 @@ var requests = []request{
 	{operation: "getCloudHealth"},
 	{operation: "checkCloudLiveness"},
 	{operation: "checkCloudReadiness"},
+	{operation: "getCloudMetrics"},
 	{operation: "signUp", body: `{"email": "new-{freshId}@example.com", "password": "` + password + `", "name": "Nina"}`},
 	{operation: "signIn", body: `{"email": "owner-{mark}@example.com", "password": "` + password + `"}`},
 	{operation: "getAuthOptions"},

@@ -111,6 +111,8 @@ func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 		switch {
 		case public.MatchString(route):
 			want = nil
+		case route == "GET /metrics":
+			want = []string{byMetricsToken}
 		case both.MatchString(route):
 			want = slices.Sorted(slices.Values([]string{byBearer, byCookie, byKey}))
 		case workers.MatchString(route):

@@ -110,6 +110,8 @@ const (
 	byCookie = "dashboardSession"
 	byBearer = "dashboardBearer"
 	byKey    = "organizationKey"
+
+	byMetricsToken = "metricsToken"
 )
 
 func showCookie(a *call, h http.Header) { h.Set("Cookie", "svc_session="+a.token) }
@@ -155,6 +157,7 @@ var credentials = []credential{
 	{name: "expired key", show: showKey("expiredKey")},
 	{name: "key as Bearer", show: func(a *call, h http.Header) { h.Set("Authorization", "Bearer "+a.ours["key"]) }},
 	{name: "session as key", user: "owner", show: func(a *call, h http.Header) { h.Set("X-API-Key", a.token) }},
+	{name: "metrics token", scheme: byMetricsToken, show: func(_ *call, h http.Header) { h.Set("Authorization", "Bearer "+metricsToken) }},
 }
 
 // signIn begins a session of a user of access.sql and returns its token.

@@ -38,6 +38,7 @@ func newProgram(environ map[string]string, in io.Reader, out, errs io.Writer) pr
 			keysCommand(in, out),
 			releasesCommand(out, errs),
 			secretsCommand(out),
+			restoreCheckCommand(out),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },
@@ -107,6 +108,12 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		_ = listener.Close()
 		return err
 	}
+	stopMetrics, err := config.Metrics.Start(ctx, parts.metrics.handler(logger), logger)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	defer stopMetrics()
 	// After ctx is done, the server and the background tasks run for another
 	// SHUTDOWN_DELAY, unready.
 	stopped := ctx
@@ -114,6 +121,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	defer cancel(nil)
 	defer context.AfterFunc(stopped, func() {
 		parts.readiness.Shutdown(config.ShutdownDelay, ctx.Done())
+		parts.licenses.StopWaiting()
 		cancel(nil)
 	})()
 	var background sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/idempotency"
 	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
 )
 
@@ -32,6 +33,7 @@ type Config struct {
 	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry of the worker's container image, such as registry.example.com. When unset, no image path is shown."`
 	Retention      RetentionConfig
 	Idempotency    IdempotencyConfig
+	Metrics        metrics.Config
 	Logging        program.Logging
 }
 
@@ -107,6 +109,9 @@ func (c Config) Validate() error {
 		}
 	}
 	if err := c.Access.validate(); err != nil {
+		return err
+	}
+	if err := c.Metrics.Validate(); err != nil {
 		return err
 	}
 	if c.MaxConnections < 0 {

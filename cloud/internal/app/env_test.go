@@ -37,6 +37,7 @@ func newTestEnv(t testing.TB, environ map[string]string) *testEnv {
 	}
 	settings := map[string]string{
 		"DATA_DIR": t.TempDir(), "TRUSTED_PROXIES": "127.0.0.0/8", "SIGN_UP": "open", "BILLING_SELF_SERVICE": "true",
+		"METRICS_TOKEN": metricsToken,
 	}
 	for name, value := range environ {
 		settings[name] = value

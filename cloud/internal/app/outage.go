@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -35,9 +36,10 @@ func mapHandlerOutages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error { return outageFault(next(c)) }
 }
 
-// withDeadline calls next with a deadline, except for streaming answers.
+// withDeadline calls next with a deadline, except for streaming answers and for requests
+// that can wait.
 func withDeadline(c echo.Context, limit time.Duration, next echo.HandlerFunc) error {
-	if isStreaming(c) {
+	if isStreaming(c) || c.Path() == waitingPath {
 		return next(c)
 	}
 	r := c.Request()
@@ -71,3 +73,29 @@ func outageFault(err error) error {
 // isStreaming reports whether the answer is streamed, and so may take as long as
 // the client needs.
 func isStreaming(c echo.Context) bool { return strings.HasSuffix(c.Path(), "/download") }
+
+// waitingPath is the operation whose requests can wait.
+const waitingPath = "/v1/license/authorize"
+
+// allowWaiting sets the deadline of requests that can wait: requestTimeout after the end
+// of the wait.
+func allowWaiting(next cloudapi.StrictHandlerFunc, _ string) cloudapi.StrictHandlerFunc {
+	return func(c echo.Context, request any) (any, error) {
+		asked, ok := request.(cloudapi.AuthorizeLaunchRequestObject)
+		if !ok {
+			return next(c, request)
+		}
+		limit := requestTimeout
+		if wait := asked.Body.WaitSeconds; wait != nil && *wait > 0 {
+			limit += time.Duration(*wait) * time.Second
+		}
+		r := c.Request()
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer func() {
+			cancel()
+			c.SetRequest(r)
+		}()
+		c.SetRequest(r.WithContext(ctx))
+		return next(c, request)
+	}
+}

@@ -30,14 +30,14 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 	door.Requests = p.usage
 	options := httpd.Options{
 		Logger: logger, Document: document, Name: "svc-cloud", Version: program.Version, TrustedProxies: config.TrustedProxies,
-		MaxConnections: config.MaxConnections,
+		MaxConnections: config.MaxConnections, Observe: p.metrics.observer(document),
 	}
 	web, err := NewRouter(options, document, door, p.idempotency)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
 	server := p.handlers(config, document.ContractVersion())
-	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
+	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, []cloudapi.StrictMiddlewareFunc{allowWaiting}))
 	pages, err := webapp.New(p.dashboard, webapp.Options{Public: p.public})
 	if err != nil {
 		return nil, httpd.Options{}, fmt.Errorf("dashboard: %w", err)
@@ -45,6 +45,7 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 	for _, raw := range p.rawHandlers(config, server, pages) {
 		raw.Register(web)
 	}
+	config.Metrics.Register(web, p.metrics.handler(logger), nil)
 	return web, options, nil
 }
 
@@ -91,6 +92,6 @@ func (p *services) rawHandlers(config Config, server rest.Server, pages *webapp.
 		server.Releases,
 		p.newSingleSignOn(config),
 		rest.Dashboard{Bundle: pages},
-		rest.StripeWebhook{Events: p.billing},
+		rest.StripeWebhook{Events: countedEvents{p.billing, p.metrics.webhookFailures}},
 	}
 }

@@ -56,6 +56,7 @@ type services struct {
 	usage         *usage.Service
 	database      databaseHealth
 	readiness     *httpd.Readiness
+	metrics       *serviceMetrics
 }
 
 func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*services, error) {
@@ -71,6 +72,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	p := &services{
 		pools: pools, public: public, dashboard: dashboard.Files, plans: plan.New(pools.tenants),
 		database: database, readiness: newReadiness(database, logger),
+		metrics: newServiceMetrics(),
 	}
 	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: auditSource}
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
@@ -95,10 +97,12 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	}
 	if p.licenses, err = license.New(ctx, pools.system, sessionObserver{p.profiles, p.activity}, logger, license.Options{
 		BatchDB: pools.launches, Keys: p.keyVerifier, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles, Retention: config.Retention.Slots,
+		Metrics: license.NewMetrics(p.metrics.registry),
 	}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.profiles.LiveSessions = p.licenses
+	p.metrics.registry.MustRegister(newStateCollector(p, logger))
 	if err := p.assembleTenancy(config, logger); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

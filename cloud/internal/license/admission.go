@@ -82,7 +82,7 @@ func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []wi
 		return nil, err
 	}
 	if snap.usage != nil {
-		s.fullCache.set(orgID, snap.usage.full())
+		s.fullCache.set(orgID, snap.usage.reserved())
 	}
 	bad, all := s.opts.Keys.Reject(keys, snap.keys), make([]result[slotState], len(batch))
 	for i, each := range batch {
@@ -93,8 +93,18 @@ func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []wi
 	return all, nil
 }
 
-// takeChecked takes slots for requests with valid keys and launchable profiles.
-func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest]) ([]result[takeResult], error) {
+// takeFunc takes slots for a batch of one organization.
+type takeFunc func(ctx context.Context, orgID uuid.UUID, wants []slotRequest) ([]takeResult, error)
+
+// takeChecked returns a function that takes slots for requests with valid keys and
+// launchable profiles.
+func (s *Service) takeChecked(take takeFunc) func(context.Context, uuid.UUID, []withKey[slotRequest]) ([]result[takeResult], error) {
+	return func(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest]) ([]result[takeResult], error) {
+		return s.checkAndTake(ctx, orgID, batch, take)
+	}
+}
+
+func (s *Service) checkAndTake(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest], take takeFunc) ([]result[takeResult], error) {
 	bad, err := s.verifyKeys(ctx, pendingKeys(batch))
 	if err != nil {
 		return nil, err
@@ -109,7 +119,7 @@ func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []with
 		}
 		return prepared.forRequest(each.request).Err
 	}
-	all, err := filter(batch, validate, func(calls []slotRequest) ([]takeResult, error) { return s.takeBatch(ctx, orgID, calls) })
+	all, err := filter(batch, validate, func(calls []slotRequest) ([]takeResult, error) { return take(ctx, orgID, calls) })
 	for i := range all {
 		all[i].value.config = prepared.forRequest(batch[i].request).Config
 	}

@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db/combine"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -38,6 +40,10 @@ type Request struct {
 	// Ends are applied before the launch is decided: sessions of this machine that have
 	// ended.
 	Ends []EndReport
+	// Wait is how long the launch can wait for a free slot, and Poll how long this call
+	// can wait for it. If Poll is shorter, the answer can be Queued: the launch keeps its
+	// place for a few seconds, and the caller repeats the request.
+	Wait, Poll time.Duration
 }
 
 // pendingKey returns the key that still has to be verified, or Nil.
@@ -61,7 +67,8 @@ func (e ProfileLimitError) Error() string {
 // ProfileID otherwise. Current is the number of slots, for every Reason (specification
 // 2.6). ProfileCount is the number of profiles, set for ProfileLimit only. Limit is
 // the profileLimit, which applies to both. Config is the result of Options.Profiles
-// for a new slot of an existing profile.
+// for a new slot of an existing profile. Queued is set on a refusal if the launch still
+// waits; Position is then its place in the queue, from 1, or 0 if it holds none.
 type Grant struct {
 	Allowed      bool
 	Reason       Reason
@@ -71,6 +78,8 @@ type Grant struct {
 	SlotID       uuid.UUID
 	ProfileID    *uuid.UUID
 	Config       any
+	Queued       bool
+	Position     int
 }
 
 // current returns the count that Reason refers to.
@@ -93,13 +102,20 @@ RETURNING s.id`
 // repeated request for a session with a slot gets the same answer. It returns Conflict
 // if the session has ended or belongs to another boot, machine or profile. On any
 // error the worker must not launch. A slot that was taken for a cancelled caller is
-// released. req.Ends are applied first.
+// released. req.Ends are applied first. A launch that can wait joins the queue of its
+// organization; one that can't is refused while others wait for the free slots.
 func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
+	began := time.Now()
 	grant, err := s.authorize(ctx, req)
-	if err == nil && !grant.Allowed {
+	if err == nil && !grant.Allowed && req.Wait > 0 {
+		grant, err = s.wait(ctx, req, grant)
+	}
+	if err == nil && !grant.Allowed && !grant.Queued {
 		s.recordRefusal(req, grant)
 	}
-	return grant, notFoundIfRemoved(err)
+	err = notFoundIfRemoved(err)
+	s.opts.Metrics.observe(ctx, grant, err, time.Since(began))
+	return grant, err
 }
 
 func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
@@ -139,10 +155,14 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 			}
 			return grant, err
 		}
-		if !state.full() {
+		if !state.reserved() {
 			continue // a slot was released since then: try again
 		}
-		freed, err := s.reclaimForLaunch(ctx, req.OrgID)
+		free := s.reclaimForLaunch
+		if !state.full() {
+			free = s.dropStale // the free slots belong to launches that wait
+		}
+		freed, err := free(ctx, req.OrgID)
 		if err != nil || !freed {
 			return limitReached(state.Usage), err
 		}
@@ -168,7 +188,14 @@ func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	answer, err := s.grants.Do(ctx, req.OrgID, withKey[slotRequest]{w, req.pendingKey()})
+	return s.reserveWith(ctx, s.grants, req, w)
+}
+
+// grantCombiner takes slots in batches.
+type grantCombiner = combine.Combiner[uuid.UUID, withKey[slotRequest], result[takeResult]]
+
+func (s *Service) reserveWith(ctx context.Context, grants *grantCombiner, req Request, w slotRequest) (Grant, error) {
+	answer, err := grants.Do(ctx, req.OrgID, withKey[slotRequest]{w, req.pendingKey()})
 	got, err := answer.unwrap(err)
 	if err != nil {
 		return Grant{}, err
@@ -198,21 +225,30 @@ var errNotTaken = errors.New("no slot was taken")
 // returns early if a lookup shows that no slot is free.
 func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, error) {
 	state, err := s.lookup(ctx, req)
-	if err != nil || state.slot != nil || state.full() {
+	if err != nil || state.slot != nil || state.reserved() {
 		return Grant{}, err
 	}
 	w, err := req.slotRequest()
 	if err != nil {
 		return Grant{}, err
 	}
+	return s.takeWithProfile(ctx, req, w, func(ctx context.Context, tx *sqlx.Tx, w slotRequest) (takeResult, error) {
+		return s.takeOne(ctx, tx.StmtxContext(ctx, s.stmts.takeOne), req.OrgID, w)
+	})
+}
+
+// takeWithProfile creates the profile and takes the slot with take.
+func (s *Service) takeWithProfile(
+	ctx context.Context, req Request, w slotRequest, take func(context.Context, *sqlx.Tx, slotRequest) (takeResult, error),
+) (Grant, error) {
 	var got takeResult
-	err = s.db.tx(ctx, req.OrgID, func(tx *sqlx.Tx) error {
+	err := s.db.tx(ctx, req.OrgID, func(tx *sqlx.Tx) error {
 		profileID, err := req.NewProfile(ctx, tx)
 		if err != nil {
 			return err
 		}
 		w.profileID = &profileID
-		got, err = s.takeOne(ctx, tx.StmtxContext(ctx, s.stmts.takeOne), req.OrgID, w)
+		got, err = take(ctx, tx, w)
 		if err == nil && !got.ok {
 			err = errNotTaken
 		}

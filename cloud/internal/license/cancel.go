@@ -67,6 +67,7 @@ func (s *Service) cancelBatch(ctx context.Context, orgID uuid.UUID, batch []rele
 	} else if err != nil {
 		return nil, fmt.Errorf("end the reservations: %w", err)
 	}
+	s.queue.kick()
 	times := make([]*time.Time, len(batch))
 	for i, r := range batch {
 		if at, ok := ended[r.report.SessionID]; ok {

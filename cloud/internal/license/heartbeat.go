@@ -210,6 +210,7 @@ func (s *Service) applyChanges(ctx context.Context, report HeartbeatReport, acce
 	if err != nil {
 		return HeartbeatResult{}, err
 	}
+	s.queue.kick()
 	s.totals.omitted.Add(int64(len(result.Released)))
 	s.totals.adopted.Add(int64(adopted))
 	return result, nil

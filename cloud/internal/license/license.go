@@ -13,12 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/browser-svc/svc/db/combine"
 	"github.com/browser-svc/svc/db/pg"
@@ -76,6 +78,8 @@ type Options struct {
 	// Clock is used for reclaim intervals, audits and the grace period; default
 	// clock.System.
 	Clock clock.Clock
+	// Metrics measures the authorizes; by default they are not exported.
+	Metrics *Metrics
 	// NoBatching runs each call by itself, for tests and benchmarks that compare.
 	NoBatching bool
 }
@@ -95,13 +99,17 @@ type Service struct {
 	grace           *gracePeriod
 	refusals        *refusals
 	totals          totals
+	reapedAt        atomic.Int64 // when the reaper last succeeded, in Unix nanoseconds; 0 for never
 	fullCache       *fullCache
 	reservations    reservations
 	lookups         *combine.Combiner[uuid.UUID, withKey[uuid.UUID], result[slotState]] // keyed by organization, like those below
-	grants          *combine.Combiner[uuid.UUID, withKey[slotRequest], result[takeResult]]
+	grants          *grantCombiner
 	cancellations   *combine.Combiner[uuid.UUID, release, *time.Time]
 	releases        *combine.Combiner[uuid.UUID, release, outcome]
 	carriedEnds     *combine.Combiner[uuid.UUID, withKey[carriedEnds], result[[]EndReport]]
+	turns           *grantCombiner
+	joins, leaves   *combine.Combiner[uuid.UUID, entry, struct{}]
+	queue           *queuePoller
 }
 
 // New prepares the statements on a migrated database. The pools must be opened with
@@ -126,14 +134,18 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	if opts.Clock == nil {
 		opts.Clock = clock.System{}
 	}
+	if opts.Metrics == nil {
+		opts.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
 	s := &Service{
 		db: newOrgPool(db), observer: observer, logger: logger, opts: opts, batch: batchStatements{db: opts.BatchDB},
 		reclaimThrottle: newThrottle(opts.ReclaimEvery, opts.Clock),
-		pacer:           &heartbeatPacer{clock: opts.Clock}, grace: &gracePeriod{clock: opts.Clock, duration: opts.ReapGrace}, refusals: newRefusals(db, logger),
+		pacer:           &heartbeatPacer{clock: opts.Clock}, grace: &gracePeriod{clock: opts.Clock, duration: opts.ReapGrace}, refusals: newRefusals(db, logger, opts.Clock),
 		fullCache: newFullCache(opts.Clock),
 	}
 	s.grace.begin()
 	s.combine()
+	s.queue = newQueuePoller(s)
 	err := prepare(ctx, db, s.stmts.all())
 	if err == nil {
 		err = prepare(ctx, opts.BatchDB, s.batch.all(opts.Keys))
@@ -150,10 +162,15 @@ func (s *Service) combine() {
 	counter := combine.NewScheduler[uuid.UUID]() // serializes the short statements that lock the counter
 	s.lookups = combine.New(s.lookupChecked, combine.Options[uuid.UUID, withKey[uuid.UUID]]{NoBatching: alone, Logger: logger})
 	s.carriedEnds = combine.New(s.findCarriedSlots, combine.Options[uuid.UUID, withKey[carriedEnds]]{NoBatching: alone, Logger: logger})
-	s.grants = combine.New(s.takeChecked, combine.Options[uuid.UUID, withKey[slotRequest]]{
+	taking := combine.Options[uuid.UUID, withKey[slotRequest]]{
 		Scheduler: counter, NoBatching: alone, Logger: logger,
-		OnLost: func(orgID uuid.UUID, w withKey[slotRequest]) { s.undoReservation(orgID, w.request) },
-	})
+		OnLost:  func(orgID uuid.UUID, w withKey[slotRequest]) { s.undoReservation(orgID, w.request) },
+		OnBatch: func(calls int) { s.opts.Metrics.batches.Observe(float64(calls)) },
+	}
+	s.grants = combine.New(s.takeChecked(s.takeBatch), taking)
+	s.turns = combine.New(s.takeChecked(s.takeTurnBatch), taking)
+	queueing := combine.Options[uuid.UUID, entry]{Scheduler: counter, NoBatching: alone, Logger: logger}
+	s.joins, s.leaves = combine.New(s.join, queueing), combine.New(s.leaveBatch, queueing)
 	s.cancellations = combine.New(s.cancelBatch, combine.Options[uuid.UUID, release]{Scheduler: counter, NoBatching: alone, Logger: logger})
 	s.releases = combine.New(s.releaseBatch, combine.Options[uuid.UUID, release]{NoBatching: alone, Logger: logger})
 }
@@ -168,11 +185,13 @@ func (s *Service) unprepare() error {
 func (s *Service) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	waiting := s.queue.close(ctx)
 	carriers := s.carriedEnds.Close(ctx)
+	joins, turns, leaves := s.joins.Close(ctx), s.turns.Close(ctx), s.leaves.Close(ctx)
 	lookups, grants, cancellations := s.lookups.Close(ctx), s.grants.Close(ctx), s.cancellations.Close(ctx)
 	releases := s.releases.Close(ctx) // last: grants may be undone, and ends may not find a reservation to cancel
 	s.refusals.close()
-	if err := errors.Join(carriers, lookups, grants, cancellations, releases); err != nil {
+	if err := errors.Join(waiting, carriers, joins, turns, leaves, lookups, grants, cancellations, releases); err != nil {
 		return err // closing a statement would wait for its users
 	}
 	return s.unprepare()
@@ -182,9 +201,13 @@ func (s *Service) Close() error {
 type Usage struct {
 	Current int  `db:"in_use"`    // slots taken, reservations included
 	Limit   *int `db:"max_slots"` // nil is unlimited
+	queued  int  // launches that wait for a slot, if it was read
 }
 
 func (u Usage) full() bool { return u.Limit != nil && u.Current >= *u.Limit }
+
+// reserved reports whether no slot is free for a launch that does not wait.
+func (u Usage) reserved() bool { return u.Limit != nil && u.Current+u.queued >= *u.Limit }
 
 // SetLimit sets how many slots an organization may hold; nil is unlimited. It creates
 // the counter of a new organization. A limit below the current usage ends no session;

@@ -13,7 +13,7 @@ import (
 // if there is none.
 func lookupSQL(keys Keys) string {
 	return `
-SELECT k.keys, o.in_use, o.max_slots, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
+SELECT k.keys, o.in_use, o.max_slots, o.queued, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
 FROM (SELECT ARRAY (` + keys.ValidSQL() + `) AS keys) k
 LEFT JOIN license_org o ON o.organization_id = $3
 LEFT JOIN (
@@ -65,15 +65,15 @@ func (s *Service) lookupBatch(ctx context.Context, orgID uuid.UUID, sessionIDs, 
 	snap := snapshot{slots: slotsBySession{}}
 	for found.Next() {
 		var row slot
-		var inUse, limit *int
+		var inUse, limit, queued *int
 		var id, sessionID *uuid.UUID
 		var state *string
-		err := found.Scan((*uuidList)(&snap.keys), &inUse, &limit, &id, &sessionID, &row.ProfileID, &row.MachineID, &row.BootID, &state)
+		err := found.Scan((*uuidList)(&snap.keys), &inUse, &limit, &queued, &id, &sessionID, &row.ProfileID, &row.MachineID, &row.BootID, &state)
 		if err != nil {
 			return snapshot{}, fmt.Errorf("read the license counter: %w", err)
 		}
 		if inUse != nil {
-			snap.usage = &Usage{Current: *inUse, Limit: limit}
+			snap.usage = &Usage{Current: *inUse, Limit: limit, queued: *queued}
 		}
 		if id != nil {
 			row.ID, row.State = *id, *state

@@ -26,7 +26,13 @@ func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 			return
 		case <-time.After(interval/2 + rand.N(interval)): // so that replicas do not run in lockstep
 		}
-		s.runPass(ctx, "reap", s.reapExpired)
+		s.runPass(ctx, "reap", func(ctx context.Context) error {
+			err := s.reapExpired(ctx)
+			if err == nil {
+				s.reapedAt.Store(s.opts.Clock.Now().UnixNano())
+			}
+			return err
+		})
 		if now := s.opts.Clock.Now(); now.Sub(audited) >= s.opts.AuditEvery {
 			audited = now
 			s.runPass(ctx, "audit", func(ctx context.Context) error {
@@ -56,7 +62,7 @@ func (s *Service) reapExpired(ctx context.Context) error {
 		s.logger.InfoContext(ctx, "expired slots reclaimed", "slots", n)
 	}
 	_, late := s.deleteSupersededBoots(ctx)
-	return errors.Join(err, late)
+	return errors.Join(err, late, s.dropAllStale(ctx))
 }
 
 func (s *Service) runPass(ctx context.Context, name string, work func(context.Context) error) {
@@ -72,6 +78,15 @@ func (s *Service) logTotals(ctx context.Context) {
 	t := s.Totals()
 	s.logger.InfoContext(ctx, "license totals", "refused", t.Refused, "lapsed", t.Lapsed, "omitted", t.Omitted,
 		"adopted", t.Adopted, "duplicates", t.Duplicates, "repaired", t.Repaired)
+}
+
+// ReapedAt returns when the reaper of this replica last succeeded; the zero time if it
+// has not yet.
+func (s *Service) ReapedAt() time.Time {
+	if at := s.reapedAt.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // gracePeriod is a time in which no session expires, although its lease may be over:

@@ -89,6 +89,7 @@ func (s *Service) expire(ctx context.Context, orgID uuid.UUID, sessions bool) (i
 		return 0, err
 	}
 	s.totals.lapsed.Add(int64(len(gone)))
+	s.queue.kick()
 	return len(gone), nil
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/clock"
 )
 
 const (
@@ -26,6 +28,7 @@ const (
 type refusals struct {
 	db     *sqlx.DB
 	logger *slog.Logger
+	clock  clock.Clock
 
 	mu      sync.Mutex
 	queue   map[refusalKey]*refusal
@@ -57,9 +60,9 @@ type refusal struct {
 	attempts    int
 }
 
-func newRefusals(db *sqlx.DB, logger *slog.Logger) *refusals {
+func newRefusals(db *sqlx.DB, logger *slog.Logger, now clock.Clock) *refusals {
 	return &refusals{
-		db: db, logger: logger, queue: map[refusalKey]*refusal{}, orgs: map[uuid.UUID]int{},
+		db: db, logger: logger, clock: now, queue: map[refusalKey]*refusal{}, orgs: map[uuid.UUID]int{},
 	}
 }
 
@@ -72,7 +75,7 @@ func (s *Service) recordRefusal(req Request, grant Grant) {
 func (r *refusals) add(req Request, grant Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
+	now := r.clock.Now()
 	if r.closed {
 		return
 	}
@@ -158,7 +161,7 @@ func (r *refusals) write(last bool) {
 }
 
 func (r *refusals) insert(ctx context.Context, all []*refusal) error {
-	now, rows := time.Now(), make([]map[string]any, len(all))
+	now, rows := r.clock.Now(), make([]map[string]any, len(all))
 	for i, each := range all {
 		rows[i] = map[string]any{
 			"organization_id": each.key.org, "age": now.Sub(each.first).Seconds(), "last_age": now.Sub(each.last).Seconds(),

@@ -62,6 +62,7 @@ func (s *Service) releaseBatch(ctx context.Context, orgID uuid.UUID, batch []rel
 	if err != nil {
 		return nil, err
 	}
+	s.queue.kick()
 	outcomes := make([]outcome, len(batch))
 	for i, r := range batch {
 		if now[r.report.SessionID] == nil && unknown[r.report.ProfileID] && !r.isUndo {

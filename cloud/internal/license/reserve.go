@@ -11,11 +11,12 @@ import (
 )
 
 // takeOneSQL takes a slot for one session that has none: it increments the counter
-// below the limit, then inserts the row. At the limit it locks nothing.
+// below the limit, then inserts the row. It leaves a free slot for each launch in the
+// queue. At the limit it locks nothing.
 const takeOneSQL = `
 WITH counted AS (
 	UPDATE license_org SET in_use = in_use + 1
-	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
+	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use + queued < max_slots)
 		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.organization_id = $1 AND s.session_id = $3)
 	RETURNING in_use, max_slots, clock_timestamp() AS now
 ), taken AS (
@@ -32,8 +33,8 @@ SELECT in_use, max_slots FROM counted`
 // changes one.
 const takeSQL = `
 WITH capacity AS (
-	SELECT max_slots - in_use AS free FROM license_org
-	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
+	SELECT max_slots - in_use - queued AS free FROM license_org
+	WHERE organization_id = $1 AND (max_slots IS NULL OR in_use + queued < max_slots)
 	FOR NO KEY UPDATE
 ), taken AS (
 	INSERT INTO license_slots (id, organization_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
@@ -61,6 +62,7 @@ type slotRequest struct {
 	keyID     uuid.UUID
 	machineID string
 	bootID    uuid.UUID
+	callID    uuid.UUID // of a launch in the queue
 }
 
 // keyOrNil returns nil if no key was used.
@@ -99,19 +101,24 @@ func (s *Service) takeBatch(ctx context.Context, orgID uuid.UUID, wants []slotRe
 		g, err := s.takeOne(ctx, s.batch.takeOne, orgID, wants[0])
 		return []takeResult{g}, err
 	}
+	return takeMany(ctx, s.batch.take, orgID, wants)
+}
+
+// takeMany runs takeSQL or takeTurnsSQL.
+func takeMany(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, wants []slotRequest, more ...any) ([]takeResult, error) {
 	var taken struct {
 		Usage
 		Taken int      `db:"taken"`
 		IDs   uuidList `db:"ids"`
 	}
-	err := s.batch.take.GetContext(ctx, &taken, orgID,
+	err := stmt.GetContext(ctx, &taken, append([]any{orgID,
 		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendUUID(raw, w.id) }),
 		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendUUID(raw, w.sessionID) }),
 		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendOptionalUUID(raw, w.profileID) }),
 		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendOptionalUUID(raw, w.keyOrNil()) }),
 		binaryArray(textElement, wants, func(raw []byte, w slotRequest) []byte { return appendText(raw, w.machineID) }),
 		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendUUID(raw, w.bootID) }),
-		ReservationTTL.Seconds())
+		ReservationTTL.Seconds()}, more...)...)
 	grants := make([]takeResult, len(wants))
 	if errors.Is(err, sql.ErrNoRows) {
 		return grants, nil
@@ -152,7 +159,9 @@ func (req *Request) slotRequest() (slotRequest, error) {
 	if err != nil {
 		return slotRequest{}, fmt.Errorf("generate a slot id: %w", err)
 	}
-	return slotRequest{id, req.SessionID, req.ProfileID, req.KeyID, req.MachineID, req.BootID}, nil
+	return slotRequest{
+		id: id, sessionID: req.SessionID, profileID: req.ProfileID, keyID: req.KeyID, machineID: req.MachineID, bootID: req.BootID,
+	}, nil
 }
 
 func (g takeResult) grant(w slotRequest) Grant {

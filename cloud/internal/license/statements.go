@@ -19,10 +19,12 @@ type statements struct {
 	lockMachine, releaseOmitted, adopt, listedHeld *sqlx.Stmt
 	hasExpired, expire, usage, expiredOrgs         *sqlx.Stmt
 	recordMachine                                  *sqlx.Stmt
+	hasStale, dropStale, staleOrgs, queuePosition  *sqlx.Stmt
+	queueStatements
 }
 
 func (s *statements) all() []statement {
-	return []statement{
+	return append(s.queueStatements.all(), []statement{
 		{&s.renew, renewSQL},
 		{&s.register, registerSQL},
 		{&s.flagDuplicates, flagDuplicatesSQL},
@@ -43,7 +45,11 @@ func (s *statements) all() []statement {
 		{&s.usage, usageSQL},
 		{&s.expiredOrgs, expiredOrgsSQL},
 		{&s.recordMachine, recordMachineSQL},
-	}
+		{&s.hasStale, hasStaleSQL},
+		{&s.dropStale, dropStaleSQL},
+		{&s.staleOrgs, staleOrgsSQL},
+		{&s.queuePosition, queuePositionSQL},
+	}...)
 }
 
 // batchStatements are the batched statements and their pool. An organization uses at
@@ -57,10 +63,13 @@ type batchStatements struct {
 	undo, tombstone, adjustCounter *sqlx.Stmt
 	deleteTombstones               *sqlx.Stmt
 	carriedSlots                   *sqlx.Stmt
+	join, leave                    *sqlx.Stmt
+	findTurns, renewQueue          *sqlx.Stmt
+	queueStatements
 }
 
 func (s *batchStatements) all(keys Keys) []statement {
-	return []statement{
+	return append(s.queueStatements.all(), []statement{
 		{&s.lookup, lookupSQL(keys)},
 		{&s.validKeys, keys.ValidSQL()},
 		{&s.take, takeSQL},
@@ -74,7 +83,11 @@ func (s *batchStatements) all(keys Keys) []statement {
 		{&s.deleteTombstones, deleteTombstonesSQL},
 		{&s.adjustCounter, adjustCounterSQL},
 		{&s.carriedSlots, carriedSlotsSQL},
-	}
+		{&s.join, joinSQL},
+		{&s.leave, leaveSQL},
+		{&s.findTurns, findTurnsSQL},
+		{&s.renewQueue, renewQueueSQL},
+	}...)
 }
 
 type statement struct {

@@ -181,6 +181,17 @@ func (o *Outbox) postpone(ctx context.Context, m queued, pause time.Duration, re
 	return nil
 }
 
+// OldestQueued returns the age of the oldest mail that is not yet sent; 0 if there is none.
+func (o *Outbox) OldestQueued(ctx context.Context) (time.Duration, error) {
+	var seconds float64
+	err := o.DB.GetContext(ctx, &seconds, `
+		SELECT GREATEST(COALESCE(extract(epoch FROM clock_timestamp() - min(created_at)), 0), 0) FROM mail_outbox WHERE state = 'queued'`)
+	if err != nil {
+		return 0, fmt.Errorf("find the oldest queued mail: %w", err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
 func shorten(reason string) string {
 	characters := []rune(strings.ToValidUTF8(strings.ReplaceAll(reason, "\x00", ""), "?"))
 	return string(characters[:min(len(characters), maxError)])

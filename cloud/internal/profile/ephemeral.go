@@ -76,6 +76,20 @@ func (s *Service) SweepEphemeral(ctx context.Context, ago time.Duration) (int64,
 	return result.RowsAffected()
 }
 
+// OrphanedEphemeral returns the number of ephemeral profiles that count toward a profile
+// limit, and of those whose launch has no slot.
+func OrphanedEphemeral(ctx context.Context, system *sqlx.DB) (profiles, orphaned int, err error) {
+	err = system.QueryRowxContext(ctx, `
+		SELECT count(*), count(*) FILTER (WHERE NOT EXISTS (
+			SELECT FROM license_slots s
+			WHERE s.organization_id = p.organization_id AND s.profile_id = p.id AND s.released_at IS NULL))
+		FROM profiles p WHERE p.ephemeral AND p.given_up_at IS NULL`).Scan(&profiles, &orphaned)
+	if err != nil {
+		return 0, 0, fmt.Errorf("look for ephemeral profiles without a session: %w", err)
+	}
+	return profiles, orphaned, nil
+}
+
 // Use is one launch of a profile.
 type Use struct {
 	OrganizationID uuid.UUID

@@ -45,6 +45,26 @@ func ReencryptPasswords(ctx context.Context, system *sqlx.DB, sealer Sealer) (to
 	}
 }
 
+// CheckPasswords decrypts the proxy passwords of all organizations. It returns their
+// number, and an error for each that cannot be decrypted.
+func CheckPasswords(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, unreadable []error, err error) {
+	rows, err := system.QueryxContext(ctx, `SELECT id, organization_id, proxy_secret FROM profiles WHERE proxy_secret IS NOT NULL`)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read proxy passwords: %w", err)
+	}
+	defer rows.Close()
+	for ; rows.Next(); total++ {
+		var r row
+		if err := rows.StructScan(&r); err != nil {
+			return 0, nil, fmt.Errorf("read proxy passwords: %w", err)
+		}
+		if _, err := r.decryptPassword(sealer); err != nil {
+			unreadable = append(unreadable, err)
+		}
+	}
+	return total, unreadable, rows.Err()
+}
+
 func (r *row) reencrypt(ctx context.Context, tx *sqlx.Tx, sealer Sealer) error {
 	password, err := r.decryptPassword(sealer)
 	if err != nil {

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
@@ -55,12 +56,7 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 	}
 	verdict := cloudapi.Authorization{Allowed: grant.Allowed, Current: int32(grant.Current), Limit: limited(grant.Limit)}
 	if !grant.Allowed {
-		reason := cloudapi.RefusalReason(grant.Reason)
-		verdict.Reason = &reason
-		if grant.ProfileCount != nil {
-			verdict.ProfileCount = new(int32(*grant.ProfileCount))
-		}
-		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: verdict}, nil
+		return refusal(grant, verdict), nil
 	}
 	config, err := h.config(ctx, req.OrgID, grant)
 	if err != nil {
@@ -69,6 +65,28 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 	}
 	verdict.SlotId, verdict.ProfileConfig = &grant.SlotID, config
 	return cloudapi.AuthorizeLaunch200JSONResponse{Success: true, Data: verdict}, nil
+}
+
+// refusalRetryAfter is the Retry-After of a refusal, in seconds. A queued launch repeats
+// its request at once.
+const refusalRetryAfter = 5
+
+func refusal(grant license.Grant, verdict cloudapi.Authorization) cloudapi.AuthorizeLaunch402JSONResponse {
+	verdict.Reason = new(cloudapi.RefusalReason(grant.Reason))
+	if grant.ProfileCount != nil {
+		verdict.ProfileCount = new(int32(*grant.ProfileCount))
+	}
+	retryAfter := int32(refusalRetryAfter)
+	if grant.Queued {
+		verdict.Queued, retryAfter = new(true), 0
+	}
+	if grant.Position > 0 {
+		verdict.QueuePosition = new(int32(grant.Position))
+	}
+	return cloudapi.AuthorizeLaunch402JSONResponse{
+		Body:    cloudapi.AuthorizeResponse{Success: true, Data: verdict},
+		Headers: cloudapi.AuthorizeLaunch402ResponseHeaders{RetryAfter: &retryAfter},
+	}
 }
 
 // launch converts the request of a worker.
@@ -80,7 +98,11 @@ func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (li
 	}
 	req := license.Request{
 		OrgID: caller.OrgID, KeyID: caller.KeyID, KeyPending: pending, MachineID: body.MachineId, BootID: body.BootId,
-		SessionID: body.SessionId, ProfileID: body.ProfileId,
+		SessionID: body.SessionId, ProfileID: body.ProfileId, Wait: time.Duration(valueOr(body.WaitSeconds, 0)) * time.Second,
+	}
+	req.Poll = req.Wait
+	if body.PollSeconds != nil {
+		req.Poll = time.Duration(*body.PollSeconds) * time.Second
 	}
 	for _, end := range valueOr(body.Ends, nil) {
 		req.Ends = append(req.Ends, license.EndReport{

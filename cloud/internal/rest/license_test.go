@@ -346,3 +346,32 @@ func TestReclaim_ReturnsEndedSessions(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestAuthorize_WaitsForASlot(t *testing.T) {
+	a := newLicenseAPI(t)
+	held := a.reserve()
+	a.reserve()
+	session := newID()
+	wait := func(waitSeconds, pollSeconds int) reply {
+		return a.do("POST", "/v1/license/authorize", a.worker, map[string]any{
+			"machineId": "worker-1", "bootId": a.boot, "sessionId": session, "profileId": a.profile,
+			"waitSeconds": waitSeconds, "pollSeconds": pollSeconds,
+		})
+	}
+	refused := a.ask(newID(), "profileId", a.profile)
+	if got := decode[cloudapi.Authorization](t, refused, 402); got.Queued != nil || refused.header.Get("Retry-After") != "5" {
+		t.Errorf("without waiting: %+v, %v", got, refused.header)
+	}
+	queued := wait(600, 0)
+	if got := decode[cloudapi.Authorization](t, queued, 402); got.Queued == nil || !*got.Queued || *got.QueuePosition != 1 || queued.header.Get("Retry-After") != "0" {
+		t.Errorf("in the queue: %+v, %v", got, queued.header)
+	}
+	a.do("DELETE", a.sessions()+"/"+held.String(), a.worker, nil).want(t, 200, "")
+	if got := decode[cloudapi.Authorization](t, wait(600, 25), 200); got.Current != 2 || got.ProfileConfig == nil {
+		t.Errorf("granted %+v", got)
+	}
+	session = newID()
+	if got := decode[cloudapi.Authorization](t, wait(1, 1), 402); got.Queued != nil || *got.Reason != cloudapi.RefusalReasonConcurrencyLimit {
+		t.Errorf("after the wait: %+v", got)
+	}
+}

@@ -9,7 +9,7 @@ from typing import Any
 
 from accounts import Accounts
 from api import Api, Refused
-from identities import Identity, bearer, cookie, key
+from identities import Identity, bearer, cookie, key, metrics
 from surface import Call, Surface
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}")
@@ -60,6 +60,7 @@ class CloudBase(Surface):
             key("worker key", seed["workerKey"]),
             key("organization key", seed["organizationKey"], "organizationKey"),
             key("otherUser's key", seed["otherUser"]["organizationKey"], "organizationKey"),
+            metrics(seed["metricsToken"]),
             *[bearer(name, seed[name]["token"], role) for name, role in users],
             *[cookie(f"{name}'s cookie", seed[name]["token"], role) for name, role in users],
             *[key("full key", seed[name]["organizationKey"], "organizationKey") for name in ("full",) if name in seed],
@@ -72,7 +73,7 @@ class CloudBase(Surface):
         named = (case.path_parameters or {}).get("organizationId")
         if named in self._victim.organizations:
             return self._victim.identity()
-        wanted = [one for one in self._identities if one.name in ("owner", "organization key")]
+        wanted = [one for one in self._identities if one.name in ("owner", "organization key", "metrics token")]
         return next((one for one in wanted if one.allowed(case.operation)), self._identities[0])
 
     def before_all(self, call: Call) -> None:

@@ -60,5 +60,9 @@ def cookie(name: str, token: str, role: str | None) -> Identity:
     return Identity(name, frozenset({"dashboardSession"}), role, cookies={"svc_session": token})
 
 
+def metrics(token: str) -> Identity:
+    return Identity("metrics token", frozenset({"metricsToken"}), headers={"Authorization": f"Bearer {token}"})
+
+
 def key(name: str, secret: str, *opens: str) -> Identity:
     return Identity(name, frozenset(opens), headers={"X-API-Key": secret})

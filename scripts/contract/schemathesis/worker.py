@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlparse
 import requests
 
 from api import Api, Refused
-from identities import Identity, bearer, cookie, key
+from identities import Identity, bearer, cookie, key, metrics
 from surface import Call, Surface, operation_id
 
 _UPGRADES = {"connectBrowser", "connectPage", "connectDesktop", "launchBrowser"}
@@ -73,6 +73,7 @@ class Worker(Surface):
             Identity("wrong console cookie", cookies={"svc_console": "wrong"}),
             Identity("console token as token", headers={"X-Svc-Token": self._console}),
             key("organization key", organization, "organizationKey"),
+            metrics(seed["metricsToken"]),
             Identity(
                 "organization bearer",
                 frozenset({"organizationBearer"}),

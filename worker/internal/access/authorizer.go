@@ -13,6 +13,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -28,12 +30,17 @@ const (
 // that has ended. The Authorizer writes it as plain text.
 var ErrUnknownBrowser = errors.New("unknown browser")
 
+var errPageUpgrade = fault.New(fault.Validation,
+	"This path is a page for people. Connect the WebSocket to webSocketDebuggerUrl, or to /browsers/{launchId}/.",
+	fault.Detail{Field: "Upgrade", Code: fault.Custom, Message: "is not supported by a page"})
+
 // Tickets verifies tokens, and records which tokens of launches have opened a page.
 type Tickets interface {
 	ConsoleTokens
 	Verify(token, launchID string, use ticket.Use) (ticket.Claims, error)
 	IsSpent(launchID string, c ticket.Claims) bool
 	Spend(launchID string, c ticket.Claims) bool // false if it was already spent
+	LaunchOf(controlToken string) (launchID string, err error)
 }
 
 // Options configures an Authorizer.
@@ -86,6 +93,10 @@ func (a *Authorizer) serve(c echo.Context, routes []Route) error {
 	// All checks always run, so that the duration of a refusal does not reveal which
 	// one failed.
 	link := a.parseLink(r, id, route.Kind)
+	notPage := route.Kind.isPage() && ws.IsUpgrade(r)
+	if notPage { // a program cannot use a page
+		link = nil
+	}
 	visit, allowed := a.authorize(r, id, route, link == nil)
 	browser, found := a.Browsers.Find(id)
 	switch {
@@ -97,6 +108,9 @@ func (a *Authorizer) serve(c echo.Context, routes []Route) error {
 	handle, err := handlerFor(routes, r.Method)
 	if err != nil {
 		return err
+	}
+	if notPage {
+		return errPageUpgrade
 	}
 	if link != nil {
 		return a.redeem(c, id, link, allowed)

@@ -42,8 +42,10 @@ func newFuzzAuthorizer(f *testing.F, tickets *ticket.Tickets, saw *authorizeResu
 			return c.NoContent(http.StatusOK)
 		}})
 	}
+	routes = append(routes, access.Route{Path: "/json/*", Handle: routes[0].Handle})
 	slices.Sort(paths)
 	serve = httpd.New(httpd.Options{})
+	g.RegisterRoot(serve)
 	g.Register(serve, routes...)
 	return serve, paths
 }

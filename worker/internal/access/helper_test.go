@@ -83,10 +83,20 @@ func newFixture(t *testing.T, public string) *fixture {
 			return fmt.Errorf("meanwhile: %w", access.ErrUnknownBrowser)
 		}},
 	}
+	for _, path := range []string{"/json/version", "/json/list/", access.BrowserSocket, access.BrowserSocket + "/:id", "/devtools/page/:id"} {
+		routes = append(routes, access.Route{Path: path, Kind: access.Socket, Handle: tell})
+	}
+	routes = append(routes,
+		access.Route{Path: "/json/new", Method: "PUT", Handle: func(c echo.Context, _ access.AuthorizedRequest) error {
+			return c.String(http.StatusOK, c.Request().URL.RawQuery)
+		}},
+		access.Route{Path: "/json/close/:id", Changes: true, Handle: tell})
 	for path, kind := range kinds {
 		routes = append(routes, access.Route{Path: path, Kind: kind, Handle: tell})
 	}
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.NewJSONHandler(h.log, nil))})
+	e.GET("/", func(c echo.Context) error { return c.String(http.StatusOK, "the console") })
+	g.RegisterRoot(e)
 	g.Register(e, routes...)
 	server.Config.Handler = e
 	server.Start()
@@ -125,7 +135,7 @@ func (h *fixture) fillTokens(t *testing.T, text string) string {
 	return text
 }
 
-func mint(t *testing.T, tickets *ticket.Tickets, launchID string, use ticket.Use) string {
+func mint(t testing.TB, tickets *ticket.Tickets, launchID string, use ticket.Use) string {
 	t.Helper()
 	token, _, err := tickets.Mint(launchID, use)
 	if err != nil {

@@ -188,6 +188,9 @@ func (c Config) egressPolicy() (*proxy.EgressPolicy, error) {
 		}
 		list = append(list, proxy.DefaultDenylist)
 		rules.DeniedEndpoints = []string{net.JoinHostPort(cmp.Or(c.Host, "0.0.0.0"), strconv.Itoa(c.Port)), c.cloudAddress()}
+		if host, port, err := c.Metrics.HostPort(); err == nil {
+			rules.DeniedEndpoints = append(rules.DeniedEndpoints, net.JoinHostPort(cmp.Or(host, "0.0.0.0"), strconv.Itoa(port)))
+		}
 		rules.AllowLocal = false
 	}
 	var err error

@@ -58,6 +58,12 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	if config.OrganizationKey == "" {
 		logger.WarnContext(ctx, "SVC_KEY is not set: only launches over /launch with the caller's key are accepted")
 	}
+	stopMetrics, err := config.Metrics.Start(ctx, w.metricsHandler(), logger)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	defer stopMetrics()
 	defer w.startReporting(ctx, logger)()
 	defer w.startWarmPool(ctx)()
 	logger.InfoContext(ctx, "worker ready", "address", listener.Addr().String(), "public", w.address.String(),

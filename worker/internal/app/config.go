@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/resume"
 )
@@ -29,6 +30,7 @@ type Config struct {
 	BundlesDir       string         `env:"BUNDLES_DIR" doc:"Directory with more bundles, one JSON file each."`
 	MaxSessions      int            `env:"MAX_SESSIONS" envDefault:"0" doc:"Maximum number of browsers at once. 0: no limit."`
 	MaxConnections   int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once, including WebSockets that drive or view a browser. Further connections wait to be accepted. 0: no limit."`
+	MaxWaiting       int            `env:"MAX_WAITING" envDefault:"1000" doc:"Maximum number of launches with waitSeconds that wait for this worker at once. Further ones are rejected."`
 	MaxMemory        float64        `env:"MAX_MEMORY_PERCENT" envDefault:"90" doc:"Reject launches at or above this memory usage, in percent. 0: no limit."`
 	MaxCPU           float64        `env:"MAX_CPU_PERCENT" envDefault:"0" doc:"Reject launches at or above this CPU usage, in percent, averaged over about ten seconds. 0: no limit."`
 	MinFreeDisk      int64          `env:"MIN_FREE_DISK_MB" envDefault:"200" doc:"Reject launches below this free space in DATA_DIR, in megabytes. 0: no limit."`
@@ -51,6 +53,7 @@ type Config struct {
 	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch browsers even if this host does not allow Chromium's sandbox, unless REQUIRE_ISOLATION is set. Clients of such a browser can read everything that the browser process can."`
 	TraceCollector   string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of the OpenTelemetry collector for launch traces (OTLP over HTTP), such as http://localhost:4318. Default: no traces."`
 	TrustedProxies   []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
+	Metrics          metrics.Config
 	Logging          program.Logging
 }
 
@@ -64,6 +67,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxSessions < 0 || c.MaxConnections < 0 || c.MaxMemory < 0 || c.MaxMemory > 100 || c.MaxCPU < 0 || c.MaxCPU > 100 || c.MinFreeDisk < 0 || c.DrainTimeout < 0 || c.ShutdownDelay < 0 {
 		problems = append(problems, errors.New("MAX_SESSIONS, MAX_CONNECTIONS, MIN_FREE_DISK_MB, DRAIN_TIMEOUT and SHUTDOWN_DELAY must not be negative; MAX_MEMORY_PERCENT and MAX_CPU_PERCENT must be from 0 to 100"))
+	}
+	if c.MaxWaiting < 1 {
+		problems = append(problems, errors.New("MAX_WAITING must be at least 1"))
 	}
 	if c.Unresponsive != 0 && c.Unresponsive < time.Second {
 		problems = append(problems, errors.New("UNRESPONSIVE_TIMEOUT must be 0 or at least 1s"))
@@ -83,6 +89,7 @@ func (c Config) Validate() error {
 	if c.ResumeSeconds < 0 || c.ResumeSeconds > 3600 || c.ResumeBuffer < 1 || c.ResumeBuffer > 1024 {
 		problems = append(problems, errors.New("RESUME_SECONDS must be from 0 to 3600, and RESUME_BUFFER_MB from 1 to 1024"))
 	}
+	problems = append(problems, c.Metrics.Validate())
 	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL, "OTEL_EXPORTER_OTLP_ENDPOINT": c.TraceCollector} {
 		if address == "" {
 			continue

@@ -101,7 +101,7 @@ func (w *worker) closeParts() {
 	if w.host != nil {
 		w.host.Close()
 	}
-	if w.unannounce != nil {
-		w.unannounce()
+	for _, withdraw := range w.unannounce {
+		withdraw()
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -55,7 +57,8 @@ type worker struct {
 	reports    *report.Reporter
 	traces     *tracing.Tracing
 	readiness  *httpd.Readiness
-	unannounce func() // withdraws the announcement of the API port
+	metrics    *prometheus.Registry
+	unannounce []func() // withdraw the announcements of ports
 
 	web     *echo.Echo
 	options httpd.Options
@@ -67,7 +70,7 @@ type worker struct {
 // assemble creates the parts of a worker and connects them. The caller must call
 // close.
 func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worker, err error) {
-	w := &worker{config: config, logger: logger, sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{})}
+	w := &worker{config: config, logger: logger, sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{}), metrics: metrics.NewRegistry()}
 	if err := w.readConfig(); err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 			err = errors.Join(err, w.launcher.Close())
 		}
 	}()
-	if w.unannounce, err = w.policy.AnnounceAPIPort(config.Port); err != nil {
+	if err := w.announcePorts(); err != nil {
 		return nil, err
 	}
 	if err := w.openReporting(ctx); err != nil {
@@ -96,6 +99,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	w.openLaunches()
 	w.cloud.OnFailure(w.reports.RequestHeartbeat)
 	w.cloud.DescribeMachine(w.describeMachine)
+	w.cloud.Measure(cloud.NewMetrics(w.metrics))
 	w.readiness = w.newReadiness(config, logger)
 	return w, w.route(config, w.restServer(), logger)
 }
@@ -146,8 +150,9 @@ func (w *worker) openLaunches() {
 	w.launches = launch.New(launch.Options{
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
 		Data: profileStore{w.profiles}, Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
-		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(),
+		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
+		MaxWaiting: w.config.MaxWaiting,
 	})
 }
 

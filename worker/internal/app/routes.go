@@ -15,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/gen/console"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/webapp"
@@ -62,12 +63,15 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	gates := access.New(access.Options{
 		Browsers: browserFinder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 	})
+	gates.RegisterRoot(w.web)
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,
 	})
 	w.sockets.Register(w.web)
+	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
+	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
 	return w.registerConsole()
 }
 
@@ -111,7 +115,10 @@ func stripPrefix(prefix string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			address := c.Request().URL
-			if rest, ok := strings.CutPrefix(address.Path, prefix); ok && strings.HasPrefix(rest, "/") {
+			switch rest, ok := strings.CutPrefix(address.Path, prefix); {
+			case ok && rest == "":
+				address.Path, address.RawPath = "/", ""
+			case ok && rest[0] == '/':
 				address.Path, address.RawPath = rest, strings.TrimPrefix(address.RawPath, prefix)
 			}
 			return next(c)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -171,14 +172,42 @@ func TestLaunchSocket_LaunchesAndDrives(t *testing.T) {
 		"no key":             {"/launch?profileId=" + profile.String(), nil, 401},
 		"a wrong key":        {"/launch?profileId=" + profile.String(), http.Header{"X-Api-Key": {"svc_wrong"}}, 401},
 		"the worker key":     {"/launch?profileId=" + profile.String(), http.Header{"X-Api-Key": {workerKey}}, 401},
-		"no profile":         {"/launch", http.Header{"X-Api-Key": {cloudtest.Key}}, 400},
+		"token alone":        {"/launch?token=" + cloudtest.Key, nil, 101},
+		"every parameter": {fmt.Sprintf("/launch?token=%s&browserVersion=%d&headless=true&timeout=60000&proxy=http://me:secret@%s",
+			cloudtest.Key, r.version, startProxy(t, "me:secret")), nil, 101},
+		"a wrong token":      {"/launch?token=svc_wrong", nil, 401},
 		"an unknown setting": {"/launch?env=" + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(env, "headless", "headles", 1))), nil, 400},
 	} {
 		if status, body := r.upgrade(t, tc.path, tc.header); status != tc.status || status != 101 && !strings.Contains(body, `"success":false`) {
 			t.Errorf("%s: %d %s, want %d", name, status, body, tc.status)
 		}
 	}
+	for query, field := range map[string]string{ // errors name the parameter, not the field that it sets
+		"proxy=http://me:secret@127.0.0.1:9": "proxy", "proxy=ftp://me:secret@127.0.0.1:9": "proxy", "profile=x": "profile", "profileId=x": "profileId",
+		"browserVersion=0": "browserVersion", "browserVersion=91": "browserVersion",
+	} {
+		status, body := r.upgrade(t, "/launch?token="+cloudtest.Key+"&"+query, nil)
+		got := decode[failure](t, []byte(body))
+		if status != 400 || len(got.Error.Details) != 1 || got.Error.Details[0].Field != field || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d %s, want one detail about %s", query, status, body, field)
+		}
+	}
 	fake.Await(t, 0, 0) // each browser ended with its socket
+}
+
+// startProxy starts a proxy that refuses all destinations to callers with these
+// credentials, and returns its address.
+func startProxy(t *testing.T, userinfo string) string {
+	t.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusProxyAuthRequired
+		if r.Header.Get("Proxy-Authorization") == "Basic "+base64.StdEncoding.EncodeToString([]byte(userinfo)) {
+			status = http.StatusBadGateway
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(proxy.Close)
+	return proxy.Listener.Addr().String()
 }
 
 func TestLaunchSocket_PlainRequestIsExplained(t *testing.T) {

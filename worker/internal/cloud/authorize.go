@@ -3,6 +3,9 @@ package cloud
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,13 +30,16 @@ func (c *Client) authorize(ctx context.Context, credential credential, asked lau
 	if credential.key.IsZero() {
 		return launch.Grant{}, errNoKey()
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "authorizeLaunch", asked.Poll)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Grant{}, err
 	}
 	request := cloudapi.AuthorizeRequest{
 		MachineId: c.machine.ID, BootId: c.machine.BootID, SessionId: asked.SessionID, ProfileId: asked.ProfileID,
+	}
+	if asked.Wait > 0 {
+		request.WaitSeconds, request.PollSeconds = new(wholeSeconds(asked.Wait)), new(wholeSeconds(asked.Poll))
 	}
 	if len(asked.Ends) > 0 {
 		request.Ends = new(carriedEnds(asked.Ends))
@@ -52,9 +58,9 @@ func (c *Client) authorize(ctx context.Context, credential credential, asked lau
 	case answer.JSON200 != nil && bool(answer.JSON200.Success) && answer.JSON200.Data.Allowed:
 		return toGrant(asked, answer.JSON200.Data)
 	case answer.JSON200 != nil && isRefusal(*answer.JSON200):
-		return launch.Grant{}, refusalFault(asked, answer.JSON200.Data)
+		return refused(asked, answer.JSON200.Data, answer.HTTPResponse)
 	case answer.JSON402 != nil && isRefusal(*answer.JSON402):
-		return launch.Grant{}, refusalFault(asked, answer.JSON402.Data)
+		return refused(asked, answer.JSON402.Data, answer.HTTPResponse)
 	case answer.JSON402 != nil:
 		return launch.Grant{}, invalidAnswer(errors.New("a refusal without a reason"))
 	}
@@ -104,6 +110,18 @@ func carriedEnds(all []launch.Ended) []cloudapi.CarriedEnd {
 		}
 	}
 	return carried
+}
+
+// wholeSeconds rounds up, so that a wait is over before the cloud ends it.
+func wholeSeconds(d time.Duration) int32 { return int32((d + time.Second - 1) / time.Second) }
+
+// refused returns the refusal of a launch, and whether it is still queued.
+func refused(asked launch.Authorization, verdict cloudapi.Authorization, response *http.Response) (launch.Grant, error) {
+	refusal := refusalFault(asked, verdict)
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
+		refusal.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return launch.Grant{Queued: verdict.Queued != nil && *verdict.Queued}, refusal
 }
 
 // refusalFault returns the worker's 402 (DESIGN 7). A detail on the

@@ -25,7 +25,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
-// Timeout is the timeout of one call.
+// Timeout is the timeout of one call, besides the time that it can wait.
 const Timeout = 10 * time.Second
 
 // Machine identifies the worker to the cloud.
@@ -44,6 +44,7 @@ type Client struct {
 	machine   Machine
 	timeout   time.Duration // of one call
 	contracts *contractTransport
+	meter     *meter
 
 	status         *licenseStatus
 	introduced     *introducedKeys
@@ -55,17 +56,17 @@ type Client struct {
 // Changes of the cloud's contract version are logged.
 func New(address, key string, machine Machine, log *slog.Logger) (*Client, error) {
 	transport := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		Proxy:                 http.ProxyFromEnvironment,
-		TLSHandshakeTimeout:   5 * time.Second,
-		MaxIdleConnsPerHost:   16,
-		IdleConnTimeout:       90 * time.Second,
-		ForceAttemptHTTP2:     true,
-		ResponseHeaderTimeout: Timeout,
+		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		Proxy:               http.ProxyFromEnvironment,
+		TLSHandshakeTimeout: 5 * time.Second,
+		MaxIdleConnsPerHost: 16,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
 	}
-	contracts := &contractTransport{RoundTripper: tracing.Transport(transport), contractMonitor: newContractMonitor(log)}
-	client := &http.Client{
-		Timeout: Timeout, Transport: contracts,
+	measured := &meter{RoundTripper: tracing.Transport(transport)}
+	contracts := &contractTransport{RoundTripper: measured, contractMonitor: newContractMonitor(log)}
+	client := &http.Client{ // without a timeout: each call has its own
+		Transport: contracts,
 		// Following a redirect would send the organization key to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -74,7 +75,7 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		return nil, fmt.Errorf("cloud address: %w", err)
 	}
 	return &Client{
-		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: contracts,
+		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: contracts, meter: measured,
 		status: &licenseStatus{state: LicenseUnreachable}, introduced: &introducedKeys{}, machineReports: &machineReports{},
 	}, nil
 }

@@ -43,7 +43,7 @@ func (c *Client) Contract() Contract { return c.contracts.contract() }
 // CheckContract asks the cloud for its contract version. If the cloud is
 // unreachable or does not state a version, the last known one is kept.
 func (c *Client) CheckContract(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "getCloudHealth", 0)
 	defer cancel()
 	answer, err := c.api.GetCloudHealth(ctx) // any status will do
 	if err != nil {

@@ -59,7 +59,7 @@ func (c *Client) OnFailure(f func()) { c.status.onFailure = f }
 // Ping checks that the cloud is reachable, for a worker without a key. It
 // returns a *fault.Error of kind Unavailable.
 func (c *Client) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "getCloudHealth", 0)
 	defer cancel()
 	err := c.ping(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {

@@ -5,29 +5,27 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
+
+// VerifyKey has the cloud verify a caller's key. It implements launch.License.
+func (c *Client) VerifyKey(ctx context.Context, key session.OrganizationKey) error {
+	_, err := c.listSessions(ctx, c.credential(key))
+	return err
+}
 
 // CountStale returns how many running sessions of the worker's organization
 // belong to this machine and are stale (GET /v1/license/sessions). It
 // implements report.StaleCloud, like Reclaim.
 func (c *Client) CountStale(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	if err := c.checkCompatible(ctx); err != nil {
+	sessions, err := c.listSessions(ctx, c.credential(session.OrganizationKey{}))
+	if err != nil {
 		return 0, err
 	}
-	credential := c.credential(session.OrganizationKey{})
-	answer, err := c.api.ListLicenseSessionsWithResponse(ctx, credential.sign)
-	if err != nil {
-		return 0, callFault(err)
-	}
-	if answer.JSON200 == nil {
-		return 0, credential.answerFault(answer.HTTPResponse, answer.Body)
-	}
 	stale := 0
-	for _, row := range answer.JSON200.Data.Sessions {
+	for _, row := range sessions {
 		if row.Stale && row.MachineId == c.machine.ID {
 			stale++
 		}
@@ -35,10 +33,26 @@ func (c *Client) CountStale(ctx context.Context) (int, error) {
 	return stale, nil
 }
 
+func (c *Client) listSessions(ctx context.Context, credential credential) ([]cloudapi.LicenseSession, error) {
+	ctx, cancel := c.callContext(ctx, "listLicenseSessions", 0)
+	defer cancel()
+	if err := c.checkCompatible(ctx); err != nil {
+		return nil, err
+	}
+	answer, err := c.api.ListLicenseSessionsWithResponse(ctx, credential.sign)
+	if err != nil {
+		return nil, callFault(err)
+	}
+	if answer.JSON200 == nil {
+		return nil, credential.answerFault(answer.HTTPResponse, answer.Body)
+	}
+	return answer.JSON200.Data.Sessions, nil
+}
+
 // Reclaim ends the stale sessions of the worker's organization (POST
 // /v1/license/sessions/reclaim).
 func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "reclaimLicenseSessions", 0)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return 0, err
@@ -57,7 +71,7 @@ func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
 // Profile returns the launch configuration of a profile (GET
 // /v1/profiles/{id}/config). It implements launch.License.
 func (c *Client) Profile(ctx context.Context, key session.OrganizationKey, id uuid.UUID) (launch.Profile, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "getProfileConfig", 0)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Profile{}, err

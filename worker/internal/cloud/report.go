@@ -22,7 +22,7 @@ func (c *Client) ReportStart(ctx context.Context, started report.Start) error {
 }
 
 func (c *Client) reportStart(ctx context.Context, credential credential, started report.Start) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "startProfileSession", 0)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (c *Client) ReportEnd(ctx context.Context, ended report.End) error {
 }
 
 func (c *Client) reportEnd(ctx context.Context, credential credential, ended report.End) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "endProfileSession", 0)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq
 }
 
 func (c *Client) heartbeat(ctx context.Context, credential credential, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.callContext(ctx, "heartbeatLicenseSessions", 0)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return report.Heartbeat{}, err

@@ -10,6 +10,7 @@ package devtools
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -46,6 +47,7 @@ type Service struct {
 	chromium  chromium
 	tasks     *taskGroup
 	resumable *resume.Connections
+	sockets   atomic.Int64 // CDP sockets of clients
 }
 
 // New returns a Service. The caller must call Close.
@@ -67,11 +69,18 @@ func (s *Service) Close() error {
 	return nil
 }
 
+// Sockets returns the number of CDP sockets of clients that are open.
+func (s *Service) Sockets() int64 { return s.sockets.Load() }
+
+// Resumes returns the numbers of resumes so far, by result.
+func (s *Service) Resumes() map[string]int64 { return s.resumable.Results() }
+
 // Routes returns the routes for package access.
 func (s *Service) Routes() []access.Route {
 	routes := []access.Route{
-		{Path: "/devtools/browser/:browserGuid", Kind: access.Socket, Handle: s.connect("browser", "browserGuid")},
-		{Path: "/devtools/page/:targetId", Kind: access.Socket, Handle: s.connect("page", "targetId")},
+		{Path: access.BrowserSocket, Kind: access.Socket, Handle: s.connectBrowser},
+		{Path: access.BrowserSocket + "/:browserGuid", Kind: access.Socket, Handle: s.connect("browser", targetOf("browserGuid"))},
+		{Path: "/devtools/page/:targetId", Kind: access.Socket, Handle: s.connect("page", targetOf("targetId"))},
 		{Path: "/devtools", Kind: access.Page, Handle: s.openDevtools},
 		{Path: "/devtools/", Kind: access.Page, Handle: s.openDevtools},
 		{Path: "/devtools/*", Kind: access.Asset, Handle: s.frontEnd},

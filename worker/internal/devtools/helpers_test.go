@@ -201,6 +201,9 @@ func TestHelpers_RealBrowser(t *testing.T) {
 		}
 		var answer struct{ Result struct{} }
 		call(t, client, `{"id":1,"method":"Emulation.setDeviceMetricsOverride","params":{"width":1000,"height":700,"deviceScaleFactor":2,"mobile":false}}`, &answer)
+		// The page's resize event comes with a later frame than the answer.
+		call(t, client, `{"id":3,"method":"Runtime.evaluate","params":{"awaitPromise":true,"expression":"`+
+			`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"}}`, &answer)
 		before := state()
 		if !strings.HasPrefix(before, "1000,700,2,") {
 			t.Fatalf("the page has %s", before)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -21,11 +23,21 @@ const drainTimeout = 3 * time.Second
 
 var devtoolsID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 
+// connectBrowser relays a WebSocket to that of the browser.
+func (s *Service) connectBrowser(c echo.Context, v access.AuthorizedRequest) error {
+	return s.connect("browser", func(echo.Context) string { return path.Base(v.DebugPath) })(c, v)
+}
+
+// targetOf returns the id in the path, for connect. Some clients append a slash.
+func targetOf(param string) func(c echo.Context) string {
+	return func(c echo.Context) string { return strings.TrimSuffix(c.Param(param), "/") }
+}
+
 // connect relays a WebSocket to one of Chromium's own, /devtools/<of>/<id>,
 // and returns when it has ended.
-func (s *Service) connect(of, param string) access.Handler {
+func (s *Service) connect(of string, idOf func(echo.Context) string) access.Handler {
 	return func(c echo.Context, v access.AuthorizedRequest) error {
-		id := c.Param(param)
+		id := idOf(c)
 		if err := ws.CheckHandshake(c.Request()); err != nil {
 			return err
 		}
@@ -51,6 +63,8 @@ func (s *Service) connect(of, param string) access.Handler {
 		}
 		defer func() { _ = client.Conn.Close() }()
 		defer v.Activity.Watch(client.Conn)()
+		s.sockets.Add(1)
+		defer s.sockets.Add(-1)
 		closed := func() {}
 		if of == "browser" && v.OnLeaving != nil {
 			closed = v.OnLeaving

@@ -41,9 +41,11 @@ func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, p
 		return err
 	}
 	if conn == nil {
-		resume.Refuse(client)
+		s.resumable.Refuse(client)
 		return nil
 	}
+	s.sockets.Add(1)
+	defer s.sockets.Add(-1)
 	conn.Serve(client, received)
 	return nil
 }

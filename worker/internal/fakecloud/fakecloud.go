@@ -79,6 +79,7 @@ type Cloud struct {
 	profileAnswers map[profileOperation]Answer
 	profiles       map[uuid.UUID]cloudapi.ProfileConfig
 	slots          map[uuid.UUID]*slot // by session
+	queue          []queued            // launches that wait for a slot, in order of arrival
 	limit          *int
 	next           time.Duration
 	unknown        []uuid.UUID

@@ -20,7 +20,8 @@ func (c *Cloud) GetCloudHealth(context.Context, cloudapi.GetCloudHealthRequestOb
 	}}, nil
 }
 
-// AuthorizeLaunch reserves a slot, or refuses at the limit.
+// AuthorizeLaunch reserves a slot, or refuses at the limit. A launch that can wait joins
+// the queue, as in the cloud.
 func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,11 +48,16 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 			}
 		}
 	}
-	if c.full() {
-		reason := cloudapi.RefusalReasonConcurrencyLimit
-		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: cloudapi.Authorization{
-			Reason: &reason, Current: int32(len(c.slots)), Limit: c.currentLimit(),
-		}}, nil
+	if position, queued, err := c.awaitTurn(ctx, r.Body); err != nil {
+		return nil, err
+	} else if position > 0 {
+		verdict := cloudapi.Authorization{
+			Reason: new(cloudapi.RefusalReasonConcurrencyLimit), Current: int32(len(c.slots)), Limit: c.currentLimit(),
+		}
+		if queued {
+			verdict.Queued, verdict.QueuePosition = &queued, new(int32(position))
+		}
+		return cloudapi.AuthorizeLaunch402JSONResponse{Body: cloudapi.AuthorizeResponse{Success: true, Data: verdict}}, nil
 	}
 	taken := &slot{id: uuid.Must(uuid.NewV7()), profile: config.ProfileId, machine: r.Body.MachineId, boot: r.Body.BootId}
 	c.slots[r.Body.SessionId] = taken

@@ -1,6 +1,9 @@
 package launch
 
 import (
+	"context"
+	"time"
+
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -11,24 +14,65 @@ import (
 type pendingLaunch struct {
 	s       *Service
 	counted bool
+	refused bool // the machine has no capacity
 }
 
-// beginLaunch admits a launch if the machine has capacity. A launch with the worker
-// key is counted immediately. A launch with a caller's key, which may be made up, is
-// counted only after the cloud has authorized it (countAuthorized). The caller must
+// beginLaunch admits a launch if the machine has capacity, or waits for it until then. A
+// launch with the worker key is counted immediately, and so is one whose caller's key was
+// verified because it can wait. Another launch with a caller's key, which may be made up,
+// is counted only after the cloud has authorized it (countAuthorized). The caller must
 // call s.active.Done, and either abandon or addSession.
-func (s *Service) beginLaunch(request Request) (*pendingLaunch, error) {
+func (s *Service) beginLaunch(ctx context.Context, request Request, until time.Time) (*pendingLaunch, error) {
+	e := &pendingLaunch{s: s}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.checkAdmission(); err != nil {
+	err := s.checkOpen()
+	if err != nil {
+		s.mu.Unlock()
 		return nil, err
 	}
-	e := &pendingLaunch{s: s, counted: request.usesWorkerKey()}
-	if e.counted {
-		s.launching++
+	if err = s.checkAdmission(); err == nil && len(s.queue) > 0 {
+		err = errOthersWait
+	}
+	var place *queuedLaunch
+	switch {
+	case err == nil:
+		if request.usesWorkerKey() || request.Wait > 0 {
+			e.count()
+		}
+	case request.Wait > 0:
+		if place, err = s.enqueue(e); err != nil {
+			s.mu.Unlock()
+			return nil, err
+		}
+	default:
+		s.mu.Unlock()
+		return nil, err
 	}
 	s.active.Add(1)
+	s.mu.Unlock()
+	if place == nil {
+		return e, nil
+	}
+	if err := s.awaitAdmission(ctx, place, until.Sub(s.Clock.Now())); err != nil {
+		s.active.Done()
+		return nil, err
+	}
 	return e, nil
+}
+
+// count counts the launch. The caller holds the lock.
+func (e *pendingLaunch) count() {
+	e.counted = true
+	e.s.launching++
+}
+
+// uncount removes the launch from the count. The caller holds the lock.
+func (e *pendingLaunch) uncount() {
+	if e.counted {
+		e.counted = false
+		e.s.launching--
+		e.s.admitWaiting()
+	}
 }
 
 // countAuthorized counts a launch that the cloud has authorized, unless it is
@@ -39,11 +83,14 @@ func (e *pendingLaunch) countAuthorized() error {
 	if e.counted {
 		return nil
 	}
-	if err := e.s.checkAdmission(); err != nil {
+	if err := e.s.checkOpen(); err != nil {
 		return err
 	}
-	e.counted = true
-	e.s.launching++
+	if err := e.s.checkAdmission(); err != nil {
+		e.refused = true
+		return err
+	}
+	e.count()
 	return nil
 }
 
@@ -51,21 +98,29 @@ func (e *pendingLaunch) countAuthorized() error {
 func (e *pendingLaunch) abandon() {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()
-	if e.counted {
-		e.s.launching--
-	}
+	e.uncount()
 }
 
-// checkAdmission returns an error if another launch cannot start. The caller must
-// hold the lock and count the launch before releasing it, so that two launches never
-// get the same capacity.
-func (s *Service) checkAdmission() error {
+var (
+	errShuttingDown = fault.New(fault.Unavailable, "This worker is shutting down.")
+	errDraining     = fault.New(fault.Unavailable, "This worker is draining.")
+)
+
+// checkOpen returns an error if the worker accepts no launches. The caller holds the lock.
+func (s *Service) checkOpen() error {
 	switch {
 	case s.closing, s.retired:
-		return fault.New(fault.Unavailable, "This worker is shutting down.")
+		return errShuttingDown
 	case s.draining:
-		return fault.New(fault.Unavailable, "This worker is draining.")
+		return errDraining
 	}
+	return nil
+}
+
+// checkAdmission returns an error if the machine has no capacity for another launch. The
+// caller must hold the lock and count the launch before releasing it, so that two launches
+// never get the same capacity.
+func (s *Service) checkAdmission() error {
 	if s.Admission != nil {
 		return s.Admission.Admit(len(s.live), s.launching)
 	}
@@ -120,6 +175,12 @@ func (s *Service) switchDraining(draining bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = draining
+	switch {
+	case draining || s.retired:
+		s.refuseWaiting(s.checkOpen())
+	case s.waiting.Err() != nil:
+		s.waiting, s.refuse = context.WithCancel(context.Background())
+	}
 	switch {
 	case s.Warm == nil:
 	case draining || s.retired:

@@ -24,13 +24,13 @@ const (
 // authorize requests a slot from the cloud. The request carries the ends that the
 // cloud has not acknowledged, so that a session already reported as ended to a
 // client does not occupy the slot of its next launch. If the organization has no
-// free slot, authorize waits up to endWaitTimeout for sessions of the same key that
+// free slot and the launch does not wait, authorize waits up to endWaitTimeout for sessions of the same key that
 // are ending on this worker, and retries.
 func (s *Service) authorize(ctx context.Context, asked Authorization) (Grant, error) {
 	key := s.chargedKey(asked.OrganizationKey)
 	waitCtx, cancel := context.WithTimeout(ctx, endWaitTimeout)
 	defer cancel()
-	if s.fullCache.recentlyFull(key) {
+	if s.fullCache.recentlyFull(key) && asked.Wait == 0 {
 		s.awaitEnds(waitCtx, key)
 	}
 	for {
@@ -41,7 +41,7 @@ func (s *Service) authorize(ctx context.Context, asked Authorization) (Grant, er
 			s.Reports.Carried(asked.Ends)
 			s.fullCache.set(key, refused || grant.Full)
 		}
-		if !refused || !s.shouldRetry(waitCtx, key) {
+		if !refused || grant.Queued || !s.shouldRetry(waitCtx, key) {
 			return grant, err
 		}
 	}

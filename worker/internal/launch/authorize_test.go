@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -115,7 +116,8 @@ func TestLaunch_CarriesEndAgainAfterFailedAuthorize(t *testing.T) {
 func TestLaunch_WaitsForEndingSession(t *testing.T) {
 	for name, knownFull := range map[string]bool{"known to be full": true, "found to be full": false} {
 		t.Run(name, func(t *testing.T) {
-			r := newFixture(t)
+			registry := prometheus.NewRegistry()
+			r := newFixture(t, func(o *launch.Options) { o.Metrics = launch.NewMetrics(registry) })
 			r.withCountingAdmission()
 			decide := r.cloud.decide
 			r.cloud.decide = func(asked launch.Authorization) (bool, error) {
@@ -133,8 +135,29 @@ func TestLaunch_WaitsForEndingSession(t *testing.T) {
 			if len(r.cloud.asked) != want {
 				t.Errorf("got %d authorize requests, want %d", len(r.cloud.asked), want)
 			}
+			if waits, waiting := queueMetrics(t, registry); waits != 1 || waiting != 0 {
+				t.Errorf("counted %d waits, and %v launches that still wait; want 1 and 0", waits, waiting)
+			}
 		})
 	}
+}
+
+// queueMetrics returns how many launches waited and how many wait.
+func queueMetrics(t *testing.T, registry *prometheus.Registry) (waits uint64, waiting float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		switch family.GetName() {
+		case "svc_worker_queue_wait_seconds":
+			waits = family.GetMetric()[0].GetHistogram().GetSampleCount()
+		case "svc_worker_queue_length":
+			waiting = family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return waits, waiting
 }
 
 func TestLaunch_RefusedAtOnceWithoutEndingSession(t *testing.T) {

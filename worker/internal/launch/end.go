@@ -53,6 +53,7 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	for _, run := range s.live {
 		run.requestEnd(session.Drain)
 	}
+	s.refuseWaiting(errShuttingDown)
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() { s.active.Wait(); close(done) }()
@@ -133,6 +134,7 @@ func (s *Service) finalizeSession(run *running) {
 	run.resources.release()
 	end := run.endState(s.Clock.Now(), s.OutOfMemory())
 	ended, _ := s.Sessions.End(run.session.ID, end)
+	s.Metrics.countEnd(end)
 	s.Tokens.End(run.session.LaunchID.String())
 	s.Reports.Ended(Ended{
 		SessionID: ended.ID, ProfileID: ended.ProfileID, Status: end.Status, Reason: end.Reason, At: end.At,
@@ -140,6 +142,7 @@ func (s *Service) finalizeSession(run *running) {
 	})
 	s.mu.Lock() // after the report: the next authorize must carry this end
 	delete(s.live, run.session.ID)
+	s.admitWaiting()
 	s.mu.Unlock()
 	run.timeline.recordSession(ended)
 	s.Logger.Info("session ended", "sessionId", ended.ID, "launchId", ended.LaunchID, "status", end.Status,

@@ -40,6 +40,9 @@ type fakeCloud struct {
 	configs       []uuid.UUID // requested by separate calls
 	noConfig      error
 	endedNow      chan struct{} // one for each end
+	queued        int           // refused requests that keep their place
+	verified      []string      // keys
+	keyRefusal    error
 }
 
 func (c *fakeCloud) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
@@ -50,7 +53,8 @@ func (c *fakeCloud) Authorize(ctx context.Context, asked launch.Authorization) (
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, asked)
 	if c.refusal != nil {
-		return launch.Grant{}, c.refusal
+		c.queued--
+		return launch.Grant{Queued: c.queued >= 0}, c.refusal
 	}
 	full, slot := false, uuid.New()
 	if c.decide != nil {
@@ -67,6 +71,13 @@ func (c *fakeCloud) Authorize(ctx context.Context, asked launch.Authorization) (
 		granted.ID = *asked.ProfileID
 	}
 	return launch.Grant{SlotID: &slot, Profile: granted, Full: full}, nil
+}
+
+func (c *fakeCloud) VerifyKey(_ context.Context, key session.OrganizationKey) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.verified = append(c.verified, key.Reveal())
+	return c.keyRefusal
 }
 
 func (c *fakeCloud) Started(_ context.Context, s session.Session) error {

@@ -75,6 +75,7 @@ type Request struct {
 	Override    Settings
 	Direct      bool          // ignore the proxy of the profile
 	Timeout     time.Duration // of the browser's start; 0 is browser.DefaultTimeout
+	Wait        time.Duration // for capacity of this machine and for a slot; 0 is not at all
 	MaxDuration time.Duration // 0 is no limit
 	IdleTimeout time.Duration // without client activity; 0 is no limit
 	KeepAlive   bool          // the session outlives the connection that launched it
@@ -97,6 +98,9 @@ type Authorization struct {
 
 	OrganizationKey session.OrganizationKey // zero is the worker's own
 	Ends            []Ended                 // ends of sessions of the same key; the cloud applies them first
+
+	Wait time.Duration // how long the launch can still wait for a slot
+	Poll time.Duration // maximum duration of this request; if it is shorter, a refusal can be Queued
 }
 
 // Grant is the cloud's permission to launch. If Profile has no id, the configuration
@@ -105,6 +109,7 @@ type Grant struct {
 	SlotID  *uuid.UUID
 	Profile Profile
 	Full    bool // this was the organization's last free slot
+	Queued  bool // with an error: the launch keeps its place, the request must be repeated
 }
 
 // License authorizes launches with the cloud. Errors are *fault.Error:
@@ -113,6 +118,8 @@ type Grant struct {
 // caller's key is refused.
 type License interface {
 	Authorize(ctx context.Context, request Authorization) (Grant, error)
+	// VerifyKey returns an error if the cloud refuses a caller's key.
+	VerifyKey(ctx context.Context, key session.OrganizationKey) error
 	// Profile returns the launch configuration of a profile. It can also return
 	// NotFound.
 	Profile(ctx context.Context, key session.OrganizationKey, id uuid.UUID) (Profile, error)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -36,7 +38,12 @@ type Options struct {
 	Warm        *WarmPool               // nil: no warm browsers
 	OutOfMemory func() uint64           // the kernel's count of OOM kills; nil: unknown
 	Tracer      trace.Tracer            // nil: no traces
+	Metrics     *Metrics                // nil: not exported
 	Key         session.OrganizationKey // the worker's own; zero if it has none
+	MaxWaiting  int                     // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
+	// Waited is called with the time that each launch with Wait has waited for this machine
+	// and for a slot, and whether it got them. It must not block. nil: Metrics.
+	Waited func(wait time.Duration, granted bool)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
 }
@@ -55,6 +62,9 @@ type Service struct {
 	launching int
 	live      map[uuid.UUID]*running // by session id
 	starts    Starts
+	queue     []*queuedLaunch // launches that wait for this machine, in order of arrival
+	waiting   context.Context // ends when waiting launches are refused
+	refuse    context.CancelFunc
 
 	fullCache fullCache
 }
@@ -73,35 +83,58 @@ func New(opts Options) *Service {
 	if opts.Tracer == nil {
 		opts.Tracer = noop.Tracer{}
 	}
-	return &Service{Options: opts, keyLimiter: newKeyLimiter(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}}}
+	if opts.Metrics == nil {
+		opts.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
+	if opts.MaxWaiting == 0 {
+		opts.MaxWaiting = DefaultMaxWaiting
+	}
+	if opts.Waited == nil {
+		opts.Waited = opts.Metrics.observeWait
+	}
+	s := &Service{
+		Options: opts, keyLimiter: newKeyLimiter(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}},
+	}
+	s.waiting, s.refuse = context.WithCancel(context.Background())
+	return s
 }
 
 // Launch asks the cloud for a slot, starts a browser and reports it. A launch that
 // fails after its authorization releases its slot immediately and leaks no
-// resources. Errors: Validation, NotInstalled, PaymentRequired, NotFound, Conflict,
+// resources. A launch with Wait waits in line if the machine or the organization is full.
+// Errors: Validation, NotInstalled, PaymentRequired, NotFound, Conflict,
 // OwnKeyRefused, Unavailable, Timeout, Internal, those of Admission, and for a
 // caller's key Unauthenticated and Forbidden (specification 4.3, 5.3, 7.3; DESIGN:
 // worker).
 func (s *Service) Launch(ctx context.Context, request Request) (session.Session, error) {
-	entry, err := s.beginLaunch(request)
+	until := s.Clock.Now().Add(request.Wait)
+	if err := s.checkWaiting(ctx, request); err != nil {
+		return session.Session{}, err
+	}
+	entry, err := s.beginLaunch(ctx, request, until)
 	if err != nil {
+		s.recordWait(request, until, false)
+		s.Metrics.countLaunch(notAdmitted, noStart)
 		return session.Session{}, err
 	}
 	defer s.active.Done()
-	ctx, timeline := s.beginTimeline(ctx, request)
-	run, err := s.launch(ctx, request, entry, timeline)
+	ctx, timeline := s.beginTimeline(ctx, request, until.Add(-request.Wait))
+	run, err := s.launch(ctx, request, entry, timeline, until)
 	if err != nil {
 		entry.abandon()
+		s.Metrics.countLaunch(entry.failure(ctx, err), timeline.start)
 		s.Logger.Log(ctx, failureLogLevel(request, err), "launch failed", "error", err, "after", timeline)
 		timeline.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
 	launched, err := s.reportStart(ctx, run)
 	if err != nil {
+		s.Metrics.countLaunch(entry.failure(ctx, err), timeline.start)
 		timeline.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
-	timeline.finish(launched)
+	timeline.finish(ctx, launched)
+	s.Metrics.countLaunch(launchSucceeded, timeline.start)
 	s.Logger.InfoContext(ctx, "session started", "sessionId", launched.ID, "launchId", launched.LaunchID, "warm", launched.Start.Warm,
 		"cold", launched.Start.ColdReasons, "after", timeline)
 	return launched, nil
@@ -123,8 +156,20 @@ func (s *Service) reportStart(ctx context.Context, run *running) (session.Sessio
 	return s.Sessions.AddStep(run.session.ID, run.timeline.record(ctx, session.Reported, s.Clock.Now())), nil
 }
 
+// checkWaiting checks a launch before it waits: a launch that fails anyway, or with a key
+// that may be made up, must not take a place.
+func (s *Service) checkWaiting(ctx context.Context, request Request) error {
+	if request.Wait <= 0 {
+		return nil
+	}
+	if _, err := s.checkRequest(request, s.snapshotHost(ctx)); err != nil || request.usesWorkerKey() {
+		return err
+	}
+	return s.verifyKey(ctx, request)
+}
+
 // launch runs every step before the report.
-func (s *Service) launch(ctx context.Context, request Request, entry *pendingLaunch, timeline *timeline) (*running, error) {
+func (s *Service) launch(ctx context.Context, request Request, entry *pendingLaunch, timeline *timeline, until time.Time) (*running, error) {
 	host := s.snapshotHost(ctx)
 	build, err := s.checkRequest(request, host)
 	if err != nil {
@@ -139,7 +184,7 @@ func (s *Service) launch(ctx context.Context, request Request, entry *pendingLau
 	if err != nil {
 		return nil, fmt.Errorf("generate session id: %w", err)
 	}
-	grant, err := s.requestSlot(ctx, request, newAuthorization(id, request, build))
+	grant, err := s.takeSlot(ctx, request, newAuthorization(id, request, build), until)
 	if err != nil {
 		if mayHaveReserved(err) && request.ProfileID != nil && request.usesWorkerKey() {
 			// The cloud may have reserved a slot although its answer was lost. The
@@ -165,6 +210,22 @@ func (s *Service) launch(ctx context.Context, request Request, entry *pendingLau
 		s.Reports.Ended(s.failedLaunch(id, grant.Profile.ID, request))
 	}
 	return run, err
+}
+
+// takeSlot asks the cloud for a slot, and waits for it if the request allows.
+func (s *Service) takeSlot(ctx context.Context, request Request, asked Authorization, until time.Time) (Grant, error) {
+	if request.Wait <= 0 {
+		return s.requestSlot(ctx, request, asked)
+	}
+	grant, err := s.awaitSlot(ctx, request, asked, until)
+	s.recordWait(request, until, err == nil)
+	return grant, err
+}
+
+func (s *Service) recordWait(request Request, until time.Time, granted bool) {
+	if request.Wait > 0 {
+		s.Waited(request.Wait-until.Sub(s.Clock.Now()), granted)
+	}
 }
 
 // requestSlot asks the cloud for a slot. Requests with a caller's key are limited.

@@ -20,16 +20,18 @@ type timeline struct {
 	tracer trace.Tracer
 	span   trace.Span // of the complete launch
 
+	metrics *Metrics
+	start   startKind // used by the launch only
+
 	mu    sync.Mutex
 	steps []session.Step // the first is Asked
 }
 
-// beginTimeline starts the timeline and the trace of a launch. The returned context
-// carries the trace.
-func (s *Service) beginTimeline(ctx context.Context, request Request) (context.Context, *timeline) {
-	now := s.Clock.Now()
-	ctx, span := s.Tracer.Start(ctx, "launch", trace.WithTimestamp(now), trace.WithAttributes(attribute.Bool("svc.headless", request.Headless)))
-	return ctx, &timeline{tracer: s.Tracer, span: span, steps: []session.Step{{Name: session.Asked, At: now}}}
+// beginTimeline starts the timeline and the trace of a launch that was received at that
+// time. The returned context carries the trace.
+func (s *Service) beginTimeline(ctx context.Context, request Request, at time.Time) (context.Context, *timeline) {
+	ctx, span := s.Tracer.Start(ctx, "launch", trace.WithTimestamp(at), trace.WithAttributes(attribute.Bool("svc.headless", request.Headless)))
+	return ctx, &timeline{tracer: s.Tracer, span: span, metrics: s.Metrics, start: noStart, steps: []session.Step{{Name: session.Asked, At: at}}}
 }
 
 // record adds a step. Its span lasts from the previous step to this one.
@@ -37,8 +39,10 @@ func (t *timeline) record(ctx context.Context, name session.StepName, at time.Ti
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := t.lastAt()
-	if at.Before(last) { // the times come from different processes
+	if at.Before(last) { // the times come from different processes, or a warm browser did the step before
 		at = last
+	} else {
+		t.metrics.observeStep(ctx, string(name), at.Sub(last))
 	}
 	_, span := t.tracer.Start(ctx, string(name), trace.WithTimestamp(last))
 	span.End(trace.WithTimestamp(at))
@@ -58,9 +62,10 @@ func (t *timeline) snapshot() []session.Step {
 }
 
 // finish ends the trace of a successful launch.
-func (t *timeline) finish(launched session.Session) {
+func (t *timeline) finish(ctx context.Context, launched session.Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.metrics.observeStep(ctx, totalStep, t.lastAt().Sub(t.steps[0].At))
 	t.span.SetAttributes(attributes(launched)...)
 	t.span.End(trace.WithTimestamp(t.lastAt()))
 }

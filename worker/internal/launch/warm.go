@@ -171,10 +171,12 @@ func (s *Service) acquireBrowser(ctx context.Context, run *running, profile Prof
 			return session.Start{}, err
 		}
 		if reason == "" {
+			run.timeline.start = warmStart
 			return session.Start{Warm: true}, nil
 		}
 		cold = []string{reason}
 	}
+	run.timeline.start = coldStart
 	return session.Start{ColdReasons: cold}, s.startCold(ctx, run, profile, proxy, field, spec)
 }
 

@@ -34,6 +34,8 @@ func TestLaunch_AcceptsKeyFromEachSource(t *testing.T) {
 	}{
 		"X-API-Key":                        {byID, key(callersKey)},
 		"Bearer":                           {byID, http.Header{"Authorization": {"bearer " + callersKey}}},
+		"token":                            {url.Values{"profile": {w.profile.String()}, "headless": {"true"}, "token": {callersKey}}, nil},
+		"token and a header with it":       {url.Values{"profile": {w.profile.String()}, "token": {callersKey}}, key(callersKey)},
 		"env as JSON":                      {url.Values{"env": {w.envOf("")}}, nil},
 		"env as base64url":                 {url.Values{"env": {encoded}}, nil},
 		"env without padding":              {url.Values{"env": {strings.TrimRight(encoded, "=")}}, nil},
@@ -91,7 +93,9 @@ func TestLaunch_RefusesBeforeUpgrade(t *testing.T) {
 		{"the key as a query", profile + "&SVC_KEY=" + callersKey, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"a foreign page", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"http://evil.example"}}, nil, 403, "AUTHORIZATION_ERROR"},
 		{"a page with an opaque origin", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"null"}}, nil, 403, "AUTHORIZATION_ERROR"},
-		{"no profile", "", key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"no profile", "", key(callersKey), nil, 400, "VALIDATION_ERROR"}, // the parser of this test accepts no spec
+		{"a token that is empty", profile + "&token=", nil, nil, 401, "AUTHENTICATION_ERROR"},
+		{"a wrong token", profile + "&token=svc_wrong", nil, nil, 401, "AUTHENTICATION_ERROR"},
 		{"an invalid headless", profile + "&headless=maybe", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"two profiles", profile + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env and profile", env(w.envOf("")) + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},

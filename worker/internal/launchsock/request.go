@@ -23,17 +23,23 @@ const keyHeader = "X-API-Key"
 type launchRequest struct {
 	key  session.OrganizationKey
 	body []byte // like the body of POST /sessions/profile
+	// names are the parameters by the field of body that they set. Errors name them.
+	names map[string]string
 }
 
-// parseRequest reads the organization key from X-API-Key, Bearer or ?env=, in this
-// order, and the launch from ?env= or ?profileId= (specification 5.3). Errors:
-// Unauthenticated without a key, Validation.
+// parseRequest reads the organization key from X-API-Key, Bearer, ?token= or ?env=, in
+// this order, and the launch from ?env= or from the other parameters (specification
+// 5.3). Errors: Unauthenticated without a key, Validation.
 func parseRequest(r *http.Request) (launchRequest, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return launchRequest{}, malformedQuery(r.URL.RawQuery)
 	}
-	a := launchRequest{key: headerKey(r.Header)}
+	inHeader, inToken := headerKey(r.Header), session.NewOrganizationKey(query.Get("token"))
+	a := launchRequest{key: inHeader}
+	if a.key.IsZero() {
+		a.key = inToken
+	}
 	if query.Has("env") {
 		inside, err := a.readEnv(query.Get("env"))
 		if a.key.IsZero() {
@@ -45,16 +51,28 @@ func parseRequest(r *http.Request) (launchRequest, error) {
 		if err != nil {
 			return launchRequest{}, err
 		}
-		return a, checkParameters(query, "env")
+		return a, refuse(checkParameters(query, []string{"env"}))
 	}
 	if a.key.IsZero() {
 		return launchRequest{}, errNoKey
 	}
-	if err := checkParameters(query, "profileId", "headless"); err != nil {
+	details := checkParameters(query, parameters())
+	if !inHeader.IsZero() && !inToken.IsZero() && !inHeader.Equal(inToken) {
+		details = append(details, conflict("token", "the key in the header"))
+	}
+	body, more := a.parseParameters(query)
+	if err := refuse(append(details, more...)); err != nil {
 		return launchRequest{}, err
 	}
-	a.body, err = requestBody(query)
+	a.body, err = json.Marshal(body)
 	return a, err
+}
+
+func refuse(details []fault.Detail) error {
+	if len(details) == 0 {
+		return nil
+	}
+	return fault.Invalid(details...)
 }
 
 // malformedQuery returns the error for an invalid query. It names the parameter
@@ -65,7 +83,7 @@ func malformedQuery(query string) error {
 		if _, err := url.ParseQuery(pair); err == nil {
 			continue
 		}
-		if name, _, _ := strings.Cut(pair, "="); slices.Contains([]string{"env", "profileId", "headless"}, name) {
+		if name, _, _ := strings.Cut(pair, "="); slices.Contains(append(parameters(), "env"), name) {
 			field = name
 		}
 		break
@@ -76,7 +94,7 @@ func malformedQuery(query string) error {
 	})
 }
 
-var errNoKey = fault.New(fault.Unauthenticated, "An organization key is required. Send it in X-API-Key, as a Bearer token or in ?env=.")
+var errNoKey = fault.New(fault.Unauthenticated, "An organization key is required. Send it in X-API-Key, as a Bearer token, in ?token= or in ?env=.")
 
 func headerKey(h http.Header) session.OrganizationKey {
 	if key := h.Get(keyHeader); key != "" {
@@ -89,37 +107,23 @@ func headerKey(h http.Header) session.OrganizationKey {
 	return session.NewOrganizationKey(strings.TrimSpace(token))
 }
 
-// checkParameters refuses unknown and repeated parameters.
-func checkParameters(query url.Values, known ...string) error {
-	var details []fault.Detail
+// checkParameters refuses unknown and repeated parameters, and the others beside env.
+func checkParameters(query url.Values, known []string) (details []fault.Detail) {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
+		case !slices.Contains(known, name) && slices.Contains(parameters(), name):
+			details = append(details, conflict(name, "env"))
 		case !slices.Contains(known, name):
 			details = append(details, fault.Detail{Field: name, Code: fault.UnrecognizedKey, Message: "is not a known parameter"})
 		case len(query[name]) > 1:
 			details = append(details, fault.Detail{Field: name, Code: fault.Custom, Message: "is given more than once"})
 		}
 	}
-	if len(details) > 0 {
-		return fault.Invalid(details...)
-	}
-	return nil
+	return details
 }
 
-// requestBody builds the launch from ?profileId= and ?headless=.
-func requestBody(query url.Values) ([]byte, error) {
-	launch := map[string]any{}
-	if query.Has("profileId") {
-		launch["profileId"] = query.Get("profileId")
-	}
-	if query.Has("headless") {
-		headless := query.Get("headless")
-		if headless != "true" && headless != "false" {
-			return nil, fault.Invalid(fault.Detail{Field: "headless", Code: fault.InvalidType, Message: "must be true or false", Received: headless})
-		}
-		launch["browser"] = map[string]any{"headless": headless == "true"}
-	}
-	return json.Marshal(launch)
+func conflict(name, other string) fault.Detail {
+	return fault.Detail{Field: name, Code: fault.Custom, Message: "must not be given together with " + other}
 }
 
 // readEnv reads the launch from env, JSON or base64url of JSON, and returns its key.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,6 +58,7 @@ type Service struct {
 
 	mu      sync.Mutex // serializes beginConn and Close
 	running sync.WaitGroup
+	sockets atomic.Int64 // that drive a browser
 }
 
 // New returns a Service. Call Close to end it.
@@ -78,6 +80,9 @@ func (s *Service) Close() {
 	s.running.Wait()
 }
 
+// Sockets returns the number of open sockets that drive a browser.
+func (s *Service) Sockets() int64 { return s.sockets.Load() }
+
 func (s *Service) beginConn() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +98,7 @@ func (s *Service) serve(c echo.Context) error {
 	if origin := r.Header.Get("Origin"); origin != "" && !s.Links.Address.IsOrigin(origin) {
 		return fault.New(fault.Forbidden, "Pages of this origin are not allowed to connect.")
 	}
-	request, err := s.request(r)
+	asked, request, err := s.request(r)
 	if err != nil {
 		return err
 	}
@@ -107,33 +112,33 @@ func (s *Service) serve(c echo.Context) error {
 	defer context.AfterFunc(s.ctx, cancel)()
 	launched, err := s.Launches.Launch(ctx, request)
 	if err != nil {
-		return err
+		return asked.rename(err)
 	}
 	client, up, err := s.upgrade(ctx, c, launched)
 	if err != nil {
 		s.endBrowser(launched, session.ClientClose)
 		return err
 	}
+	s.sockets.Add(1)
+	defer s.sockets.Add(-1)
 	s.relay(client, &up.Raw, launched, request.KeepAlive)
 	return nil
 }
 
 // request parses a request. The key is checked first: a caller without a key learns
 // nothing about other errors.
-func (s *Service) request(r *http.Request) (launch.Request, error) {
-	asked, err := parseRequest(r)
-	if err != nil {
-		return launch.Request{}, err
+func (s *Service) request(r *http.Request) (asked launchRequest, request launch.Request, err error) {
+	if asked, err = parseRequest(r); err != nil {
+		return asked, request, err
 	}
 	if err := ws.CheckHandshake(r); err != nil {
-		return launch.Request{}, err
+		return asked, request, err
 	}
-	request, err := s.Parse(asked.body)
-	if err != nil {
-		return launch.Request{}, err
+	if request, err = s.Parse(asked.body); err != nil {
+		return asked, request, asked.rename(err)
 	}
 	request.OrganizationKey = asked.key
-	return request, nil
+	return asked, request, nil
 }
 
 // upgrade connects to the browser and takes over the client's connection.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +36,8 @@ type EgressPolicy struct {
 
 	mu          sync.RWMutex
 	deniedPorts map[uint16]int // reference counts
+
+	denied struct{ requested, resolved atomic.Int64 } // requests of all Forwarders
 }
 
 // NewEgressPolicy returns an EgressPolicy. It fails if an endpoint is invalid.
@@ -48,6 +51,12 @@ func NewEgressPolicy(rules Rules) (*EgressPolicy, error) {
 		p.endpoints = append(p.endpoints, &endpoint{name: normalizeHost(host), port: port})
 	}
 	return p, nil
+}
+
+// Denied returns the numbers of denied requests so far: those whose host is denied as
+// requested, and those whose name resolves to a denied address.
+func (p *EgressPolicy) Denied() (requested, resolved int64) {
+	return p.denied.requested.Load(), p.denied.resolved.Load()
 }
 
 // DenyPort denies a port of this machine's loopback, to the browsers of all workers

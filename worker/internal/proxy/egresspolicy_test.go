@@ -64,12 +64,17 @@ func TestEgressPolicy_DeniesNameResolvingToDeniedAddress(t *testing.T) {
 		"rebound.test.": "169.254.169.254", "mapped.test.": "::ffff:169.254.169.254", "nat64.test.": "64:ff9b::a9fe:a9fe", "six.test.": "fd00:ec2::254",
 		"network.test.": "127.66.0.1", "fine.test.": "127.0.0.1", "both.test.": "127.66.0.1,127.0.0.1",
 	})
-	f, log := startWithResolver(t, newPolicy(t, proxy.DefaultDenylist+",127.66.0.0/16"), names)
+	policy := newPolicy(t, proxy.DefaultDenylist+",127.66.0.0/16")
+	f, log := startWithResolver(t, policy, names)
 	for _, name := range []string{"rebound.test", "mapped.test", "nat64.test", "six.test", "network.test", "REBOUND.test."} {
 		assertDenied(t, f, name+":"+port)
 	}
 	if len(visits) > 0 || strings.Count(log.String(), "level=WARN") != 1 {
 		t.Errorf("got %d visits; log:\n%s", len(visits), log)
+	}
+	assertDenied(t, f, "169.254.169.254:"+port)
+	if requested, resolved := policy.Denied(); requested == 0 || resolved < 6*requested {
+		t.Errorf("counted %d requests for a denied host and %d for one that resolves to a denied address", requested, resolved)
 	}
 	assertReached(t, f, "fine.test:"+port)
 	assertReached(t, f, "both.test:"+port)

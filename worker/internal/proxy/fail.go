@@ -27,7 +27,7 @@ func (f *Forwarder) failPlain(w http.ResponseWriter, r *http.Request, by outboun
 func (f *Forwarder) fail(w http.ResponseWriter, host string, err error) {
 	upstream := errors.Is(err, ErrUnreachable) || errors.Is(err, ErrCredentials)
 	if errors.Is(err, ErrDenied) && !upstream {
-		f.deny(w, host)
+		f.deny(w, host, &f.policy.denied.resolved)
 		return
 	}
 	status, text := http.StatusBadGateway, "The connection to the destination failed."
@@ -65,7 +65,9 @@ type denials struct {
 // Denied returns the number of denied requests so far.
 func (f *Forwarder) Denied() int64 { return f.denied.count.Load() }
 
-func (f *Forwarder) deny(w http.ResponseWriter, host string) {
+// deny answers a denied request and counts it, also by the reason for all Forwarders.
+func (f *Forwarder) deny(w http.ResponseWriter, host string, reason *atomic.Int64) {
+	reason.Add(1)
 	f.denied.count.Add(1)
 	f.denied.once.Do(func() { f.log.Warn("browser requested denied host", "host", host) })
 	http.Error(w, host+" is denied by the egress policy of this worker (DENIED_HOSTS, ALLOWED_HOSTS).", http.StatusForbidden)

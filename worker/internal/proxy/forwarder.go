@@ -146,8 +146,10 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	via := f.routeTo(!tunnel, host, port)
 	switch {
-	case f.policy.denies(host, port), via.denies(r.Context(), host, port):
-		f.deny(w, r.Host)
+	case f.policy.denies(host, port):
+		f.deny(w, r.Host, &f.policy.denied.requested)
+	case via.denies(r.Context(), host, port):
+		f.deny(w, r.Host, &f.policy.denied.resolved)
 	case tunnel:
 		f.tunnel(w, r, via)
 	default:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -125,4 +126,24 @@ func (r *Reporter) Counts() (waiting, rejected int) {
 	r.journal.mu.Lock()
 	defer r.journal.mu.Unlock()
 	return len(r.journal.entries), r.journal.rejected
+}
+
+// OldestPending returns the time of the oldest start or end that the cloud has not
+// acknowledged; the zero time if there is none.
+func (r *Reporter) OldestPending() (oldest time.Time) {
+	for _, e := range r.journal.pending() {
+		at := e.at()
+		if oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	return oldest
+}
+
+// at returns the time of the first pending report.
+func (e entry) at() time.Time {
+	if e.Start != nil {
+		return e.Start.At
+	}
+	return e.End.At
 }

@@ -22,6 +22,8 @@ type Conn struct {
 	resumeTimeout time.Duration
 	limit         int // of a message, in bytes
 
+	results *results // may be nil
+
 	ended chan struct{} // closed together with setting reason
 
 	mu           sync.Mutex
@@ -33,6 +35,7 @@ type Conn struct {
 	queue        [][]byte // client messages on their way to the browser
 	queued       int      // bytes in queue
 	socket       *socket  // nil while the client is disconnected
+	attached     bool     // a client has had the connection
 	stopWatch    func()   // stops counting the client
 	resumeTimer  *time.Timer
 	browserClose *closeReason // the browser's close reason; earlier messages may still be buffered
@@ -80,9 +83,18 @@ func (c *Conn) watchClient(s *socket) {
 
 // attach gives the connection to a client that has received this many messages.
 // It returns why a client cannot have it.
-func (c *Conn) attach(s *socket, received int64) *closeReason {
+func (c *Conn) attach(s *socket, received int64) (refused *closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() {
+		switch {
+		case refused != nil:
+			c.results.count(refused.status)
+		case c.attached:
+			c.results.count(succeeded)
+		}
+		c.attached = true
+	}()
 	switch {
 	case c.reason != nil && c.reason.status >= TakenOver:
 		return c.reason

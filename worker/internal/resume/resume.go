@@ -42,6 +42,8 @@ type Connections struct {
 	conns map[Key]*Conn // includes recently ended ones
 	// launch is the state of one launch.
 	launches map[string]*launch
+
+	results results
 }
 
 // launch is the state of one launch.
@@ -112,6 +114,7 @@ func (cs *Connections) Open(key Key, b Browser) (c *Conn, isNew bool, err error)
 		return nil, false, fault.New(fault.Unavailable, fmt.Sprintf("This browser has reached its limit of %d resumable connections.", maxPerLaunch))
 	}
 	c = newConn(b, cs.Options, &l.bufferedBytes)
+	c.results = &cs.results
 	cs.conns[key] = c
 	l.open++
 	return c, true, nil
@@ -156,7 +159,8 @@ func (cs *Connections) forget(l *launch, m *endedConn) {
 }
 
 // Refuse closes a client's socket because there is nothing to resume.
-func Refuse(client *ws.Raw) {
+func (cs *Connections) Refuse(client *ws.Raw) {
+	cs.results.count(closeNothing.status)
 	defer func() { _ = client.Conn.Close() }()
 	writeClose(client.Conn, closeNothing)
 	discard(client.Conn)

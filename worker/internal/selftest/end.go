@@ -57,7 +57,7 @@ func (t *scenarioRun) waitForEnd(ctx context.Context) error {
 	if last.EndReason == nil || !slices.Contains(t.scenario.reasons, string(*last.EndReason)) {
 		return fmt.Errorf("session %s ended %s for %v, want one of %v", t.session.Id, last.Status, value(last.EndReason), t.scenario.reasons)
 	}
-	left := waitUntilEmpty(5*time.Second, func() []string { return t.leftovers() })
+	left := waitUntilEmpty(t.CleanupTimeout, t.leftovers)
 	if len(left) > 0 {
 		return fmt.Errorf("session %s has ended but leaked %s", t.session.Id, strings.Join(left, ", "))
 	}

@@ -45,9 +45,6 @@ func (r *run) heldSlots() []string {
 	return []string{fmt.Sprintf("%d reserved, %d running", reserved, running)}
 }
 
-// survivorTimeout is how soon after its worker's death a browser must end.
-const survivorTimeout = 2 * time.Second
-
 // killWorker kills the worker while browsers run, and starts it again.
 func (r *run) killWorker(ctx context.Context) {
 	lost := scenario{name: "worker killed", run: launchOnly, launches: 1, endOptional: true}
@@ -55,7 +52,7 @@ func (r *run) killWorker(ctx context.Context) {
 	were := r.monitor.listDir(r.worker.launchesDir())
 	r.worker.kill()
 	died := time.Now()
-	r.report.check("kill -9 of the worker: no process survives", waitUntilEmpty(survivorTimeout, r.monitor.runningProcesses)...)
+	r.report.check("kill -9 of the worker: no process survives", waitUntilEmpty(r.CleanupTimeout, r.monitor.runningProcesses)...)
 	r.log.recordDuration(phaseSurvivors, time.Since(died))
 	began := time.Now()
 	if err := r.worker.start(ctx); err != nil {
@@ -70,7 +67,7 @@ func (r *run) killWorker(ctx context.Context) {
 			found = append(found, dir)
 		}
 	}
-	r.report.check("kill -9 of the worker: the next worker removes the leftovers", append(found, waitUntilEmpty(survivorTimeout, r.monitor.newDisplayFiles)...)...)
+	r.report.check("kill -9 of the worker: the next worker removes the leftovers", append(found, waitUntilEmpty(r.CleanupTimeout, r.monitor.newDisplayFiles)...)...)
 	r.report.check("kill -9 of the worker: its slots are released", waitUntilEmpty(r.CleanupTimeout, r.heldSlots)...)
 	r.log.recordDuration(phaseSlotsReleased, time.Since(began))
 }
@@ -113,10 +110,10 @@ func (r *run) stopWorker(ctx context.Context) {
 	r.cloud.Close()
 	r.monitor.stop()
 	r.report.check("after stop: no process", waitUntilEmpty(r.CleanupTimeout, r.monitor.leftoverProcesses)...)
-	r.report.check("after stop: no listening port", waitUntilEmpty(survivorTimeout, r.monitor.newListeners)...)
-	r.report.check("after stop: no display, lock or link in /tmp", waitUntilEmpty(survivorTimeout, r.monitor.newDisplayFiles)...)
+	r.report.check("after stop: no listening port", waitUntilEmpty(r.CleanupTimeout, r.monitor.newListeners)...)
+	r.report.check("after stop: no display, lock or link in /tmp", waitUntilEmpty(r.CleanupTimeout, r.monitor.newDisplayFiles)...)
 	r.report.check("after stop: no mount", r.monitor.leftoverMounts()...)
-	r.report.check("after stop: no control group", waitUntilEmpty(survivorTimeout, r.monitor.leftoverCgroups)...)
+	r.report.check("after stop: no control group", waitUntilEmpty(r.CleanupTimeout, r.monitor.leftoverCgroups)...)
 	r.report.check("after stop: no launch directory", r.monitor.listDir(r.worker.launchesDir())...)
 	r.report.check("after stop: no report waits for the cloud", r.monitor.listDir(filepath.Join(r.worker.dir, "reports"))...)
 }

@@ -136,6 +136,11 @@ func TestRun_PassesForCleanWorker(t *testing.T) {
 			"refused: no slot is free", "refused: the cloud is unreachable", "refused: the cloud rejects the start",
 		}
 	})
+	for _, check := range report.Checks {
+		for _, problem := range check.Problems {
+			t.Errorf("%s: %s", check.Name, problem)
+		}
+	}
 	if !report.OK() || !report.Passed {
 		t.Error("the self-test failed for a clean worker")
 	}
@@ -183,7 +188,7 @@ func TestRun_FindsLeaks(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", name, found, want)
 		}
 	}
-	for _, name := range []string{"after stop: no mount", "in the end: no control group", "SIGTERM stops the worker cleanly"} {
+	for _, name := range []string{"after stop: no mount", "after stop: no control group", "SIGTERM stops the worker cleanly"} {
 		if found := problems(report, name); len(found) > 0 {
 			t.Errorf("%s: %q", name, found)
 		}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -121,11 +120,26 @@ func (t *Tickets) sign(launchID string, use Use, c Claims) (string, error) {
 // use and that has not expired. Otherwise it returns an error that wraps ErrInvalid.
 // Spent tokens are valid.
 func (t *Tickets) Verify(token, launchID string, use Use) (Claims, error) {
+	of, c, err := t.verify(token, use)
+	if err == nil && of != launchID {
+		return Claims{}, fmt.Errorf("%w: of another launch", ErrInvalid)
+	}
+	return c, err
+}
+
+// LaunchOf returns the launch of a control token, under the conditions of Verify. The
+// launch may have ended.
+func (t *Tickets) LaunchOf(token string) (launchID string, err error) {
+	launchID, _, err = t.verify(token, Control)
+	return launchID, err
+}
+
+func (t *Tickets) verify(token string, use Use) (launchID string, _ Claims, _ error) {
 	if len(token) > maxTokenLength {
-		return Claims{}, fmt.Errorf("%w: too long", ErrInvalid)
+		return "", Claims{}, fmt.Errorf("%w: too long", ErrInvalid)
 	}
 	if strings.ContainsAny(token, "\r\n") { // the base64 decoder ignores them
-		return Claims{}, fmt.Errorf("%w: contains line breaks", ErrInvalid)
+		return "", Claims{}, fmt.Errorf("%w: contains line breaks", ErrInvalid)
 	}
 	var c claims
 	_, err := jwt.ParseWithClaims(token, &c,
@@ -137,15 +151,15 @@ func (t *Tickets) Verify(token, launchID string, use Use) (Claims, error) {
 	)
 	switch {
 	case err != nil:
-		return Claims{}, fmt.Errorf("%w: %w", ErrInvalid, err)
-	case !slices.Equal(c.Audience, jwt.ClaimStrings{launchID}):
-		return Claims{}, fmt.Errorf("%w: of another launch", ErrInvalid)
+		return "", Claims{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	case len(c.Audience) != 1:
+		return "", Claims{}, fmt.Errorf("%w: not of one launch", ErrInvalid)
 	case c.Use != use:
-		return Claims{}, fmt.Errorf("%w: not for this use", ErrInvalid)
+		return "", Claims{}, fmt.Errorf("%w: not for this use", ErrInvalid)
 	case c.ID == "" || c.IssuedAt == nil:
-		return Claims{}, fmt.Errorf("%w: without an id or issue time", ErrInvalid)
+		return "", Claims{}, fmt.Errorf("%w: without an id or issue time", ErrInvalid)
 	}
-	return Claims{ID: c.ID, IssuedAt: c.IssuedAt.Time, Expires: c.ExpiresAt.Time}, nil
+	return c.Audience[0], Claims{ID: c.ID, IssuedAt: c.IssuedAt.Time, Expires: c.ExpiresAt.Time}, nil
 }
 
 func ttl(use Use) (time.Duration, error) {

@@ -213,7 +213,9 @@ func (o *operations) RotateApiKey(ctx context.Context, _ cloudapi.RotateApiKeyRe
 func (o *operations) AuthorizeLaunch(ctx context.Context, _ cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {
 	n, err := o.call(ctx)
 	reason := cloudapi.RefusalReason("concurrency_limit")
-	return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: cloudapi.Authorization{Current: int32(n), Limit: new(sharedapi.Limited), Reason: &reason}}, err
+	return cloudapi.AuthorizeLaunch402JSONResponse{Body: cloudapi.AuthorizeResponse{
+		Success: true, Data: cloudapi.Authorization{Current: int32(n), Limit: new(sharedapi.Limited), Reason: &reason},
+	}}, err
 }
 
 func (o *operations) SignIn(ctx context.Context, _ cloudapi.SignInRequestObject) (cloudapi.SignInResponseObject, error) {
