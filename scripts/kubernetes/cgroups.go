@@ -2,9 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -50,6 +54,50 @@ func createCgroup(node string) error {
 		}
 	}
 	return nil
+}
+
+// killCgroup kills all processes in the control group of a node.
+func killCgroup(node string) error {
+	all, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for range 100 { // until those are gone that started meanwhile
+		left := 0
+		for _, hierarchy := range all {
+			err := filepath.WalkDir(filepath.Join(hierarchy, cgroup, node), func(path string, entry fs.DirEntry, err error) error {
+				if err != nil || entry.Name() != "cgroup.procs" {
+					return ignoreNotExist(err)
+				}
+				text, err := os.ReadFile(path)
+				for id := range strings.FieldsSeq(string(text)) {
+					left++
+					process, err := strconv.Atoi(id)
+					if err != nil {
+						return err
+					}
+					_ = syscall.Kill(process, syscall.SIGKILL) // it may have ended
+				}
+				return ignoreNotExist(err)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return fmt.Errorf("processes of %s continue", node)
+}
+
+// ignoreNotExist returns no error for a control group that was removed meanwhile.
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	return err
 }
 
 // removeCgroups removes the control groups of the nodes, whose processes have ended.

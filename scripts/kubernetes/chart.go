@@ -11,24 +11,33 @@ import (
 
 const chart = "scripts/kubernetes/chart"
 
-// variants are values that the chart must accept, besides those of the proof.
-var variants = [][]string{
-	{"--set", "postgresql.enabled=true"},
-	{"--set", "database.existingSecret=svc-db-app,database.key=uri,cloud.existingSecret=cloud,worker.existingSecret=worker"},
-	{
-		"--set", "postgresql.enabled=true,edge.tlsSecret=edge,edge.proxyProtocol=true,cloud.autoscaling.enabled=true,worker.maxUnavailable=5",
-		"--set", "worker.autoscaling.keda.enabled=true,metrics.serviceMonitor.enabled=true",
-		"--set", "worker.seccomp.type=RuntimeDefault,worker.allowNoSandbox=true,imagePullSecrets={registry}",
-	},
-	{"--set", "postgresql.enabled=true,worker.autoscaling.hpa.enabled=true,worker.persistence.enabled=false,fullnameOverride=browsers"},
+// variant is a set of values that the chart must accept, besides those of the proof, with a check of its objects.
+type variant struct {
+	values []string
+	check  func([]object) error
+}
+
+func variants() []variant {
+	return []variant{
+		{[]string{"postgresql.enabled=true"}, checkDefaults},
+		{[]string{"database.existingSecret=svc-db-app,database.key=uri,cloud.existingSecret=cloud,metrics.prometheusRule.enabled=true"}, checkProduction},
+		{[]string{
+			"postgresql.enabled=true,edge.tlsSecret=edge,edge.proxyProtocol=true,cloud.autoscaling.enabled=true,worker.maxUnavailable=5",
+			"worker.autoscaling.keda.enabled=true,metrics.serviceMonitor.enabled=true",
+			"worker.seccomp.type=RuntimeDefault,worker.allowNoSandbox=true,imagePullSecrets={registry}",
+		}, checkAutoscaled},
+		{[]string{"postgresql.enabled=true,worker.autoscaling.hpa.enabled=true,worker.persistence.enabled=false,fullnameOverride=browsers"}, nil},
+	}
 }
 
 // refused are values that the chart must refuse, with a part of its message.
 var refused = map[string]string{
-	"cloud.replicas=2":                                      "Set database.existingSecret",
-	"postgresql.enabled=true,wrker.sessions=1":              "wrker",
-	"postgresql.enabled=true,worker.sessions=0":             "sessions",
-	"postgresql.enabled=true,worker.drainTimeoutSeconds=1h": "drainTimeoutSeconds",
+	"cloud.replicas=2":                                                                                 "Set database.existingSecret",
+	"postgresql.enabled=true,wrker.sessions=1":                                                         "wrker",
+	"postgresql.enabled=true,worker.sessions=0":                                                        "sessions",
+	"postgresql.enabled=true,worker.drainTimeoutSeconds=1h":                                            "drainTimeoutSeconds",
+	"postgresql.enabled=true,cloud.publicUrl=cloud":                                                    "publicUrl",
+	"postgresql.enabled=true,worker.existingSecret=":                                                   "existingSecret",
 	"postgresql.enabled=true,worker.autoscaling.keda.enabled=true,worker.autoscaling.hpa.enabled=true": "only one",
 }
 
@@ -41,7 +50,7 @@ var definitions = map[string][]string{
 	"github.com/kedacore/keda/v2@v2.21.0": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
 }
 
-// checkChart lints the chart and writes all variants of its objects, and the definitions of foreign ones, to
+// checkChart lints the chart, checks its objects and writes all variants of its objects, and the definitions of foreign ones, to
 // base/objects.
 func checkChart(ctx context.Context, base string) error {
 	say("checking the chart")
@@ -55,13 +64,28 @@ func checkChart(ctx context.Context, base string) error {
 			return fmt.Errorf("helm template --set %s: want a refusal with %q, got %w: %.200s", values, message, errors.Join(err, errors.New("")), text)
 		}
 	}
-	for i, variant := range variants {
-		if text, err := output(ctx, helm, append([]string{"lint", "--strict", "--quiet", chart}, variant...)...); err != nil {
+	for i, v := range variants() {
+		var values []string
+		for _, set := range v.values {
+			values = append(values, "--set", set)
+		}
+		if text, err := output(ctx, helm, append([]string{"lint", "--strict", "--quiet", chart}, values...)...); err != nil {
 			return fmt.Errorf("%w: %s", err, text)
 		}
-		text, err := output(ctx, helm, append([]string{"template", "svc", chart}, variant...)...)
+		text, err := output(ctx, helm, append([]string{"template", "svc", chart}, values...)...)
 		if err != nil {
 			return err
+		}
+		objects, err := parseObjects(text)
+		if err != nil {
+			return err
+		}
+		err = checkObjects(objects)
+		if v.check != nil {
+			err = errors.Join(err, v.check(objects))
+		}
+		if err != nil {
+			return fmt.Errorf("the chart with %v: %w", v.values, err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("variant-%d.yaml", i)), []byte(text), 0o644); err != nil {
 			return err

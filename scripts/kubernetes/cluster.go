@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -90,19 +91,14 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 	if err := c.startControlPlane(ctx); err != nil {
 		return c, err
 	}
-	for _, n := range c.nodes {
-		if err := n.startRuntime(ctx); err != nil {
-			return c, err
-		}
-		say("importing the images on %s", n.name)
-		if _, err := n.output(ctx, "ctr", "--address", n.socket(), "--namespace", "k8s.io", "images", "import", imagesFile(c.base)); err != nil {
-			return c, err
-		}
-		if err := n.startAgents(); err != nil {
-			return c, err
-		}
+	say("importing the images")
+	var starting sync.WaitGroup
+	failures := make([]error, len(c.nodes))
+	for i, n := range c.nodes {
+		starting.Go(func() { failures[i] = n.join(ctx) })
 	}
-	if err := c.apply(ctx, coredns); err != nil {
+	starting.Wait()
+	if err := errors.Join(append(failures, c.apply(ctx, coredns))...); err != nil {
 		return c, err
 	}
 	for _, n := range c.nodes {
@@ -171,6 +167,17 @@ func (n *node) create(ctx context.Context) error {
 		}
 	}
 	return createCgroup(n.name)
+}
+
+// join starts the programs of the node and imports the images.
+func (n *node) join(ctx context.Context) error {
+	if err := n.startRuntime(ctx); err != nil {
+		return err
+	}
+	if _, err := n.output(ctx, "ctr", "--address", n.socket(), "--namespace", "k8s.io", "images", "import", imagesFile(n.base)); err != nil {
+		return err
+	}
+	return n.startAgents()
 }
 
 // command is a program in the namespaces of the node.
@@ -335,10 +342,16 @@ clusterDomain: cluster.local
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s")
 }
 
-// restart kills the container runtime, the kubelet and kube-proxy, and starts them again. Containers continue.
-func (n *node) restart(ctx context.Context) error {
+// restart kills the container runtime, the kubelet and kube-proxy, and starts them again. Containers continue, unless
+// all of them end as well.
+func (n *node) restart(ctx context.Context, containers bool) error {
 	for _, name := range []string{"kubelet", "kube-proxy", "containerd"} {
 		n.kill(name)
+	}
+	if containers {
+		if err := killCgroup(n.name); err != nil {
+			return err
+		}
 	}
 	if err := n.startRuntime(ctx); err != nil {
 		return err

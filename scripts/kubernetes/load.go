@@ -102,6 +102,27 @@ func (f fleet) end(ctx context.Context, s session) error {
 	return nil
 }
 
+// launchOn launches and ends browsers until one of these workers launched one, for at most ten minutes. It returns how many
+// launches failed until then.
+func (f fleet) launchOn(ctx context.Context, workers []string) (int, error) {
+	failed := 0
+	err := retry(ctx, 10*time.Minute, "a launch on one of "+strings.Join(workers, ", "), func(ctx context.Context) error {
+		s, err := f.launch(ctx)
+		if err != nil {
+			failed++
+			return err
+		}
+		if err := f.end(ctx, s); err != nil {
+			return err
+		}
+		if !slices.Contains(workers, s.worker) {
+			return fmt.Errorf("the last launch was on %s", s.worker)
+		}
+		return nil
+	})
+	return failed, err
+}
+
 // use asks the browser of the session for its version each second until done, and then ends it.
 func (f fleet) use(ctx context.Context, s session, done <-chan struct{}) error {
 	dial, cancel := context.WithTimeout(ctx, answerTimeout)

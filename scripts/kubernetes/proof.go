@@ -39,7 +39,7 @@ type namedProof struct {
 
 func proofs() []namedProof {
 	return []namedProof{
-		{"launches", launches}, {"upgrade", upgrade}, {"deletion", deletion}, {"scale", scale}, {"drain", drain}, {"restart", restart},
+		{"launches", launches}, {"upgrade", upgrade}, {"deletion", deletion}, {"scale", scale}, {"restart", restart}, {"drain", drain},
 	}
 }
 
@@ -165,7 +165,28 @@ func launches(ctx context.Context, p *proof) error {
 	if len(t.workers) != 3 {
 		return errors.Join(t.result("launches with playwright"), fmt.Errorf("launches reached only the workers %v", t.workers))
 	}
-	return t.result("launches with playwright")
+	return errors.Join(t.result("launches with playwright"), p.scrape(ctx))
+}
+
+// scrape reads the metrics of all pods.
+func (p *proof) scrape(ctx context.Context) error {
+	for component, metric := range map[string]string{"cloud:9090": "svc_cloud_build_info", "worker:9090": "svc_worker_launches_total", "edge:8405": "haproxy_process_build_info"} {
+		component, port, _ := strings.Cut(component, ":")
+		pods, err := p.kubectl(ctx, "get", "pods", "-l", "app.kubernetes.io/component="+component, "-o", "jsonpath={.items[*].metadata.name}")
+		if err != nil {
+			return err
+		}
+		for pod := range strings.FieldsSeq(pods) {
+			text, err := p.kubectl(ctx, "get", "--raw", "/api/v1/namespaces/default/pods/"+pod+":"+port+"/proxy/metrics")
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(text, metric) {
+				return fmt.Errorf("the metrics of %s lack %s", pod, metric)
+			}
+		}
+	}
+	return nil
 }
 
 // upgrade replaces the cloud, the workers and the edge by another version during constant launches.
@@ -257,10 +278,13 @@ func (p *proof) watchEnd(ctx context.Context, name, uid string) ended {
 // scale scales the workers to five and then to two, with sessions on all of them.
 func scale(ctx context.Context, p *proof) error {
 	load := p.fleet.startLoad(ctx)
+	began := time.Now()
 	err := p.scaleTo(ctx, 5)
 	if err == nil {
-		err = p.await(ctx, "statefulset/svc-worker")
+		_, err = p.fleet.launchOn(ctx, []string{"svc-worker-3", "svc-worker-4"})
+		say("a new worker launched its first browser %.1f s after the scale-out", time.Since(began).Seconds())
 	}
+	err = errors.Join(err, p.await(ctx, "statefulset/svc-worker"))
 	sleep(ctx, life) // until the new workers have sessions, too
 	h := p.fleet.hold(ctx, 5)
 	err = errors.Join(err, p.scaleTo(ctx, 2))
@@ -315,7 +339,7 @@ func drain(ctx context.Context, p *proof) error {
 	return errors.Join(err, uncordoned, p.await(ctx, "deployment/svc-cloud"), load.finish("launches while node-2 is drained"))
 }
 
-// requireBothNodes moves a replica of the cloud and of the edge to node-2 if it has none.
+// requireBothNodes checks that pods of the cloud, the edge and the workers are on node-2.
 func (p *proof) requireBothNodes(ctx context.Context) error {
 	for _, part := range []string{"cloud", "edge", "worker"} {
 		nodes, err := p.kubectl(ctx, "get", "pods", "-l", "app.kubernetes.io/component="+part, "-o", "jsonpath={.items[*].spec.nodeName}")
@@ -357,25 +381,71 @@ func (p *proof) watchAvailable(ctx context.Context, objects ...string) func() ma
 	return func() map[string]int { cancel(); <-done; return fewest }
 }
 
-// restart restarts the programs of both nodes during constant launches. Then all containers of node-2 end at once, as in
-// a power failure.
+// restart restarts the programs of both nodes during constant launches. Then those of node-2 and all its containers end at
+// once, as in a power failure: sessions on node-1 continue, and the workers of node-2 return by themselves.
 func restart(ctx context.Context, p *proof) error {
 	load := p.fleet.startLoad(ctx)
 	sleep(ctx, life/2)
 	var err error
 	for _, n := range p.nodes {
-		err = errors.Join(err, n.restart(ctx))
+		err = errors.Join(err, n.restart(ctx, false))
 		sleep(ctx, 10*time.Second)
 	}
-	for _, n := range p.nodes {
-		_, ready := p.kubectl(ctx, "wait", "node/"+n.name, "--for=condition=Ready", "--timeout=120s")
-		err = errors.Join(err, ready)
-	}
+	err = errors.Join(err, p.awaitNodes(ctx))
 	restarts, countErr := p.kubectl(ctx, "get", "pods", "-l", "app.kubernetes.io/component=worker", "-o", "jsonpath={.items[*].status.containerStatuses[0].restartCount}")
 	if strings.Trim(restarts, "0 ") != "" {
 		err = errors.Join(err, fmt.Errorf("containers of workers restarted: %s", restarts))
 	}
-	return errors.Join(err, countErr, load.finish("launches while containerd, kubelet and kube-proxy of both nodes restart"))
+	err = errors.Join(err, countErr, load.finish("launches while containerd, kubelet and kube-proxy of both nodes restart"))
+	if err != nil {
+		return err
+	}
+	return p.failNode(ctx, p.nodes[1])
+}
+
+// failNode ends all containers and programs of a node and starts its programs again.
+func (p *proof) failNode(ctx context.Context, n *node) error {
+	names, err := p.kubectl(ctx, "get", "pods", "-l", "app.kubernetes.io/component=worker", "--field-selector=spec.nodeName="+n.name, "-o", "jsonpath={.items[*].metadata.name}")
+	if err != nil {
+		return err
+	}
+	failing := strings.Fields(names)
+	var kept []session
+	for range 9 {
+		s, err := p.fleet.launch(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(failing, s.worker) {
+			kept = append(kept, s)
+		}
+	}
+	if len(kept) == 0 || len(kept) == 9 {
+		return fmt.Errorf("%d of 9 sessions are not on %s, which has the workers %v", len(kept), n.name, failing)
+	}
+	began := time.Now()
+	if err := n.restart(ctx, true); err != nil {
+		return err
+	}
+	failed, err := p.fleet.launchOn(ctx, failing)
+	if err != nil {
+		return err
+	}
+	say("all containers and programs of %s ended: its workers launched a browser again after %.0f s; %d launches failed until then", n.name, time.Since(began).Seconds(), failed)
+	err = errors.Join(p.awaitNodes(ctx), p.await(ctx, "deployment/svc-cloud", "deployment/svc-edge", "statefulset/svc-worker"))
+	for _, s := range kept {
+		err = errors.Join(err, p.fleet.end(ctx, s))
+	}
+	if err == nil {
+		say("the %d sessions on the other node continued", len(kept))
+	}
+	return err
+}
+
+// awaitNodes waits until the nodes are ready.
+func (p *proof) awaitNodes(ctx context.Context) error {
+	_, err := p.kubectl(ctx, "wait", "node", "--all", "--for=condition=Ready", "--timeout=120s")
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) {

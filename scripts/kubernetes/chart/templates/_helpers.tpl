@@ -83,10 +83,6 @@ securityContext:
 {{- .Values.cloud.existingSecret | default (printf "%s-cloud" (include "svc.name" .)) -}}
 {{- end -}}
 
-{{- define "svc.worker.secret" -}}
-{{- .Values.worker.existingSecret | default (printf "%s-worker" (include "svc.name" .)) -}}
-{{- end -}}
-
 {{- define "svc.database.secret" -}}
 {{- if .Values.postgresql.enabled -}}
 {{- printf "%s-postgresql" (include "svc.name" .) -}}
