@@ -42,8 +42,8 @@ type node struct {
 	*cluster
 	name, address, pods string // pods is the network of its pods
 	dir                 string
-	holder              int // the id of the process whose namespaces it has
-	running             map[string]*exec.Cmd
+	holder              int               // the id of the process whose namespaces it has
+	running             map[string]func() // by name: ends the program
 }
 
 func (c *cluster) bin(name string) string { return filepath.Join(c.base, "bin", name) }
@@ -81,7 +81,7 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 	for i, name := range nodeNames {
 		n := &node{
 			cluster: c, name: name, address: fmt.Sprintf("10.245.0.%d", 11+i), pods: fmt.Sprintf("10.244.%d", i),
-			dir: filepath.Join(dir, name), running: make(map[string]*exec.Cmd),
+			dir: filepath.Join(dir, name), running: make(map[string]func()),
 		}
 		if err := n.create(ctx); err != nil {
 			return c, fmt.Errorf("create %s: %w", name, err)
@@ -189,33 +189,38 @@ func (n *node) output(ctx context.Context, name string, args ...string) (string,
 	return outputOf(n.command(ctx, name, args...))
 }
 
-// start starts a program of the node, which runs until restart or the end of the namespaces.
+// start runs a program of the node until kill or the end of the namespaces. As on a real node, it is started again when it
+// ends: a kubelet ends if containerd is not ready yet.
 func (n *node) start(name string, args ...string) error {
 	log, err := os.OpenFile(n.log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
 	path := name
 	if name != "containerd" {
 		path = n.bin(name)
 	}
-	command := n.command(context.Background(), path, args...)
-	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := command.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
-	}
-	n.running[name] = command
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	n.running[name] = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		defer log.Close()
+		for ctx.Err() == nil {
+			command := n.command(ctx, path, args...)
+			command.Stdout, command.Stderr = log, log
+			command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			fmt.Fprintln(log, name, "ended:", command.Run())
+			sleep(ctx, time.Second)
+		}
+	}()
 	return nil
 }
 
 // kill ends a program of the node at once.
 func (n *node) kill(name string) {
-	command := n.running[name]
+	n.running[name]()
 	delete(n.running, name)
-	_ = command.Process.Kill()
-	_ = command.Wait()
 }
 
 // log returns the log file of a program, which stays after the run.
