@@ -335,6 +335,9 @@ func drain(ctx context.Context, p *proof) error {
 	if refusal == nil || !strings.Contains(refusal.Error(), "disruption budget") {
 		err = errors.Join(err, fmt.Errorf("want the last replica of the cloud protected, got %w", errors.Join(refusal, errors.New("a drain"))))
 	}
+	if err == nil {
+		say("the disruption budget protected the last replica of the cloud from a drain of node-1")
+	}
 	_, uncordoned := p.kubectl(ctx, "uncordon", "node-1", "node-2")
 	return errors.Join(err, uncordoned, p.await(ctx, "deployment/svc-cloud"), load.finish("launches while node-2 is drained"))
 }
