@@ -210,7 +210,7 @@ func (n *node) start(name string, args ...string) error {
 			command := n.command(ctx, path, args...)
 			command.Stdout, command.Stderr = log, log
 			command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			fmt.Fprintln(log, name, "ended:", command.Run())
+			_, _ = fmt.Fprintln(log, name, "ended:", command.Run())
 			sleep(ctx, time.Second)
 		}
 	}()
