@@ -99,6 +99,13 @@ contract-deep: export CONTRACT_SEED ?= $(shell date +%Y%m%d)
 contract-deep: ## Run make contract with 300 random requests per operation, different ones each day
 	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=300
 
+# KUBERNETES_PROOFS is a comma-separated list of the proofs to run; all when empty.
+.PHONY: kubernetes
+kubernetes: ## Build a Kubernetes with two nodes on this machine, install the Helm chart and prove it; as root, KUBERNETES_KEEP=1 keeps it until Ctrl-C
+	@scripts/need go node containerd runc cni iptables conntrack ip mmdebstrap
+	@scripts/npm-install
+	@go build -o bin/svc-kubernetes ./scripts/kubernetes && exec bin/svc-kubernetes --proofs '$(KUBERNETES_PROOFS)' $(if $(KUBERNETES_KEEP),--keep)
+
 # UPGRADE_FROM is the commit of the earlier svc-cloud; by default the last tag, or HEAD~1.
 .PHONY: upgrade-test
 upgrade-test: ## Replace an earlier svc-cloud (UPGRADE_FROM) by this one and back on one database, under load

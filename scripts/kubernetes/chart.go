@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const chart = "scripts/kubernetes/chart"
+
+// variant is a set of values that the chart must accept, besides those of the proof, with a check of its objects.
+type variant struct {
+	values []string
+	check  func([]object) error
+}
+
+func variants() []variant {
+	return []variant{
+		{[]string{"postgresql.enabled=true"}, checkDefaults},
+		{[]string{"database.existingSecret=svc-db-app,database.key=uri,cloud.existingSecret=cloud,metrics.prometheusRule.enabled=true"}, checkProduction},
+		{[]string{
+			"postgresql.enabled=true,edge.tlsSecret=edge,edge.proxyProtocol=true,cloud.autoscaling.enabled=true,worker.maxUnavailable=5",
+			"worker.autoscaling.keda.enabled=true,metrics.serviceMonitor.enabled=true",
+			"worker.seccomp.type=RuntimeDefault,worker.allowNoSandbox=true,imagePullSecrets={registry}",
+		}, checkAutoscaled},
+		{[]string{"postgresql.enabled=true,worker.autoscaling.hpa.enabled=true,worker.persistence.enabled=false,fullnameOverride=browsers"}, nil},
+	}
+}
+
+// refused are values that the chart must refuse, with a part of its message.
+var refused = map[string]string{
+	"cloud.replicas=2":                                                                                 "Set database.existingSecret",
+	"postgresql.enabled=true,wrker.sessions=1":                                                         "wrker",
+	"postgresql.enabled=true,worker.sessions=0":                                                        "sessions",
+	"postgresql.enabled=true,worker.drainTimeoutSeconds=1h":                                            "drainTimeoutSeconds",
+	"postgresql.enabled=true,cloud.publicUrl=cloud":                                                    "publicUrl",
+	"postgresql.enabled=true,worker.existingSecret=":                                                   "existingSecret",
+	"postgresql.enabled=true,worker.autoscaling.keda.enabled=true,worker.autoscaling.hpa.enabled=true": "only one",
+}
+
+// definitions are the objects that the chart can create and that other projects define.
+var definitions = map[string][]string{
+	"github.com/prometheus-operator/prometheus-operator@v0.85.0": {
+		"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+		"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+	},
+	"github.com/kedacore/keda/v2@v2.21.0": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
+}
+
+// checkChart lints the chart, checks its objects and writes all variants of its objects, and the definitions of foreign ones, to
+// base/objects.
+func checkChart(ctx context.Context, base string) error {
+	say("checking the chart")
+	helm, dir := filepath.Join(base, "bin", "helm"), filepath.Join(base, "objects")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for values, message := range refused {
+		text, err := output(ctx, helm, "template", "svc", chart, "--set", values)
+		if err == nil || !strings.Contains(err.Error(), message) {
+			return fmt.Errorf("helm template --set %s: want a refusal with %q, got %w: %.200s", values, message, errors.Join(err, errors.New("")), text)
+		}
+	}
+	for i, v := range variants() {
+		var values []string
+		for _, set := range v.values {
+			values = append(values, "--set", set)
+		}
+		if text, err := output(ctx, helm, append([]string{"lint", "--strict", "--quiet", chart}, values...)...); err != nil {
+			return fmt.Errorf("%w: %s", err, text)
+		}
+		text, err := output(ctx, helm, append([]string{"template", "svc", chart}, values...)...)
+		if err != nil {
+			return err
+		}
+		objects, err := parseObjects(text)
+		if err != nil {
+			return err
+		}
+		err = checkObjects(objects)
+		if v.check != nil {
+			err = errors.Join(err, v.check(objects))
+		}
+		if err != nil {
+			return fmt.Errorf("the chart with %v: %w", v.values, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("variant-%d.yaml", i)), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	for module, files := range definitions {
+		from, err := moduleDir(ctx, module)
+		if err != nil {
+			return err
+		}
+		for _, name := range files {
+			content, err := os.ReadFile(filepath.Join(from, name))
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, "definition-"+filepath.Base(name)), content, 0o644); err != nil { //nolint:gosec // a constant name
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// validate lets the API server check all variants, without creating anything.
+func validate(ctx context.Context, c *cluster) error {
+	definitions, err := filepath.Glob(filepath.Join(c.base, "objects", "definition-*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, path := range definitions {
+		if _, err := c.kubectl(ctx, "apply", "--server-side", "-f", path); err != nil {
+			return err
+		}
+	}
+	if _, err := c.kubectl(ctx, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"); err != nil {
+		return err
+	}
+	variants, err := filepath.Glob(filepath.Join(c.base, "objects", "variant-*.yaml"))
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, path := range variants {
+		text, err := c.kubectl(ctx, "apply", "--dry-run=server", "--validate=strict", "-f", path)
+		if err != nil {
+			return err
+		}
+		total += strings.Count(text, "\n")
+	}
+	say("the API server accepts %d objects of %d variants of the chart", total, len(variants))
+	return nil
+}
