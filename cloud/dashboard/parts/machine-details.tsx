@@ -151,11 +151,7 @@ function DrainHint({ machine: { draining, publicUrl } }: { machine: Machine }) {
   const { detail } = texts;
   const workerUrl = publicUrl ?? detail.workerUrl;
   const method = draining ? "DELETE" : "POST";
-  const command = [
-    `curl -X ${method} \\`,
-    `  -H "X-API-Key: $WORKER_KEY" \\`,
-    `  ${workerUrl}/fleet/drain`,
-  ].join("\n");
+  const command = [`curl -X ${method} \\`, `  -H "X-API-Key: $WORKER_KEY" \\`, `  ${workerUrl}/fleet/drain`].join("\n");
   return (
     <section class="stack tight">
       <h3>{draining ? detail.resume : detail.drain}</h3>
