@@ -21,7 +21,7 @@ type sampler struct {
 // ShouldSample implements sdk.Sampler.
 func (s *sampler) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
 	parent := trace.SpanContextFromContext(p.ParentContext)
-	record := false
+	var record bool
 	switch {
 	case !parent.IsValid():
 		record = s.recordRoot(p) && s.others.Allow()

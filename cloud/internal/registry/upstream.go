@@ -157,7 +157,7 @@ var errSlow = errors.New("the upstream registry did not answer in time")
 func (u *Upstream) get(ctx context.Context, method string, wanted target, headers http.Header) (answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	watch := time.AfterFunc(u.HeaderTimeout, func() { cancel(errSlow) })
-	response, err := u.send(ctx, method, wanted, headers)
+	response, err := u.send(ctx, method, wanted, headers) //nolint:bodyclose // answer.close closes it
 	watch.Stop()
 	if err != nil {
 		cause := context.Cause(ctx)

@@ -23,13 +23,13 @@ type Span struct {
 	*otlp.Span
 }
 
-// Trace, ID and Parent are ids in hexadecimal. Parent is empty for a root.
+// Trace returns the id of the trace, in hexadecimal like the other ids.
 func (s Span) Trace() string { return hex.EncodeToString(s.TraceId) }
 
 // ID returns the id of the span.
 func (s Span) ID() string { return hex.EncodeToString(s.SpanId) }
 
-// Parent returns the id of the parent span.
+// Parent returns the id of the parent span; empty for a root.
 func (s Span) Parent() string { return hex.EncodeToString(s.ParentSpanId) }
 
 // Attribute returns an attribute; nil if the span does not have it.

@@ -22,7 +22,7 @@ const (
 )
 
 // passwordHash is bcrypt of Password.
-const passwordHash = "$2a$04$627Y7f4z2NyNtmm58ZwxUOFKNiWS9fEdywS.4JU.z.Vcne3Ky49NK"
+const passwordHash = "$2a$04$627Y7f4z2NyNtmm58ZwxUOFKNiWS9fEdywS.4JU.z.Vcne3Ky49NK" //nolint:gosec // of a test registry
 
 // Basic is the section of the configuration for Basic authentication.
 func Basic(t testing.TB) string {
