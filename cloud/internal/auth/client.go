@@ -1,9 +1,10 @@
 package auth
 
 import (
-	"net/netip"
 	"strings"
 	"unicode"
+
+	"github.com/browser-svc/svc/shared/clientaddr"
 )
 
 // Client is the client that sent a request.
@@ -12,22 +13,8 @@ type Client struct {
 	UserAgent string // as sent by the client; may be empty
 }
 
-// ipv6Site is the prefix length of the IPv6 network that one customer has.
-const ipv6Site = 64
-
 // network returns the network by which the client's attempts are counted.
-func (c Client) network() string {
-	address, err := netip.ParseAddr(c.Address)
-	if err != nil {
-		return c.Address
-	}
-	address = address.Unmap().WithZone("")
-	if address.Is4() {
-		return address.String()
-	}
-	site, _ := address.Prefix(ipv6Site) // fails if the address has fewer bits
-	return site.String()
-}
+func (c Client) network() string { return clientaddr.Key(c.Address) }
 
 const maxUserAgent = 512
 

@@ -16,6 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clientaddr"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -24,10 +25,6 @@ const (
 	Limit  = 5
 	Window = time.Hour
 )
-
-// ipv6Bits is the prefix length of the IPv6 network of one subscriber, which counts as
-// one address.
-const ipv6Bits = 64
 
 // Message is a message of the contact form.
 type Message struct {
@@ -111,16 +108,11 @@ func checkRate(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
 // limitKey returns the network whose messages are counted: an IPv4 address or an IPv6
 // network. All invalid addresses share one network.
 func limitKey(address string) netip.Prefix {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		ip = netip.IPv6Unspecified()
+	network, ok := clientaddr.Network(address)
+	if !ok {
+		network, _ = clientaddr.Network(netip.IPv6Unspecified().String())
 	}
-	ip = ip.Unmap().WithZone("")
-	bits := ip.BitLen()
-	if ip.Is6() {
-		bits = ipv6Bits
-	}
-	return netip.PrefixFrom(ip, bits).Masked()
+	return network
 }
 
 func (m Message) mailSubject() string {

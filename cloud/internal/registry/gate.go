@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/shared/clientaddr"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 )
@@ -105,7 +106,7 @@ func (g *gate) serve(c echo.Context) error {
 // refused before the database is asked, unless its key was valid before: other machines
 // behind the same address keep pulling.
 func (g *gate) verify(ctx context.Context, key string) error {
-	client := clientNetwork(httpd.ClientAddress(ctx))
+	client, _ := clientaddr.Network(httpd.ClientAddress(ctx)) // all invalid addresses are one client
 	if wait := g.failures.wait(client); wait > 0 && !g.Keys.Known(key) {
 		f := fault.New(fault.RateLimited, "Too many requests with invalid organization keys. Try again later.")
 		f.RetryAfter = wait

@@ -13,7 +13,6 @@ const (
 	failureBurst    = 30
 	failureInterval = 2 * time.Second
 	maxClients      = 10_000 // that are remembered at once
-	ipv6Site        = 64
 )
 
 // failureLimiter counts the requests of each client with an invalid key.
@@ -62,14 +61,4 @@ func (f *failureLimiter) forget() {
 	if len(f.clients) >= maxClients {
 		clear(f.clients)
 	}
-}
-
-// clientNetwork returns the address, or the /64 network of an IPv6 address. All
-// unreadable addresses are one client.
-func clientNetwork(address string) netip.Prefix {
-	a, _ := netip.ParseAddr(address)
-	a = a.Unmap().WithZone("")
-	bits := min(a.BitLen(), ipv6Site)
-	network, _ := a.Prefix(bits)
-	return network
 }

@@ -3,10 +3,10 @@ package launch
 import (
 	"context"
 	"crypto/sha256"
-	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/browser-svc/svc/shared/clientaddr"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -70,7 +70,7 @@ func (c *keyLimiter) authorize(ctx context.Context, request Request, authorize f
 		c.recordAnswer(key, err)
 		return grant, err
 	}
-	client := c.acquireClient(clientID(request.Client))
+	client := c.acquireClient(clientaddr.Key(request.Client))
 	defer c.releaseClient(client)
 	if err := c.acquireSlots(ctx, client); err != nil {
 		return Grant{}, err
@@ -225,21 +225,4 @@ func (c *keyLimiter) recordAnswer(key [sha256.Size]byte, err error) {
 // isKeyRefused reports whether the cloud has refused a key.
 func isKeyRefused(err error) bool {
 	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden)
-}
-
-// clientID returns the identifier of a client: its IPv4 address, or the /64 network
-// of its IPv6 address, because an IPv6 client can use any address in its network.
-func clientID(address string) string {
-	a, err := netip.ParseAddr(address)
-	if err != nil {
-		return address
-	}
-	if a = a.Unmap().WithZone(""); a.Is4() {
-		return a.String()
-	}
-	network, err := a.Prefix(64)
-	if err != nil {
-		return address
-	}
-	return network.String()
 }
