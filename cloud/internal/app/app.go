@@ -115,16 +115,8 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		return err
 	}
 	defer stopMetrics()
-	// After ctx is done, the server and the background tasks run for another
-	// SHUTDOWN_DELAY, unready.
-	stopped := ctx
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := servingContext(ctx, parts.readiness, config.ShutdownDelay, parts.licenses.StopWaiting)
 	defer cancel(nil)
-	defer context.AfterFunc(stopped, func() {
-		parts.readiness.Shutdown(config.ShutdownDelay, ctx.Done())
-		parts.licenses.StopWaiting()
-		cancel(nil)
-	})()
 	var background sync.WaitGroup
 	background.Go(func() { parts.licenses.RunReaper(ctx, config.ReapInterval) })
 	background.Go(func() { parts.outbox.Run(ctx) })
@@ -147,6 +139,22 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	background.Wait()
 	logger.Info("cloud stopped")
 	return err
+}
+
+// servingContext returns a context in which the server and its background tasks run. It
+// ends delay after ctx (SHUTDOWN_DELAY); until then the program is unready. beforeEnd is
+// called at the end of the delay.
+func servingContext(ctx context.Context, readiness *httpd.Readiness, delay time.Duration, beforeEnd func()) (context.Context, context.CancelCauseFunc) {
+	serving, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		readiness.Shutdown(delay, serving.Done())
+		beforeEnd()
+		cancel(nil)
+	})
+	return serving, func(cause error) {
+		stop()
+		cancel(cause)
+	}
 }
 
 var errDatabaseGone = errors.New("the embedded PostgreSQL has exited")

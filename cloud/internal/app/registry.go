@@ -78,13 +78,8 @@ func ServeRegistry(ctx context.Context, config Config, logger *slog.Logger) erro
 		Logger: logger, Name: "svc-cloud registry", Version: program.Version, TrustedProxies: config.TrustedProxies, MaxConnections: config.MaxConnections,
 	}
 	readiness := newReadiness(newDatabaseHealth(pool, logger), logger)
-	stopped := ctx
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(stopped, func() {
-		readiness.Shutdown(config.ShutdownDelay, ctx.Done())
-		cancel()
-	})()
+	ctx, cancel := servingContext(ctx, readiness, config.ShutdownDelay, func() {})
+	defer cancel(nil)
 	return httpd.Serve(ctx, listener, registry.New(registry.Options{
 		Keys: imageKeys{verifier}, Upstream: upstream, Readiness: readiness, HTTP: options,
 	}), options)
