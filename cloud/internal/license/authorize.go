@@ -167,7 +167,7 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 	return Grant{}, errContention()
 }
 
-// freeForLaunch makes room for a launch that does not wait: it deletes places that are
+// freeForLaunch frees a slot for a launch that does not wait: it deletes places that are
 // over if free slots are kept for them, or reclaims.
 func (s *Service) freeForLaunch(ctx context.Context, orgID uuid.UUID, state slotState) (bool, error) {
 	if !state.full() {

@@ -33,6 +33,15 @@ func (r *testWorker) awaitReady(t *testing.T) {
 	}
 }
 
+// launchWhenReady launches a browser by spec as soon as a warm one is ready. It returns
+// the time of the request.
+func (r *testWorker) launchWhenReady(t *testing.T, spec string) (time.Time, workerapi.BrowserSession) {
+	t.Helper()
+	r.awaitReady(t)
+	began := time.Now()
+	return began, r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"spec":%s}`, spec))
+}
+
 // TestWarmPool_UsedWherePossible launches in turn settings that a warm browser can
 // apply and settings that it cannot. WARM_ROUNDS sets the number of rounds, for
 // measurements.
@@ -43,14 +52,10 @@ func TestWarmPool_UsedWherePossible(t *testing.T) {
 	took, failedClaims := map[bool][]time.Duration{}, 0
 	for range rounds {
 		for warm, spec := range map[bool]string{true: `{"timezoneId":"Asia/Tokyo"}`, false: `{"userAgent":"Test/1.0"}`} {
-			r.awaitReady(t)
-			began := time.Now()
-			s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"spec":%s}`, spec))
+			began, s := r.launchWhenReady(t, spec)
 			for ; warm && slices.Equal(s.Start.ColdReasons, []string{"claimFailed"}); failedClaims++ { // the machine is busy
 				r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
-				r.awaitReady(t)
-				began = time.Now()
-				s = r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"spec":%s}`, spec))
+				began, s = r.launchWhenReady(t, spec)
 			}
 			if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
 				t.Fatal(err)
