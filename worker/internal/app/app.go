@@ -73,6 +73,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer context.AfterFunc(ctx, func() {
 		w.readiness.Shutdown(config.ShutdownDelay, nil)
 		w.drain(config.DrainTimeout, logger)
+		w.mcp.Close() // its streams would delay the end of the web server
 		stop()
 	})()
 	defer stop()

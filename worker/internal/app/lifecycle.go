@@ -92,6 +92,9 @@ func (w *worker) closeParts() {
 	if w.sockets != nil {
 		w.sockets.Close()
 	}
+	if w.mcp != nil {
+		w.mcp.Close()
+	}
 	if w.viewer != nil {
 		_ = w.viewer.Close()
 	}

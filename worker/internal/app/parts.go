@@ -25,6 +25,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
+	"github.com/browser-svc/svc/worker/internal/mcp"
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 	"github.com/browser-svc/svc/worker/internal/report"
@@ -66,6 +67,7 @@ type worker struct {
 	relay   *devtools.Service
 	viewer  *view.Service
 	sockets *launchsock.Service
+	mcp     *mcp.Service
 }
 
 // assemble creates the parts of a worker and connects them. The caller must call

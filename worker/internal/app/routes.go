@@ -22,6 +22,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/devtools"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
+	"github.com/browser-svc/svc/worker/internal/mcp"
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/view"
@@ -70,6 +71,11 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,
 	})
 	w.sockets.Register(w.web)
+	w.mcp = mcp.New(mcp.Options{
+		Launches: w.launches, Browsers: browserFinder{w.launches}, Pages: w.relay, Address: w.address, WorkerKey: key.Matches,
+		Parse: launchParser(guard), Version: program.Version, Logger: logger,
+	})
+	w.mcp.Register(w.web)
 	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
 	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
 	return w.registerConsole()

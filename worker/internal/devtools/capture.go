@@ -1,6 +1,7 @@
 package devtools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,8 +28,8 @@ const (
 )
 
 // withTab calls do with the named tab, or with the most recently active tab.
-func (s *Service) withTab(c echo.Context, v access.AuthorizedRequest, name string, timeout time.Duration, do func(context.Context, *tab) error) error {
-	ctx, done, err := s.beginTask(c, v, timeout)
+func (s *Service) withTab(ctx context.Context, v access.AuthorizedRequest, name string, timeout time.Duration, do func(context.Context, *tab) error) error {
+	ctx, done, err := s.beginTask(ctx, v, timeout)
 	if err != nil {
 		return err
 	}
@@ -67,6 +68,7 @@ type picture struct {
 	quality int // of a JPEG, in percent
 	full    bool
 	width   int // the maximum; 0 for no limit
+	height  int // the maximum of a preview; 0 for no limit
 }
 
 // screenshot answers with a picture of the visible part of a page or of the complete
@@ -74,7 +76,7 @@ type picture struct {
 func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
 	target := q.text("targetId", "")
-	p := picture{q.text("format", "png"), q.integer("quality", defaultQuality), q.flag("fullPage"), q.integer("width", 0)}
+	p := picture{format: q.text("format", "png"), quality: q.integer("quality", defaultQuality), full: q.flag("fullPage"), width: q.integer("width", 0)}
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -82,14 +84,18 @@ func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	if p.width > 0 { // a preview is not activity
 		count = v.Activity.Count
 	}
-	ctx, done, err := s.beginTaskAs(c, v, captureTimeout, count)
+	ctx, done, err := s.beginTaskAs(c.Request().Context(), v, captureTimeout, count)
 	if err != nil {
 		return err
 	}
 	defer done()
 	return s.useTab(ctx, v, target, func(ctx context.Context, t *tab) error {
 		if p.width > 0 && !p.full {
-			return t.sendPreview(ctx, c, p)
+			preview, err := t.preview(ctx, p)
+			if err != nil {
+				return err
+			}
+			return c.Blob(http.StatusOK, "image/"+p.format, preview)
 		}
 		return t.sendScreenshot(ctx, c, p)
 	})
@@ -113,10 +119,20 @@ func (t *tab) sendScreenshot(ctx context.Context, c echo.Context, p picture) err
 	return t.send(ctx, c, "image/"+p.format, "Page.captureScreenshot", params)
 }
 
-// sendPreview answers with a frame of a screencast, which Chromium scales down itself.
+// Preview returns a picture of the visible part of a tab as a JPEG, at most this many
+// pixels wide and high.
+func (s *Service) Preview(ctx context.Context, of access.Browser, targetID string, side int) (taken []byte, err error) {
+	err = s.withTab(ctx, access.AuthorizedRequest{Browser: of}, targetID, captureTimeout, func(ctx context.Context, t *tab) error {
+		taken, err = t.preview(ctx, picture{format: "jpeg", quality: defaultQuality, width: side, height: side})
+		return err
+	})
+	return taken, err
+}
+
+// preview returns a frame of a screencast, which Chromium scales down itself.
 // A screenshot with a scaled clip would remove the device scale factor that another
 // client has set.
-func (t *tab) sendPreview(ctx context.Context, c echo.Context, p picture) error {
+func (t *tab) preview(ctx context.Context, p picture) ([]byte, error) {
 	var frame struct{ Data []byte }
 	var broken error
 	t.onEvent = func(method string, params json.RawMessage) {
@@ -124,17 +140,17 @@ func (t *tab) sendPreview(ctx context.Context, c echo.Context, p picture) error 
 			broken = json.Unmarshal(params, &frame)
 		}
 	}
-	params := map[string]any{"format": p.format, "quality": p.quality, "maxWidth": p.width, "maxHeight": maxSide}
+	params := map[string]any{"format": p.format, "quality": p.quality, "maxWidth": p.width, "maxHeight": cmp.Or(p.height, maxSide)}
 	if err := t.call(ctx, "Page.startScreencast", params, nil); err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.waitFor(ctx, func() bool { return broken != nil || len(frame.Data) > 0 }); err != nil {
-		return err
+		return nil, err
 	}
 	if broken != nil {
-		return fmt.Errorf("Page.screencastFrame: %w", broken)
+		return nil, fmt.Errorf("Page.screencastFrame: %w", broken)
 	}
-	return c.Blob(http.StatusOK, "image/"+p.format, frame.Data)
+	return frame.Data, nil
 }
 
 // startRendering makes Chromium draw the page even if it is in the background, until
@@ -182,7 +198,7 @@ func (s *Service) pdf(c echo.Context, v access.AuthorizedRequest) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	return s.withTab(c, v, q.text("targetId", ""), printTimeout, func(ctx context.Context, t *tab) error {
+	return s.withTab(c.Request().Context(), v, q.text("targetId", ""), printTimeout, func(ctx context.Context, t *tab) error {
 		return t.send(ctx, c, "application/pdf", "Page.printToPDF", params)
 	})
 }

@@ -33,7 +33,7 @@ func (s *Service) close(c echo.Context, v access.AuthorizedRequest) error {
 	if request.TargetId != nil {
 		timeout, act = closeTimeout, func(ctx context.Context) error { return s.chromium.closePage(ctx, v.DebugPort, *request.TargetId) }
 	}
-	ctx, done, err := s.beginTask(c, v, timeout)
+	ctx, done, err := s.beginTask(c.Request().Context(), v, timeout)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/resume"
@@ -98,17 +96,17 @@ func (s *Service) Routes() []access.Route {
 
 // beginTask starts a task of a launch, which is client activity. Its context ends
 // with the request, the Service or the timeout. The caller must call done.
-func (s *Service) beginTask(c echo.Context, v access.AuthorizedRequest, timeout time.Duration) (_ context.Context, done func(), err error) {
-	return s.beginTaskAs(c, v, timeout, func() func() { return v.Activity.Watch(nil) })
+func (s *Service) beginTask(ctx context.Context, v access.AuthorizedRequest, timeout time.Duration) (_ context.Context, done func(), err error) {
+	return s.beginTaskAs(ctx, v, timeout, func() func() { return v.Activity.Watch(nil) })
 }
 
 // beginTaskAs is beginTask with the function that counts the client until the task
 // ends.
-func (s *Service) beginTaskAs(c echo.Context, v access.AuthorizedRequest, timeout time.Duration, count func() (leave func())) (_ context.Context, done func(), err error) {
+func (s *Service) beginTaskAs(ctx context.Context, v access.AuthorizedRequest, timeout time.Duration, count func() (leave func())) (_ context.Context, done func(), err error) {
 	if err := s.tasks.begin(v.LaunchID); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	forget := context.AfterFunc(s.tasks.ctx, cancel)
 	leave := count()
 	return ctx, func() {

@@ -36,24 +36,32 @@ func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
 	if err := decode(c, &request); err != nil {
 		return err
 	}
+	reached, err := s.Navigate(c.Request().Context(), v.Browser, request)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, workerapi.NavigateResponse{Success: true, Data: reached})
+}
+
+// Navigate opens a URL in a tab, waits as the request says and returns the reached page.
+// It takes the request of POST /browsers/{launchId}/navigate with all of its fields.
+func (s *Service) Navigate(ctx context.Context, of access.Browser, request workerapi.NavigateRequest) (reached workerapi.Navigation, err error) {
 	if !isAllowedURL(request.Url) {
-		return fault.Invalid(fault.Detail{
+		return reached, fault.Invalid(fault.Detail{
 			Field: "url", Code: fault.InvalidPattern, Message: "must be an http or https address, or about:blank",
 			Constraint: map[string]any{"allowed": []string{"http", "https", "about:blank"}},
 		})
 	}
 	event, ok := lifecycleEventNames[*request.WaitUntil]
 	if !ok {
-		return fault.Field("waitUntil", "must be none, domcontentloaded or load")
+		return reached, fault.Field("waitUntil", "must be none, domcontentloaded or load")
 	}
 	timeout := min(time.Duration(*request.TimeoutMs)*time.Millisecond, maxNavigateTimeout)
-	return s.withTab(c, v, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
-		reached, err := t.navigate(ctx, request.Url, event)
-		if err != nil {
-			return err
-		}
-		return c.JSON(http.StatusOK, workerapi.NavigateResponse{Success: true, Data: reached})
+	err = s.withTab(ctx, access.AuthorizedRequest{Browser: of}, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
+		reached, err = t.navigate(ctx, request.Url, event)
+		return err
 	})
+	return reached, err
 }
 
 // isAllowedURL reports whether a URL may be opened. It excludes files of this machine

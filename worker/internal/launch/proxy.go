@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -19,6 +21,24 @@ var (
 	ErrProxyCredentials = errors.New("the proxy refuses the credentials")
 	ErrProxyDenied      = errors.New("the proxy's address is denied")
 )
+
+// ParseProxy returns the fields of proxyOverride for a proxy URL with credentials. Errors never repeat the URL.
+func ParseProxy(text string) (proxy map[string]string, ok bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return nil, false
+	}
+	proxy = map[string]string{}
+	if u.User != nil {
+		proxy["username"] = u.User.Username()
+		if password, ok := u.User.Password(); ok {
+			proxy["password"] = password
+		}
+	}
+	u.User = nil
+	proxy["server"] = strings.TrimSuffix(u.String(), "/")
+	return proxy, true
+}
 
 // EgressProvider opens the egress of browsers. Every browser has its own egress,
 // with or without a proxy. It enforces the egress policy, and holds the proxy's

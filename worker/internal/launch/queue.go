@@ -178,9 +178,9 @@ func (s *Service) refusal() error {
 	return errDraining // it was, and no longer is
 }
 
-// verifyKey has the cloud verify a caller's organization key, unless it was accepted
+// VerifyKey has the cloud verify a caller's organization key, unless it was accepted
 // recently.
-func (s *Service) verifyKey(ctx context.Context, request Request) error {
+func (s *Service) VerifyKey(ctx context.Context, request Request) error {
 	if s.keyLimiter.isAccepted(sha256.Sum256([]byte(request.OrganizationKey.Reveal()))) {
 		return nil
 	}

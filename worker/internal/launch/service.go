@@ -165,7 +165,7 @@ func (s *Service) checkWaiting(ctx context.Context, request Request) error {
 	if _, err := s.checkRequest(request, s.snapshotHost(ctx)); err != nil || request.usesWorkerKey() {
 		return err
 	}
-	return s.verifyKey(ctx, request)
+	return s.VerifyKey(ctx, request)
 }
 
 // launch runs every step before the report.

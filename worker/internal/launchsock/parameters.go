@@ -5,9 +5,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
 )
 
 // maxTimeout is the longest ?timeout=, in milliseconds: a week, the maximum of
@@ -76,7 +76,7 @@ func (a *launchRequest) parseParameters(query url.Values) (body map[string]any, 
 		body["waitSeconds"] = seconds
 	}
 	if query.Has("proxy") {
-		proxy, ok := parseProxy(query.Get("proxy"))
+		proxy, ok := launch.ParseProxy(query.Get("proxy"))
 		if !ok {
 			refuse(fault.Detail{Field: "proxy", Code: fault.InvalidFormat, Message: "must be a proxy URL such as socks5://proxy.example:1080, with user and password before an @ if it needs them"})
 		}
@@ -89,24 +89,6 @@ func (a *launchRequest) parseParameters(query url.Values) (body map[string]any, 
 		body["browser"] = browser
 	}
 	return body, details
-}
-
-// parseProxy separates the credentials of a proxy URL. Errors never repeat the URL.
-func parseProxy(text string) (proxy map[string]string, ok bool) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		return nil, false
-	}
-	proxy = map[string]string{}
-	if u.User != nil {
-		proxy["username"] = u.User.Username()
-		if password, ok := u.User.Password(); ok {
-			proxy["password"] = password
-		}
-	}
-	u.User = nil
-	proxy["server"] = strings.TrimSuffix(u.String(), "/")
-	return proxy, true
 }
 
 // rename makes an error name the parameters of the request instead of the fields that

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"github.com/browser-svc/svc/worker/internal/keys"
 	"image"
 	"io"
 	"net"
@@ -40,8 +41,8 @@ func Handshake(conn io.ReadWriter, password string) (init []byte, err error) {
 
 // LookUp returns the key that pages see for a keysym.
 func LookUp(keysym uint32) (name, code string, keyCode int, text string) {
-	k := lookupKey(keysym)
-	return k.key, k.code, k.keyCode, k.text
+	k := keys.Lookup(keysym)
+	return k.Name, k.Code, k.KeyCode, k.Text
 }
 
 // Size is the framebuffer's at the start, in pixels.

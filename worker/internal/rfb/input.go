@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/keys"
 )
 
 const (
@@ -235,7 +236,7 @@ func firstButton(mask uint8) string {
 // dispatchKey sends a key event, or inserts the client's clipboard.
 func (h *inputDispatcher) dispatchKey(ctx context.Context, m keyMessage) {
 	in := h.keys.keyInput(m)
-	if m.down && in.Modifiers == modControl {
+	if m.down && in.Modifiers == keys.Control {
 		switch in.Code {
 		case "KeyC", "KeyX":
 			h.clipboard = ""

@@ -52,8 +52,7 @@ func (d *debugger) open(ctx context.Context, id string) (*tab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("screencast: %w", err)
 	}
-	pipe := newMessagePipe(socket)
-	t := &tab{id: id, conn: cdp.New(pipe, pipe)}
+	t := &tab{id: id, conn: cdp.OverWebSocket(socket)}
 	t.subscription = t.conn.Subscribe(frameQueueSize, "Page.screencastFrame")
 	start := map[string]any{"format": "jpeg", "quality": 70, "maxWidth": maxSide, "maxHeight": maxSide}
 	if err := t.conn.Call(ctx, "", "Page.startScreencast", start, nil); err != nil {
@@ -111,44 +110,4 @@ func (t *tab) acknowledgeFrames(ctx context.Context) error {
 		reply.Discard()
 	}
 	return nil
-}
-
-// messagePipe adapts a WebSocket to the stream of NUL-terminated messages of package
-// cdp.
-type messagePipe struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	socket *ws.Conn
-	unread []byte
-}
-
-func newMessagePipe(socket *ws.Conn) *messagePipe {
-	p := &messagePipe{socket: socket}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
-	return p
-}
-
-// Read implements io.Reader.
-func (p *messagePipe) Read(buf []byte) (int, error) {
-	if len(p.unread) == 0 {
-		_, message, err := p.socket.Read(p.ctx)
-		if err != nil {
-			return 0, err
-		}
-		p.unread = append(message, 0)
-	}
-	n := copy(buf, p.unread)
-	p.unread = p.unread[n:]
-	return n, nil
-}
-
-// Write implements io.Writer.
-func (p *messagePipe) Write(message []byte) (int, error) {
-	return len(message), p.socket.Write(p.ctx, ws.Text, bytes.TrimSuffix(message, []byte{0}))
-}
-
-// Close implements io.Closer.
-func (p *messagePipe) Close() error {
-	p.cancel()
-	return p.socket.CloseNow()
 }

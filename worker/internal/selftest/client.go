@@ -27,8 +27,7 @@ func dial(ctx context.Context, address string, header http.Header) (*client, err
 	if err != nil {
 		return nil, err
 	}
-	p := &wsPipe{socket: socket}
-	return &client{cdp.New(p, p), socket}, nil
+	return &client{cdp.OverWebSocket(socket), socket}, nil
 }
 
 // disconnect closes the connection normally.
@@ -36,37 +35,6 @@ func (c *client) disconnect() {
 	_ = c.socket.Close(ws.NormalClosure, "")
 	_ = c.Close()
 }
-
-// wsPipe adapts a WebSocket to the pipes of package cdp, which end messages with
-// NUL.
-type wsPipe struct {
-	socket *ws.Conn
-	unread []byte
-}
-
-// Read implements io.Reader.
-func (p *wsPipe) Read(b []byte) (int, error) {
-	if len(p.unread) == 0 {
-		_, message, err := p.socket.Read(context.Background()) // Close ends it
-		if err != nil {
-			return 0, err
-		}
-		p.unread = append(message, 0)
-	}
-	n := copy(b, p.unread)
-	p.unread = p.unread[n:]
-	return n, nil
-}
-
-// Write implements io.Writer; what is written is one message.
-func (p *wsPipe) Write(b []byte) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	return len(b), p.socket.Write(ctx, ws.Text, bytes.TrimSuffix(b, []byte{0}))
-}
-
-// Close implements io.Closer.
-func (p *wsPipe) Close() error { return p.socket.CloseNow() }
 
 // tab is a page of the browser.
 type tab struct {

@@ -1,4 +1,4 @@
-package rfb
+package keys
 
 import "golang.org/x/text/encoding/charmap"
 

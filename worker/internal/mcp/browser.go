@@ -1,0 +1,378 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+const (
+	maxMessage   = 32 << 20 // bytes of a CDP message
+	eventQueue   = 4096
+	pollInterval = 25 * time.Millisecond
+)
+
+var (
+	errTabClosed  = errors.New("the tab was closed")
+	errTabCrashed = errors.New("the page has crashed")
+)
+
+// browser is a browser of a session. One tool uses it at a time. It has its own CDP
+// connection: sessions on the worker's control pipe would get the launch's emulation
+// settings.
+type browser struct {
+	name      string // the handle
+	launchID  uuid.UUID
+	profile   string // name
+	version   int    // major
+	headless  bool
+	keepAlive bool
+	busy      chan struct{} // a semaphore of one
+
+	conn   *cdp.Conn // nil until the first tool
+	events sync.WaitGroup
+
+	mu      sync.Mutex
+	tabs    []*tab // in order of opening
+	opened  int
+	refs    int // last assigned number of an element
+	current *tab
+}
+
+// tab is a tab of a browser. Its fields after ctx are guarded by the browser's lock.
+type tab struct {
+	name    string // such as t1
+	target  string // id in CDP; also of its main frame
+	session string // CDP session
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+
+	frames        []embedded // frames of other sites, which have their own CDP session
+	loading       bool
+	acceptDialogs bool
+	dialogs       []string // shown since the last result
+	reported      bool     // a result has mentioned the tab
+	snapshot      map[string]element
+}
+
+// embedded is a frame of another site than its parent.
+type embedded struct{ session, parent, frame string }
+
+func newBrowser(of session.Session, keepAlive bool) *browser {
+	return &browser{
+		launchID: of.LaunchID, profile: of.ProfileName, version: of.BrowserVersion, headless: of.Headless, keepAlive: keepAlive, busy: make(chan struct{}, 1),
+	}
+}
+
+// connect connects to the browser unless it is connected, and waits for its tabs.
+func (b *browser) connect(ctx context.Context, to access.Browser) error {
+	if b.conn != nil && b.conn.Err() == nil {
+		return nil
+	}
+	b.disconnect()
+	address := fmt.Sprintf("ws://127.0.0.1:%d%s", to.DebugPort, to.DebugPath)
+	socket, err := ws.Dial(ctx, address, nil, ws.Options{ReadLimit: maxMessage, DialContext: to.Dial})
+	if err != nil {
+		return fmt.Errorf("connect to the browser: %w", err)
+	}
+	b.conn = cdp.OverWebSocket(socket)
+	events := b.conn.Subscribe(eventQueue, "Target.attachedToTarget", "Target.detachedFromTarget", "Page.javascriptDialogOpening",
+		"Page.frameStartedLoading", "Page.frameStoppedLoading", "Inspector.targetCrashed")
+	conn := b.conn
+	b.events.Go(func() {
+		for e := range events.Events() {
+			b.handle(conn, e)
+		}
+		_ = conn.Close() // if events were lost
+	})
+	if err := b.conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page"), nil); err != nil {
+		return err
+	}
+	var list struct{ TargetInfos []targetInfo }
+	if err := b.conn.Call(ctx, "", "Target.getTargets", nil, &list); err != nil {
+		return err
+	}
+	for _, info := range list.TargetInfos {
+		if info.Type != "page" {
+			continue
+		}
+		one, err := b.awaitTab(ctx, info.TargetID)
+		if err != nil {
+			return err
+		}
+		b.mu.Lock()
+		one.reported = true
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+// close disconnects from a browser that no tool uses.
+func (b *browser) close() {
+	b.busy <- struct{}{}
+	b.disconnect()
+	<-b.busy
+}
+
+// disconnect ends the connection and forgets the tabs.
+func (b *browser) disconnect() {
+	if b.conn == nil {
+		return
+	}
+	_ = b.conn.Close()
+	b.events.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.tabs {
+		t.cancel(errTabClosed)
+	}
+	b.conn, b.tabs, b.current = nil, nil, nil
+}
+
+type targetInfo struct{ TargetID, Type, URL, Title string }
+
+// autoAttach are the parameters that attach to all targets of a type.
+func autoAttach(kind string) map[string]any {
+	return map[string]any{
+		"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true,
+		"filter": []map[string]any{{"type": kind}, {"exclude": true}},
+	}
+}
+
+// handle handles an event of the browser. It never waits for an answer.
+func (b *browser) handle(conn *cdp.Conn, e cdp.Event) {
+	var p struct {
+		SessionID, FrameID, Type, Message string
+		TargetInfo                        targetInfo
+	}
+	if json.Unmarshal(e.Params, &p) != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tabOf(e.SessionID)
+	switch {
+	case e.Method == "Target.attachedToTarget":
+		b.attached(conn, t, e.SessionID, p.SessionID, p.TargetInfo)
+	case e.Method == "Target.detachedFromTarget":
+		b.detached(p.SessionID)
+	case t == nil:
+	case e.Method == "Page.javascriptDialogOpening":
+		accept := p.Type == "alert" || p.Type == "beforeunload" || t.acceptDialogs
+		t.dialogs = append(t.dialogs, dialogNote(p.Type, p.Message, accept))
+		post(conn, e.SessionID, "Page.handleJavaScriptDialog", map[string]any{"accept": accept})
+	case e.Method == "Page.frameStartedLoading" && p.FrameID == t.target:
+		t.loading = true
+	case e.Method == "Page.frameStoppedLoading" && p.FrameID == t.target:
+		t.loading = false
+	case e.Method == "Inspector.targetCrashed" && e.SessionID == t.session:
+		t.cancel(errTabCrashed)
+		t.ctx, t.cancel = context.WithCancelCause(context.Background())
+		t.loading = false
+	}
+}
+
+func dialogNote(kind, message string, accepted bool) string {
+	end := "dismissed"
+	if accepted {
+		end = "accepted"
+	}
+	return fmt.Sprintf("The page showed a dialog (%s) with the text %s. It was %s.", kind, quote(message), end)
+}
+
+// attached adds a tab, or a frame of a tab. The caller holds the lock.
+func (b *browser) attached(conn *cdp.Conn, in *tab, parent, session string, info targetInfo) {
+	switch {
+	case info.Type == "page":
+		b.opened++
+		t := &tab{name: fmt.Sprintf("t%d", b.opened), target: info.TargetID, session: session}
+		t.ctx, t.cancel = context.WithCancelCause(context.Background())
+		b.tabs = append(b.tabs, t)
+		if b.current == nil {
+			b.current = t
+		}
+		post(conn, session, "Page.enable", nil)
+		post(conn, session, "Inspector.enable", nil)
+	case info.Type == "iframe" && in != nil:
+		in.frames = append(in.frames, embedded{session, parent, info.TargetID})
+	default:
+		return
+	}
+	post(conn, session, "Target.setAutoAttach", autoAttach("iframe"))
+}
+
+// detached removes a tab or a frame. The caller holds the lock.
+func (b *browser) detached(session string) {
+	for i, t := range b.tabs {
+		t.frames = slices.DeleteFunc(t.frames, func(f embedded) bool { return f.session == session })
+		if t.session != session {
+			continue
+		}
+		t.cancel(errTabClosed)
+		b.tabs = slices.Delete(b.tabs, i, i+1)
+		if b.current == t {
+			b.current = nil
+			if len(b.tabs) > 0 {
+				b.current = b.tabs[len(b.tabs)-1]
+			}
+		}
+		return
+	}
+}
+
+// tabOf returns the tab with a CDP session, its own or that of a frame. The caller holds
+// the lock.
+func (b *browser) tabOf(session string) *tab {
+	for _, t := range b.tabs {
+		if t.session == session || slices.ContainsFunc(t.frames, func(f embedded) bool { return f.session == session }) {
+			return t
+		}
+	}
+	return nil
+}
+
+// post sends a command without waiting for the answer.
+func post(conn *cdp.Conn, session, method string, params any) {
+	if reply, err := conn.Send(context.Background(), session, method, params); err == nil {
+		reply.Discard()
+	}
+}
+
+// selected returns the tab that tools act on.
+func (b *browser) selected() (*tab, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.current == nil {
+		return nil, toolError("The browser has no open tab. Call new_tab.")
+	}
+	return b.current, nil
+}
+
+// named returns the tab with a name, or the selected one.
+func (b *browser) named(name string) (*tab, error) {
+	if name == "" {
+		return b.selected()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var names []string
+	for _, t := range b.tabs {
+		if t.name == name {
+			return t, nil
+		}
+		names = append(names, t.name)
+	}
+	return nil, toolError(fmt.Sprintf("There is no tab %s. The tabs are: %s.", quote(name), strings.Join(names, ", ")))
+}
+
+// awaitTab waits until the tab with a target id is attached.
+func (b *browser) awaitTab(ctx context.Context, target string) (*tab, error) {
+	var found *tab
+	err := poll(ctx, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		i := slices.IndexFunc(b.tabs, func(t *tab) bool { return t.target == target })
+		if i >= 0 {
+			found = b.tabs[i]
+		}
+		return found != nil
+	})
+	return found, err
+}
+
+// poll waits until ok.
+func poll(ctx context.Context, ok func() bool) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for !ok() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// call sends a command to the page. It fails if the tab is closed or crashes meanwhile.
+func (b *browser) call(ctx context.Context, t *tab, method string, params, result any) error {
+	return b.callIn(ctx, t, t.session, method, params, result)
+}
+
+// callIn is call for the CDP session of a frame of the tab.
+func (b *browser) callIn(ctx context.Context, t *tab, session, method string, params, result any) error {
+	b.mu.Lock()
+	alive := t.ctx
+	b.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(alive, func() { cancel(context.Cause(alive)) })()
+	err := b.conn.Call(ctx, session, method, params, result)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// evaluate evaluates an expression in the page and decodes its value.
+func (b *browser) evaluate(ctx context.Context, t *tab, expression string, into any) error {
+	answer := evaluated{into: into}
+	if err := b.call(ctx, t, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &answer.raw); err != nil {
+		return err
+	}
+	return answer.decode()
+}
+
+// evaluated is the answer to an evaluation.
+type evaluated struct {
+	raw struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct{ Text string }
+	}
+	into any
+}
+
+func (e *evaluated) decode() error {
+	if e.raw.ExceptionDetails != nil {
+		return fmt.Errorf("evaluate: %s", e.raw.ExceptionDetails.Text)
+	}
+	if err := json.Unmarshal(e.raw.Result.Value, e.into); err != nil {
+		return fmt.Errorf("evaluate: %w", err)
+	}
+	return nil
+}
+
+const (
+	settleStart = 150 * time.Millisecond // for an action to start a navigation
+	settleMax   = 10 * time.Second
+)
+
+// settle waits until a navigation that an action may have started has finished. A page
+// that does not finish is no error.
+func (b *browser) settle(ctx context.Context, t *tab) error {
+	select {
+	case <-time.After(settleStart):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, settleMax)
+	defer cancel()
+	_ = poll(limited, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return !t.loading
+	})
+	return ctx.Err()
+}
