@@ -897,6 +897,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Open the stream of an MCP session
+         * @description Server-sent events of the session, until it ends. There is one stream in a session.
+         */
+        get: operations["openMcpStream"];
+        put?: never;
+        /**
+         * Send a message of the Model Context Protocol
+         * @description The [Model Context Protocol](https://modelcontextprotocol.io) over streamable HTTP, for agents: its tools launch
+         *     browsers and drive them. The request without `Mcp-Session-Id` is `initialize`, which begins a session; its answer
+         *     has the id in `Mcp-Session-Id`. The key of the first request is the key of the session: with an organization key,
+         *     launches are charged to it, as over `/launch`; with the worker key, which can be a Bearer token too, to this
+         *     worker's key. Requests with another key are refused.
+         *
+         *     The browsers of a session end with it, except those with `keepAlive`: after `DELETE`, after 15 minutes without a
+         *     request, and when the worker shuts down. A worker has at most 1000 sessions, 100 for each key.
+         *
+         *     | Tool | Effect |
+         *     |---|---|
+         *     | `launch_browser` | Launches a browser by `profileId` or, without it, with a temporary profile (`browserVersion`, `os`), and `locale`, `headless`, `proxy`, `waitSeconds`, `keepAlive`. Returns a handle such as `b1` |
+         *     | `list_browsers`, `end_browser` | Lists or ends the browsers of the session |
+         *     | `navigate`, `go_back` | Opens an http or https address, or the previous page |
+         *     | `snapshot` | Returns the accessibility tree of the page and its frames as text, with references such as `e12` |
+         *     | `click`, `type`, `select_option`, `hover` | Act on an element by its reference in the latest snapshot |
+         *     | `press_key` | Presses a key, with modifiers if needed: `Control+A` |
+         *     | `read_page`, `screenshot` | Return the visible text, or a picture of at most 1280 pixels each way |
+         *     | `wait_for` | Waits until a text is visible, or for some seconds |
+         *     | `list_tabs`, `new_tab`, `select_tab`, `close_tab` | Tabs |
+         *
+         *     Each tool has a deadline. A failure, also a refused launch, is a tool result with `isError` and a text that says
+         *     what to do. JavaScript dialogs are closed and reported. Results never contain keys, tokens or URLs with tokens;
+         *     content of pages is marked as such.
+         */
+        post: operations["sendMcpMessage"];
+        /**
+         * End an MCP session
+         * @description Ends the session and its browsers, except those with `keepAlive`.
+         */
+        delete: operations["endMcpSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -1908,6 +1959,10 @@ export interface components {
          * @description The maximum number of browsers, `MAX_SESSIONS`; null if there is no limit.
          */
         MaxSessions: number | null;
+        /** @description A JSON-RPC message of the Model Context Protocol. */
+        McpMessage: {
+            [key: string]: unknown;
+        };
         /**
          * @description User-defined labels.
          * @example {
@@ -2609,6 +2664,8 @@ export interface components {
         LaunchWaitSeconds: components["schemas"]["WaitSeconds"];
         /** @description The maximum number of items per page. */
         Limit: number;
+        /** @description The id of the MCP session. Only the request that begins a session has none. */
+        McpSession: string;
         /** @description The page number, starting at 1. */
         Page: number;
         /** @description The paper size. */
@@ -2645,6 +2702,8 @@ export interface components {
         ConsoleCookie: string;
         /** @description The path of the created resource. */
         Location: string;
+        /** @description The id of the session. */
+        McpSession: string;
         /** @description The seconds to wait before the next attempt. */
         RetryAfter: number;
         /** @description The accepted schemes, Basic and Bearer. */
@@ -4679,6 +4738,143 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    openMcpStream: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the MCP session. Only the request that begins a session has none. */
+                "Mcp-Session-Id"?: components["parameters"]["McpSession"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stream. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    sendMcpMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the MCP session. Only the request that begins a session has none. */
+                "Mcp-Session-Id"?: components["parameters"]["McpSession"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1,
+                 *       "jsonrpc": "2.0",
+                 *       "method": "initialize",
+                 *       "params": {
+                 *         "capabilities": {},
+                 *         "clientInfo": {
+                 *           "name": "agent",
+                 *           "version": "1.0"
+                 *         },
+                 *         "protocolVersion": "2025-06-18"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["McpMessage"];
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    "Mcp-Session-Id": components["headers"]["McpSession"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "jsonrpc": "2.0",
+                     *       "result": {
+                     *         "capabilities": {
+                     *           "tools": {}
+                     *         },
+                     *         "protocolVersion": "2025-06-18",
+                     *         "serverInfo": {
+                     *           "name": "svc",
+                     *           "version": "1.0.0"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["McpMessage"];
+                };
+            };
+            /** @description The message needs no answer. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    endMcpSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the MCP session. Only the request that begins a session has none. */
+                "Mcp-Session-Id"?: components["parameters"]["McpSession"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session has ended. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };

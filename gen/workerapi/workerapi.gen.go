@@ -1304,6 +1304,9 @@ type LicenseState string
 // MaxSessions The maximum number of browsers, `MAX_SESSIONS`; null if there is no limit.
 type MaxSessions = int32
 
+// McpMessage A JSON-RPC message of the Model Context Protocol.
+type McpMessage map[string]interface{}
+
 // NavigateRequest The navigation target.
 type NavigateRequest struct {
 	// TargetId A target id of Chromium.
@@ -1605,6 +1608,9 @@ type LaunchToken = string
 
 // LaunchWaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
 type LaunchWaitSeconds = externalRef0.WaitSeconds
+
+// McpSession defines model for McpSession.
+type McpSession = string
 
 // PaperFormatQuery The paper size.
 type PaperFormatQuery = PaperFormat
