@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -87,7 +88,29 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"launchBrowser": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{query: map[string]string{"profileId": p.seed.ProfileID.String()}}, nil
 		},
+		"openMcpStream": p.mcpSetup,
+		"endMcpSession": p.mcpSetup,
 	}
+}
+
+// mcpSetup begins an MCP session.
+func (p *exampleRunner) mcpSetup(ctx context.Context) (exampleSetup, error) {
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"contract","version":"1.0"}}}`
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.workerURL+"/mcp", strings.NewReader(initialize))
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := withHeader("X-API-Key", p.seed.OrganizationKey).Do(r)
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	_ = response.Body.Close()
+	id := response.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		return exampleSetup{}, fmt.Errorf("begin an MCP session: %s", response.Status)
+	}
+	return exampleSetup{header: map[string]string{"X-API-Key": p.seed.OrganizationKey, "Mcp-Session-Id": id}}, nil
 }
 
 // launchSetup ends the browser after the example.

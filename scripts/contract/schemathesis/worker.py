@@ -25,6 +25,16 @@ _UPGRADES = {
 }
 _LAUNCHES = {"launchProfile", "launchBrowser"}
 _PAGES = {"openDevtools", "openBrowser", "viewBrowser"}  # each accepts a token from the address once
+_INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "contract", "version": "1.0"},
+    },
+}
 _ROOM_TIME = 20.0  # seconds until a full worker must have room again
 
 
@@ -66,6 +76,9 @@ class Worker(Surface):
             "connectRootBrowser": self._connect,
             "connectRootPage": self._connect,
             "connectDesktop": self._connect,
+            "sendMcpMessage": self._send_mcp,
+            "openMcpStream": self._without_mcp_session,
+            "endMcpSession": self._end_mcp,
             "activateTarget": self._tab,
             "activateRootTarget": self._tab,
             "closeTarget": self._tab,
@@ -238,6 +251,24 @@ class Worker(Surface):
                 }
             )
 
+    def _send_mcp(self, call: Call) -> None:
+        self._without_mcp_session(call)
+        if isinstance(call.case.body, dict) and call.odds(0.8):
+            call.case.body = _INITIALIZE
+
+    @staticmethod
+    def _without_mcp_session(call: Call) -> None:
+        """A stream of a session would not end."""
+        if call.odds(0.7):
+            call.case.headers.pop("Mcp-Session-Id", None)
+
+    def _end_mcp(self, call: Call) -> None:
+        if not call.works or not call.odds(0.7):
+            return
+        credential = call.identity.headers
+        response = self._api.session.post(f"{self._api.base}/mcp", json=_INITIALIZE, headers=credential, timeout=30)
+        call.case.headers["Mcp-Session-Id"] = response.headers.get("Mcp-Session-Id", "none")
+
     def _session(self, call: Call) -> None:
         if not call.linked and call.odds(0.9):
             call.aim(sessionId=(self._standing if call.odds(0.5) else self._ended).id)
@@ -286,6 +317,11 @@ class Worker(Surface):
             self._api.call("DELETE", "/fleet/drain")
         elif operation in ("createTarget", "createRootTarget") and status == 200:
             self._try("GET", f"/browsers/{self._standing.launch}/json/close/{response.json()['id']}")
+        elif operation == "sendMcpMessage" and "mcp-session-id" in response.headers:
+            sent = response.request.headers
+            headers = {name: sent[name] for name in ("X-API-Key", "Authorization") if name in sent}
+            headers["Mcp-Session-Id"] = response.headers["mcp-session-id"][0]
+            self._api.session.delete(f"{self._api.base}/mcp", headers=headers, timeout=30)
         elif operation in _LAUNCHES and status in (101, 201):
             # In a scenario what was launched is still asked for; there the sweep comes with the next launch.
             keep = (

@@ -121,6 +121,9 @@ func (s *Service) serve(c echo.Context) error {
 		return err
 	}
 	who.client = c.RealIP()
+	if r.Header.Get("Accept") == "" {
+		r.Header.Set("Accept", "*/*") // as it means without; the SDK wants to read it
+	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	id := r.Header.Get("Mcp-Session-Id")
 	known := s.find(id)

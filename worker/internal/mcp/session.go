@@ -66,6 +66,9 @@ func (c *clientSession) opened(as *sdk.ServerSession) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.open != nil {
+		return nil
+	}
 	c.open = as
 	s.running.Go(func() {
 		_ = as.Wait()
