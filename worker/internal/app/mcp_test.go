@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contracttest"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
@@ -134,6 +137,42 @@ func TestMCP_ReportsBrowserEndedElsewhere(t *testing.T) {
 	r.session(t, "DELETE", "/sessions/"+running.Data.Items[0].Id.String(), "")
 	c.refuse(t, "snapshot", nil, "b1 has ended")
 	c.refuse(t, "snapshot", nil, "launch_browser")
+}
+
+func TestMCP_RecoversCrashedPage(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
+	c := r.openMCP(t, workerKey)
+	c.do(t, "launch_browser", nil)
+	c.do(t, "snapshot", nil)
+	_, text := r.call(t.Context(), t, "GET", "/sessions?status=running", "", "X-API-Key", workerKey)
+	running := decode[workerapi.BrowserSessionListResponse](t, text)
+	socket, err := ws.Dial(t.Context(), *running.Data.Items[0].WebSocketDebuggerUrl, nil, ws.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := cdp.OverWebSocket(socket)
+	defer func() { _ = conn.Close() }()
+	var targets struct {
+		TargetInfos []struct{ TargetID, Type string }
+	}
+	var attached struct{ SessionID string }
+	if err := conn.Call(t.Context(), "", "Target.getTargets", nil, &targets); err != nil {
+		t.Fatal(err)
+	}
+	page := slices.IndexFunc(targets.TargetInfos, func(one struct{ TargetID, Type string }) bool { return one.Type == "page" })
+	attach := map[string]any{"targetId": targets.TargetInfos[page].TargetID, "flatten": true}
+	if err := conn.Call(t.Context(), "", "Target.attachToTarget", attach, &attached); err != nil {
+		t.Fatal(err)
+	}
+	crash, err := conn.Send(t.Context(), attached.SessionID, "Page.crash", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crash.Discard()
+	c.refuse(t, "wait_for", args{"text": "never shown", "seconds": 2}, "did not become visible") // meanwhile it crashes
+	c.refuse(t, "snapshot", nil, "has crashed")
+	c.do(t, "navigate", args{"url": newMCPSite(t).URL + "/other"}, "Other")
+	c.do(t, "snapshot", nil, "An other page")
 }
 
 func TestMCP_RefusedLaunchSaysWhatToDo(t *testing.T) {

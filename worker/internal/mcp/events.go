@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -46,8 +47,7 @@ func (b *browser) handle(conn *cdp.Conn, e cdp.Event) {
 	case e.Method == "Page.frameStoppedLoading" && p.FrameID == t.target:
 		t.loading = false
 	case e.Method == "Inspector.targetCrashed" && e.SessionID == t.session:
-		t.cancel(errTabCrashed)
-		t.ctx, t.cancel = context.WithCancelCause(context.Background())
+		t.cancel(errTabCrashed) // until the tab is navigated
 		t.loading = false
 	}
 }
@@ -109,6 +109,15 @@ func (b *browser) tabOf(session string) *tab {
 		}
 	}
 	return nil
+}
+
+// revive lets commands reach a tab that has crashed.
+func (b *browser) revive(t *tab) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if errors.Is(context.Cause(t.ctx), errTabCrashed) {
+		t.ctx, t.cancel = context.WithCancelCause(context.Background())
+	}
 }
 
 // post sends a command without waiting for the answer.

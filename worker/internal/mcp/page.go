@@ -79,6 +79,7 @@ func (p pageCall) navigate(ctx context.Context, address, wait string) error {
 	if !ok {
 		return errEnded(p.browser)
 	}
+	p.revive(p.tab)
 	until := workerapi.WaitUntil("load")
 	if wait != "" {
 		until = workerapi.WaitUntil(wait)
