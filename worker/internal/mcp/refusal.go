@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -51,17 +53,21 @@ func (w *refusalWriter) fault() error {
 	case http.StatusNotFound:
 		return fault.New(fault.NotFound, "No such MCP session: it has ended. Begin a new one.")
 	case http.StatusMethodNotAllowed:
-		return &fault.Error{Kind: fault.MethodNotAllowed, Message: "This method is not supported.", Allow: w.Header().Get("Allow")}
+		return echo.ErrMethodNotAllowed
 	case http.StatusRequestEntityTooLarge:
 		return fault.Oversized(nil, maxBody)
 	case http.StatusUnsupportedMediaType:
-		return fault.New(fault.UnsupportedMediaType, "The body must be application/json, and Content-Type must match.")
+		return fault.New(fault.UnsupportedMediaType, "The body must be application/json, and Content-Type must match.", fault.Detail{
+			Field: "contentType", Code: fault.InvalidEnumValue, Message: "must be application/json", Constraint: map[string]any{"allowed": []string{"application/json"}},
+		})
 	case http.StatusConflict:
 		return fault.New(fault.Conflict, text)
 	case http.StatusForbidden:
 		return fault.New(fault.Forbidden, text)
 	case http.StatusBadRequest:
-		return fault.New(fault.Validation, "This is not a valid MCP request: "+strings.TrimPrefix(text, "Bad Request: ")+".")
+		return fault.New(fault.Validation, "This is not a valid MCP request.", fault.Detail{
+			Field: "request", Code: fault.Custom, Message: strings.TrimPrefix(text, "Bad Request: "),
+		})
 	}
 	return fault.New(fault.Internal, "Something went wrong on our side.")
 }
