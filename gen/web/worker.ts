@@ -1961,8 +1961,24 @@ export interface components {
         MaxSessions: number | null;
         /** @description A JSON-RPC message of the Model Context Protocol. */
         McpMessage: {
-            [key: string]: unknown;
+            /** @description The error of a request: `code`, `message` and `data`. */
+            error?: Record<string, never>;
+            /** @description The id of a request, a string or a number. Its answer has the same. */
+            id?: unknown;
+            /**
+             * @description The version of JSON-RPC.
+             * @enum {string}
+             */
+            jsonrpc: "2.0";
+            /** @description The method of a request or notification. */
+            method?: string;
+            /** @description The parameters of the method, as the protocol defines them. */
+            params?: Record<string, never>;
+            /** @description The result of a request, as the protocol defines it. */
+            result?: Record<string, never>;
         };
+        /** @description Server-sent events. The data of each is a JSON-RPC message. */
+        McpStream: string;
         /**
          * @description User-defined labels.
          * @example {
@@ -4761,7 +4777,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    /** @example  */
+                    "text/event-stream": components["schemas"]["McpStream"];
                 };
             };
             400: components["responses"]["BadRequest"];

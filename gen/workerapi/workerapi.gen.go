@@ -245,6 +245,21 @@ func (e LicenseState) Valid() bool {
 	}
 }
 
+// Defines values for McpMessageJsonrpc.
+const (
+	N20 McpMessageJsonrpc = "2.0"
+)
+
+// Valid indicates whether the value is a known member of the McpMessageJsonrpc enum.
+func (e McpMessageJsonrpc) Valid() bool {
+	switch e {
+	case N20:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PaperFormat.
 const (
 	A3      PaperFormat = "a3"
@@ -1305,7 +1320,31 @@ type LicenseState string
 type MaxSessions = int32
 
 // McpMessage A JSON-RPC message of the Model Context Protocol.
-type McpMessage map[string]interface{}
+type McpMessage struct {
+	// Error The error of a request: `code`, `message` and `data`.
+	Error *map[string]interface{} `json:"error,omitempty"`
+
+	// Id The id of a request, a string or a number. Its answer has the same.
+	Id interface{} `json:"id,omitempty"`
+
+	// Jsonrpc The version of JSON-RPC.
+	Jsonrpc McpMessageJsonrpc `json:"jsonrpc"`
+
+	// Method The method of a request or notification.
+	Method *string `json:"method,omitempty"`
+
+	// Params The parameters of the method, as the protocol defines them.
+	Params *map[string]interface{} `json:"params,omitempty"`
+
+	// Result The result of a request, as the protocol defines it.
+	Result *map[string]interface{} `json:"result,omitempty"`
+}
+
+// McpMessageJsonrpc The version of JSON-RPC.
+type McpMessageJsonrpc string
+
+// McpStream Server-sent events. The data of each is a JSON-RPC message.
+type McpStream = string
 
 // NavigateRequest The navigation target.
 type NavigateRequest struct {

@@ -86,7 +86,7 @@ func (b *browser) snapshot(ctx context.Context, t *tab, skip int) (string, error
 	t.snapshot = refs.byName
 	b.mu.Unlock()
 	if rest := out.total - skip - out.written; rest > 0 {
-		fmt.Fprintf(out, "(cut: %d more lines. Call snapshot with offset %d for them.)\n", rest, skip+out.written)
+		_, _ = fmt.Fprintf(out, "(cut: %d more lines. Call snapshot with offset %d for them.)\n", rest, skip+out.written)
 	}
 	return out.String(), nil
 }
