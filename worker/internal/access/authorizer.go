@@ -27,7 +27,7 @@ const (
 
 // ErrUnknownBrowser is the only error for a browser that does not exist or that the
 // caller must not access (specification 5.5.4). Handlers return it for a browser
-// that has ended. The Authorizer writes it as plain text.
+// that has ended. The Authorizer writes it as plain text, or as a page for people.
 var ErrUnknownBrowser = errors.New("unknown browser")
 
 var errPageUpgrade = fault.New(fault.Validation,
@@ -81,8 +81,11 @@ func (a *Authorizer) handler(routes []Route) echo.HandlerFunc {
 			return err
 		}
 		status, text := http.StatusNotFound, ErrUnknownBrowser.Error()
-		if kind == Stream { // specification 5.5.4
+		switch {
+		case kind == Stream: // specification 5.5.4
 			status, text = http.StatusForbidden, "forbidden"
+		case kind.isPage() && isNavigation(c.Request()) && acceptsHTML(c.Request()):
+			return a.writeUnknownPage(c)
 		}
 		return c.Blob(status, "text/plain; charset=utf-8", []byte(text))
 	}
