@@ -30,13 +30,13 @@ func acceptsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("A
 
 // writeUnknownPage writes ErrUnknownBrowser for people. Like the text, the page does not
 // tell which check failed.
-func (a *Authorizer) writeUnknownPage(c echo.Context) error {
+func (a *Authorizer) writeUnknownPage(c echo.Context, kind Kind) error {
 	var page strings.Builder
 	if err := template.Must(template.New("").Parse(unknownPage)).Execute(&page, a.Address.Path("/")); err != nil {
 		return err
 	}
 	style := sha256.Sum256([]byte(unknownPageStyle))
 	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(style[:])+
-		"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		"'; frame-ancestors "+a.frameAncestors(kind)+"; base-uri 'none'; form-action 'none'")
 	return c.HTML(http.StatusNotFound, page.String())
 }

@@ -3,6 +3,9 @@ package view_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -226,6 +229,28 @@ func TestViewPage_TicketOnlyWatches(t *testing.T) {
 			}
 			p.saidNothing()
 		})
+	}
+}
+
+// The worker is at 127.0.0.1, which for browsers is another site than localhost.
+func TestViewPage_IsEmbeddedByAncestor(t *testing.T) {
+	s := newFixture(t, true, "")
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!doctype html><title>App</title><iframe src="%s" width="1000" height="700"></iframe>`, s.path("/view?ct="+r.URL.Query().Get("ct")))
+	}))
+	t.Cleanup(app.Close)
+	address := func(origin string) string { return origin + "/?ct=" + s.token(t, ticket.Control) }
+	p := openTab(t, s.viewerBrowser, address(strings.Replace(app.URL, "127.0.0.1", "localhost", 1)))
+	testenv.Eventually(t, "a click through the frame", func() bool {
+		p.click(500, 400)
+		return strings.Contains(s.received(), "[click]")
+	})
+
+	stranger := openTab(t, s.viewerBrowser, address(app.URL))
+	stranger.WaitFor("the refusal of the frame", "document.querySelector('iframe').contentDocument === null", "true")
+	if !strings.Contains(stranger.ConsoleOutput(), "frame-ancestors") {
+		t.Errorf("the console contains:\n%s", stranger.ConsoleOutput())
 	}
 }
 
