@@ -234,6 +234,10 @@ func TestMCP_RefusesRequests(t *testing.T) {
 		"other key's end":  {"DELETE", "", []string{"X-API-Key", cloudtest.Key, "Mcp-Session-Id", c.ID()}, 403, "another key"},
 		"wrong key's end":  {"DELETE", "", []string{"X-API-Key", "svc_unknown", "Mcp-Session-Id", c.ID()}, 401, "key"},
 		"unknown session":  {"POST", list, []string{"X-API-Key", workerKey, "Mcp-Session-Id", "x"}, 404, "has ended"},
+		"unknown end":      {"DELETE", "", []string{"X-API-Key", workerKey, "Mcp-Session-Id", "x"}, 404, "has ended"},
+		"stream, no key":   {"GET", "", nil, 401, "key is required"},
+		"other key's":      {"GET", "", []string{"X-API-Key", cloudtest.Key, "Mcp-Session-Id", c.ID()}, 403, "another key"},
+		"stream of none":   {"GET", "", []string{"X-API-Key", workerKey}, 400, "Mcp-Session-Id"},
 		"unknown stream":   {"GET", "", []string{"X-API-Key", workerKey, "Mcp-Session-Id", "x"}, 404, "has ended"},
 		"no session":       {"DELETE", "", []string{"X-API-Key", workerKey}, 400, "Mcp-Session-Id"},
 		"malformed":        {"POST", `{"jsonrpc":`, []string{"X-API-Key", workerKey}, 400, "not a valid MCP request"},
@@ -253,6 +257,11 @@ func TestMCP_RefusesRequests(t *testing.T) {
 		})
 	}
 	c.do(t, "list_browsers", nil)
+	fake.Down(true)
+	if status, text := r.call(t.Context(), t, "POST", "/mcp", initialize, append(accept, "X-API-Key", "svc_unverified")...); status != 503 {
+		t.Errorf("a key that cannot be verified: got %d %s", status, text)
+	}
+	fake.Down(false)
 }
 
 // TestMCP_AnswersMessages checks the answers of a session against the document.
@@ -286,7 +295,19 @@ func TestMCP_AnswersMessages(t *testing.T) {
 	id := request("POST", mcpInitialize, 200).Get("Mcp-Session-Id")
 	request("POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202, "Mcp-Session-Id", id)
 	request("POST", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, 200, "Mcp-Session-Id", id)
-	request("GET", "", 200, "Mcp-Session-Id", id)
+	held, release := context.WithCancel(t.Context())
+	defer release()
+	stream, err := http.NewRequestWithContext(held, http.MethodGet, r.url+"/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream.Header = http.Header{"X-Api-Key": {workerKey}, "Accept": {"text/event-stream"}, "Mcp-Session-Id": {id}}
+	answer, err := r.client.Do(stream)
+	if err != nil || answer.StatusCode != 200 {
+		t.Fatalf("stream: %v %v", answer, err)
+	}
+	defer answer.Body.Close()
+	request("GET", "", 409, "Mcp-Session-Id", id)
 	request("DELETE", "", 204, "Mcp-Session-Id", id)
 	request("POST", `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`, 404, "Mcp-Session-Id", id)
 }
