@@ -32,13 +32,13 @@ func serveForm(t *testing.T) string {
 func TestMCP_AgentFillsForm(t *testing.T) {
 	t.Parallel()
 	env := newTestEnv(t)
-	profile := env.account.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)})
+	profile := env.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)})
 	var result struct {
 		Tools                                   []string
 		Launched, Submitted, Picture, Read, All string
 	}
 	runScript(t, "mcp", map[string]any{
-		"endpoint": env.worker.url + "/mcp", "key": env.account.key, "profileId": profile, "url": serveForm(t),
+		"endpoint": env.worker.url + "/mcp", "key": env.key, "profileId": profile, "url": serveForm(t),
 	}, &result)
 	if len(result.Tools) != 18 {
 		t.Errorf("%d tools: %v", len(result.Tools), result.Tools)
@@ -50,10 +50,10 @@ func TestMCP_AgentFillsForm(t *testing.T) {
 			t.Errorf("got %s, want %s", check.got, check.want)
 		}
 	}
-	for _, secret := range []string{env.account.key, env.worker.key, "ct="} {
+	for _, secret := range []string{env.key, env.worker.key, "ct="} {
 		if strings.Contains(result.All, secret) {
 			t.Errorf("a result contains %.6s...", secret)
 		}
 	}
-	env.account.waitForSlots(t, 0, 20*time.Second)
+	env.waitForSlots(t, 0, 20*time.Second)
 }
