@@ -60,7 +60,7 @@ func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool, ki
 				continue
 			}
 			allowed = true
-			cookie := &http.Cookie{ //nolint:gosec // Secure if clients use https
+			cookie := &http.Cookie{
 				Name: ticket.CookieName(id, t.use), Value: t.token, Path: a.Address.BrowserPath(id),
 				HttpOnly: true, Secure: a.Address.Secure(), SameSite: http.SameSiteStrictMode,
 			}

@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"github.com/browser-svc/svc/worker/internal/keys"
 	"image"
 	"io"
 	"net"
+
+	"github.com/browser-svc/svc/worker/internal/keys"
 )
 
 // NewUpstream returns an upstream for any server.
