@@ -62,7 +62,7 @@ func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, asked *at
 	if len(users) == 0 {
 		users = []int{os.Geteuid()}
 	}
-	d = newDebugPortListener(&failingListener{listener, 2}, users, dial, slog.New(slog.DiscardHandler))
+	d = newDebugPortListener(&failingListener{listener, 2}, users, dial, nil, slog.New(slog.DiscardHandler))
 	d.serve()
 	t.Cleanup(d.close)
 	return d, asked
