@@ -9,7 +9,6 @@ const clients = {
   async playwright() {
     const browser = await chromium.connectOverCDP(endpoint);
     return {
-      browser,
       own: browser.contexts()[0],
       create: ({ server, username, password }) => browser.newContext({ ignoreHTTPSErrors: true, proxy: { server, username, password } }),
       async pageOf(context) {

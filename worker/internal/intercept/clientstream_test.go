@@ -61,7 +61,7 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 					}
 				}
 				to, calls := &written{}, 0
-				in := &ClientStream{browser: to, Answer: func(message []byte) error {
+				in := &ClientStream{browser: to, calls: &Connection{}, Answer: func(message []byte) error {
 					if calls++; string(message) != svcCall {
 						t.Errorf("the worker got %q", message)
 					}
@@ -84,7 +84,7 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 }
 
 func TestClientStream_BoundsBuffer(t *testing.T) {
-	in := &ClientStream{browser: &written{}, Answer: func(message []byte) error {
+	in := &ClientStream{browser: &written{}, calls: &Connection{}, Answer: func(message []byte) error {
 		if len(message) != MaxWorkerMessage+1 {
 			t.Errorf("the worker got %d bytes", len(message))
 		}
@@ -118,7 +118,7 @@ func TestClientStream_RefusesProtocolErrors(t *testing.T) {
 		"a continuation of none":   masked(true, wsframe.Continuation, []byte("x")),
 		"a message within another": append(masked(false, wsframe.Text, []byte("{")), masked(true, wsframe.Text, []byte("{"))...),
 	} {
-		in := &ClientStream{browser: &written{}, Answer: func([]byte) error { return nil }}
+		in := &ClientStream{browser: &written{}, calls: &Connection{}, Answer: func([]byte) error { return nil }}
 		if err := in.process(p); err != wsframe.ErrProtocol { //nolint:errorlint // the error is not wrapped
 			t.Errorf("%s: %v", name, err)
 		}
@@ -136,7 +136,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte, cut uint16) {
 		run := func(chunk int) (to string, calls []string, failed bool) {
 			browser := &written{}
-			in := &ClientStream{browser: browser, Answer: func(m []byte) error { calls = append(calls, string(m)); return nil }}
+			in := &ClientStream{browser: browser, calls: &Connection{}, Answer: func(m []byte) error { calls = append(calls, string(m)); return nil }}
 			for rest := stream; len(rest) > 0; {
 				n := min(chunk, len(rest))
 				if in.process(rest[:n]) != nil {

@@ -184,6 +184,9 @@ func (n *Connection) await(key string, call awaitedCall) {
 	if n.awaited == nil {
 		n.awaited = map[string]awaitedCall{}
 	}
+	if earlier := n.awaited[key]; earlier.closeProxy != nil { // never forwarded, and sent again
+		earlier.closeProxy()
+	}
 	n.awaited[key] = call
 	n.pending.Store(int32(len(n.awaited)))
 }
