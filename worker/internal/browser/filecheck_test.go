@@ -54,7 +54,7 @@ func TestCheckFile_FindsWhatBrowserReads(t *testing.T) {
 			var input struct{ NodeID int }
 			unmarshal(t, c.call(t, page, "DOM.querySelector", map[string]any{"nodeId": node.Root.NodeID, "selector": "input"}), &input)
 			err := c.Call(t.Context(), page, "DOM.setFileInputFiles", map[string]any{"nodeId": input.NodeID, "files": []string{path}}, nil)
-			c.eval(t, page, `document.querySelector("input").files[0]?.arrayBuffer().then(b => b.byteLength) ?? -1`, &size)
+			c.eval(t, page, `document.querySelector("input").files[0]?.arrayBuffer().then(b => b.byteLength).catch(() => -1) ?? -1`, &size)
 			return fmt.Sprint(err), size
 		}
 		if refusal, size := upload("/etc/passwd"); refusal != "<nil>" || size <= 0 {

@@ -21,8 +21,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
-	"github.com/browser-svc/svc/worker/internal/wsframe"
 	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 // dial opens a relayed socket with the token in the query.
