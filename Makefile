@@ -134,3 +134,7 @@ images: ## Build the images svc-cloud and svc-worker
 .PHONY: clean
 clean: ## Remove build output; the data in .svc stays
 	rm -rf bin scripts/node_modules
+
+.PHONY: sbom
+sbom: images ## Build the images and list their contents in bin/svc-cloud.cdx.json and bin/svc-worker.cdx.json
+	@scripts/sbom

@@ -20,7 +20,7 @@ export interface paths {
         /**
          * Open the browser page
          * @description For web browsers. Shows the session, its tabs and the available actions. `ct` is accepted once and exchanged for
-         *     a cookie. The response redirects to the URL without the token.
+         *     a cookie. The response redirects to the URL without the token. For a web browser, the 404 response is a page.
          */
         get: operations["openBrowser"];
         put?: never;
@@ -461,6 +461,8 @@ export interface paths {
          *     A token in a URL opens one page of the launch in total. A second request with the same token returns 404, unless
          *     it contains the cookie. `HEAD` requests and prefetch requests do not consume the token and set no cookie. A link
          *     from another site returns a page that continues to the URL without the token.
+         *
+         *     Pages of the origins in `VIEW_FRAME_ANCESTORS` can embed the live view in a frame, with a token in its URL.
          */
         get: operations["viewBrowser"];
         put?: never;
@@ -2721,6 +2723,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example <!doctype html> */
+                    "text/html": components["schemas"]["Html"];
                     /** @example unknown browser */
                     "text/plain": components["schemas"]["UnknownBrowser"];
                 };
@@ -2847,6 +2851,8 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example <!doctype html> */
+                    "text/html": components["schemas"]["Html"];
                     /** @example unknown browser */
                     "text/plain": components["schemas"]["UnknownBrowser"];
                 };
@@ -3564,6 +3570,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example <!doctype html> */
+                    "text/html": components["schemas"]["Html"];
                     /** @example unknown browser */
                     "text/plain": components["schemas"]["UnknownBrowser"];
                 };

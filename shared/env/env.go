@@ -11,11 +11,16 @@
 // The tags env (with the options required, notEmpty, file, expand), envDefault,
 // envSeparator and envPrefix are those of caarlos0/env; doc and secret are this
 // package's. A struct field without an env tag is a group.
+//
+// A secret can also be in a file: if SVC_KEY is unset or empty, SVC_KEY_FILE is the
+// path of a file with its value.
 package env
 
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -62,6 +67,11 @@ func Parse[T any](environ map[string]string) (T, error) {
 	root := reflect.ValueOf(&config).Elem()
 	var problems []Problem
 	for _, v := range variables(root.Type(), "", nil) {
+		environ, err := v.withFile(environ)
+		if err != nil {
+			problems = append(problems, Problem{Variable: v.fileName(), Reason: err.Error()})
+			continue
+		}
 		if err := v.read(root.FieldByIndex(v.index), environ); err != nil {
 			problems = append(problems, Problem{Variable: v.name, Reason: v.parseErrorReason(err)})
 		}
@@ -103,7 +113,13 @@ func variables(structure reflect.Type, prefix string, at []int) []variable {
 	return all
 }
 
-func (v variable) doc() string { return v.field.Tag.Get("doc") }
+func (v variable) doc() string {
+	doc := v.field.Tag.Get("doc")
+	if v.secret() {
+		doc += " " + v.fileName() + " is the path of a file with the value instead."
+	}
+	return doc
+}
 
 func (v variable) secret() bool { return v.field.Tag.Get("secret") == "true" }
 
@@ -113,6 +129,41 @@ func (v variable) required() bool {
 }
 
 func (v variable) defaultValue() string { return v.field.Tag.Get("envDefault") }
+
+// fileName is the variable with the path of the file that contains a secret.
+func (v variable) fileName() string { return v.name + "_FILE" }
+
+// maxSecretFile is the maximum size of a file with a secret, in bytes. Its purpose is
+// to reject a wrong path, such as a device.
+const maxSecretFile = 64 << 10
+
+// withFile returns environ with the value of a secret from its file, without trailing
+// line breaks, if the variable itself is empty and the file's variable is set.
+func (v variable) withFile(environ map[string]string) (map[string]string, error) {
+	path := environ[v.fileName()]
+	if !v.secret() || path == "" || environ[v.name] != "" {
+		return environ, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxSecretFile:
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxSecretFile)
+	}
+	value := strings.TrimRight(string(text), "\r\n")
+	if value == "" {
+		return nil, fmt.Errorf("%s is empty", path)
+	}
+	environ = maps.Clone(environ)
+	environ[v.name] = value
+	return environ, nil
+}
 
 // read parses one variable into target. The library's errors name the Go field,
 // so each variable is parsed on its own to know its name.

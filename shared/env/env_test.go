@@ -96,6 +96,37 @@ func TestParse_NilReadsProcessEnvironment(t *testing.T) {
 	}
 }
 
+func TestParse_ReadsSecretsFromFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	got, err := env.Parse[config](map[string]string{
+		"SVC_KEY": "", "SVC_KEY_FILE": file("key", "k e y\r\n"),
+		"DATABASE_URL": "postgres://variable", "DATABASE_URL_FILE": filepath.Join(dir, "unread"),
+		"PORT_FILE": filepath.Join(dir, "not a secret"),
+	})
+	if err != nil || got.Key != "k e y" || got.Database.URL != "postgres://variable" || got.Port != 3000 {
+		t.Errorf("Parse = %+v, %v", got, err)
+	}
+	_, err = env.Parse[config](map[string]string{
+		"SVC_KEY_FILE": filepath.Join(dir, "missing"), "DATABASE_URL_FILE": file("empty", "\n"), "PIN_FILE": "/dev/zero",
+	})
+	want := fmt.Sprintf("invalid environment:\n  SVC_KEY_FILE: open %[1]s/missing: no such file or directory\n"+
+		"  PIN_FILE: /dev/zero is larger than 65536 bytes\n  DATABASE_URL_FILE: %[1]s/empty is empty", dir)
+	if err == nil || err.Error() != want {
+		t.Errorf("Parse = %v, want %s", err, want)
+	}
+	_, err = env.Parse[config](map[string]string{"DATABASE_URL": "x", "PIN_FILE": file("pin", "s3cret")})
+	if err == nil || !strings.HasSuffix(err.Error(), "PIN: not a valid whole number") {
+		t.Errorf("Parse = %v", err)
+	}
+}
+
 type ranged struct {
 	Port int `env:"PORT" envDefault:"3000"`
 }
@@ -119,12 +150,12 @@ func TestParse_CallsValidate(t *testing.T) {
 const wantTable = `| Variable | Default | Meaning |
 |---|---|---|
 | ` + "`PORT` | `3000`" + ` | Port to listen on. |
-| ` + "`SVC_KEY`" + ` |  | Organization key \| yours. |
+| ` + "`SVC_KEY`" + ` |  | Organization key \| yours. SVC_KEY_FILE is the path of a file with the value instead. |
 | ` + "`PUBLIC_URL`" + ` |  | Address that clients use. |
 | ` + "`TRUSTED_PROXIES`" + ` |  | Networks of proxies. |
 | ` + "`VERBOSE`" + ` |  | Log more. |
-| ` + "`PIN`" + ` |  | A number nobody may see. |
-| ` + "`DATABASE_URL`" + ` | required | Where the database is. |
+| ` + "`PIN`" + ` |  | A number nobody may see. PIN_FILE is the path of a file with the value instead. |
+| ` + "`DATABASE_URL`" + ` | required | Where the database is. DATABASE_URL_FILE is the path of a file with the value instead. |
 | ` + "`DATABASE_TIMEOUT` | `5s`" + ` | How long a query may take. |
 `
 
@@ -135,7 +166,7 @@ func TestTableAndUsage(t *testing.T) {
 	usage := env.Usage[config]()
 	for _, want := range []string{
 		"  PORT              Port to listen on. (default 3000)\n",
-		"  DATABASE_URL      Where the database is. (required)\n",
+		"  DATABASE_URL      Where the database is. DATABASE_URL_FILE is the path of a file with the value instead. (required)\n",
 	} {
 		if !strings.Contains(usage, want) {
 			t.Errorf("%q is missing in:\n%s", want, usage)

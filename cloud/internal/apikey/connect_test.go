@@ -63,7 +63,7 @@ func TestConnector_GuideHasDeploymentFiles(t *testing.T) {
 		"image": "registry.example.com/<org-key-lower>/local-api", "restart": "unless-stopped",
 		"environment.SVC_KEY": "<org-key>", "environment.API_KEY": "${API_KEY:-}",
 		"environment.SVC_CLOUD_URL": "https://cloud.example.com", "environment.PUBLIC_URL": "http://localhost:38923",
-		"ports": []any{"127.0.0.1:38923:38923"}, "volumes": at(production, "volumes"), "shm_size": at(production, "shm_size"),
+		"ports": []any{"127.0.0.1:38923:38923"}, "volumes": at(production, "volumes").([]any)[:1], "shm_size": at(production, "shm_size"),
 		"security_opt": []any{"seccomp:worker/seccomp.json"}, "stop_grace_period": "80s",
 		"healthcheck.test": []any{"CMD", "svc-worker", "health", "--live"},
 	} {

@@ -33,6 +33,7 @@ func newProgram(environ map[string]string, in io.Reader, out, errs io.Writer) pr
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Migrate the database and serve the API", Run: Serve},
 			{Name: "migrate", Summary: "Migrate the database", Run: Migrate},
+			bootstrapCommand(out),
 			registryCommand(),
 			organizationsCommand(out),
 			usersCommand(out),

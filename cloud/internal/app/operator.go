@@ -56,7 +56,10 @@ func withOperator(ctx context.Context, config Config, logger *slog.Logger, use f
 			DB: pools.tenants, System: pools.system, Clock: clock.System{}, Slots: o.licenses, Audit: events,
 			Provider: billing.Manual{Clock: clock.System{}}, Logger: logger,
 		}
-		o.organizations = &org.Service{DB: pools.tenants, System: pools.system, Clock: clock.System{}, Limits: o.plans, Audit: events}
+		o.organizations = &org.Service{
+			DB: pools.tenants, System: pools.system, Clock: clock.System{}, Limits: o.plans, Audit: events,
+			Provisioner: provisioner{o.plans, o.licenses, clock.System{}},
+		}
 		accounts, err := auth.New(pools.tenants, clock.System{}, o.organizations, auth.DefaultCost)
 		if err != nil {
 			return err
@@ -64,6 +67,7 @@ func withOperator(ctx context.Context, config Config, logger *slog.Logger, use f
 		if accounts.Public, err = config.public(); err != nil {
 			return err
 		}
+		o.organizations.Users = accounts
 		o.users = auth.Operator{Accounts: accounts, DB: pools.system, Audit: events}
 		return use(o)
 	})

@@ -78,6 +78,38 @@ func (o Operator) Find(ctx context.Context, ref string) (Account, error) {
 	return a, nil
 }
 
+// CreateFirst creates the first user. The user has no password, for which there is
+// ResetLink, and an address that is not verified. Returns Validation for an invalid
+// address, and Conflict if a user exists.
+func (o Operator) CreateFirst(ctx context.Context, email string) (Account, error) {
+	email = emails.Normal(email)
+	if !isPlausibleEmail(email) {
+		return Account{}, fault.Field("email", "is not an e-mail address")
+	}
+	u, err := o.Accounts.newIdentifiedUser(email, "")
+	if err != nil {
+		return Account{}, err
+	}
+	u.EmailVerifiedAt = nil
+	err = pg.InTx(ctx, o.DB, func(tx *sqlx.Tx) error {
+		if err := o.Accounts.lockFirstUser(ctx, tx); err != nil {
+			return err
+		}
+		var others bool
+		if err := tx.GetContext(ctx, &others, `SELECT EXISTS (SELECT FROM users)`); err != nil {
+			return fmt.Errorf("find a user: %w", err)
+		}
+		if others {
+			return fault.New(fault.Conflict, "There is already a user.")
+		}
+		if _, err := insertUser(ctx, tx, u, sql.NullString{}); err != nil {
+			return err
+		}
+		return o.Audit.Record(ctx, tx, uuid.Nil, "user.created", u.ID.String(), nil)
+	})
+	return Account{User: u}, err
+}
+
 // Disable ends all sessions of a user and refuses new ones until Enable. Password
 // reset links become invalid. Keys that the user created belong to organizations
 // and stay valid. Returns Conflict if the user is already disabled.

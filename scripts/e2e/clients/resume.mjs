@@ -21,7 +21,8 @@ await page.evaluate(() => {
   window.timer = setInterval(() => console.log(++window.sent, 'x'.repeat(window.sent % 500)), 2);
 });
 const big = 'y'.repeat(300_000);
-for (let round = 0; !(await (await fetch(control)).json()).enough; round++) {
+const isDone = async () => result.answers > 0 && result.events > 0 && (await (await fetch(control)).json()).enough;
+for (let round = 0; !(await isDone()); round++) {
   const counts = await Promise.all(Array.from({ length: 5 }, () => page.evaluate(() => ++window.count)));
   for (const count of counts) if (count !== ++result.answers) result.wrongAnswers++;
   if (round % 5 === 0) {

@@ -10,6 +10,7 @@ package access
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -27,7 +28,7 @@ const (
 
 // ErrUnknownBrowser is the only error for a browser that does not exist or that the
 // caller must not access (specification 5.5.4). Handlers return it for a browser
-// that has ended. The Authorizer writes it as plain text.
+// that has ended. The Authorizer writes it as plain text, or as a page for people.
 var ErrUnknownBrowser = errors.New("unknown browser")
 
 var errPageUpgrade = fault.New(fault.Validation,
@@ -50,6 +51,9 @@ type Options struct {
 	WorkerKey func(key string) bool // compares in constant time
 	Address   Address
 	Check     func(c echo.Context) error // validates an authorized request; optional
+	// FrameAncestors are the origins whose pages may embed the live view, as in a
+	// Content-Security-Policy.
+	FrameAncestors []string
 }
 
 // Authorizer authorizes requests for the routes of all browsers.
@@ -69,20 +73,25 @@ type AuthorizedRequest struct {
 	Use    ticket.Use    // View for a view ticket, otherwise Control
 	Token  string        // the token of the launch; empty for the worker key and the console cookie
 	Claims ticket.Claims // of Token or of the console cookie; zero for the worker key
+	// FrameAncestors is the value of frame-ancestors for the response.
+	FrameAncestors string
 }
 
 // handler returns the handler for the routes of one path.
 func (a *Authorizer) handler(routes []Route) echo.HandlerFunc {
 	kind := routes[0].Kind
 	return func(c echo.Context) error {
-		setSecurityHeaders(c.Response().Header())
+		setSecurityHeaders(c.Response().Header(), a.frameAncestors(kind))
 		err := a.serve(c, routes)
 		if !errors.Is(err, ErrUnknownBrowser) {
 			return err
 		}
 		status, text := http.StatusNotFound, ErrUnknownBrowser.Error()
-		if kind == Stream { // specification 5.5.4
+		switch {
+		case kind == Stream: // specification 5.5.4
 			status, text = http.StatusForbidden, "forbidden"
+		case kind.isPage() && a.isNavigation(c.Request(), kind) && acceptsHTML(c.Request()):
+			return a.writeUnknownPage(c, kind)
 		}
 		return c.Blob(status, "text/plain; charset=utf-8", []byte(text))
 	}
@@ -103,7 +112,7 @@ func (a *Authorizer) serve(c echo.Context, routes []Route) error {
 	case !found, browser.HasEnded():
 		return ErrUnknownBrowser
 	case !allowed && !a.hasUnspentToken(id, link):
-		return a.reject(c, link)
+		return a.reject(c, link, route.Kind)
 	}
 	handle, err := handlerFor(routes, r.Method)
 	if err != nil {
@@ -113,12 +122,12 @@ func (a *Authorizer) serve(c echo.Context, routes []Route) error {
 		return errPageUpgrade
 	}
 	if link != nil {
-		return a.redeem(c, id, link, allowed)
+		return a.redeem(c, id, link, allowed, route.Kind)
 	}
 	if err := a.Check(c); err != nil {
 		return err
 	}
-	visit.Browser = browser
+	visit.Browser, visit.FrameAncestors = browser, a.frameAncestors(route.Kind)
 	return handle(c, visit)
 }
 
@@ -171,12 +180,28 @@ func (a *Authorizer) verify(token, id string, use ticket.Use) (ticket.Claims, bo
 	return claims, err == nil
 }
 
+const noAncestors = "'none'"
+
 // setSecurityHeaders sets the headers of every answer, including refusals.
-func setSecurityHeaders(h http.Header) {
+func setSecurityHeaders(h http.Header, frameAncestors string) {
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors "+frameAncestors+"; base-uri 'none'; form-action 'none'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
+	if frameAncestors != noAncestors {
+		h.Del("X-Frame-Options") // it cannot name origins
+	}
+}
+
+func (a *Authorizer) isEmbeddable(kind Kind) bool {
+	return kind == ViewPage && len(a.FrameAncestors) > 0
+}
+
+func (a *Authorizer) frameAncestors(kind Kind) string {
+	if !a.isEmbeddable(kind) {
+		return noAncestors
+	}
+	return strings.Join(a.FrameAncestors, " ")
 }

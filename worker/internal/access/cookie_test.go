@@ -50,6 +50,37 @@ func TestPage_TurnsTokensIntoCookies(t *testing.T) {
 	}
 }
 
+func TestViewPage_OpensInFrameOfAncestorOnly(t *testing.T) {
+	frame := []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"}
+	h := newFixture(t, "https://edge.example", "https://app.example", "https://*.app.example")
+	got := do(t, "GET", h.urlOf(launch, "/view?t="+h.token(t, launch, ticket.View)), frame...)
+	cookie := got.header.Get("Set-Cookie")
+	if got.status != 200 || !strings.HasSuffix(cookie, "; HttpOnly; Secure; SameSite=None; Partitioned") {
+		t.Errorf("in a frame: %d, cookie %s", got.status, cookie)
+	}
+	if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors https://app.example https://*.app.example;") || got.header.Get("X-Frame-Options") != "" {
+		t.Errorf("in a frame: %v", got.header)
+	}
+	cookie, _, _ = strings.Cut(cookie, ";")
+	if got := do(t, "GET", h.urlOf(launch, "/view"), append(frame, "Cookie", cookie)...); got.status != 200 {
+		t.Errorf("with the cookie: %d %s", got.status, got.body)
+	}
+	without := newFixture(t, "https://edge.example")
+	for name, test := range map[string]struct {
+		fixture *fixture
+		path    string
+	}{
+		"another page":      {h, "/page?ct=" + h.token(t, launch, ticket.Control)},
+		"without ancestors": {without, "/view?t=" + without.token(t, launch, ticket.View)},
+	} {
+		got := do(t, "GET", test.fixture.urlOf(launch, test.path), frame...)
+		if got.header.Get("Set-Cookie") != "" || got.header.Get("X-Frame-Options") != "DENY" ||
+			!strings.Contains(got.header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+			t.Errorf("%s: %d %v", name, got.status, got.header)
+		}
+	}
+}
+
 func TestPage_StaleLinkKeepsValidCookie(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	for _, use := range []ticket.Use{ticket.Control, ticket.View} {

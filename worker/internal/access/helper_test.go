@@ -51,7 +51,7 @@ var kinds = map[string]access.Kind{
 	"/view": access.ViewPage, "/view-asset": access.ViewAsset, "/stream": access.Stream,
 }
 
-func newFixture(t *testing.T, public string) *fixture {
+func newFixture(t *testing.T, public string, frameAncestors ...string) *fixture {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	h := &fixture{address: server.Listener.Addr().String(), clock: clock.NewFake(time.Now()), log: &testenv.Log{}}
@@ -63,7 +63,7 @@ func newFixture(t *testing.T, public string) *fixture {
 		Browsers:  fakeBrowsers{launch: {LaunchID: launch, Done: make(chan struct{})}, other: {LaunchID: other, Done: ended}},
 		Tickets:   h.tickets,
 		WorkerKey: func(key string) bool { return key == workerKey },
-		Address:   addressOf(t, public),
+		Address:   addressOf(t, public), FrameAncestors: frameAncestors,
 		Check: func(c echo.Context) error {
 			if h.checked == nil {
 				return nil

@@ -53,20 +53,24 @@ func (a *Authorizer) hasUnspentToken(id string, l *link) bool {
 // would keep them, into cookies that only this launch's routes receive. A request
 // that opens no page, such as a HEAD or prefetch request, gets no cookie and spends
 // no token.
-func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool) error {
-	if isNavigation(c.Request()) {
+func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool, kind Kind) error {
+	if a.isNavigation(c.Request(), kind) {
 		for _, t := range l.tokens {
 			if !a.Tickets.Spend(id, t.claims) {
 				continue
 			}
 			allowed = true
-			c.SetCookie(&http.Cookie{ //nolint:gosec // Secure if clients use https
+			cookie := &http.Cookie{ //nolint:gosec // Secure if clients use https
 				Name: ticket.CookieName(id, t.use), Value: t.token, Path: a.Address.BrowserPath(id),
 				HttpOnly: true, Secure: a.Address.Secure(), SameSite: http.SameSiteStrictMode,
-			})
+			}
+			if isFrame(c.Request()) { // a frame of another site gets only such cookies; they count only below that site
+				cookie.Secure, cookie.SameSite, cookie.Partitioned = true, http.SameSiteNoneMode, true
+			}
+			c.SetCookie(cookie)
 		}
 		if !allowed { // a concurrent request spent it
-			return a.reject(c, l)
+			return a.reject(c, l, kind)
 		}
 		if isCrossSite(c.Request()) {
 			return refreshToCleanURL(c, l)
@@ -79,8 +83,8 @@ func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool) er
 // reject answers as if the browser did not exist. A browser that follows a
 // cross-site link a second time has the cookie but does not send it with that
 // request: it is sent to the clean URL, where the cookie decides.
-func (a *Authorizer) reject(c echo.Context, l *link) error {
-	if l != nil && len(l.tokens) > 0 && isNavigation(c.Request()) && isCrossSite(c.Request()) {
+func (a *Authorizer) reject(c echo.Context, l *link, kind Kind) error {
+	if l != nil && len(l.tokens) > 0 && a.isNavigation(c.Request(), kind) && isCrossSite(c.Request()) {
 		return refreshToCleanURL(c, l)
 	}
 	return ErrUnknownBrowser
@@ -95,12 +99,16 @@ func refreshToCleanURL(c echo.Context, l *link) error {
 
 // isNavigation reports whether a request opens a page for a user, as far as its
 // headers show. Programs and old browsers send none of these headers.
-func isNavigation(r *http.Request) bool {
+func (a *Authorizer) isNavigation(r *http.Request, kind Kind) bool {
 	isOneOf := func(name string, values ...string) bool { return slices.Contains(values, r.Header.Get(name)) }
 	isAhead := func(name string) bool { return strings.Contains(r.Header.Get(name), "prefetch") }
-	return r.Method == http.MethodGet && isOneOf("Sec-Fetch-Mode", "", "navigate") && isOneOf("Sec-Fetch-Dest", "", "document") &&
+	return r.Method == http.MethodGet && isOneOf("Sec-Fetch-Mode", "", "navigate") &&
+		(isOneOf("Sec-Fetch-Dest", "", "document") || a.isEmbeddable(kind) && isFrame(r)) &&
 		!isAhead("Sec-Purpose") && !isAhead("Purpose") && !isAhead("X-Moz")
 }
+
+// isFrame reports whether a page embeds the response.
+func isFrame(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Dest") == "iframe" }
 
 func isCrossSite(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Site") == "cross-site" }
 

@@ -51,6 +51,36 @@ func TestAuthorizer_WrongTokenLooksLikeUnknownBrowser(t *testing.T) {
 	}
 }
 
+func TestAuthorizer_ShowsPageForUnknownBrowserToPeople(t *testing.T) {
+	h := newFixture(t, "https://browsers.example/w/7")
+	people := []string{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	for _, path := range []string{"/page", "/page?ct=garbage", "/view?t=garbage"} {
+		want := raw(do(t, "GET", h.urlOf(unknown, path), people...))
+		for _, part := range []string{"404", "text/html", "<h1>Unknown browser</h1>", `<a href="/w/7/">`, "style-src 'sha256-"} {
+			if !strings.Contains(want, part) {
+				t.Errorf("%s: %q is missing in\n%s", path, part, want)
+			}
+		}
+		for what, id := range map[string]string{"a running browser": launch, "an ended browser": other} {
+			if diff := cmp.Diff(want, raw(do(t, "GET", h.urlOf(id, path), people...))); diff != "" {
+				t.Errorf("%s of %s: %s", path, what, diff)
+			}
+		}
+	}
+	for name, request := range map[string]struct {
+		path    string
+		headers []string
+	}{
+		"a program":       {"/page", []string{"Accept", "*/*"}},
+		"a script's call": {"/page", []string{"Accept", "text/html", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"}},
+		"an asset":        {"/asset", people},
+	} {
+		if got := do(t, "GET", h.urlOf(unknown, request.path), request.headers...); got.status != 404 || got.body != "unknown browser" {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
 func TestAuthorizer_ReportsMethodsAndPathsToAuthorizedCallers(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	for path, test := range map[string]struct{ method, allow string }{

@@ -102,7 +102,7 @@ func (a Address) isForeign(r *http.Request) bool {
 // so unlike below /browsers it can say what is missing.
 func refuseRoot(c echo.Context) error {
 	h := c.Response().Header()
-	setSecurityHeaders(h)
+	setSecurityHeaders(h, noAncestors)
 	h.Add(echo.HeaderWWWAuthenticate, `Basic realm="control token", charset="UTF-8"`)
 	h.Add(echo.HeaderWWWAuthenticate, "Bearer")
 	problem := "This path requires the control token of a launch."

@@ -52,6 +52,7 @@ type Config struct {
 	LaunchPIDs       int            `env:"LAUNCH_PIDS" envDefault:"4096" doc:"Maximum number of processes and threads of a launch. A tab needs about 20. 0: no limit."`
 	RequireIsolation bool           `env:"REQUIRE_ISOLATION" envDefault:"false" doc:"Refuse to start if this host does not allow full isolation of launches. Otherwise the missing features are reported and left out."`
 	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch browsers even if this host does not allow Chromium's sandbox, unless REQUIRE_ISOLATION is set. Clients of such a browser can read everything that the browser process can."`
+	FrameAncestors   []string       `env:"VIEW_FRAME_ANCESTORS" doc:"Origins whose pages may embed the live view in a frame, separated by commas, such as https://app.example.com or https://*.example.com. Requires https, except on localhost. Default: none."`
 	TrustedProxies   []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
 	Metrics          metrics.Config
 	Traces           tracing.Config
@@ -59,6 +60,10 @@ type Config struct {
 }
 
 var workerID = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// frameAncestor matches an origin, whose host may begin with a wildcard. Nothing in it can
+// end the directive of a Content-Security-Policy.
+var frameAncestor = lazy.Regexp(`^https?://(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:([0-9]{1,5}|\*))?$`)
 
 // Validate checks the values and returns all problems at once.
 func (c Config) Validate() error {
@@ -89,6 +94,11 @@ func (c Config) Validate() error {
 	}
 	if c.ResumeSeconds < 0 || c.ResumeSeconds > 3600 || c.ResumeBuffer < 1 || c.ResumeBuffer > 1024 {
 		problems = append(problems, errors.New("RESUME_SECONDS must be from 0 to 3600, and RESUME_BUFFER_MB from 1 to 1024"))
+	}
+	for _, origin := range c.FrameAncestors {
+		if !frameAncestor().MatchString(origin) {
+			problems = append(problems, fmt.Errorf("VIEW_FRAME_ANCESTORS: %q is not an origin such as https://app.example.com", origin))
+		}
 	}
 	problems = append(problems, c.Metrics.Validate(), c.Traces.Validate())
 	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL} {

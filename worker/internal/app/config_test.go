@@ -51,6 +51,8 @@ func TestConfig_ReportsAllProblemsAtOnce(t *testing.T) {
 		{"resume limits out of range", map[string]string{"RESUME_SECONDS": "86400", "RESUME_BUFFER_MB": "0"}, []string{"RESUME_SECONDS", "RESUME_BUFFER_MB"}},
 		{"a public URL without a host", map[string]string{"PUBLIC_URL": "https://"}, []string{"PUBLIC_URL"}},
 		{"a password in a URL", map[string]string{"SVC_CLOUD_URL": "https://u:hidden@cloud.example"}, []string{"SVC_CLOUD_URL"}},
+		{"a directive after an origin", map[string]string{"VIEW_FRAME_ANCESTORS": "https://app.example; script-src *"}, []string{"VIEW_FRAME_ANCESTORS"}},
+		{"an origin with a path", map[string]string{"VIEW_FRAME_ANCESTORS": "https://app.example/a"}, []string{"VIEW_FRAME_ANCESTORS"}},
 		{"a query", map[string]string{"PUBLIC_URL": "https://x.example/?a=b"}, []string{"PUBLIC_URL"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

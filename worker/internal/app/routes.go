@@ -62,6 +62,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
 	gates := access.New(access.Options{
 		Browsers: browserFinder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
+		FrameAncestors: config.FrameAncestors,
 	})
 	gates.RegisterRoot(w.web)
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)

@@ -50,6 +50,10 @@ const blockedURL = "http://127.0.0.1:9/"
 // page's height. Pages cannot detect it.
 const noWarningBar = "--test-type"
 
+// softwareWebGL lets pages use WebGL without a GPU, as headless browsers do without a
+// switch. The renderer is SwiftShader, in the sandboxed GPU process.
+const softwareWebGL = "--enable-unsafe-swiftshader"
+
 // proxyLoopback sends requests to loopback and link-local addresses through the
 // proxy too: by default Chromium connects to them directly.
 const proxyLoopback = "--proxy-bypass-list=<-loopback>"
@@ -103,7 +107,7 @@ func windowFlags(s *Spec) []string {
 	}
 	flags = append(flags, noWarningBar)
 	if !s.Headless {
-		return flags
+		return append(flags, softwareWebGL)
 	}
 	physical := size.scaled(scale)
 	return append(flags, "--headless",

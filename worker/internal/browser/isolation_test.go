@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
@@ -31,14 +33,17 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	oneUser := os.Geteuid() != 0 // browsers run as the worker's user
+	abi, _, _ := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	landlock := int(abi) > 0
 	for name, tc := range map[string]struct {
 		newFixture       func(*testing.T) *fixture
+		private          bool
 		files, processes bool // visible host resources
 		plain            bool
 	}{
-		"isolated":                {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},
-		"without private files":   {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: true},
-		"without a PID namespace": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, processes: true},
+		"isolated":                {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }, private: true},
+		"without private files":   {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: !landlock},
+		"without a PID namespace": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, private: true, processes: true},
 		"without anything":        {newFixture: newFixture, files: true, processes: true, plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,12 +52,12 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 			c := dial(t, r.launch(t, r.spec("seal")))
 			page := c.visit(t, "data:text/html,") // a new tab may close with a download
 			for path, readable := range map[string]bool{
-				"/svc/data/DevToolsActivePort":               !tc.files, // the browser's file
+				"/svc/data/DevToolsActivePort":               tc.private, // the browser's file
+				r.dir + "/seal/data/DevToolsActivePort":      !tc.private,
 				"/usr/share/zoneinfo/UTC":                    true,
 				"/etc/shadow":                                false,
 				"/etc/hostname":                              tc.files,
 				open:                                         tc.files,
-				filepath.Dir(r.dir) + "/":                    tc.files,
 				r.dir + "/other/launch.json":                 tc.files && oneUser,
 				r.dir + "/other/data/DevToolsActivePort":     tc.files && oneUser,
 				fmt.Sprintf("/proc/%d/status", os.Getpid()):  tc.processes,
@@ -62,6 +67,13 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 				if got := canReadFile(t, c, page, path); got != readable {
 					t.Errorf("%s: readable %v, want %v", path, got, readable)
 				}
+			}
+			var listing string // a directory that cannot be opened has an empty page
+			if canReadFile(t, c, page, filepath.Dir(r.dir)+"/") {
+				c.eval(t, page, `document.body.innerText`, &listing)
+			}
+			if got := strings.Contains(listing, filepath.Base(r.dir)); got != tc.files {
+				t.Errorf("%s: listed %v, want %v", filepath.Dir(r.dir), got, tc.files)
 			}
 		})
 	}

@@ -49,6 +49,31 @@ func TestLaunch_HeadfulFillsDisplay(t *testing.T) {
 	}
 }
 
+// Pages expect WebGL, and a browser without it is unusual.
+func TestLaunch_HasWebGL(t *testing.T) {
+	r := newFixture(t)
+	for name, headless := range map[string]bool{"headless": true, "headful": false} {
+		t.Run(name, func(t *testing.T) {
+			spec := r.spec(name)
+			spec.Headless = headless
+			c := dial(t, r.launch(t, spec))
+			var pixel []int
+			c.eval(t, c.attach(t, firstPage(t, c)), `(() => {
+				const gl = document.createElement('canvas').getContext('webgl2');
+				if (!gl) return null;
+				gl.clearColor(1, 0, 0, 1);
+				gl.clear(gl.COLOR_BUFFER_BIT);
+				const pixel = new Uint8Array(4);
+				gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel);
+				return [...pixel];
+			})()`, &pixel)
+			if !slices.Equal(pixel, []int{255, 0, 0, 255}) {
+				t.Errorf("drew %v, want red", pixel)
+			}
+		})
+	}
+}
+
 // Internal pages cost each launch half a second of CPU.
 func TestLaunch_OpensNoInternalPages(t *testing.T) {
 	r := newFixture(t)

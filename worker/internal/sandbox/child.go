@@ -90,6 +90,11 @@ func (r *setupRequest) setup() (given []int, err error) {
 	if err := r.dropPrivileges(); err != nil {
 		return nil, err
 	}
+	if len(r.Writable) > 0 && !r.SetuidHelper { // the helper needs privileges that Landlock takes away
+		if err := r.restrictFiles(); err != nil {
+			return nil, err
+		}
+	}
 	// The change of user has cleared the parent-death signal. If the worker died
 	// before this call, the read of the exec command fails.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {

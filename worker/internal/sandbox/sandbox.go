@@ -44,11 +44,12 @@ type Config struct {
 	Program    string // path, the same on the host and in the sandbox
 	Args       []string
 	Env        []string
-	Dir        string // working directory, if files are not private
-	Timezone   string // IANA name; "" is the host's
-	Proxy      int    // port where the browser expects its proxy
-	Display    string // socket of the X server; "" when headless
-	XAuthority string // Xauthority file of the display
+	Dir        string   // working directory, if files are not private
+	Writable   []string // the launch's directories; if files are not private, it can open only these and what browsers need
+	Timezone   string   // IANA name; "" is the host's
+	Proxy      int      // port where the browser expects its proxy
+	Display    string   // socket of the X server; "" when headless
+	XAuthority string   // Xauthority file of the display
 }
 
 // NewSandbox creates a sandbox. The caller then starts the command of Command.
@@ -144,7 +145,12 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 		Proxy: l.Proxy, Dir: l.Dir, Timezone: l.Timezone, Window: l.Display != "",
 		SetuidHelper: !s.pieces.NestedUser && hasSetuidHelper(l.Program),
 	}
-	if s.pieces.Private {
+	if !s.pieces.Private {
+		o.Writable = l.Writable
+		if o.Window {
+			o.Readable = []string{l.XAuthority}
+		}
+	} else {
 		o.Dir = HomeDir
 		dir := filepath.Dir(l.Program)
 		if file := s.manager.workerDirBelow(dir); file != "" {

@@ -45,6 +45,8 @@ type setupRequest struct {
 	Dir          string
 	Timezone     string      // "" is the host's
 	Binds        []bindMount // host files
+	Writable     []string    // the launch's directories, if files are not private
+	Readable     []string    // further host files, if files are not private
 	Window       bool        // shares memory with the X server
 	Proxy        int         // port where the browser expects its proxy
 	SetuidHelper bool        // Chromium's setuid helper is needed

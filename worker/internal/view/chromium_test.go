@@ -3,6 +3,9 @@ package view_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -171,6 +174,37 @@ func (p *tab) comesBack(s *fixture) {
 	p.showsGreen()
 }
 
+func TestViewPage_PansAndZoomsOnPhone(t *testing.T) {
+	s := newFixture(t, false, "")
+	p := openTab(t, s.viewerBrowser, "about:blank")
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 780, "deviceScaleFactor": 1, "mobile": true}, nil)
+	p.Call("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": true}, nil)
+	p.Call("Page.navigate", map[string]any{"url": s.path("/view?ct=" + s.token(t, ticket.Control))}, nil)
+	p.WaitFor("in control", state, "Live, in control")
+	const picture = "document.querySelector('#screen canvas').getBoundingClientRect()"
+	p.WaitFor("a picture as high as the viewport", "Math.abs("+picture+".height - document.getElementById('viewport').clientHeight) < 2", "true")
+	p.WaitFor("a wider picture", picture+".width > 2 * innerWidth", "true")
+	x, y := 195, 500
+	p.tap(x, y)
+	testenv.Eventually(t, "a click", func() bool { return s.received() == "[click]" })
+
+	p.Eval("document.getElementById('move').click()")
+	p.Call("Input.synthesizeScrollGesture", map[string]any{"x": x, "y": y, "xDistance": -150, "gestureSourceType": "touch"}, nil)
+	p.WaitFor("the picture moved", "document.getElementById('viewport').scrollLeft > 100", "true")
+	p.Eval("window.before = " + picture + ".width")
+	p.Call("Input.synthesizePinchGesture", map[string]any{"x": x, "y": y, "scaleFactor": 2, "gestureSourceType": "touch"}, nil)
+	p.WaitFor("the picture grew", picture+".width > 1.3 * before", "true")
+	p.Eval("for (let i = 0; i < 9; i++) document.getElementById('zoom-out').click()")
+	p.WaitFor("the whole picture", picture+".width <= innerWidth", "true")
+	p.Eval("document.getElementById('zoom-in').click()")
+	p.WaitFor("a larger picture", picture+".width > innerWidth", "true")
+	p.saveScreenshots("view-phone")
+	if got := s.received(); got != "[click]" {
+		t.Errorf("the site received %q", got)
+	}
+	p.saidNothing()
+}
+
 func TestViewPage_TicketOnlyWatches(t *testing.T) {
 	for name, headless := range map[string]bool{"headful": false, "headless": true} {
 		t.Run(name, func(t *testing.T) {
@@ -195,6 +229,28 @@ func TestViewPage_TicketOnlyWatches(t *testing.T) {
 			}
 			p.saidNothing()
 		})
+	}
+}
+
+// The worker is at 127.0.0.1, which for browsers is another site than localhost.
+func TestViewPage_IsEmbeddedByAncestor(t *testing.T) {
+	s := newFixture(t, true, "")
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!doctype html><title>App</title><iframe src="%s" width="1000" height="700"></iframe>`, s.path("/view?ct="+r.URL.Query().Get("ct")))
+	}))
+	t.Cleanup(app.Close)
+	address := func(origin string) string { return origin + "/?ct=" + s.token(t, ticket.Control) }
+	p := openTab(t, s.viewerBrowser, address(strings.Replace(app.URL, "127.0.0.1", "localhost", 1)))
+	testenv.Eventually(t, "a click through the frame", func() bool {
+		p.click(500, 400)
+		return strings.Contains(s.received(), "[click]")
+	})
+
+	stranger := openTab(t, s.viewerBrowser, address(app.URL))
+	stranger.WaitFor("the refusal of the frame", "document.querySelector('iframe').contentDocument === null", "true")
+	if !strings.Contains(stranger.ConsoleOutput(), "frame-ancestors") {
+		t.Errorf("the console contains:\n%s", stranger.ConsoleOutput())
 	}
 }
 

@@ -129,7 +129,7 @@ func newTestServer(t *testing.T, prefix string, o view.Options, b access.Browser
 	e.GET("/browsers/:launchId", view.AddSlash)
 	g := access.New(access.Options{
 		Browsers: &finder{browser: b}, Tickets: w.tickets, Address: access.NewAddress(public),
-		WorkerKey: func(key string) bool { return key == workerKey },
+		WorkerKey: func(key string) bool { return key == workerKey }, FrameAncestors: []string{"http://localhost:*"},
 	})
 	g.Register(e, append(w.Routes(), more...)...)
 	server.Config.Handler = http.StripPrefix(prefix, e)

@@ -15,7 +15,7 @@ import (
 // contentSecurityPolicy allows a page to load and reach only the worker. Thumbnails
 // are blob: URLs, parts of the stream's picture and pointers are data: URLs.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; " +
-	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+	"base-uri 'none'; form-action 'none'; frame-ancestors "
 
 // parsePage returns a function that parses an embedded template on first use.
 func parsePage(name string) func() *template.Template {
@@ -46,7 +46,7 @@ func (s *Service) render(c echo.Context, t *template.Template, v access.Authoriz
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set("Content-Security-Policy", contentSecurityPolicy)
+	c.Response().Header().Set("Content-Security-Policy", contentSecurityPolicy+v.FrameAncestors)
 	return c.HTMLBlob(http.StatusOK, html.Bytes())
 }
 

@@ -66,6 +66,13 @@ func (p *tab) click(x, y int) {
 	}
 }
 
+// tap taps with a finger.
+func (p *tab) tap(x, y int) {
+	p.t.Helper()
+	p.Call("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []map[string]int{{"x": x, "y": y}}}, nil)
+	p.Call("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}}, nil)
+}
+
 // key presses and releases a key.
 func (p *tab) key(key, code string, keyCode int) {
 	p.t.Helper()

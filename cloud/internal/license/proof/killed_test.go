@@ -23,8 +23,11 @@ import (
 
 const (
 	clients    = 12 // of three replicas
-	underWay   = 300 * time.Millisecond
 	limitThere = 40
+
+	underWay  = 300 * time.Millisecond // how long calls run at least before the database is killed
+	minGrants = 20                     // acknowledged before the database is killed
+	minEnds   = 10
 )
 
 // deaths is how often the database is killed.
@@ -65,7 +68,7 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 	defer server.Stop(context.Background())
 	told.compare(t, server.DSN(), org)
 	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", deaths(), told.grants, len(told.ended), told.failures)
-	if told.grants < deaths()*20 || len(told.ended) < deaths()*10 || told.failures < deaths() {
+	if told.grants < deaths()*minGrants || len(told.ended) < deaths()*minEnds || told.failures < deaths() {
 		t.Error("too few calls")
 	}
 }
@@ -92,7 +95,7 @@ func openAt(t *testing.T, dsn string, opts pg.Options) *sqlx.DB {
 	return pool
 }
 
-// traffic runs until the server is killed.
+// traffic runs calls, and kills the server among them.
 func (l *acknowledgedCalls) traffic(t *testing.T, server *embedded.Server, org uuid.UUID) {
 	t.Helper()
 	var services []*license.Service
@@ -113,16 +116,40 @@ func (l *acknowledgedCalls) traffic(t *testing.T, server *embedded.Server, org u
 			}
 		})
 	}
-	time.AfterFunc(underWay, func() { syscall.Kill(server.Pid(), syscall.SIGKILL) })
-	group.Wait()
+	left := make(chan struct{})
+	go func() { group.Wait(); close(left) }()
+	l.await(left)
+	syscall.Kill(server.Pid(), syscall.SIGKILL)
+	<-left
 	<-server.Done()
 	server.Stop(context.Background())
+}
+
+// await waits until calls have been acknowledged for a while, or all clients have left.
+func (l *acknowledgedCalls) await(left <-chan struct{}) {
+	counts := func() (grants, ends int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.grants, len(l.ended)
+	}
+	began := time.Now()
+	granted, ended := counts()
+	for {
+		select {
+		case <-left:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		if grants, ends := counts(); time.Since(began) > underWay && grants >= granted+minGrants && ends >= ended+minEnds {
+			return
+		}
+	}
 }
 
 // one takes a slot, and releases it three times out of four. It returns false after
 // the first failure.
 func (l *acknowledgedCalls) one(t *testing.T, s *license.Service, org uuid.UUID) bool {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	session, profile := uuid.Must(uuid.NewV7()), org
 	grant, err := s.Authorize(ctx, license.Request{

@@ -22,7 +22,7 @@ export class Stream extends EventTarget {
 
   // The stream draws into target. Events: 'state' with detail {name, message},
   // where name is live, reconnecting or ended; 'clipboard' with the text that was
-  // copied in the browser as detail.
+  // copied in the browser as detail; 'control' when viewOnly was set.
   constructor(target, viewOnly) {
     super();
     this.#target = target;
@@ -38,6 +38,7 @@ export class Stream extends EventTarget {
   set viewOnly(value) {
     this.#viewOnly = value;
     if (this.rfb) this.rfb.viewOnly = value;
+    this.dispatchEvent(new Event('control'));
   }
 
   connect() {

@@ -3,6 +3,7 @@
 import {setUpClipboard} from './clipboard.js';
 import {setUpKeys} from './keys.js';
 import {Stream} from './stream.js';
+import {Zoom} from './zoom.js';
 
 const find = (id) => document.getElementById(id);
 const body = document.body;
@@ -29,6 +30,28 @@ function describe() {
     find('released').hidden = control;
   }
   setState(control ? 'Live, in control' : mayControl ? 'Live, control released' : 'Live, watching');
+}
+
+// setUpZoom shows the controls for zoom and pan on touch screens. Without control, and
+// after Move, touches move the picture.
+function setUpZoom() {
+  if (!matchMedia('(pointer: coarse)').matches) return;
+  const zoom = new Zoom(find('viewport'), screen, find('pan')), move = find('move');
+  const update = () => {
+    move.hidden = stream.viewOnly;
+    zoom.panning = stream.viewOnly || move.ariaPressed === 'true';
+  };
+  move.addEventListener('click', () => {
+    move.ariaPressed = move.ariaPressed !== 'true';
+    update();
+  });
+  for (const [id, action] of [['zoom-in', () => zoom.in()], ['zoom-out', () => zoom.out()]]) {
+    find(id).hidden = false;
+    find(id).addEventListener('click', action);
+  }
+  stream.addEventListener('control', update);
+  stream.addEventListener('state', ({detail: {name}}) => name === 'live' && zoom.fill());
+  update();
 }
 
 // updatePanels enables the panels only while input is sent.
@@ -108,5 +131,6 @@ function setUpControl() {
 }
 
 setUpFullscreen();
+setUpZoom();
 if (mayControl) setUpControl();
 stream.connect();
