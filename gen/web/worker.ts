@@ -107,6 +107,18 @@ export interface paths {
          * Open a CDP connection to the browser
          * @description A WebSocket for the Chrome DevTools Protocol of the browser, for clients such as Puppeteer and Playwright.
          *
+         *     Messages pass unchanged, except for these calls. The same applies to `connectPage`, `/launch` and, with a network
+         *     namespace, `debugPort`:
+         *
+         *     - `Target.createBrowserContext` with `proxyServer` (Playwright: `newContext({proxy})`, Puppeteer:
+         *       `createBrowserContext({proxyServer})`): the context uses this proxy instead of that of the profile. `proxyServer` is
+         *       one HTTP, HTTPS or SOCKS5 proxy. It may contain `user:password@`; otherwise the client answers the authentication of
+         *       an HTTP or HTTPS proxy (`Fetch.authRequired`). `direct://` and the empty text mean the egress of the profile.
+         *       `DENIED_HOSTS` and `ALLOWED_HOSTS` apply. A browser can have up to 128 such contexts at a time. Their traffic is not
+         *       part of `proxyTraffic`.
+         *     - `DOM.setFileInputFiles` with a path that the browser cannot read: the response is an error. Paths are those of the
+         *       browser's sandbox.
+         *
          *     Without `resume` the connection ends with its socket. With `resume` a connection survives broken sockets for up
          *     to `RESUME_SECONDS`, without lost or repeated messages:
          *

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/activity"
+	"github.com/browser-svc/svc/worker/internal/intercept"
 )
 
 // Browser is a running browser, for its routes.
@@ -22,6 +23,7 @@ type Browser struct {
 	DevTools       bool                                    // the build includes the DevTools front end
 	Display        *Display                                // nil for a headless browser
 	Activity       *activity.Meter                         // records client activity
+	Calls          *intercept.Calls                        // handles some calls of CDP connections; nil: none
 	Done           <-chan struct{}                         // closed when the browser has ended
 	OnLeaving      func()                                  // called when the browser closed its socket and may be ending; optional
 }

@@ -44,7 +44,7 @@ func (f browserFinder) Find(launchID string) (access.Browser, bool) {
 	seen := access.Browser{
 		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
 		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DebugPath: of.DebugPath, DevTools: of.DevTools,
-		Activity: found.Activity, Done: running.Done(), OnLeaving: func() { f.launches.MarkLeaving(id) },
+		Activity: found.Activity, Calls: running.Calls(), Done: running.Done(), OnLeaving: func() { f.launches.MarkLeaving(id) },
 	}
 	if display, ok := running.Display(); ok {
 		seen.Display = &access.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
@@ -124,6 +124,20 @@ func (w egress) SetUpstream(to *launch.Proxy) error {
 		return w.Forwarder.SetUpstream(nil)
 	}
 	return launchProxyError(w.Forwarder.SetUpstream(new(upstream(*to))))
+}
+
+// OpenContextProxy implements launch.Egress.
+func (w egress) OpenContextProxy(server, bypass string) (address string, closeProxy func(), err error) {
+	to, err := proxy.ParseContextProxy(server)
+	if err != nil || to == nil {
+		return "", nil, err
+	}
+	to.Bypass = bypass
+	opened, err := w.Forwarder.OpenContextProxy(*to)
+	if err != nil {
+		return "", nil, err
+	}
+	return opened.Address(), opened.Close, nil
 }
 
 func launchProxyError(err error) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
@@ -75,6 +76,7 @@ type Browser struct {
 	debugListener *debugPortListener // nil until the browser is ready
 	conn          *cdp.Conn
 	emul          *emulator
+	calls         *intercept.Calls
 	stderr        *tail
 	stopTail      func()
 
@@ -91,16 +93,21 @@ type Browser struct {
 }
 
 func newBrowser(l *Launcher, spec Spec) *Browser {
-	return &Browser{
+	b := &Browser{
 		LaunchID: spec.LaunchID, Build: spec.Build, Headless: spec.Headless, StartedAt: time.Now().UTC(),
 		l: l, spec: spec, dirs: newDirs(l.opts.Dir, spec.LaunchID), uid: -1,
 		stderr: &tail{}, stopTail: func() {},
 		done: make(chan struct{}), cleaned: make(chan struct{}),
 	}
+	b.calls = intercept.New(intercept.Options{OpenProxy: spec.OpenContextProxy, CheckFile: b.checkFile})
+	return b
 }
 
 // CDP returns the private control connection. It closes when the browser ends.
 func (b *Browser) CDP() *cdp.Conn { return b.conn }
+
+// Calls handles some calls of the clients' CDP connections.
+func (b *Browser) Calls() *intercept.Calls { return b.calls }
 
 // Done is closed when the browser and all its processes have ended.
 func (b *Browser) Done() <-chan struct{} { return b.done }

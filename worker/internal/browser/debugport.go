@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/peeruser"
 )
 
@@ -33,8 +33,9 @@ type debugPortListener struct {
 	server    *http.Server
 	httpProxy *httputil.ReverseProxy                  // for requests other than WebSockets
 	dial      func(context.Context) (net.Conn, error) // to the browser's server
-	users     []int                                   // users that may connect
-	userOf    func(net.Conn) (uid int, err error)     // user of the peer
+	calls     *intercept.Calls
+	users     []int                               // users that may connect
+	userOf    func(net.Conn) (uid int, err error) // user of the peer
 	log       *slog.Logger
 	warnOnce  sync.Once       // logs the first refusal as a warning
 	ctx       context.Context // ends with close
@@ -54,8 +55,8 @@ func listenDebugPort(port int) (net.Listener, error) {
 	return listener, nil
 }
 
-func newDebugPortListener(listener net.Listener, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) *debugPortListener {
-	d := &debugPortListener{listener: listener, users: users, userOf: peeruser.Of, dial: dial, log: log}
+func newDebugPortListener(listener net.Listener, users []int, dial func(context.Context) (net.Conn, error), calls *intercept.Calls, log *slog.Logger) *debugPortListener {
+	d := &debugPortListener{listener: listener, users: users, userOf: peeruser.Of, dial: dial, calls: calls, log: log}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	quiet := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	d.httpProxy = &httputil.ReverseProxy{
@@ -142,7 +143,7 @@ func (d *debugPortListener) beginRequest() bool {
 	return true
 }
 
-// upgrade connects a WebSocket to the browser and copies bytes until both sides
+// upgrade connects a WebSocket to the browser and forwards frames until both sides
 // have ended or the listener is closed.
 func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 	if err := ws.CheckHandshake(r); err != nil {
@@ -165,19 +166,25 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		client.Conn.Close()
 		up.Conn.Close()
 	})()
+	connection := d.calls.Connect()
+	defer connection.Close()
+	in, out := connection.Streams(client, &up.Raw)
 	var both sync.WaitGroup
-	for _, pair := range [][2]*ws.Raw{{client, &up.Raw}, {&up.Raw, client}} {
-		both.Go(func() {
-			from, to := pair[0], pair[1].Conn
-			if _, err := to.Write(from.Early); err == nil {
-				_, _ = io.Copy(to, from.Conn) // either side may close at any time
-			}
-			if half, ok := to.(interface{ CloseWrite() error }); ok {
-				_ = half.CloseWrite()
-			}
-		})
-	}
+	both.Go(func() {
+		out.SendErrorClose(in.Run(client))
+		closeWrite(up.Conn)
+	})
+	both.Go(func() {
+		_ = out.Run(&up.Raw) // either side may close at any time
+		closeWrite(client.Conn)
+	})
 	both.Wait()
+}
+
+func closeWrite(c net.Conn) {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
 }
 
 // writeError responds when the browser did not.

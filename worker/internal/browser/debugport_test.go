@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 // failingListener fails its first calls of Accept with EMFILE.
@@ -62,7 +65,7 @@ func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, asked *at
 	if len(users) == 0 {
 		users = []int{os.Geteuid()}
 	}
-	d = newDebugPortListener(&failingListener{listener, 2}, users, dial, slog.New(slog.DiscardHandler))
+	d = newDebugPortListener(&failingListener{listener, 2}, users, dial, nil, slog.New(slog.DiscardHandler))
 	d.serve()
 	t.Cleanup(d.close)
 	return d, asked
@@ -122,11 +125,12 @@ func TestDebugPort_PassesRequestsWithoutOrigin(t *testing.T) {
 	if status, _ := send(t, conn, r, handshake); status != http.StatusSwitchingProtocols {
 		t.Fatalf("a WebSocket got status %d", status)
 	}
-	if _, err := io.WriteString(conn, "frames"); err != nil {
+	frame := wsframe.FromClient(wsframe.Text, []byte("frame"))
+	if _, err := conn.Write(frame); err != nil {
 		t.Fatal(err)
 	}
-	echo := make([]byte, len("frames"))
-	if _, err := io.ReadFull(r, echo); err != nil || string(echo) != "frames" {
+	echo := make([]byte, len(frame))
+	if _, err := io.ReadFull(r, echo); err != nil || !bytes.Equal(echo, frame) {
 		t.Errorf("the WebSocket returned %q (%v)", echo, err)
 	}
 }

@@ -196,7 +196,7 @@ func (b *Browser) openDebugPort(port int) {
 		return
 	}
 	users := append([]int{0, os.Geteuid()}, b.l.opts.DebugUsers...)
-	b.debugListener = newDebugPortListener(b.debugSocket, users, b.Dial, b.l.log.With("launchId", b.LaunchID))
+	b.debugListener = newDebugPortListener(b.debugSocket, users, b.Dial, b.calls, b.l.log.With("launchId", b.LaunchID))
 	b.debugListener.serve()
 	b.DebugPort = b.debugListener.port()
 }

@@ -53,9 +53,12 @@ type Spec struct {
 	// with a listener that replaces ProxyServer there. The listener is closed with the
 	// browser.
 	OnProxyListener func(net.Listener)
-	StartURLs       []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
-	Timeout         time.Duration // limit of the launch; DefaultTimeout when zero
-	Data            Data          // persistent data; nil for none
+	// OpenContextProxy opens an address of that proxy for one browser context, as
+	// package intercept needs it. Nil: contexts use their proxies directly.
+	OpenContextProxy func(server, bypass string) (address string, closeProxy func(), err error)
+	StartURLs        []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
+	Timeout          time.Duration // limit of the launch; DefaultTimeout when zero
+	Data             Data          // persistent data; nil for none
 }
 
 // permissions translates Playwright's names to the protocol's.

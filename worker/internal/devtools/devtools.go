@@ -3,8 +3,9 @@
 // endpoints, the DevTools front end, and helpers such as screenshots and
 // navigation.
 //
-// CDP connections are relayed: after both handshakes, bytes pass unread, except
-// on resumable connections (package resume). Package access checks credentials.
+// CDP connections are relayed: after both handshakes, frames pass unchanged, except
+// for the calls of package intercept and on resumable connections (package resume).
+// Package access checks credentials.
 package devtools
 
 import (

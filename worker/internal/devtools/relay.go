@@ -3,7 +3,6 @@ package devtools
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"path"
@@ -15,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/intercept"
 )
 
 // drainTimeout is how long one side's data may take to reach the other after
@@ -69,7 +69,9 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 		if of == "browser" && v.OnLeaving != nil {
 			closed = v.OnLeaving
 		}
-		s.relay(client, &up.Raw, v.Done, closed)
+		connection := v.Calls.Connect()
+		defer connection.Close()
+		s.relay(connection, client, &up.Raw, v.Done, closed)
 		return nil
 	}
 }
@@ -86,17 +88,23 @@ func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string)
 	return up, s.toFault(v, err)
 }
 
-// relay copies bytes in both directions until one side, the browser or the
-// worker ends. The kernel copies between two TCP connections. closed is called
-// when the browser closes its side, before the client sees it.
-func (s *Service) relay(client, up *ws.Raw, browserDone <-chan struct{}, closed func()) {
+// relay forwards frames in both directions until one side, the browser or the
+// worker ends. closed is called when the browser closes its side, before the
+// client sees it.
+func (s *Service) relay(connection *intercept.Connection, client, up *ws.Raw, browserDone <-chan struct{}, closed func()) {
+	in, out := connection.Streams(client, up)
 	ended := make(chan struct{}, 2)
-	move := func(to, from *ws.Raw, over func()) {
-		copyUntilEOF(to.Conn, from.Conn, from.Early, over)
+	go func() {
+		out.SendErrorClose(in.Run(client))
+		closeWrite(up.Conn)
 		ended <- struct{}{}
-	}
-	go move(up, client, func() {})
-	go move(client, up, closed)
+	}()
+	go func() {
+		_ = out.Run(up) // either side may disconnect at any time
+		closed()
+		closeWrite(client.Conn)
+		ended <- struct{}{}
+	}()
 
 	left := 2
 	select {
@@ -124,16 +132,12 @@ func (s *Service) relay(client, up *ws.Raw, browserDone <-chan struct{}, closed 
 	}
 }
 
-// copyUntilEOF copies until src ends, calls over and closes the write side of
-// dst. Errors are ignored: either side may disconnect at any time.
-func copyUntilEOF(dst, src net.Conn, first []byte, over func()) {
-	if _, err := dst.Write(first); err == nil {
-		_, _ = io.Copy(dst, src)
-	}
-	over()
-	if half, ok := dst.(interface{ CloseWrite() error }); ok {
+// closeWrite closes the write side of a connection, or all of it where that is not
+// possible.
+func closeWrite(c net.Conn) {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	} else {
-		dst.Close()
+		_ = c.Close()
 	}
 }

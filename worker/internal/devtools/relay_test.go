@@ -22,6 +22,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 // dial opens a relayed socket with the token in the query.
@@ -205,6 +206,8 @@ func TestRelay_KeepsEarlyFrames(t *testing.T) {
 	}
 	defer ln.Close()
 	w.finder.add(access.Browser{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, DevTools: true, Activity: activity.New(w.clock), Done: make(chan struct{})})
+	fromBrowser := []string{string(wsframe.FromServer(wsframe.Text, []byte("early bird"))), string(wsframe.FromServer(wsframe.Text, []byte("last word")))}
+	fromClient := []string{string(wsframe.FromClient(wsframe.Text, []byte("hello"))), string(wsframe.FromClient(wsframe.Text, []byte("goodbye")))}
 	toBrowser := make(chan string, 1)
 	go func() { // a browser that sends at once, then reads until the client ends
 		conn, err := ln.Accept()
@@ -216,22 +219,22 @@ func TestRelay_KeepsEarlyFrames(t *testing.T) {
 		if _, err := http.ReadRequest(r); err != nil {
 			return
 		}
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nearly bird")
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"+fromBrowser[0])
 		received, _ := io.ReadAll(r)
-		_, _ = io.WriteString(conn, ", last word")
+		_, _ = io.WriteString(conn, fromBrowser[1])
 		toBrowser <- string(received)
 	}()
-	conn, r := w.dialWithEarlyFrame(t, "/devtools/page/a", "hello")
+	conn, r := w.dialWithEarlyFrame(t, "/devtools/page/a", fromClient[0])
 	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("X-Request-Id") == "" {
 		t.Fatalf("%v %v", res, err)
 	}
-	_, _ = io.WriteString(conn, " and goodbye")
+	_, _ = io.WriteString(conn, fromClient[1])
 	_ = conn.(*net.TCPConn).CloseWrite()
 	got, err := io.ReadAll(r)
-	if err != nil || string(got) != "early bird, last word" {
+	if err != nil || string(got) != fromBrowser[0]+fromBrowser[1] {
 		t.Errorf("the client received %q, %v", got, err)
 	}
-	if received := <-toBrowser; received != "hello and goodbye" {
+	if received := <-toBrowser; received != fromClient[0]+fromClient[1] {
 		t.Errorf("the browser received %q", received)
 	}
 }

@@ -80,7 +80,7 @@ func (s *Service) openResumable(c echo.Context, v access.AuthorizedRequest, key 
 	if err != nil {
 		return nil, err
 	}
-	conn, isNew, err := s.resumable.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, Watch: v.Activity.Watch})
+	conn, isNew, err := s.resumable.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, Watch: v.Activity.Watch, Calls: v.Calls})
 	if !isNew {
 		_ = up.Conn.Close()
 		return conn, err

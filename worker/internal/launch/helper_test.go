@@ -294,10 +294,11 @@ func (w fakeEgressProvider) Open(context.Context) (launch.Egress, error) {
 
 type fakeEgress fakeEgressProvider
 
-func (w fakeEgress) Address() string     { return "http://127.0.0.1:9" }
-func (w fakeEgress) MoveTo(net.Listener) {}
-func (w fakeEgress) Restrict(uid int)    { w.fixture.restrictedTo = append(w.fixture.restrictedTo, uid) }
-func (w fakeEgress) Close()              { w.fixture.closed++ }
+func (w fakeEgress) Address() string                                         { return "http://127.0.0.1:9" }
+func (w fakeEgress) MoveTo(net.Listener)                                     {}
+func (w fakeEgress) OpenContextProxy(string, string) (string, func(), error) { return "", nil, nil }
+func (w fakeEgress) Restrict(uid int)                                        { w.fixture.restrictedTo = append(w.fixture.restrictedTo, uid) }
+func (w fakeEgress) Close()                                                  { w.fixture.closed++ }
 
 func (w fakeEgress) Counts() (in, out int64) { return 11, 7 }
 

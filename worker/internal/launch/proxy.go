@@ -53,8 +53,12 @@ type Egress interface {
 	Address() string             // scheme://host:port
 	SetUpstream(to *Proxy) error // uses this upstream proxy from now on; nil: direct
 	MoveTo(to net.Listener)      // serves this listener from now on instead of its address
-	Restrict(uid int)            // accepts only processes of this user from now on
-	Counts() (in, out int64)     // bytes from and to upstream proxies; valid after Close too
+	// OpenContextProxy opens an address for one browser context, with a proxy server as
+	// clients give it in CDP; empty for a server that means no proxy. Errors are for the
+	// client. Close closes it too.
+	OpenContextProxy(server, bypass string) (address string, closeProxy func(), err error)
+	Restrict(uid int)        // accepts only processes of this user from now on
+	Counts() (in, out int64) // bytes from and to upstream proxies; valid after Close too
 	Close()
 }
 

@@ -37,7 +37,7 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, proxy *
 	if err = h.setUpstream(proxy, field); err != nil {
 		return h, err
 	}
-	spec.ProxyServer, spec.OnProxyListener = h.egress.Address(), h.egress.MoveTo
+	spec.ProxyServer, spec.OnProxyListener, spec.OpenContextProxy = h.egress.Address(), h.egress.MoveTo, h.egress.OpenContextProxy
 	return h, nil
 }
 

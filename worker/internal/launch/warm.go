@@ -110,7 +110,7 @@ func (s WarmStarter) Start(ctx context.Context, kind WarmKind) (_ *WarmBrowser, 
 	}
 	started, err := s.Launcher.Launch(ctx, browser.Spec{
 		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Locale: kind.Locale, Warm: true,
-		ProxyServer: egress.Address(), OnProxyListener: egress.MoveTo,
+		ProxyServer: egress.Address(), OnProxyListener: egress.MoveTo, OpenContextProxy: egress.OpenContextProxy,
 	})
 	if err != nil {
 		egress.Close()

@@ -25,8 +25,11 @@ type recordingEgress struct {
 func (w *recordingEgress) Address() string         { return "http://127.0.0.1:9" }
 func (w *recordingEgress) Counts() (in, out int64) { return 0, 0 }
 func (w *recordingEgress) MoveTo(net.Listener)     {}
-func (w *recordingEgress) Restrict(uid int)        { w.locked(func() { w.uid = uid }) }
-func (w *recordingEgress) Close()                  { w.locked(func() { w.closed++ }) }
+func (w *recordingEgress) OpenContextProxy(string, string) (string, func(), error) {
+	return "", nil, nil
+}
+func (w *recordingEgress) Restrict(uid int) { w.locked(func() { w.uid = uid }) }
+func (w *recordingEgress) Close()           { w.locked(func() { w.closed++ }) }
 func (w *recordingEgress) SetUpstream(to *launch.Proxy) error {
 	if to != nil {
 		w.locked(func() { w.to = append(w.to, to.Server) })

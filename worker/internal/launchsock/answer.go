@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -15,24 +16,11 @@ const (
 	codeServer         = -32000
 )
 
-// call is a CDP message to the worker. SessionID, of a flat session, is returned
-// unchanged.
+// call is a CDP message to the worker.
 type call struct {
 	ID        json.RawMessage `json:"id"`
 	Method    string          `json:"method"`
 	SessionID json.RawMessage `json:"sessionId"`
-}
-
-type callError struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}
-
-type reply struct {
-	ID        json.RawMessage `json:"id,omitempty"`
-	Result    any             `json:"result,omitempty"`
-	Error     *callError      `json:"error,omitempty"`
-	SessionID json.RawMessage `json:"sessionId,omitempty"`
 }
 
 // sessionInfo is the result of Svc.getSessionInfo.
@@ -65,41 +53,41 @@ type browserURLs struct {
 }
 
 // answerer returns the handler for messages to the worker on one connection.
-func (s *Service) answerer(out *browserStream, launched session.Session) func([]byte) error {
+func (s *Service) answerer(out *intercept.BrowserStream, launched session.Session) func([]byte) error {
 	return func(message []byte) error {
 		answer, err := json.Marshal(s.reply(message, launched))
 		if err != nil {
 			return fmt.Errorf("encode an answer: %w", err)
 		}
-		return out.send(answer)
+		return out.Send(answer)
 	}
 }
 
-func (s *Service) reply(message []byte, launched session.Session) reply {
+func (s *Service) reply(message []byte, launched session.Session) intercept.Answer {
 	var c call
-	if len(message) > maxWorkerMessage {
-		return reply{Error: &callError{codeInvalidRequest, "The message is too long."}}
+	if len(message) > intercept.MaxWorkerMessage {
+		return intercept.Answer{Error: &intercept.Error{Code: codeInvalidRequest, Message: "The message is too long."}}
 	}
 	if err := json.Unmarshal(message, &c); err != nil {
-		return reply{Error: &callError{codeInvalidRequest, "The message is not valid."}}
+		return intercept.Answer{Error: &intercept.Error{Code: codeInvalidRequest, Message: "The message is not valid."}}
 	}
 	var id int64
 	if json.Unmarshal(c.ID, &id) != nil || string(c.ID) == "null" {
-		return reply{SessionID: c.SessionID, Error: &callError{codeInvalidRequest, "Message must have integer 'id' property"}}
+		return intercept.Answer{SessionID: c.SessionID, Error: &intercept.Error{Code: codeInvalidRequest, Message: "Message must have integer 'id' property"}}
 	}
-	answer := reply{ID: c.ID, SessionID: c.SessionID}
+	answer := intercept.Answer{ID: c.ID, SessionID: c.SessionID}
 	var err error
 	switch c.Method {
-	case methodPrefix + "getSessionInfo":
+	case intercept.MethodPrefix + "getSessionInfo":
 		answer.Result, err = s.sessionInfo(launched)
-	case methodPrefix + "getBrowserURLs":
+	case intercept.MethodPrefix + "getBrowserURLs":
 		answer.Result, err = s.browserURLs(launched)
 	default:
-		answer.Error = &callError{codeNoMethod, fmt.Sprintf("'%s' wasn't found", c.Method)}
+		answer.Error = &intercept.Error{Code: codeNoMethod, Message: fmt.Sprintf("'%s' wasn't found", c.Method)}
 	}
 	if err != nil {
 		s.Logger.Error("failed to answer call", "method", c.Method, "launchId", launched.LaunchID, "error", err)
-		answer.Result, answer.Error = nil, &callError{codeServer, "Something went wrong on our side."}
+		answer.Result, answer.Error = nil, &intercept.Error{Code: codeServer, Message: "Something went wrong on our side."}
 	}
 	return answer
 }

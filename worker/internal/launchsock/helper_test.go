@@ -53,14 +53,15 @@ type fixture struct {
 // directEgress is the egress of browsers without a proxy.
 type directEgress struct{}
 
-func (directEgress) Open(context.Context) (launch.Egress, error) { return directEgress{}, nil }
-func (directEgress) Check(context.Context, launch.Proxy) error   { return io.ErrUnexpectedEOF }
-func (directEgress) Address() string                             { return "" }
-func (directEgress) SetUpstream(*launch.Proxy) error             { return nil }
-func (directEgress) MoveTo(net.Listener)                         {}
-func (directEgress) Restrict(int)                                {}
-func (directEgress) Counts() (in, out int64)                     { return 0, 0 }
-func (directEgress) Close()                                      {}
+func (directEgress) Open(context.Context) (launch.Egress, error)             { return directEgress{}, nil }
+func (directEgress) Check(context.Context, launch.Proxy) error               { return io.ErrUnexpectedEOF }
+func (directEgress) Address() string                                         { return "" }
+func (directEgress) SetUpstream(*launch.Proxy) error                         { return nil }
+func (directEgress) MoveTo(net.Listener)                                     {}
+func (directEgress) OpenContextProxy(string, string) (string, func(), error) { return "", nil, nil }
+func (directEgress) Restrict(int)                                            {}
+func (directEgress) Counts() (in, out int64)                                 { return 0, 0 }
+func (directEgress) Close()                                                  {}
 
 // newFixture returns a fixture whose worker has no organization key.
 func newFixture(t testing.TB) *fixture {

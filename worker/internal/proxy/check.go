@@ -42,7 +42,7 @@ func Check(ctx context.Context, to Upstream, policy *EgressPolicy) error {
 }
 
 func (u *upstream) check(ctx context.Context) error {
-	handshake := func(c duplex) (duplex, error) { return u.requestTunnel(c, checkTarget, "") }
+	handshake := func(c duplex) (duplex, error) { return u.requestTunnel(c, checkTarget, nil) }
 	if u.url.Scheme == "socks5" {
 		handshake = func(c duplex) (duplex, error) { return c, u.authenticateSOCKS(c) }
 	}

@@ -13,9 +13,10 @@ import (
 type peer int
 
 const (
-	browser     peer = iota // a client of the Forwarder
-	proxy                   // an upstream; its bytes are counted
-	destination             // reached directly
+	browser         peer = iota // a client of the Forwarder
+	proxy                       // an upstream; its bytes are counted
+	contextUpstream             // an upstream of one browser context
+	destination                 // reached directly
 )
 
 // connSet tracks every connection of a Forwarder, so that close can end all of them
@@ -173,14 +174,16 @@ func (c *conn) Close() error {
 // Limits of one Forwarder. A browser opens hundreds of connections for each browser
 // context, and its client can create any number of contexts.
 const (
-	maxClients  = 1024                   // further clients wait in the kernel's accept queue
-	maxIdle     = 128                    // idle connections of each outbound
-	maxOutbound = maxClients + 2*maxIdle // for two outbounds; includes abandoned dials
+	maxClients     = 1024                                                      // further clients wait in the kernel's accept queue
+	maxIdle        = 128                                                       // idle connections of each outbound
+	maxContextIdle = 4                                                         // the same of a ContextProxy
+	maxOutbound    = maxClients + 2*maxIdle + MaxContextProxies*maxContextIdle // for two outbounds and those of contexts; includes abandoned dials
 )
 
 // MaxDescriptors is the highest number of file descriptors of a Forwarder: the two
-// sockets of a tunnel and a pipe for each of its directions.
-const MaxDescriptors = 6*maxClients + 2*maxIdle
+// sockets of a tunnel and a pipe for each of its directions, and two sockets of each
+// ContextProxy.
+const MaxDescriptors = 6*maxClients + 2*maxIdle + MaxContextProxies*(maxContextIdle+2)
 
 // semaphore limits concurrent connections.
 type semaphore chan struct{}

@@ -15,7 +15,7 @@ const directTimeout = 30 * time.Second
 type direct struct{ conns *connSet }
 
 // connect implements outbound. Names of this machine are never sent to a resolver.
-func (s direct) connect(ctx context.Context, target, _ string) (duplex, error) {
+func (s direct) connect(ctx context.Context, target string, _ http.Header) (duplex, error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
 	host, port, err := net.SplitHostPort(target)
@@ -51,10 +51,10 @@ func (direct) denies(context.Context, string, uint16) bool { return false }
 func (s direct) transport() *http.Transport {
 	t := newTransport()
 	t.DialContext = func(ctx context.Context, _, target string) (net.Conn, error) {
-		return s.connect(ctx, target, "")
+		return s.connect(ctx, target, nil)
 	}
 	return t
 }
 
 // authorization implements outbound.
-func (direct) authorization() string { return "" }
+func (direct) authorization(string) string { return "" }

@@ -21,10 +21,15 @@ func (f *Forwarder) failPlain(w http.ResponseWriter, r *http.Request, by outboun
 	f.fail(w, r.Host, err)
 }
 
-// fail answers a request whose destination was not reached. The status is never 407,
-// because the browser would then ask its user for a password. The text contains no
-// addresses, because pages can read it.
+// fail answers a request whose destination was not reached. The status is 407 only if
+// the browser authenticates itself: it would otherwise ask its user for a password.
+// The text contains no addresses, because pages can read it.
 func (f *Forwarder) fail(w http.ResponseWriter, host string, err error) {
+	if demand, ok := errors.AsType[*challengeError](err); ok {
+		w.Header()[challengeHeader] = demand.challenges
+		http.Error(w, "The upstream proxy requires credentials.", http.StatusProxyAuthRequired)
+		return
+	}
 	upstream := errors.Is(err, ErrUnreachable) || errors.Is(err, ErrCredentials)
 	if errors.Is(err, ErrDenied) && !upstream {
 		f.deny(w, host, &f.policy.denied.resolved)

@@ -38,6 +38,7 @@ type Forwarder struct {
 	conns          *connSet
 	direct         *route
 	routing        atomic.Pointer[routing]
+	contexts       contextProxies
 	serving        sync.WaitGroup
 	upstreamWarned sync.Once // of a failed upstream
 	denied         denials
@@ -85,8 +86,9 @@ func (f *Forwarder) serve(l *listener) {
 }
 
 // MoveTo serves this listener from now on instead of the Forwarder's address: the
-// listener is in a network namespace that only its launch can use. Restrict has no
-// effect afterwards. Close closes the listener.
+// listener is in a network namespace that only its launch can use, and accepts
+// connections at all addresses of its loopback network. Restrict has no effect
+// afterwards. Close closes the listener.
 func (f *Forwarder) MoveTo(to net.Listener) {
 	l := newListener(to, f.conns, f.log)
 	f.movedListener.Store(l)
@@ -118,6 +120,7 @@ func (f *Forwarder) Restrict(uid int) {
 // Close closes the listener and every connection, including tunnels, and waits until
 // all are done. It can be called again.
 func (f *Forwarder) Close() {
+	f.contexts.closeAll()
 	_ = f.listener.Close()
 	if l := f.movedListener.Load(); l != nil {
 		_ = l.Close()
@@ -144,7 +147,12 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The destination must have the form host:port.", http.StatusBadRequest)
 		return
 	}
-	via := f.routeTo(!tunnel, host, port)
+	routing := f.routingAt(r.Context())
+	if routing == nil {
+		http.Error(w, "The browser context of this proxy has ended.", http.StatusBadGateway)
+		return
+	}
+	via := f.routeTo(routing, !tunnel, host, port)
 	switch {
 	case f.policy.denies(host, port):
 		f.deny(w, r.Host, &f.policy.denied.requested)

@@ -131,7 +131,7 @@ func FuzzRequest(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	plain := map[bool]*httputil.ReverseProxy{false: forwarder.newReverseProxy(direct{open}), true: forwarder.newReverseProxy(up)}
+	plain := map[bool]*httputil.ReverseProxy{false: forwarder.newRoute(direct{open}).reverseProxy, true: forwarder.newRoute(up).reverseProxy}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for ofProxy, handler := range plain {
 			r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
@@ -246,7 +246,7 @@ func FuzzTunnelAnswer(f *testing.F) {
 		if socks {
 			err = u.connectSOCKS(peer, target)
 		} else {
-			tunnel, err = u.requestTunnel(peer, target, "agent")
+			tunnel, err = u.requestTunnel(peer, target, http.Header{"User-Agent": {"agent"}})
 		}
 		if err != nil {
 			if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), u.basic) {

@@ -16,8 +16,11 @@ var forwardingHeaders = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded
 
 // newReverseProxy handles requests for http URLs. ReverseProxy removes hop-by-hop
 // headers in both directions.
-func (f *Forwarder) newReverseProxy(out outbound) *httputil.ReverseProxy {
-	transport := out.transport()
+func (f *Forwarder) newReverseProxy(out outbound, transport *http.Transport) *httputil.ReverseProxy {
+	var via http.RoundTripper = transport
+	if up, ok := out.(*upstream); ok && up.relaysAuth {
+		via = challengeTransport{transport}
+	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.Host = r.In.Host
@@ -27,8 +30,8 @@ func (f *Forwarder) newReverseProxy(out outbound) *httputil.ReverseProxy {
 					r.Out.Header[name] = values
 				}
 			}
-			if out.authorization() != "" {
-				r.Out.Header.Set("Proxy-Authorization", out.authorization())
+			if value := out.authorization(r.In.Header.Get("Proxy-Authorization")); value != "" {
+				r.Out.Header.Set("Proxy-Authorization", value)
 			}
 		},
 		ModifyResponse: func(r *http.Response) error {
@@ -40,7 +43,7 @@ func (f *Forwarder) newReverseProxy(out outbound) *httputil.ReverseProxy {
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			f.failPlain(w, r, out, err)
 		},
-		Transport:     transport,
+		Transport:     via,
 		FlushInterval: -1, // do not delay events and long polls
 		BufferPool:    &f.buffers,
 		ErrorLog:      slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
@@ -73,6 +76,20 @@ func (f *Forwarder) forwardPlain(w http.ResponseWriter, r *http.Request, via *ro
 		return
 	}
 	via.reverseProxy.ServeHTTP(w, r)
+}
+
+// challengeTransport returns a proxy's demand for credentials as an error, before
+// ReverseProxy removes its header.
+type challengeTransport struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (t challengeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.Transport.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusProxyAuthRequired {
+		return answer, err
+	}
+	_ = answer.Body.Close()
+	return nil, &challengeError{answer.Header.Values(challengeHeader)}
 }
 
 // buffers is the buffer pool for copying answers.

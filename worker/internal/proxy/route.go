@@ -8,30 +8,34 @@ import (
 
 // outbound connects to destinations, directly or through an upstream.
 type outbound interface {
-	// connect opens a tunnel to target (host:port). ctx bounds the opening, not the
-	// tunnel.
-	connect(ctx context.Context, target, userAgent string) (duplex, error)
+	// connect opens a tunnel to target (host:port) for a request with this header. ctx
+	// bounds the opening, not the tunnel.
+	connect(ctx context.Context, target string, header http.Header) (duplex, error)
 	// denies reports whether this outbound denies a destination that the policy does
 	// not deny by name.
 	denies(ctx context.Context, host string, port uint16) bool
 	transport() *http.Transport // for http URLs
-	authorization() string      // value of Proxy-Authorization for them; empty for none
+	// authorization returns the value of Proxy-Authorization for them, given the
+	// browser's; empty for none.
+	authorization(sent string) string
 }
 
 // route is an outbound with the reverse proxy for http URLs.
 type route struct {
 	outbound
+	transport    *http.Transport // of reverseProxy
 	reverseProxy *httputil.ReverseProxy
 }
 
-func (f *Forwarder) newRoute(out outbound) *route { return &route{out, f.newReverseProxy(out)} }
-
-// closeIdle closes idle connections. Requests in progress continue.
-func (r *route) closeIdle() {
-	r.reverseProxy.Transport.(*http.Transport).CloseIdleConnections()
+func (f *Forwarder) newRoute(out outbound) *route {
+	transport := out.transport()
+	return &route{out, transport, f.newReverseProxy(out, transport)}
 }
 
-// routing is the current configuration of a Forwarder.
+// closeIdle closes idle connections. Requests in progress continue.
+func (r *route) closeIdle() { r.transport.CloseIdleConnections() }
+
+// routing is the configuration of an address.
 type routing struct {
 	upstream *route // nil: everything is direct
 	bypass   bypass
@@ -57,8 +61,7 @@ func (f *Forwarder) SetUpstream(to *Upstream) error {
 }
 
 // routeTo returns the route to a destination.
-func (f *Forwarder) routeTo(plain bool, host string, port uint16) *route {
-	current := f.routing.Load()
+func (f *Forwarder) routeTo(current *routing, plain bool, host string, port uint16) *route {
 	if current.upstream == nil || current.bypass.matches(plain, host, port) {
 		return f.direct
 	}

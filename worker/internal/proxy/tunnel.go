@@ -15,7 +15,7 @@ const (
 
 // tunnel serves CONNECT.
 func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, via *route) {
-	server, err := via.connect(r.Context(), r.Host, r.UserAgent())
+	server, err := via.connect(r.Context(), r.Host, r.Header)
 	if err != nil {
 		f.fail(w, r.Host, err)
 		return

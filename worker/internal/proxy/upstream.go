@@ -39,6 +39,14 @@ type refusedError struct{ answer string }
 
 func (e *refusedError) Error() string { return "tunnel refused: " + e.answer }
 
+// challengeHeader is the header of a proxy that demands credentials (RFC 9110, 11.7.1).
+const challengeHeader = "Proxy-Authenticate"
+
+// challengeError is a proxy's demand for credentials from the browser.
+type challengeError struct{ challenges []string }
+
+func (e *challengeError) Error() string { return "the proxy requires credentials" }
+
 // duplex is a connection whose directions can be closed separately.
 type duplex interface {
 	net.Conn
@@ -51,6 +59,8 @@ type upstream struct {
 	tls                *tls.Config
 	basic              string // value of Proxy-Authorization, or empty
 	username, password string
+	relaysAuth         bool // the browser authenticates itself
+	peer               peer
 	conns              *connSet
 	endpoint           *endpoint // the proxy's address
 }
@@ -67,7 +77,7 @@ func newUpstream(to Upstream, open *connSet) (*upstream, error) {
 	if open.policy.denies(host, port) {
 		return nil, ErrDenied
 	}
-	u := &upstream{url: address, username: to.Username, password: to.Password, conns: open}
+	u := &upstream{url: address, username: to.Username, password: to.Password, peer: proxy, conns: open}
 	u.endpoint = &endpoint{name: normalizeHost(host), port: port, resolver: open.resolver}
 	anonymous := to.Username == "" && to.Password == ""
 	switch {
@@ -110,7 +120,7 @@ func parseServer(server string) (*url.URL, error) {
 func (u *upstream) dial(ctx context.Context) (duplex, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	c, err := u.conns.dial(ctx, u.url.Host, proxy)
+	c, err := u.conns.dial(ctx, u.url.Host, u.peer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
@@ -132,18 +142,18 @@ func (u *upstream) dialContext(ctx context.Context, _, _ string) (net.Conn, erro
 
 // connectContext is connect with the signature of http.Transport.
 func (u *upstream) connectContext(ctx context.Context, _, target string) (net.Conn, error) {
-	return u.connect(ctx, target, "")
+	return u.connect(ctx, target, nil)
 }
 
 // connect implements outbound. The proxy resolves the target's name.
-func (u *upstream) connect(ctx context.Context, target, userAgent string) (duplex, error) {
+func (u *upstream) connect(ctx context.Context, target string, header http.Header) (duplex, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return u.open(ctx, func(c duplex) (duplex, error) {
 		if u.url.Scheme == "socks5" {
 			return c, u.connectSOCKS(c, target)
 		}
-		return u.requestTunnel(c, target, userAgent)
+		return u.requestTunnel(c, target, header)
 	})
 }
 
@@ -162,7 +172,12 @@ func (u *upstream) transport() *http.Transport {
 }
 
 // authorization implements outbound.
-func (u *upstream) authorization() string { return u.basic }
+func (u *upstream) authorization(sent string) string {
+	if u.relaysAuth {
+		return sent
+	}
+	return u.basic
+}
 
 // open dials the proxy and performs the handshake, both bounded by ctx.
 func (u *upstream) open(ctx context.Context, handshake func(duplex) (duplex, error)) (duplex, error) {
@@ -182,11 +197,12 @@ func (u *upstream) open(ctx context.Context, handshake func(duplex) (duplex, err
 	return tunnel, nil
 }
 
-// requestTunnel sends CONNECT (RFC 9110, 9.3.6).
-func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, error) {
-	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {userAgent}}}
-	if u.basic != "" {
-		request.Header.Set("Proxy-Authorization", u.basic)
+// requestTunnel sends CONNECT (RFC 9110, 9.3.6). header is that of the browser's
+// request.
+func (u *upstream) requestTunnel(c duplex, target string, header http.Header) (duplex, error) {
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {header.Get("User-Agent")}}}
+	if value := u.authorization(header.Get("Proxy-Authorization")); value != "" {
+		request.Header.Set("Proxy-Authorization", value)
 	}
 	if err := request.Write(c); err != nil {
 		return nil, err
@@ -199,6 +215,8 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	}
 	limit.N = math.MaxInt64
 	switch {
+	case u.relaysAuth && answer.StatusCode == http.StatusProxyAuthRequired:
+		return nil, &challengeError{answer.Header.Values(challengeHeader)}
 	case answer.StatusCode == http.StatusProxyAuthRequired, answer.StatusCode == http.StatusUnauthorized: // tinyproxy answers 401
 		return nil, ErrCredentials
 	case answer.StatusCode/100 != 2:

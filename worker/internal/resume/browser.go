@@ -21,6 +21,7 @@ const drainTimeout = 3 * time.Second
 func (c *Conn) run(ctx context.Context) {
 	socket := c.browser.Socket.Conn
 	defer func() { _ = socket.Close() }()
+	defer c.calls.Close()
 	defer context.AfterFunc(ctx, func() {
 		c.close(nil, closeShutdown)
 		_ = socket.Close()
@@ -70,6 +71,7 @@ func (c *Conn) readBrowser() {
 		case m.Opcode == wsframe.Ping:
 			c.pong(m)
 		case !m.Control():
+			c.calls.HandleAnswer(m)
 			c.bufferMessage(m.Raw)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
@@ -19,6 +20,7 @@ const (
 // Conn is one CDP connection, with or without a client's socket.
 type Conn struct {
 	browser       Browser
+	calls         *intercept.Connection
 	resumeTimeout time.Duration
 	limit         int // of a message, in bytes
 
@@ -45,7 +47,7 @@ type Conn struct {
 // newConn returns a connection that waits for its client. kept counts the
 // buffered bytes of the launch's connections.
 func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
-	c := &Conn{browser: b, resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: kept}, ended: make(chan struct{})}
+	c := &Conn{browser: b, calls: b.Calls.Connect(), resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: kept}, ended: make(chan struct{})}
 	c.changed = sync.NewCond(&c.mu)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,19 +218,22 @@ func (c *Conn) isBehind(size int) bool {
 	return c.socket != nil && c.unsent > 0 && c.unsent+size > c.buffer.maxBytes/2
 }
 
-// queueClientMessage queues a client's message for the browser, if the socket is
-// still the connection's.
-func (c *Conn) queueClientMessage(s *socket, message []byte) {
+// acceptClientMessage counts a client's message and queues it for the browser, if it
+// is not empty. It returns false if the socket is no longer the connection's.
+func (c *Conn) acceptClientMessage(s *socket, message []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.socket == s && c.browserClose == nil && c.queued > 0 && c.queued+len(message) > maxQueued {
 		c.changed.Wait()
 	}
 	if c.socket != s || c.browserClose != nil {
-		return
+		return false
 	}
 	c.received++
-	c.enqueue(message)
+	if message != nil {
+		c.enqueue(message)
+	}
+	return true
 }
 
 // enqueue queues frames for the browser. The caller holds the lock.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/intercept"
 )
 
 const (
@@ -79,6 +80,7 @@ type Browser struct {
 	// Watch counts a client until stop is called: a client with this connection, or a
 	// disconnected client if conn is nil.
 	Watch func(conn net.Conn) (stop func())
+	Calls *intercept.Calls // handles some calls of the client; nil: none
 }
 
 // Find returns the connection to resume for a client that has received this many

@@ -87,9 +87,17 @@ func (s *socket) readClient() {
 			if seq, ok := ackOf(m); ok {
 				s.conn.acknowledge(s, seq)
 			} else {
-				s.conn.queueClientMessage(s, m.Raw)
+				s.handleCall(m)
 			}
 		}
+	}
+}
+
+// handleCall sends a client's message to the browser, or answers it.
+func (s *socket) handleCall(m wsframe.Message) {
+	forward, answer := s.conn.calls.HandleMessage(m)
+	if s.conn.acceptClientMessage(s, forward) && answer != nil {
+		s.conn.bufferMessage(wsframe.FromServer(wsframe.Text, answer))
 	}
 }
 

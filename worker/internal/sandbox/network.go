@@ -160,9 +160,11 @@ func createSockets() (sockets []int, err error) {
 	return sockets, nil
 }
 
-// listenForProxy makes a socket listen where the browser expects its proxy.
+// listenForProxy makes a socket listen where the browser expects its proxy, and at all
+// other addresses of the sandbox: a browser context with a proxy of its own has its own
+// address.
 func listenForProxy(socket, port int) error {
-	err := unix.Bind(socket, &unix.SockaddrInet4{Addr: loopback, Port: port})
+	err := unix.Bind(socket, &unix.SockaddrInet4{Port: port})
 	if err == nil {
 		err = unix.Listen(socket, backlog)
 	}

@@ -31,7 +31,8 @@ type Sandbox struct {
 	conn      *net.UnixConn
 	childConn *os.File // the other end of conn, until the process has started
 	cgroup    *cgroup
-	etc       *os.Root // nil without private files
+	root      *os.File // nil without private files, like etc and data
+	etc       *os.Root
 	data      *os.Root
 	proxy     net.Listener // nil without a separate network
 	sockets   *socketPool  // nil without a separate network
@@ -186,6 +187,7 @@ func (s *Sandbox) request(ctx context.Context, o setupRequest) (response, error)
 		return a, fmt.Errorf("sandbox: received %d descriptors", len(files))
 	}
 	if s.pieces.Private {
+		s.root, files = files[0], files[1:]
 		if s.etc, err = openRoot(files[0]); err != nil {
 			return a, err
 		}
@@ -226,6 +228,10 @@ func openRoot(dir *os.File) (*os.Root, error) {
 // Data returns the launch's data directory until Close; nil without private
 // files. It outlives the processes.
 func (s *Sandbox) Data() *os.Root { return s.data }
+
+// Root returns the sandbox's root directory until Close, for openat2 with
+// RESOLVE_IN_ROOT; nil without private files.
+func (s *Sandbox) Root() *os.File { return s.root }
 
 // Exec makes the waiting process exec the program and returns when it has. onOOM
 // is called when the kernel kills a process because of the launch's memory
@@ -280,6 +286,9 @@ func (s *Sandbox) Close() {
 		if root != nil {
 			root.Close()
 		}
+	}
+	if s.root != nil {
+		s.root.Close()
 	}
 	if s.sockets != nil {
 		s.proxy.Close()

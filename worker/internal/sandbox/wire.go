@@ -53,11 +53,14 @@ type setupRequest struct {
 	Canary       bool        // also tries user namespaces
 }
 
+// privateDescriptors is the number of descriptors of directories: /, /etc and data.
+const privateDescriptors = 3
+
 // descriptorCount returns how many descriptors come with the response to a setup
 // request.
 func (p *pieces) descriptorCount() (n int) {
 	if p.Private {
-		n += 2
+		n += privateDescriptors
 	}
 	if p.Network {
 		n += 1 + maxConnections
@@ -125,7 +128,7 @@ func send(ctx context.Context, conn *net.UnixConn, message any) error {
 // ended.
 func receive(ctx context.Context, conn *net.UnixConn) (a response, files []*os.File, err error) {
 	defer interruptOn(ctx, conn)()
-	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*(2+1+maxConnections)))
+	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*(privateDescriptors+1+maxConnections)))
 	n, oob, _, _, err := conn.ReadMsgUnix(raw, rights)
 	switch {
 	case err != nil && ctx.Err() != nil:

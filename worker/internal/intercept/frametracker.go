@@ -1,11 +1,19 @@
-package launchsock
+package intercept
 
 import "github.com/browser-svc/svc/worker/internal/wsframe"
 
 // frameTracker follows a stream of frames by their headers and finds the ends of
-// frames and messages. It is used for the browser's frames, whose payloads are not
-// read.
+// frames and messages. It is used for the browser's frames, whose payloads are read
+// only while the answer to an intercepted call is awaited.
 type frameTracker struct {
+	awaited func() bool          // whether the next message may be an awaited answer
+	observe func(message []byte) // gets messages that may be; at most maxAnswer bytes
+
+	collecting bool   // message is read
+	message    []byte // the current message so far, if it is read
+	inControl  bool   // the current frame is a control frame
+	final      bool   // the current data frame is its message's last
+
 	head      []byte // of an incomplete header
 	remaining int64  // bytes of the current payload
 	inMessage bool   // between the frames of a fragmented message
@@ -28,6 +36,7 @@ func (t *frameTracker) process(p []byte) (free int, err error) {
 	for at := 0; at < len(p); {
 		if t.remaining > 0 {
 			n := min(t.remaining, int64(len(p)-at))
+			t.collect(p[at : at+int(n)])
 			t.remaining -= n
 			at += int(n)
 		} else {
@@ -37,6 +46,7 @@ func (t *frameTracker) process(p []byte) (free int, err error) {
 			}
 			at += n
 		}
+		t.endMessage()
 		if t.atMessageBoundary() {
 			free = at
 		}
@@ -61,10 +71,32 @@ func (t *frameTracker) readHeader(p []byte) (int, error) {
 	if h.Opcode == wsframe.Close {
 		t.closing = true
 	}
-	if !h.Control() {
-		t.inMessage = !h.Final
+	if t.inControl = h.Control(); t.inControl {
+		return size - had, nil
+	}
+	if !t.inMessage {
+		t.collecting, t.message = t.awaited != nil && t.awaited(), t.message[:0]
+	}
+	t.inMessage, t.final = !h.Final, h.Final
+	if h.Payload > int64(maxAnswer-len(t.message)) {
+		t.collecting = false
 	}
 	return size - had, nil
+}
+
+// collect reads a part of a payload.
+func (t *frameTracker) collect(p []byte) {
+	if t.collecting && !t.inControl {
+		t.message = append(t.message, p...)
+	}
+}
+
+// endMessage passes a message on when its last frame is complete.
+func (t *frameTracker) endMessage() {
+	if t.collecting && t.final && !t.inControl && t.atFrameBoundary() {
+		t.collecting = false
+		t.observe(t.message)
+	}
 }
 
 // skip records that n bytes of the current payload were copied elsewhere.

@@ -1,4 +1,4 @@
-package launchsock
+package intercept
 
 import (
 	"errors"
@@ -7,18 +7,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// maxPending limits the answers, in bytes, that wait for the end of a browser
-// message.
-const maxPending = 1 << 20
+const (
+	// maxPending limits the answers, in bytes, that wait for the end of a browser
+	// message.
+	maxPending   = 1 << 20
+	closeTimeout = 3 * time.Second // for a close frame and the data before it
+)
 
+// errTooManyAnswers is returned to a client that calls the worker without reading.
 var errTooManyAnswers = errors.New("too many pending answers")
 
-// browserStream forwards the browser's frames to the client unchanged, and inserts
+// BrowserStream forwards the browser's frames to the client unchanged, and inserts
 // the worker's messages between the browser's messages.
-type browserStream struct {
+type BrowserStream struct {
 	conn net.Conn
 
 	mu      sync.Mutex
@@ -28,7 +33,7 @@ type browserStream struct {
 }
 
 // forward forwards bytes of the browser.
-func (o *browserStream) forward(p []byte) error {
+func (o *BrowserStream) forward(p []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	free, err := o.frames.process(p)
@@ -47,7 +52,7 @@ func (o *browserStream) forward(p []byte) error {
 }
 
 // remaining returns the missing bytes of the current payload.
-func (o *browserStream) remaining() int64 {
+func (o *BrowserStream) remaining() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.frames.remaining
@@ -55,7 +60,7 @@ func (o *browserStream) remaining() int64 {
 
 // forwardPayload forwards n bytes of the current payload, copied by the kernel. No
 // message can be inserted meanwhile.
-func (o *browserStream) forwardPayload(from io.Reader, n int64) error {
+func (o *BrowserStream) forwardPayload(from io.Reader, n int64) error {
 	moved, err := io.CopyN(o.conn, from, n)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -68,9 +73,9 @@ func (o *browserStream) forwardPayload(from io.Reader, n int64) error {
 	return err
 }
 
-// send sends a message of the worker, immediately or after the browser's current
+// Send sends a message of the worker, immediately or after the browser's current
 // message.
-func (o *browserStream) send(message []byte) error {
+func (o *BrowserStream) Send(message []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.frames.closing || o.closed {
@@ -87,9 +92,9 @@ func (o *browserStream) send(message []byte) error {
 	return err
 }
 
-// sendClose sends a close frame, unless one was sent or the browser stopped within a
+// SendClose sends a close frame, unless one was sent or the browser stopped within a
 // frame.
-func (o *browserStream) sendClose(status uint16, reason string) {
+func (o *BrowserStream) SendClose(status uint16, reason string) {
 	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // also ends a write that holds the lock
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,4 +103,48 @@ func (o *browserStream) sendClose(status uint16, reason string) {
 	}
 	o.closed = true
 	_, _ = o.conn.Write(wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(status, reason)))
+}
+
+// Drain waits, for a bounded time, until the browser's last bytes are sent to the
+// client.
+func (o *BrowserStream) Drain(fromBrowser <-chan struct{}) {
+	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+	select {
+	case <-fromBrowser:
+	case <-time.After(closeTimeout):
+	}
+}
+
+// SendErrorClose sends a close frame for an error in the client's frames.
+func (o *BrowserStream) SendErrorClose(err error) {
+	switch {
+	case errors.Is(err, wsframe.ErrProtocol):
+		o.SendClose(wsframe.ProtocolError, "")
+	case errors.Is(err, errTooManyAnswers):
+		o.SendClose(wsframe.Policy, "")
+	}
+}
+
+// Run forwards what the browser sends until it disconnects.
+func (o *BrowserStream) Run(up *ws.Raw) error {
+	if err := o.forward(up.Early); err != nil {
+		return err
+	}
+	buffer := make([]byte, bufferSize)
+	for {
+		if n := o.remaining(); n >= passthroughThreshold {
+			if err := o.forwardPayload(up.Conn, n); err != nil {
+				return err
+			}
+		}
+		n, err := up.Conn.Read(buffer)
+		if n > 0 {
+			if failed := o.forward(buffer[:n]); failed != nil {
+				return failed
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

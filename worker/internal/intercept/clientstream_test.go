@@ -1,4 +1,4 @@
-package launchsock
+package intercept
 
 import (
 	"bytes"
@@ -61,7 +61,7 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 					}
 				}
 				to, calls := &written{}, 0
-				in := &clientStream{browser: to, onClose: func() {}, answer: func(message []byte) error {
+				in := &ClientStream{browser: to, calls: &Connection{}, Answer: func(message []byte) error {
 					if calls++; string(message) != svcCall {
 						t.Errorf("the worker got %q", message)
 					}
@@ -84,8 +84,8 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 }
 
 func TestClientStream_BoundsBuffer(t *testing.T) {
-	in := &clientStream{browser: &written{}, onClose: func() {}, answer: func(message []byte) error {
-		if len(message) != maxWorkerMessage+1 {
+	in := &ClientStream{browser: &written{}, calls: &Connection{}, Answer: func(message []byte) error {
+		if len(message) != MaxWorkerMessage+1 {
 			t.Errorf("the worker got %d bytes", len(message))
 		}
 		return nil
@@ -95,7 +95,7 @@ func TestClientStream_BoundsBuffer(t *testing.T) {
 		if err := in.process(p); err != nil {
 			t.Fatal(err)
 		}
-		if len(in.buffered) > maxBuffered+bufferSize || len(in.unmasked) > maxWorkerMessage+1 {
+		if len(in.buffered) > maxUndecided+bufferSize || len(in.unmasked) > MaxWorkerMessage+1 {
 			t.Fatalf("%d and %d bytes are buffered", len(in.buffered), len(in.unmasked))
 		}
 	}
@@ -118,7 +118,7 @@ func TestClientStream_RefusesProtocolErrors(t *testing.T) {
 		"a continuation of none":   masked(true, wsframe.Continuation, []byte("x")),
 		"a message within another": append(masked(false, wsframe.Text, []byte("{")), masked(true, wsframe.Text, []byte("{"))...),
 	} {
-		in := &clientStream{browser: &written{}, onClose: func() {}, answer: func([]byte) error { return nil }}
+		in := &ClientStream{browser: &written{}, calls: &Connection{}, Answer: func([]byte) error { return nil }}
 		if err := in.process(p); err != wsframe.ErrProtocol { //nolint:errorlint // the error is not wrapped
 			t.Errorf("%s: %v", name, err)
 		}
@@ -136,14 +136,14 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte, cut uint16) {
 		run := func(chunk int) (to string, calls []string, failed bool) {
 			browser := &written{}
-			in := &clientStream{browser: browser, onClose: func() {}, answer: func(m []byte) error { calls = append(calls, string(m)); return nil }}
+			in := &ClientStream{browser: browser, calls: &Connection{}, Answer: func(m []byte) error { calls = append(calls, string(m)); return nil }}
 			for rest := stream; len(rest) > 0; {
 				n := min(chunk, len(rest))
 				if in.process(rest[:n]) != nil {
 					return "", calls, true // after an error the forwarded bytes may differ, because they are forwarded per read
 				}
 				rest = rest[n:]
-				if len(in.buffered) > maxBuffered+len(stream) || len(in.unmasked) > maxWorkerMessage+1 || len(in.head) > wsframe.MaxHeader {
+				if len(in.buffered) > maxUndecided+len(stream) || len(in.unmasked) > MaxWorkerMessage+1 || len(in.head) > wsframe.MaxHeader {
 					t.Fatalf("%d, %d and %d bytes are buffered", len(in.buffered), len(in.unmasked), len(in.head))
 				}
 			}
@@ -154,7 +154,7 @@ func FuzzFrames(f *testing.F) {
 		if failed != failedAgain || strings.Join(calls, "\x00") != strings.Join(callsAgain, "\x00") {
 			t.Fatalf("in one read: %v %q; in several: %v %q", failed, calls, failedAgain, callsAgain)
 		}
-		if len(to) < len(again)-maxBuffered || len(again) < len(to)-maxBuffered {
+		if len(to) < len(again)-maxUndecided || len(again) < len(to)-maxUndecided {
 			t.Fatalf("in one read: %d bytes; in several: %d", len(to), len(again))
 		}
 	})

@@ -1,4 +1,4 @@
-package launchsock
+package intercept
 
 import (
 	"bytes"
@@ -6,16 +6,24 @@ import (
 	"strings"
 )
 
-// methodPrefix is the prefix of the methods that the worker answers itself.
-const methodPrefix = "Svc."
+// MethodPrefix is the prefix of the methods that the worker answers itself.
+const MethodPrefix = "Svc."
+
+// The intercepted methods.
+const (
+	createContext  = "Target.createBrowserContext"
+	disposeContext = "Target.disposeBrowserContext"
+	setFiles       = "DOM.setFileInputFiles"
+)
 
 // recipient is the recipient of a message.
 type recipient int
 
 const (
-	undecided  recipient = iota // more bytes are needed
-	forBrowser                  // it is for the browser
-	forWorker                   // its method begins with Svc.
+	undecided   recipient = iota // more bytes are needed
+	forBrowser                   // it is for the browser
+	forWorker                    // its method begins with Svc.
+	intercepted                  // Calls handles it
 )
 
 // classify finds the recipient from the beginning of a message, a JSON object.
@@ -33,7 +41,7 @@ func classify(prefix []byte) recipient {
 		if v := s.expect(':'); v != undecided || s.truncated {
 			return v
 		}
-		if name == "method" {
+		if string(name) == "method" {
 			return s.classifyMethod()
 		}
 		if !s.skipValue() {
@@ -59,7 +67,9 @@ func (s *scanner) fallback() recipient {
 }
 
 func (s *scanner) skipSpace() {
-	s.rest = bytes.TrimLeft(s.rest, " \t\r\n")
+	for len(s.rest) > 0 && (s.rest[0] == ' ' || s.rest[0] == '\t' || s.rest[0] == '\r' || s.rest[0] == '\n') {
+		s.rest = s.rest[1:]
+	}
 	s.truncated = len(s.rest) == 0
 }
 
@@ -92,43 +102,60 @@ func (s *scanner) stringLength() int {
 }
 
 // readString consumes a string.
-func (s *scanner) readString() (string, bool) {
+func (s *scanner) readString() ([]byte, bool) {
 	s.skipSpace()
 	if s.truncated || s.rest[0] != '"' {
-		return "", false
+		return nil, false
 	}
 	n := s.stringLength()
 	if n == 0 {
-		return "", false
+		return nil, false
+	}
+	raw := s.rest[:n]
+	s.rest = s.rest[n:]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : n-1], true
 	}
 	var text string
-	err := json.Unmarshal(s.rest[:n], &text)
-	s.rest = s.rest[n:]
-	return text, err == nil
+	err := json.Unmarshal(raw, &text)
+	return []byte(text), err == nil
 }
 
 // classifyMethod finds the recipient from the method, which may be incomplete.
 func (s *scanner) classifyMethod() recipient {
 	s.skipSpace()
-	switch {
-	case s.truncated:
+	if s.truncated {
 		return undecided
-	case s.rest[0] != '"':
+	}
+	if s.rest[0] != '"' {
 		return forBrowser
-	case !bytes.Contains(s.rest[:min(len(s.rest), 1+6*len(methodPrefix))], []byte{'\\'}):
-		if len(s.rest) <= len(methodPrefix) && bytes.HasPrefix([]byte(`"`+methodPrefix), s.rest) {
+	}
+	begun := s.rest[1:]
+	if method, ok := s.readString(); ok {
+		return recipientOf(string(method))
+	}
+	if !s.truncated {
+		return forBrowser
+	}
+	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles} {
+		if n := min(len(begun), len(name)); string(begun[:n]) == name[:n] {
 			return undecided
 		}
-		if bytes.HasPrefix(s.rest, []byte(`"`+methodPrefix)) {
-			return forWorker
-		}
-		return forBrowser
 	}
-	text, ok := s.readString()
-	if ok && strings.HasPrefix(text, methodPrefix) {
+	if bytes.IndexByte(begun, '\\') >= 0 {
+		return undecided
+	}
+	return forBrowser
+}
+
+func recipientOf(method string) recipient {
+	switch {
+	case method == createContext, method == disposeContext, method == setFiles:
+		return intercepted
+	case strings.HasPrefix(method, MethodPrefix):
 		return forWorker
 	}
-	return s.fallback()
+	return forBrowser
 }
 
 // skipValue consumes a value of any type.

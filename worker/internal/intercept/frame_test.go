@@ -1,4 +1,4 @@
-package launchsock
+package intercept
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package launchsock
+package intercept
 
 import (
 	"bytes"
@@ -60,7 +60,7 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 	own := readMessages(t, stream)
 	for _, chunk := range []int{1, 2, 5, 64, 1000, 1 << 20} {
 		to := &written{}
-		out := &browserStream{conn: to}
+		out := &BrowserStream{conn: to}
 		sent := 0
 		for rest := stream; len(rest) > 0; {
 			n := min(chunk, len(rest))
@@ -69,7 +69,7 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 			}
 			rest = rest[n:]
 			if rand.IntN(4) == 0 {
-				if err := out.send(fmt.Appendf(nil, "answer %d", sent)); err != nil {
+				if err := out.Send(fmt.Appendf(nil, "answer %d", sent)); err != nil {
 					t.Fatal(err)
 				}
 				sent++
@@ -102,12 +102,12 @@ func TestBrowserStream_CloseFrameIsCompleteOrNotSent(t *testing.T) {
 		near, far := net.Pipe()
 		got := make(chan []byte, 1)
 		go func() { p, _ := io.ReadAll(far); got <- p }()
-		out := &browserStream{conn: near}
+		out := &BrowserStream{conn: near}
 		if err := out.forward(whole[:n]); err != nil {
 			t.Fatal(err)
 		}
-		out.sendClose(wsframe.Normal, "idle")
-		out.sendClose(wsframe.Normal, "again")
+		out.SendClose(wsframe.Normal, "idle")
+		out.SendClose(wsframe.Normal, "again")
 		near.Close()
 		want := string(whole[:n])
 		if n == 0 || n == len(whole) {

@@ -1,0 +1,284 @@
+package intercept
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/wsframe"
+)
+
+const (
+	// maxPrefix limits, in bytes, the search for the method in a message: clients send
+	// id, method, params, sessionId. A message whose method comes later, after large
+	// params, goes to the browser.
+	maxPrefix    = 16 << 10
+	maxUndecided = 64 << 10 // of an undecided message, including frame headers
+	maxHandled   = 1 << 20  // of an intercepted message; a longer one goes to the browser
+	firstLook    = 128      // bytes of a message that are read first
+
+	// MaxWorkerMessage is the maximum size of a message to the worker, in bytes. Its
+	// handler gets one more byte of a longer message.
+	MaxWorkerMessage = 16 << 10
+
+	bufferSize           = 64 << 10
+	passthroughThreshold = 128 << 10 // the kernel copies the rest of payloads of this size
+)
+
+// ErrBrowserClosed means that the browser accepts no more data.
+var ErrBrowserClosed = errors.New("the browser's socket is closed")
+
+// ClientStream forwards the client's frames to the browser unchanged, except for
+// messages to the worker and intercepted ones. It buffers only as much of a message as
+// it needs to find the recipient.
+type ClientStream struct {
+	// Answer answers a message to the worker; if nil, the browser gets these messages.
+	Answer func(message []byte) error
+	// OnClose is called for a close frame, before the browser receives it; optional.
+	OnClose func()
+
+	browser net.Conn
+	calls   *Connection
+	reply   func(answer []byte) error // sends an answer of calls to the client
+
+	head      []byte // of an incomplete header
+	frame     wsframe.Header
+	offset    int64 // in the frame's payload
+	inPayload bool  // the frame's payload is incomplete
+	inMessage bool  // a message is incomplete
+	recipient recipient
+	unmasked  []byte // the beginning of an undecided message, or all of one that is not for the browser
+	buffered  []byte // an undecided or intercepted message, as received
+	nextLook  int    // length of unmasked at which an undecided message is looked at again
+	control   []byte // a control frame, as received
+	out       []byte // bytes for the browser from the last read
+
+	closing atomic.Bool // the client has sent a close frame
+}
+
+// process processes the next bytes of the client and forwards the browser's part.
+func (b *ClientStream) process(p []byte) error {
+	b.out = b.out[:0]
+	for len(p) > 0 {
+		if !b.inPayload {
+			n, err := b.readHeader(p)
+			if err != nil {
+				return err
+			}
+			p = p[n:]
+		}
+		if b.inPayload {
+			n := min(b.frame.Payload-b.offset, int64(len(p)))
+			b.readPayload(p[:n])
+			p = p[n:]
+			b.offset += n
+			if b.offset == b.frame.Payload {
+				if err := b.endFrame(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if len(b.out) == 0 {
+		return nil
+	}
+	if _, err := b.browser.Write(b.out); err != nil {
+		return fmt.Errorf("%w: %w", ErrBrowserClosed, err)
+	}
+	return nil
+}
+
+// readHeader reads as much of a header as there is and returns the number of bytes
+// read.
+func (b *ClientStream) readHeader(p []byte) (int, error) {
+	had := len(b.head)
+	b.head = append(b.head, p[:min(len(p), wsframe.MaxHeader-had)]...)
+	h, size, err := wsframe.ReadHeader(b.head)
+	if err != nil {
+		return 0, err
+	}
+	if size == 0 {
+		return len(b.head) - had, nil
+	}
+	if !h.Masked || !h.Control() && b.inMessage != (h.Opcode == wsframe.Continuation) {
+		return 0, wsframe.ErrProtocol
+	}
+	raw := b.head[:size]
+	b.frame, b.offset, b.inPayload = h, 0, true
+	b.head = b.head[:0]
+	switch {
+	case h.Control():
+		b.control = append(b.control[:0], raw...)
+		return size - had, nil
+	case h.Opcode == wsframe.Text:
+		b.recipient, b.nextLook = undecided, 0
+	case h.Opcode == wsframe.Binary:
+		b.recipient = forBrowser
+	}
+	b.inMessage = true
+	b.bufferOrForward(raw)
+	return size - had, nil
+}
+
+// bufferOrForward buffers bytes of a message or forwards them.
+func (b *ClientStream) bufferOrForward(raw []byte) {
+	switch b.recipient {
+	case forBrowser:
+		b.out = append(b.out, raw...)
+	case undecided, intercepted:
+		b.buffered = append(b.buffered, raw...)
+	}
+}
+
+func (b *ClientStream) readPayload(p []byte) {
+	if b.frame.Control() {
+		b.control = append(b.control, p...)
+		return
+	}
+	at := b.offset
+	for len(p) > 0 {
+		n := b.unmask(p, at)
+		b.bufferOrForward(p[:n])
+		p, at = p[n:], at+int64(n)
+		switch {
+		case b.recipient == undecided && len(b.unmasked) >= b.nextLook:
+			b.look()
+		case b.recipient == intercepted && len(b.unmasked) > maxHandled:
+			b.setRecipient(forBrowser)
+		}
+	}
+}
+
+// unmask unmasks as much of p, at this offset of the payload, as is needed next, and
+// returns how much of p is done with.
+func (b *ClientStream) unmask(p []byte, at int64) int {
+	n, limit := len(p), 0
+	switch b.recipient {
+	case undecided:
+		n = min(n, max(firstLook, len(b.unmasked)))
+		limit = n
+	case intercepted:
+		limit = min(n, maxHandled+1-len(b.unmasked))
+	case forWorker:
+		limit = min(n, MaxWorkerMessage+1-len(b.unmasked))
+	}
+	b.unmasked = b.frame.Unmask(b.unmasked, p[:limit], at)
+	return n
+}
+
+// look looks for the method of an undecided message. It looks again only when much
+// more of the message has arrived.
+func (b *ClientStream) look() {
+	b.nextLook = len(b.unmasked) + len(b.unmasked)/8
+	v := classify(b.unmasked[:min(len(b.unmasked), maxPrefix)])
+	if v == undecided && (len(b.unmasked) >= maxPrefix || len(b.buffered) >= maxUndecided) {
+		v = forBrowser
+	}
+	b.setRecipient(v)
+}
+
+// setRecipient sets the recipient of a message.
+func (b *ClientStream) setRecipient(v recipient) {
+	if v == forWorker && b.Answer == nil {
+		v = forBrowser
+	}
+	b.recipient = v
+	switch v {
+	case forBrowser:
+		b.out = append(b.out, b.buffered...)
+		b.unmasked, b.buffered = b.unmasked[:0], b.buffered[:0]
+	case forWorker:
+		b.buffered = b.buffered[:0]
+	}
+}
+
+// endFrame handles the end of a frame.
+func (b *ClientStream) endFrame() error {
+	b.inPayload = false
+	if b.frame.Control() {
+		// The browser has received nothing of a buffered message, so this can go first.
+		b.out = append(b.out, b.control...)
+		if b.frame.Opcode == wsframe.Close {
+			b.closing.Store(true)
+			if b.OnClose != nil {
+				b.OnClose()
+			}
+		}
+		return nil
+	}
+	if b.recipient == undecided && (b.frame.Final || len(b.buffered) >= maxUndecided) { // or too many empty frames
+		b.look()
+	}
+	if !b.frame.Final {
+		return nil
+	}
+	b.inMessage = false
+	return b.endMessage()
+}
+
+// endMessage handles the end of a message.
+func (b *ClientStream) endMessage() (err error) {
+	switch b.recipient {
+	case undecided:
+		b.setRecipient(forBrowser)
+	case forWorker:
+		err = b.Answer(b.unmasked)
+	case intercepted:
+		forward, answer := b.calls.handle(b.unmasked)
+		switch {
+		case answer != nil:
+			err = b.reply(answer)
+		case forward != nil:
+			b.out = append(b.out, wsframe.FromClient(wsframe.Text, forward)...)
+		default:
+			b.out = append(b.out, b.buffered...)
+		}
+	}
+	b.unmasked, b.buffered = b.unmasked[:0], b.buffered[:0]
+	return err
+}
+
+// Closing reports whether the client has sent a close frame.
+func (b *ClientStream) Closing() bool { return b.closing.Load() }
+
+// passthrough returns how much of the current payload can be forwarded unread.
+func (b *ClientStream) passthrough() int64 {
+	if !b.inPayload || b.frame.Control() || b.recipient != forBrowser {
+		return 0
+	}
+	return b.frame.Payload - b.offset
+}
+
+// Run forwards what the client sends until it disconnects, and returns why it ended:
+// io.EOF, ErrBrowserClosed, wsframe.ErrProtocol or another error of a connection.
+func (b *ClientStream) Run(client *ws.Raw) error {
+	if err := b.process(client.Early); err != nil {
+		return err
+	}
+	buffer := make([]byte, bufferSize)
+	for {
+		if n := b.passthrough(); n >= passthroughThreshold {
+			moved, err := io.CopyN(b.browser, client.Conn, n)
+			b.offset += moved
+			if err != nil && !errors.Is(err, io.EOF) {
+				return fmt.Errorf("%w: %w", ErrBrowserClosed, err) // or the client closed, which cannot be distinguished here
+			}
+			if err != nil {
+				return err
+			}
+			if err := b.endFrame(); err != nil {
+				return err
+			}
+		}
+		n, err := client.Conn.Read(buffer)
+		if failed := b.process(buffer[:n]); failed != nil {
+			return failed
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package intercept
+
+import (
+	"encoding/json"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/wsframe"
+)
+
+const (
+	codeServer = -32000 // error code of CDP, as in JSON-RPC
+
+	// maxAnswer limits the answers of the browser that are read, in bytes. Those to
+	// intercepted calls have an id of a context or an error.
+	maxAnswer = 4 << 10
+
+	// sandboxBypass replaces a context's bypass list: its proxy bypasses, because the
+	// browser has no other network.
+	sandboxBypass = "<-loopback>"
+)
+
+// Connection handles the intercepted calls of one CDP connection. Its methods for
+// messages of the client are called one at a time, as are those for the browser's.
+type Connection struct {
+	calls   *Calls
+	pending atomic.Int32 // len(awaited)
+
+	mu        sync.Mutex
+	awaited   map[string]awaitedCall // by callKey
+	temporary []string               // contexts that Chromium disposes of when the connection ends
+	closed    bool
+}
+
+// awaitedCall is a call to the browser whose answer is awaited.
+type awaitedCall struct {
+	disposes   string // context; "" for a call that creates one
+	closeProxy func() // of the new context
+	temporary  bool   // the new context ends with the connection
+}
+
+// Streams returns the streams of a relay: what the client sends, and what the browser
+// sends.
+func (n *Connection) Streams(client, browser *ws.Raw) (*ClientStream, *BrowserStream) {
+	out := &BrowserStream{conn: client.Conn}
+	in := &ClientStream{browser: browser.Conn, calls: n, reply: out.Send}
+	out.frames.awaited, out.frames.observe = n.awaits, n.observe
+	return in, out
+}
+
+// HandleMessage processes a complete message of the client. It returns the frames for
+// the browser, or an answer to the client.
+func (n *Connection) HandleMessage(m wsframe.Message) (forward, answer []byte) {
+	if m.Opcode != wsframe.Text || len(m.Raw) > maxHandled || n.isForBrowser(m.Raw) {
+		return m.Raw, nil
+	}
+	payload := m.Payload()
+	if classify(payload[:min(len(payload), maxPrefix)]) != intercepted {
+		return m.Raw, nil
+	}
+	changed, answer := n.handle(payload)
+	switch {
+	case answer != nil:
+		return nil, answer
+	case changed != nil:
+		return wsframe.FromClient(wsframe.Text, changed), nil
+	}
+	return m.Raw, nil
+}
+
+// isForBrowser reports whether the beginning of the first frame shows that a message is
+// for the browser.
+func (n *Connection) isForBrowser(raw []byte) bool {
+	h, size, _ := wsframe.ReadHeader(raw) // its reader has validated the header
+	head := raw[size:min(len(raw), size+int(min(h.Payload, firstLook)))]
+	v := classify(h.Unmask(make([]byte, 0, firstLook), head, 0))
+	return v == forBrowser || v == forWorker
+}
+
+// HandleAnswer reads a complete message of the browser, before the client gets it.
+func (n *Connection) HandleAnswer(m wsframe.Message) {
+	if n.awaits() && m.Opcode == wsframe.Text && len(m.Raw) <= maxAnswer+wsframe.MaxHeader {
+		n.observe(m.Payload())
+	}
+}
+
+// Close ends the connection: Chromium disposes of its temporary contexts.
+func (n *Connection) Close() {
+	n.mu.Lock()
+	n.closed = true
+	ended, unanswered := n.temporary, n.awaited
+	n.temporary, n.awaited = nil, nil
+	n.mu.Unlock()
+	for _, id := range ended {
+		n.calls.closeProxy(id)
+	}
+	for _, call := range unanswered {
+		if call.disposes != "" {
+			n.calls.closeProxy(call.disposes)
+		} else if call.temporary {
+			call.closeProxy()
+		}
+	}
+}
+
+// message is a message of either side. Its fields keep what is not changed.
+type message map[string]json.RawMessage
+
+func (m message) text(field string) (text string) {
+	_ = json.Unmarshal(m[field], &text) // "" for another type
+	return text
+}
+
+// callKey identifies a call on a connection; ok is false without an integer id.
+func (m message) callKey() (key string, ok bool) {
+	var id int64
+	if m["id"] == nil || json.Unmarshal(m["id"], &id) != nil {
+		return "", false
+	}
+	return strconv.FormatInt(id, 10) + "/" + m.text("sessionId"), true
+}
+
+// handle processes an intercepted call. It returns the message to forward in place of
+// this one, or an answer, or neither if the message is to be forwarded unchanged.
+// Invalid messages are the browser's to refuse.
+func (n *Connection) handle(raw []byte) (forward, answer []byte) {
+	var m, params message
+	if n.calls == nil || json.Unmarshal(raw, &m) != nil || json.Unmarshal(m["params"], &params) != nil {
+		return nil, nil
+	}
+	key, ok := m.callKey()
+	if !ok {
+		return nil, nil
+	}
+	switch m.text("method") {
+	case createContext:
+		return n.createContext(key, m, params)
+	case disposeContext:
+		if id := params.text("browserContextId"); n.calls.hasProxy(id) {
+			n.await(key, awaitedCall{disposes: id})
+		}
+	case setFiles:
+		var files []string
+		if json.Unmarshal(params["files"], &files) != nil {
+			return nil, nil
+		}
+		for _, path := range files {
+			if text := n.calls.checkFile(path); text != "" {
+				return nil, m.refuse(text)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// createContext opens the proxy of a new context.
+func (n *Connection) createContext(key string, m, params message) (forward, answer []byte) {
+	var server string
+	if n.calls.OpenProxy == nil || json.Unmarshal(params["proxyServer"], &server) != nil {
+		return nil, nil
+	}
+	address, closeProxy, err := n.calls.OpenProxy(server, params.text("proxyBypassList"))
+	if err != nil {
+		return nil, m.refuse("The proxyServer cannot be used: " + err.Error() + ".")
+	}
+	if address == "" {
+		delete(params, "proxyServer")
+		delete(params, "proxyBypassList")
+	} else {
+		params["proxyServer"], params["proxyBypassList"] = encode(address), encode(sandboxBypass)
+		var temporary bool
+		_ = json.Unmarshal(params["disposeOnDetach"], &temporary) // false for another type
+		n.await(key, awaitedCall{closeProxy: closeProxy, temporary: temporary})
+	}
+	m["params"] = encode(params)
+	return encode(m), nil
+}
+
+func (n *Connection) await(key string, call awaitedCall) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.awaited == nil {
+		n.awaited = map[string]awaitedCall{}
+	}
+	if earlier := n.awaited[key]; earlier.closeProxy != nil { // never forwarded, and sent again
+		earlier.closeProxy()
+	}
+	n.awaited[key] = call
+	n.pending.Store(int32(len(n.awaited)))
+}
+
+// awaits reports whether an answer of the browser is awaited.
+func (n *Connection) awaits() bool { return n.pending.Load() > 0 }
+
+// observe reads a message of the browser, which may be an awaited answer.
+func (n *Connection) observe(raw []byte) {
+	var m, result message
+	if json.Unmarshal(raw, &m) != nil {
+		return
+	}
+	key, ok := m.callKey()
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	call, ok := n.awaited[key]
+	delete(n.awaited, key)
+	n.pending.Store(int32(len(n.awaited)))
+	n.mu.Unlock()
+	if !ok {
+		return
+	}
+	succeeded := json.Unmarshal(m["result"], &result) == nil
+	id := result.text("browserContextId")
+	switch {
+	case call.disposes != "" && succeeded:
+		n.calls.closeProxy(call.disposes)
+	case call.disposes != "":
+	case id == "":
+		call.closeProxy()
+	default:
+		n.calls.add(id, call.closeProxy)
+		if call.temporary {
+			n.addTemporary(id)
+		}
+	}
+}
+
+// addTemporary registers a context that ends with the connection.
+func (n *Connection) addTemporary(id string) {
+	n.mu.Lock()
+	closed := n.closed
+	n.temporary = append(n.temporary, id)
+	n.mu.Unlock()
+	if closed {
+		n.calls.closeProxy(id)
+	}
+}
+
+// Answer is an answer to a CDP call.
+type Answer struct {
+	ID        json.RawMessage `json:"id,omitempty"`
+	Result    any             `json:"result,omitempty"`
+	Error     *Error          `json:"error,omitempty"`
+	SessionID json.RawMessage `json:"sessionId,omitempty"` // of a flat session, unchanged
+}
+
+// Error is the error of a CDP call.
+type Error struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// refuse returns the answer that a call failed.
+func (m message) refuse(text string) []byte {
+	return encode(Answer{ID: m["id"], SessionID: m["sessionId"], Error: &Error{codeServer, text}})
+}
+
+// encode encodes values that have been decoded before.
+func encode(v any) json.RawMessage {
+	raw, _ := json.Marshal(v)
+	return raw
+}

@@ -1,0 +1,88 @@
+// Package intercept handles the few CDP calls that a browser cannot handle alone, on
+// all CDP connections of its clients:
+//
+//   - Target.createBrowserContext with a proxyServer. A browser in a sandbox reaches
+//     nothing but its forward proxy, so this opens an address of that proxy for the
+//     context, and the browser gets the address in place of the proxy's.
+//   - DOM.setFileInputFiles with a path that the browser cannot read. Chromium would
+//     put an empty file into the page.
+//
+// Frames are forwarded unchanged. Their headers are read to find message boundaries,
+// and the beginning of client messages to find their method.
+package intercept
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"sync"
+)
+
+// Options configures Calls.
+type Options struct {
+	// OpenProxy opens a proxy address for one browser context, with this proxy server
+	// and bypass list as the client gives them. The address is empty if the context
+	// uses the browser's own egress. Errors are for the client and hold no credentials.
+	// Nil: the browser connects to proxies itself.
+	OpenProxy func(server, bypass string) (address string, closeProxy func(), err error)
+	// CheckFile returns an error if the browser cannot read a file: fs.ErrNotExist if
+	// there is none. Nil: not checked.
+	CheckFile func(path string) error
+}
+
+// Calls handles the intercepted calls of one browser. Nil intercepts nothing. It is
+// safe for concurrent use.
+type Calls struct {
+	Options
+
+	mu      sync.Mutex
+	proxies map[string]func() // closes a context's proxy; by browserContextId
+}
+
+// New returns the Calls of a browser. The owner of the proxies closes those that are
+// open when the browser ends.
+func New(o Options) *Calls { return &Calls{Options: o, proxies: map[string]func(){}} }
+
+// Connect returns a new connection. The caller must call Close.
+func (c *Calls) Connect() *Connection { return &Connection{calls: c} }
+
+// add registers the proxy of a new context.
+func (c *Calls) add(contextID string, closeProxy func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.proxies[contextID] = closeProxy
+}
+
+func (c *Calls) hasProxy(contextID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proxies[contextID] != nil
+}
+
+// closeProxy closes the proxy of a disposed context, if it has one.
+func (c *Calls) closeProxy(contextID string) {
+	c.mu.Lock()
+	closeProxy := c.proxies[contextID]
+	delete(c.proxies, contextID)
+	c.mu.Unlock()
+	if closeProxy != nil {
+		closeProxy()
+	}
+}
+
+// checkFile returns the text of an error for the client, or nothing.
+func (c *Calls) checkFile(path string) string {
+	if c.CheckFile == nil {
+		return ""
+	}
+	const advice = ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path " +
+		"(Playwright: setInputFiles with name, mimeType and buffer), or use a path that the browser can read."
+	switch err := c.CheckFile(path); {
+	case err == nil:
+		return ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "The browser has no file " + strconv.Quote(path) + advice
+	default:
+		return "The browser cannot read " + strconv.Quote(path) + advice
+	}
+}
