@@ -92,6 +92,9 @@ func (w *worker) closeParts() {
 	if w.sockets != nil {
 		w.sockets.Close()
 	}
+	if w.drivers != nil {
+		w.drivers.Close()
+	}
 	if w.viewer != nil {
 		_ = w.viewer.Close()
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 	"github.com/browser-svc/svc/worker/internal/view"
+	"github.com/browser-svc/svc/worker/internal/webdriver"
 )
 
 // worker holds the parts of a running worker.
@@ -66,6 +67,7 @@ type worker struct {
 	relay   *devtools.Service
 	viewer  *view.Service
 	sockets *launchsock.Service
+	drivers *webdriver.Service
 }
 
 // assemble creates the parts of a worker and connects them. The caller must call

@@ -70,6 +70,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,
 	})
 	w.sockets.Register(w.web)
+	w.registerWebDriver(guard, links, key, logger)
 	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
 	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
 	return w.registerConsole()

@@ -73,6 +73,7 @@ type Browser struct {
 	sandbox       *sandbox.Sandbox   // nil without isolation
 	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
 	debugListener *debugPortListener // nil until the browser is ready
+	drivers       driverState
 	conn          *cdp.Conn
 	emul          *emulator
 	stderr        *tail
@@ -91,12 +92,14 @@ type Browser struct {
 }
 
 func newBrowser(l *Launcher, spec Spec) *Browser {
-	return &Browser{
+	b := &Browser{
 		LaunchID: spec.LaunchID, Build: spec.Build, Headless: spec.Headless, StartedAt: time.Now().UTC(),
 		l: l, spec: spec, dirs: newDirs(l.opts.Dir, spec.LaunchID), uid: -1,
 		stderr: &tail{}, stopTail: func() {},
 		done: make(chan struct{}), cleaned: make(chan struct{}),
 	}
+	b.drivers.ctx, b.drivers.cancel = context.WithCancel(context.Background())
+	return b
 }
 
 // CDP returns the private control connection. It closes when the browser ends.
@@ -206,9 +209,10 @@ func (b *Browser) supervise() {
 	b.cleanUp()
 }
 
-// killTree ends the remaining processes: the group, the display, and all other
-// processes of the launch's user.
+// killTree ends the remaining processes: WebDriver servers, the display, the group,
+// and all other processes of the launch's user.
 func (b *Browser) killTree() {
+	b.drivers.stop()
 	if b.display != nil {
 		b.display.stop() // first: killing the sandbox would end the display without removing its socket
 	}
@@ -224,6 +228,7 @@ func (b *Browser) killTree() {
 // its processes or files remain.
 func (b *Browser) cleanUp() {
 	defer close(b.cleaned)
+	b.drivers.stop()
 	b.stopTail()
 	if b.display != nil {
 		b.display.stop()
