@@ -2441,10 +2441,9 @@ export interface components {
         WebDriverParameters: {
             [key: string]: unknown;
         };
-        /** @description The result of a WebDriver command. */
+        /** @description `value` is the result, as WebDriver defines it for the command. */
         WebDriverResponse: {
-            /** @description The result, as WebDriver defines it for the command. */
-            value: unknown;
+            [key: string]: unknown;
         };
         /** @description The parameters of a new session command. */
         WebDriverSessionRequest: {
@@ -6126,6 +6125,29 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["WebDriverResponse"];
+                };
+            };
+            /** @description A page of another origin sent the request. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "AUTHORIZATION_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "Pages of this origin are not allowed to use WebDriver.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
                 };
             };
             /** @description An error of WebDriver. */

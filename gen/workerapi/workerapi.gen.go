@@ -1512,11 +1512,8 @@ type WebDriverId = string
 // WebDriverParameters Capabilities or parameters of a command.
 type WebDriverParameters map[string]interface{}
 
-// WebDriverResponse The result of a WebDriver command.
-type WebDriverResponse struct {
-	// Value The result, as WebDriver defines it for the command.
-	Value interface{} `json:"value"`
-}
+// WebDriverResponse `value` is the result, as WebDriver defines it for the command.
+type WebDriverResponse map[string]interface{}
 
 // WebDriverSessionRequest The parameters of a new session command.
 type WebDriverSessionRequest struct {

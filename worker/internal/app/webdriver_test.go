@@ -174,8 +174,10 @@ func TestWebDriver_DrivesBrowser(t *testing.T) {
 	if d.capabilities["pageLoadStrategy"] != "eager" || d.capabilities["acceptInsecureCerts"] != true || d.capabilities["goog:chromeOptions"] != nil {
 		t.Errorf("got the capabilities %v", d.capabilities)
 	}
-	if cdp, _ := d.capabilities["se:cdp"].(string); !strings.HasPrefix(cdp, "ws://localhost:") || !strings.Contains(cdp, "/w/worker-1/browsers/") || !strings.Contains(cdp, "?ct=") {
+	if cdp, _ := d.capabilities["se:cdp"].(string); !strings.HasPrefix(cdp, "ws://localhost:") || !strings.HasSuffix(cdp, "/w/worker-1"+d.base+"/se/cdp") {
 		t.Errorf("se:cdp is %q", cdp)
+	} else if answer := ask(t, cdp, `{"id":1,"method":"Browser.getVersion"}`); !strings.Contains(answer, fmt.Sprintf("Chrome/%d.", r.version)) {
+		t.Errorf("se:cdp answers %s", answer)
 	}
 	if timeouts, _ := d.do(t, "GET", "/timeouts", nil).(map[string]any); timeouts["implicit"] != 1234.0 {
 		t.Errorf("got the timeouts %v", timeouts)
@@ -220,6 +222,26 @@ func TestWebDriver_DrivesBrowser(t *testing.T) {
 	if left := r.drivers(); len(left) > 0 {
 		t.Errorf("chromedriver runs: %v", left)
 	}
+}
+
+// ask sends a message to a WebSocket and returns the answer.
+func ask(t *testing.T, address, message string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	conn, err := ws.Dial(ctx, address, nil, ws.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	if err := conn.Write(ctx, ws.Text, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+	_, answer, err := conn.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
 }
 
 func servePageFor(t *testing.T) string {
@@ -383,11 +405,13 @@ func TestWebDriver_Refusals(t *testing.T) {
 	if status, text := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "POST", "/wd/hub/session", `{"desiredCapabilities":{}}`, "X-API-Key", workerKey); status != 400 {
 		t.Errorf("desiredCapabilities: %d %s", status, text)
 	}
+	status, text := r.call(t.Context(), t, "GET", "/wd/hub/status", "", "Origin", "https://evil.example")
+	assertError(t, "the status for another page", status, text, 403, "unknown error", "Pages of this origin")
 	unknown := &driven{r, "/wd/hub/session/svc_" + strings.Repeat("b", 32), nil}
 	if status, text := r.upgrade(t, unknown.base, nil); status != http.StatusNotFound {
 		t.Errorf("the socket of an unknown session: %d %s", status, text)
 	}
-	status, text := unknown.try(t, "GET", "/title", "")
+	status, text = unknown.try(t, "GET", "/title", "")
 	assertError(t, "an unknown session", status, text, 404, "invalid session id", "")
 	if left := r.drivers(); len(left) > 0 {
 		t.Errorf("chromedriver runs: %v", left)

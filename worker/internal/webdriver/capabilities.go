@@ -157,8 +157,7 @@ func (n *newSession) readOwnOptions(raw json.RawMessage) []fault.Detail {
 	if raw == nil {
 		return nil
 	}
-	if json.Unmarshal(raw, &n.body) != nil || n.body == nil {
-		n.body = map[string]json.RawMessage{}
+	if json.Unmarshal(raw, &n.body) != nil {
 		return []fault.Detail{invalidDetail(ownOptions, "must be an object")}
 	}
 	token, ok := n.body["token"]
@@ -178,8 +177,8 @@ func (n *newSession) readVersion(raw json.RawMessage) []fault.Detail {
 	if err != nil {
 		return []fault.Detail{invalidDetail("browserVersion", `must be a string with a major version, such as "150"`)}
 	}
-	spec := map[string]json.RawMessage{}
-	if given := n.body["spec"]; given != nil && json.Unmarshal(given, &spec) != nil {
+	spec, ok := n.member("spec")
+	if !ok {
 		return nil // the launch is refused
 	}
 	switch {
@@ -191,6 +190,17 @@ func (n *newSession) readVersion(raw json.RawMessage) []fault.Detail {
 	spec["browserVersion"] = strconv.AppendUint(nil, major, 10)
 	n.set("spec", spec)
 	return nil
+}
+
+// member returns an object of the launch, empty without one; false for another value.
+func (n *newSession) member(name string) (object map[string]json.RawMessage, ok bool) {
+	if raw := n.body[name]; raw != nil && json.Unmarshal(raw, &object) != nil {
+		return nil, false
+	}
+	if object == nil {
+		object = map[string]json.RawMessage{}
+	}
+	return object, true
 }
 
 // set sets a member of the launch.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -35,6 +36,8 @@ func (s *Service) command(c echo.Context) error {
 	switch method := r.Method; {
 	case path == "" && method == http.MethodGet:
 		return s.socket(c, d)
+	case path == cdpPath && method == http.MethodGet:
+		return s.cdp(c, d)
 	case path == "" && method == http.MethodDelete:
 		return s.quit(c, d)
 	case method == http.MethodPost && (path == "/se/file" || path == "/file"):
@@ -118,6 +121,22 @@ func readError(err error) error {
 		err = fault.Wrap(err, fault.Validation, "The request body is incomplete.")
 	}
 	return &commandError{http.StatusBadRequest, invalidArgument, fault.From(err)}
+}
+
+// cdpPath is the path of the CDP socket below a session, as in Selenium's own server.
+const cdpPath = "/se/cdp"
+
+// cdp answers like the CDP route of the launch.
+func (s *Service) cdp(c echo.Context, d *driverSession) error {
+	token, _, err := s.Links.Tokens.LaunchToken(d.launched.LaunchID.String())
+	if err != nil {
+		return err
+	}
+	r := c.Request()
+	r.URL.Path, r.URL.RawPath = "/browsers/"+d.launched.LaunchID.String()+d.launched.DebugPath, ""
+	r.Header.Set(access.TokenHeader, token)
+	c.Echo().Router().Find(r.Method, r.URL.Path, c)
+	return c.Handler()(c)
 }
 
 // socket connects a client with the WebDriver BiDi socket of chromedriver until either

@@ -205,9 +205,11 @@ func (s *Service) describe(d *driverSession, capabilities map[string]any) (map[s
 	if capabilities["webSocketUrl"] != nil {
 		capabilities["webSocketUrl"] = s.Links.Address.Socket(hub + "/session/" + d.id)
 	}
-	capabilities["se:cdp"], capabilities["se:cdpVersion"] = urls.WebSocket, d.version
+	// Selenium for JavaScript takes another path for the address of a debugging port.
+	capabilities["se:cdp"], capabilities["se:cdpVersion"] = s.Links.Address.Socket(hub+"/session/"+d.id+cdpPath), d.version
 	capabilities["svc:session"] = map[string]any{
-		"sessionId": d.launched.ID, "launchId": d.launched.LaunchID, "profileId": d.launched.ProfileID, "viewUrl": urls.View,
+		"sessionId": d.launched.ID, "launchId": d.launched.LaunchID, "profileId": d.launched.ProfileID,
+		"webSocketDebuggerUrl": urls.WebSocket, "viewUrl": urls.View,
 	}
 	return map[string]any{"sessionId": d.id, "capabilities": capabilities}, nil
 }

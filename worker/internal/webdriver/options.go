@@ -60,8 +60,8 @@ func (n *newSession) readArgs(raw json.RawMessage) []fault.Detail {
 	if json.Unmarshal(raw, &args) != nil {
 		return []fault.Detail{invalidDetail(field, "must be an array of strings")}
 	}
-	browser := map[string]json.RawMessage{}
-	if given := n.body["browser"]; given != nil && json.Unmarshal(given, &browser) != nil {
+	browser, ok := n.member("browser")
+	if !ok {
 		return nil // the launch is refused
 	}
 	var details []fault.Detail
