@@ -1120,8 +1120,8 @@ export interface paths {
          *     | `webSocketUrl` | With `true`, the response has the URL of a WebDriver BiDi socket |
          *     | `se:*`, `wdio:*` | Ignored |
          *
-         *     Other capabilities and options are refused. The response adds `se:cdp`, the CDP URL of the browser with its control
-         *     token, `se:cdpVersion`, and `svc:session` with `sessionId`, `launchId`, `profileId` and `viewUrl`.
+         *     Other capabilities and options are refused. The response adds `se:cdp`, a CDP URL of the browser, `se:cdpVersion`, and
+         *     `svc:session` with `sessionId`, `launchId`, `profileId`, `webSocketDebuggerUrl` and `viewUrl`.
          *
          *     The id of the session is the credential of its commands. The session ends with the browser, and the browser ends
          *     with the session: after `DELETE`, after the last window was closed, and for the reasons of any launch. Commands
@@ -1179,7 +1179,8 @@ export interface paths {
         };
         /**
          * Send a WebDriver command that reads
-         * @description A command of W3C WebDriver or of chromedriver, such as `title` or `screenshot`.
+         * @description A command of W3C WebDriver or of chromedriver, such as `title` or `screenshot`. `se/cdp`, the URL in `se:cdp`, is a
+         *     WebSocket that speaks CDP with the browser.
          */
         get: operations["getWebDriverState"];
         put?: never;
@@ -2437,7 +2438,7 @@ export interface components {
         };
         /** @description The id of a WebDriver session. */
         WebDriverId: string;
-        /** @description Capabilities or parameters of a command. */
+        /** @description Capabilities, or parameters of a command. `desiredCapabilities` are ignored. */
         WebDriverParameters: {
             [key: string]: unknown;
         };
@@ -2448,8 +2449,7 @@ export interface components {
         /** @description The parameters of a new session command. */
         WebDriverSessionRequest: {
             capabilities: components["schemas"]["WebDriverCapabilitiesRequest"];
-        } & {
-            [key: string]: unknown;
+            desiredCapabilities?: components["schemas"]["WebDriverParameters"];
         };
         /**
          * @description The Windows release, if `os` is windows.

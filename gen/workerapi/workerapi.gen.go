@@ -1465,7 +1465,7 @@ type WarmBrowsers struct {
 
 // WebDriverCapabilitiesRequest The capabilities. A member of `firstMatch` adds to `alwaysMatch`; the first that fits the worker counts.
 type WebDriverCapabilitiesRequest struct {
-	// AlwaysMatch Capabilities or parameters of a command.
+	// AlwaysMatch Capabilities, or parameters of a command. `desiredCapabilities` are ignored.
 	AlwaysMatch *WebDriverParameters `json:"alwaysMatch,omitempty"`
 
 	// FirstMatch Alternatives.
@@ -1509,7 +1509,7 @@ type WebDriverErrorResponse struct {
 // WebDriverId The id of a WebDriver session.
 type WebDriverId = string
 
-// WebDriverParameters Capabilities or parameters of a command.
+// WebDriverParameters Capabilities, or parameters of a command. `desiredCapabilities` are ignored.
 type WebDriverParameters map[string]interface{}
 
 // WebDriverResponse `value` is the result, as WebDriver defines it for the command.
@@ -1518,8 +1518,10 @@ type WebDriverResponse map[string]interface{}
 // WebDriverSessionRequest The parameters of a new session command.
 type WebDriverSessionRequest struct {
 	// Capabilities The capabilities. A member of `firstMatch` adds to `alwaysMatch`; the first that fits the worker counts.
-	Capabilities         WebDriverCapabilitiesRequest `json:"capabilities"`
-	AdditionalProperties map[string]interface{}       `json:"-"`
+	Capabilities WebDriverCapabilitiesRequest `json:"capabilities"`
+
+	// DesiredCapabilities Capabilities, or parameters of a command. `desiredCapabilities` are ignored.
+	DesiredCapabilities *WebDriverParameters `json:"desiredCapabilities,omitempty"`
 }
 
 // WorkerHealth The health of the worker.
@@ -1928,72 +1930,6 @@ func (a WebDriverErrorData) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'details': %w", err)
 		}
-	}
-
-	for fieldName, field := range a.AdditionalProperties {
-		object[fieldName], err = json.Marshal(field)
-		if err != nil {
-			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
-		}
-	}
-	return json.Marshal(object)
-}
-
-// Getter for additional properties for WebDriverSessionRequest. Returns the specified
-// element and whether it was found
-func (a WebDriverSessionRequest) Get(fieldName string) (value interface{}, found bool) {
-	if a.AdditionalProperties != nil {
-		value, found = a.AdditionalProperties[fieldName]
-	}
-	return
-}
-
-// Setter for additional properties for WebDriverSessionRequest
-func (a *WebDriverSessionRequest) Set(fieldName string, value interface{}) {
-	if a.AdditionalProperties == nil {
-		a.AdditionalProperties = make(map[string]interface{})
-	}
-	a.AdditionalProperties[fieldName] = value
-}
-
-// Override default JSON handling for WebDriverSessionRequest to handle AdditionalProperties
-func (a *WebDriverSessionRequest) UnmarshalJSON(b []byte) error {
-	object := make(map[string]json.RawMessage)
-	err := json.Unmarshal(b, &object)
-	if err != nil {
-		return err
-	}
-
-	if raw, found := object["capabilities"]; found {
-		err = json.Unmarshal(raw, &a.Capabilities)
-		if err != nil {
-			return fmt.Errorf("error reading 'capabilities': %w", err)
-		}
-		delete(object, "capabilities")
-	}
-
-	if len(object) != 0 {
-		a.AdditionalProperties = make(map[string]interface{})
-		for fieldName, fieldBuf := range object {
-			var fieldVal interface{}
-			err := json.Unmarshal(fieldBuf, &fieldVal)
-			if err != nil {
-				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
-			}
-			a.AdditionalProperties[fieldName] = fieldVal
-		}
-	}
-	return nil
-}
-
-// Override default JSON handling for WebDriverSessionRequest to handle AdditionalProperties
-func (a WebDriverSessionRequest) MarshalJSON() ([]byte, error) {
-	var err error
-	object := make(map[string]json.RawMessage)
-
-	object["capabilities"], err = json.Marshal(a.Capabilities)
-	if err != nil {
-		return nil, fmt.Errorf("error marshaling 'capabilities': %w", err)
 	}
 
 	for fieldName, field := range a.AdditionalProperties {

@@ -40,7 +40,7 @@ func (m *Meter) Touch() {
 	m.last = m.clock.Now()
 }
 
-// Begin records client activity until end is called.
+// Begin counts a request of a client as activity until end is called.
 func (m *Meter) Begin() (end func()) {
 	m.addWork(1)
 	return func() { m.addWork(-1) }

@@ -30,7 +30,6 @@ func (s *Service) command(c echo.Context) error {
 	if !ok {
 		return errNoSession()
 	}
-	defer d.running.Activity.Begin()()
 	r := c.Request()
 	path, raw := below(r.URL.Path, d.id), below(r.URL.EscapedPath(), d.id)
 	switch method := r.Method; {
@@ -40,11 +39,12 @@ func (s *Service) command(c echo.Context) error {
 		return s.cdp(c, d)
 	case path == "" && method == http.MethodDelete:
 		return s.quit(c, d)
-	case method == http.MethodPost && (path == "/se/file" || path == "/file"):
-		return d.upload(c)
-	default:
-		return s.forward(c, d, path, raw)
 	}
+	defer d.running.Activity.Begin()()
+	if r.Method == http.MethodPost && (path == "/se/file" || path == "/file") {
+		return d.upload(c)
+	}
+	return s.forward(c, d, path, raw)
 }
 
 // below returns the part of a path after the session's id.
@@ -118,7 +118,7 @@ func readError(err error) error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		err = fault.Oversized(err, tooLarge.Limit)
 	} else {
-		err = fault.Wrap(err, fault.Validation, "The request body is incomplete.")
+		err = fault.Wrap(err, fault.Validation, "The request body is incomplete.", invalidDetail("body", "must be complete"))
 	}
 	return &commandError{http.StatusBadRequest, invalidArgument, fault.From(err)}
 }
@@ -152,7 +152,9 @@ func (s *Service) socket(c echo.Context, d *driverSession) error {
 	defer s.work.Done()
 	up, err := ws.DialUpstream(r.Context(), d.driver.Dial, driverHost, "/session/"+d.driverID, r.Header)
 	if refused, ok := errors.AsType[*ws.RefusedError](err); ok {
-		return &commandError{http.StatusBadRequest, invalidArgument, fault.Wrap(refused, fault.Validation, "This session has no WebDriver BiDi socket: set the capability webSocketUrl to true.")}
+		return &commandError{http.StatusBadRequest, invalidArgument, fault.Wrap(
+			refused, fault.Validation, "This session has no WebDriver BiDi socket.", invalidDetail("webSocketUrl", "must be true in the capabilities of the session"),
+		)}
 	}
 	if err != nil {
 		return d.unanswered(err)

@@ -82,9 +82,9 @@ func (s *Service) Register(e *echo.Echo) {
 	for _, base := range []string{"", hub} {
 		e.GET(base+"/status", s.answer(s.status))
 		e.POST(base+"/session", s.answer(s.newSession))
-		for _, path := range []string{base + "/session/:" + sessionParam, base + "/session/:" + sessionParam + "/*"} {
-			e.Match([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, path, s.answer(s.command))
-		}
+		one, command := base+"/session/:"+sessionParam, s.answer(s.command)
+		e.Match([]string{http.MethodGet, http.MethodDelete}, one, command)
+		e.Match([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, one+"/*", command)
 	}
 }
 
