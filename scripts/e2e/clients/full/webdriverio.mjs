@@ -6,8 +6,9 @@ import { remote } from 'webdriverio';
 import { input, writeResult } from '../input.mjs';
 
 const { endpoint, url, expression } = await input();
-const { hostname, port, pathname, username, password } = new URL(endpoint);
+const { protocol, hostname, port, pathname, username, password } = new URL(endpoint);
 const browser = await remote({
+  protocol: protocol.replace(':', ''),
   hostname,
   port: Number(port),
   path: pathname,
