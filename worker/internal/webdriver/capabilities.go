@@ -103,12 +103,18 @@ func forwarded() map[string]func(json.RawMessage) string {
 	}
 }
 
+// maxCapabilities limits the number of capabilities, and so of errors.
+const maxCapabilities = 100
+
 // parse converts merged capabilities and returns all problems at once.
 func (c capabilities) parse() (*newSession, error) {
 	n := &newSession{body: map[string]json.RawMessage{}, forward: map[string]any{}}
 	var details []fault.Detail
 	refuse := func(more ...fault.Detail) { details = append(details, more...) }
 	refuse(n.readOwnOptions(c[ownOptions])...)
+	if len(c) > maxCapabilities {
+		return n, fault.Invalid(fault.Detail{Field: "capabilities", Code: fault.ArrayTooLong, Message: "must be at most 100", Constraint: map[string]any{"max": maxCapabilities}})
+	}
 	checks := forwarded()
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		raw := c[name]

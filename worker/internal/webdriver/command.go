@@ -104,9 +104,7 @@ func (d *driverSession) unanswered(err error) error {
 		return fault.Wrap(err, fault.Unavailable, "The client has disconnected.")
 	}
 	select {
-	case <-d.running.Browser.Done():
-		return errNoSession()
-	case <-d.driver.Done():
+	case <-d.driver.Done(): // it also ends with the browser
 		return errNoSession()
 	case <-time.After(endTimeout):
 		return &commandError{http.StatusInternalServerError, unknownError, fault.Wrap(err, fault.Internal, "chromedriver does not answer.")}

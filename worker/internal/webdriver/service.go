@@ -88,8 +88,8 @@ func (s *Service) Register(e *echo.Echo) {
 	}
 }
 
-// Close ends all sessions' sockets and waits for them. The sessions end with their
-// browsers, which must have ended.
+// Close refuses new sessions, ends all sockets and waits for them. The sessions
+// themselves end with their browsers.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.cancel()

@@ -75,15 +75,16 @@ func (s *Service) add(d *driverSession) {
 	s.mu.Unlock()
 	go func() {
 		defer s.work.Done()
+		defer d.client.CloseIdleConnections()
 		select {
-		case <-d.running.Browser.Done():
-		case <-d.driver.Done():
+		case <-d.driver.Done(): // it also ends with the browser
+		case <-s.ctx.Done():
+			return
 		}
 		s.mu.Lock()
 		delete(s.sessions, key)
 		s.mu.Unlock()
-		s.endBrowser(d.launched, session.Crash) // no effect after its end
-		d.client.CloseIdleConnections()
+		s.endBrowser(d.launched, session.Crash) // no effect if the browser has ended
 	}()
 }
 
