@@ -113,7 +113,7 @@ func (n *newSession) readProxy(raw json.RawMessage) []fault.Detail {
 	if _, both := n.body["proxyOverride"]; both {
 		return []fault.Detail{conflict("proxy", ownOptions+".proxyOverride")}
 	}
-	server := ""
+	var server string
 	switch strings.ToLower(proxy.ProxyType) {
 	case "direct":
 		n.set("proxyOverride", nil)
