@@ -1153,6 +1153,139 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/wd/hub/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Launch a browser for a WebDriver client
+         * @description New session of [W3C WebDriver](https://www.w3.org/TR/webdriver2/), for Selenium, webdriverio and other clients: their
+         *     server URL is `http://<worker>/wd/hub`. All operations below `/wd/hub` also exist without it. The launch follows the
+         *     rules of `POST /sessions/profile`. chromedriver, with the same major version as the browser, must be installed on
+         *     the worker; without it no slot is used.
+         *
+         *     The key is sent in `X-API-Key`, as a Bearer token, as the password of Basic authentication
+         *     (`https://user:KEY@<worker>/wd/hub`), or in `svc:options`. With the worker key the launch is charged to the worker's
+         *     organization, with an organization key to that organization.
+         *
+         *     | Capability | Effect |
+         *     |---|---|
+         *     | `svc:options` | The body of `POST /sessions/profile`, and `token`, a key. Without a profile, an empty `spec` |
+         *     | `browserName`, `platformName` | `chrome` or `chromium`; `linux` or `any` |
+         *     | `browserVersion` | The major version of a launch without a profile |
+         *     | `goog:chromeOptions` | `args`: `--headless`; other switches become `browser.args`. `perfLoggingPrefs`, `windowTypes` |
+         *     | `proxy` | `proxyOverride`; only `manual`, with one proxy, and `direct` |
+         *     | `acceptInsecureCerts` | Certificate errors are ignored |
+         *     | `pageLoadStrategy`, `timeouts`, `unhandledPromptBehavior`, `strictFileInteractability`, `goog:loggingPrefs` | As in chromedriver |
+         *     | `webSocketUrl` | With `true`, the response has the URL of a WebDriver BiDi socket |
+         *     | `se:*`, `wdio:*` | Ignored |
+         *
+         *     Other capabilities and options are refused. The response adds `se:cdp`, a CDP URL of the browser, `se:cdpVersion`, and
+         *     `svc:session` with `sessionId`, `launchId`, `profileId`, `webSocketDebuggerUrl` and `viewUrl`.
+         *
+         *     The id of the session is the credential of its commands. The session ends with the browser, and the browser ends
+         *     with the session: after `DELETE`, after the last window was closed, and for the reasons of any launch. Commands
+         *     count as activity for `browser.idleTimeoutSeconds`.
+         *
+         *     **Errors** have the form of WebDriver: `{value: {error, message, stacktrace, data}}`. `data` has the `code` and the
+         *     `details` that other operations return. Invalid capabilities are an `invalid argument` (400). A refused launch is
+         *     `session not created` (500, or 401 for a missing or wrong key), with the reason in `message`.
+         */
+        post: operations["createWebDriverSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/wd/hub/session/{webDriverSessionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the WebDriver session. It is the credential of its commands. */
+                webDriverSessionId: components["parameters"]["WebDriverSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Connect to WebDriver BiDi
+         * @description A WebSocket that speaks WebDriver BiDi, for a session with the capability `webSocketUrl`.
+         */
+        get: operations["connectWebDriver"];
+        put?: never;
+        post?: never;
+        /**
+         * End a WebDriver session
+         * @description Ends the browser like `DELETE /sessions/{sessionId}`.
+         */
+        delete: operations["endWebDriverSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/wd/hub/session/{webDriverSessionId}/{webDriverCommand}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the WebDriver session. It is the credential of its commands. */
+                webDriverSessionId: components["parameters"]["WebDriverSessionId"];
+                /** @description The command, which can contain slashes. */
+                webDriverCommand: components["parameters"]["WebDriverCommand"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Send a WebDriver command that reads
+         * @description A command of W3C WebDriver or of chromedriver, such as `title` or `screenshot`. `se/cdp`, the URL in `se:cdp`, is a
+         *     WebSocket that speaks CDP with the browser.
+         */
+        get: operations["getWebDriverState"];
+        put?: never;
+        /**
+         * Send a WebDriver command
+         * @description A command of W3C WebDriver or of chromedriver, such as `url` or `element/{id}/click`. `se/file` and `file`, of Selenium's
+         *     file detectors, store a file where the browser finds it, up to 64 MB of base64: a zip archive with one file. They
+         *     return the path to send to a file input.
+         */
+        post: operations["sendWebDriverCommand"];
+        /**
+         * Send a WebDriver command that deletes
+         * @description A command of W3C WebDriver, such as `cookie` or `window`.
+         */
+        delete: operations["deleteWebDriverState"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/wd/hub/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the status, for WebDriver clients
+         * @description Whether the worker accepts launches, as in `GET /readyz`, in the form of WebDriver.
+         */
+        get: operations["getWebDriverStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2358,6 +2491,51 @@ export interface components {
             /** @description The language; empty for the default. */
             locale: string;
         };
+        /** @description The capabilities. A member of `firstMatch` adds to `alwaysMatch`; the first that fits the worker counts. */
+        WebDriverCapabilitiesRequest: {
+            alwaysMatch?: components["schemas"]["WebDriverParameters"];
+            /** @description Alternatives. */
+            firstMatch?: components["schemas"]["WebDriverParameters"][];
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description An error of WebDriver. */
+        WebDriverError: {
+            data?: components["schemas"]["WebDriverErrorData"];
+            /** @description The error code of WebDriver, such as `no such element`. */
+            error: string;
+            /** @description A message for people. */
+            message: string;
+            /** @description The stack of chromedriver; empty for errors of the worker. */
+            stacktrace: string;
+        };
+        /** @description The error as other operations return it. Some errors of chromedriver have their own data. */
+        WebDriverErrorData: {
+            code?: components["schemas"]["ErrorCode"];
+            /** @description One entry per offending capability or field. */
+            details?: components["schemas"]["ErrorDetail"][];
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description An error of WebDriver. */
+        WebDriverErrorResponse: {
+            value: components["schemas"]["WebDriverError"];
+        };
+        /** @description The id of a WebDriver session. */
+        WebDriverId: string;
+        /** @description Capabilities, or parameters of a command. `desiredCapabilities` are ignored. */
+        WebDriverParameters: {
+            [key: string]: unknown;
+        };
+        /** @description `value` is the result, as WebDriver defines it for the command. */
+        WebDriverResponse: {
+            [key: string]: unknown;
+        };
+        /** @description The parameters of a new session command. */
+        WebDriverSessionRequest: {
+            capabilities: components["schemas"]["WebDriverCapabilitiesRequest"];
+            desiredCapabilities?: components["schemas"]["WebDriverParameters"];
+        };
         /**
          * @description The Windows release, if `os` is windows.
          * @example 11
@@ -2722,6 +2900,10 @@ export interface components {
         TargetIdQuery: components["schemas"]["DevtoolsId"];
         /** @description The view ticket. */
         ViewTicketQuery: string;
+        /** @description The command, which can contain slashes. */
+        WebDriverCommand: string;
+        /** @description The id of the WebDriver session. It is the credential of its commands. */
+        WebDriverSessionId: components["schemas"]["WebDriverId"];
     };
     requestBodies: never;
     headers: {
@@ -5507,6 +5689,724 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
+        };
+    };
+    createWebDriverSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebDriverSessionRequest"];
+            };
+        };
+        responses: {
+            /** @description The browser is running. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "capabilities": {
+                     *           "browserName": "chrome",
+                     *           "browserVersion": "156.0.8078.79",
+                     *           "se:cdpVersion": "156.0.8078.79",
+                     *           "svc:session": {
+                     *             "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *             "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"
+                     *           },
+                     *           "webSocketUrl": "ws://localhost:3000/wd/hub/session/SESSION"
+                     *         },
+                     *         "sessionId": "SESSION"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverResponse"];
+                };
+            };
+            /** @description The capabilities are not valid. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "VALIDATION_ERROR",
+                     *           "details": [
+                     *             {
+                     *               "code": "CUSTOM",
+                     *               "field": "goog:chromeOptions.binary",
+                     *               "message": "must not be set: the worker starts the browser. Choose its version with browserVersion"
+                     *             }
+                     *           ]
+                     *         },
+                     *         "error": "invalid argument",
+                     *         "message": "The request is not valid. goog:chromeOptions.binary must not be set: the worker starts the browser. Choose its version with browserVersion.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description The key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["RootChallenge"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "AUTHENTICATION_ERROR"
+                     *         },
+                     *         "error": "session not created",
+                     *         "message": "A worker key or an organization key is required. Send it in X-API-Key, as a Bearer token, as the password of Basic authentication or in svc:options.token.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description A page of another origin sent the request. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "AUTHORIZATION_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "Pages of this origin are not allowed to use WebDriver.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description The session was not created, such as when the license refuses the launch or chromedriver is missing. */
+            500: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "AUTHORIZATION_ERROR",
+                     *           "details": [
+                     *             {
+                     *               "code": "CUSTOM",
+                     *               "constraint": {
+                     *                 "current": 3,
+                     *                 "limit": 3
+                     *               },
+                     *               "field": "profileId",
+                     *               "message": "concurrency_limit"
+                     *             }
+                     *           ]
+                     *         },
+                     *         "error": "session not created",
+                     *         "message": "All slots of the organization are in use. profileId concurrency_limit.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description An error of WebDriver. */
+            default: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "INTERNAL_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "chromedriver does not answer.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+        };
+    };
+    connectWebDriver: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the WebDriver session. It is the credential of its commands. */
+                webDriverSessionId: components["parameters"]["WebDriverSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection speaks WebDriver BiDi. */
+            101: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is not valid. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "VALIDATION_ERROR"
+                     *         },
+                     *         "error": "invalid argument",
+                     *         "message": "The request is not valid.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description The session does not exist or has ended (`invalid session id`), or the command does not exist (`unknown command`). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "RESOURCE_NOT_FOUND"
+                     *         },
+                     *         "error": "invalid session id",
+                     *         "message": "No such session: the id is wrong, or the browser has ended.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description An error of WebDriver. */
+            default: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "INTERNAL_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "chromedriver does not answer.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+        };
+    };
+    endWebDriverSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the WebDriver session. It is the credential of its commands. */
+                webDriverSessionId: components["parameters"]["WebDriverSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The command has succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverResponse"];
+                };
+            };
+            /** @description The session does not exist or has ended (`invalid session id`), or the command does not exist (`unknown command`). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "RESOURCE_NOT_FOUND"
+                     *         },
+                     *         "error": "invalid session id",
+                     *         "message": "No such session: the id is wrong, or the browser has ended.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description An error of WebDriver. */
+            default: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "INTERNAL_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "chromedriver does not answer.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+        };
+    };
+    getWebDriverState: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the WebDriver session. It is the credential of its commands. */
+                webDriverSessionId: components["parameters"]["WebDriverSessionId"];
+                /** @description The command, which can contain slashes. */
+                webDriverCommand: components["parameters"]["WebDriverCommand"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The command has succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverResponse"];
+                };
+            };
+            /** @description A page of another origin sent the request. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "AUTHORIZATION_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "Pages of this origin are not allowed to use WebDriver.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description The session does not exist or has ended (`invalid session id`), or the command does not exist (`unknown command`). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "RESOURCE_NOT_FOUND"
+                     *         },
+                     *         "error": "invalid session id",
+                     *         "message": "No such session: the id is wrong, or the browser has ended.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description An error of WebDriver. */
+            default: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "INTERNAL_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "chromedriver does not answer.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+        };
+    };
+    sendWebDriverCommand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the WebDriver session. It is the credential of its commands. */
+                webDriverSessionId: components["parameters"]["WebDriverSessionId"];
+                /** @description The command, which can contain slashes. */
+                webDriverCommand: components["parameters"]["WebDriverCommand"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "about:blank"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebDriverParameters"];
+            };
+        };
+        responses: {
+            /** @description The command has succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverResponse"];
+                };
+            };
+            /** @description The request is not valid. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "VALIDATION_ERROR"
+                     *         },
+                     *         "error": "invalid argument",
+                     *         "message": "The request is not valid.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description The session does not exist or has ended (`invalid session id`), or the command does not exist (`unknown command`). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "RESOURCE_NOT_FOUND"
+                     *         },
+                     *         "error": "invalid session id",
+                     *         "message": "No such session: the id is wrong, or the browser has ended.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description An error of WebDriver. */
+            default: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "INTERNAL_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "chromedriver does not answer.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+        };
+    };
+    deleteWebDriverState: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the WebDriver session. It is the credential of its commands. */
+                webDriverSessionId: components["parameters"]["WebDriverSessionId"];
+                /** @description The command, which can contain slashes. */
+                webDriverCommand: components["parameters"]["WebDriverCommand"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The command has succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverResponse"];
+                };
+            };
+            /** @description The session does not exist or has ended (`invalid session id`), or the command does not exist (`unknown command`). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "RESOURCE_NOT_FOUND"
+                     *         },
+                     *         "error": "invalid session id",
+                     *         "message": "No such session: the id is wrong, or the browser has ended.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description An error of WebDriver. */
+            default: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "INTERNAL_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "chromedriver does not answer.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+        };
+    };
+    getWebDriverStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The status. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "message": "This worker accepts launches.",
+                     *         "ready": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverResponse"];
+                };
+            };
+            /** @description A page of another origin sent the request. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "AUTHORIZATION_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "Pages of this origin are not allowed to use WebDriver.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
+            /** @description An error of WebDriver. */
+            default: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "data": {
+                     *           "code": "INTERNAL_ERROR"
+                     *         },
+                     *         "error": "unknown error",
+                     *         "message": "chromedriver does not answer.",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
         };
     };
 }

@@ -1505,6 +1505,67 @@ type WarmBrowsers struct {
 	Locale string `json:"locale"`
 }
 
+// WebDriverCapabilitiesRequest The capabilities. A member of `firstMatch` adds to `alwaysMatch`; the first that fits the worker counts.
+type WebDriverCapabilitiesRequest struct {
+	// AlwaysMatch Capabilities, or parameters of a command. `desiredCapabilities` are ignored.
+	AlwaysMatch *WebDriverParameters `json:"alwaysMatch,omitempty"`
+
+	// FirstMatch Alternatives.
+	FirstMatch           *[]WebDriverParameters `json:"firstMatch,omitempty"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// WebDriverError An error of WebDriver.
+type WebDriverError struct {
+	// Data The error as other operations return it. Some errors of chromedriver have their own data.
+	Data *WebDriverErrorData `json:"data,omitempty"`
+
+	// Error The error code of WebDriver, such as `no such element`.
+	Error string `json:"error"`
+
+	// Message A message for people.
+	Message string `json:"message"`
+
+	// Stacktrace The stack of chromedriver; empty for errors of the worker.
+	Stacktrace string `json:"stacktrace"`
+}
+
+// WebDriverErrorData The error as other operations return it. Some errors of chromedriver have their own data.
+type WebDriverErrorData struct {
+	// Code The code that clients branch on. `EXTERNAL_SERVICE_ERROR` and `INTERNAL_ERROR` are transient: retry with
+	// exponential backoff. After `RATE_LIMIT_EXCEEDED`, retry after `Retry-After`. Do not retry the other codes
+	// without a change.
+	Code *externalRef0.ErrorCode `json:"code,omitempty"`
+
+	// Details One entry per offending capability or field.
+	Details              *[]externalRef0.ErrorDetail `json:"details,omitempty"`
+	AdditionalProperties map[string]interface{}      `json:"-"`
+}
+
+// WebDriverErrorResponse An error of WebDriver.
+type WebDriverErrorResponse struct {
+	// Value An error of WebDriver.
+	Value WebDriverError `json:"value"`
+}
+
+// WebDriverId The id of a WebDriver session.
+type WebDriverId = string
+
+// WebDriverParameters Capabilities, or parameters of a command. `desiredCapabilities` are ignored.
+type WebDriverParameters map[string]interface{}
+
+// WebDriverResponse `value` is the result, as WebDriver defines it for the command.
+type WebDriverResponse map[string]interface{}
+
+// WebDriverSessionRequest The parameters of a new session command.
+type WebDriverSessionRequest struct {
+	// Capabilities The capabilities. A member of `firstMatch` adds to `alwaysMatch`; the first that fits the worker counts.
+	Capabilities WebDriverCapabilitiesRequest `json:"capabilities"`
+
+	// DesiredCapabilities Capabilities, or parameters of a command. `desiredCapabilities` are ignored.
+	DesiredCapabilities *WebDriverParameters `json:"desiredCapabilities,omitempty"`
+}
+
 // WorkerHealth The health of the worker.
 type WorkerHealth struct {
 	// CloudContract The compatibility of the cloud contract with this worker.
@@ -1684,6 +1745,12 @@ type TargetIdQuery = DevtoolsId
 // ViewTicketQuery defines model for ViewTicketQuery.
 type ViewTicketQuery = string
 
+// WebDriverCommand defines model for WebDriverCommand.
+type WebDriverCommand = string
+
+// WebDriverSessionId The id of a WebDriver session.
+type WebDriverSessionId = WebDriverId
+
 // ListBundlesParams defines parameters for ListBundles.
 type ListBundlesParams struct {
 	// Page The page number, starting at 1.
@@ -1752,6 +1819,172 @@ type ListBrowserSessionsParams struct {
 
 // LaunchProfileJSONRequestBody defines body for LaunchProfile for application/json ContentType.
 type LaunchProfileJSONRequestBody = LaunchProfileRequest
+
+// Getter for additional properties for WebDriverCapabilitiesRequest. Returns the specified
+// element and whether it was found
+func (a WebDriverCapabilitiesRequest) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for WebDriverCapabilitiesRequest
+func (a *WebDriverCapabilitiesRequest) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for WebDriverCapabilitiesRequest to handle AdditionalProperties
+func (a *WebDriverCapabilitiesRequest) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["alwaysMatch"]; found {
+		err = json.Unmarshal(raw, &a.AlwaysMatch)
+		if err != nil {
+			return fmt.Errorf("error reading 'alwaysMatch': %w", err)
+		}
+		delete(object, "alwaysMatch")
+	}
+
+	if raw, found := object["firstMatch"]; found {
+		err = json.Unmarshal(raw, &a.FirstMatch)
+		if err != nil {
+			return fmt.Errorf("error reading 'firstMatch': %w", err)
+		}
+		delete(object, "firstMatch")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for WebDriverCapabilitiesRequest to handle AdditionalProperties
+func (a WebDriverCapabilitiesRequest) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	if a.AlwaysMatch != nil {
+		object["alwaysMatch"], err = json.Marshal(a.AlwaysMatch)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'alwaysMatch': %w", err)
+		}
+	}
+
+	if a.FirstMatch != nil {
+		object["firstMatch"], err = json.Marshal(a.FirstMatch)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'firstMatch': %w", err)
+		}
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
+
+// Getter for additional properties for WebDriverErrorData. Returns the specified
+// element and whether it was found
+func (a WebDriverErrorData) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for WebDriverErrorData
+func (a *WebDriverErrorData) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for WebDriverErrorData to handle AdditionalProperties
+func (a *WebDriverErrorData) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["code"]; found {
+		err = json.Unmarshal(raw, &a.Code)
+		if err != nil {
+			return fmt.Errorf("error reading 'code': %w", err)
+		}
+		delete(object, "code")
+	}
+
+	if raw, found := object["details"]; found {
+		err = json.Unmarshal(raw, &a.Details)
+		if err != nil {
+			return fmt.Errorf("error reading 'details': %w", err)
+		}
+		delete(object, "details")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for WebDriverErrorData to handle AdditionalProperties
+func (a WebDriverErrorData) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	if a.Code != nil {
+		object["code"], err = json.Marshal(a.Code)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'code': %w", err)
+		}
+	}
+
+	if a.Details != nil {
+		object["details"], err = json.Marshal(a.Details)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'details': %w", err)
+		}
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error

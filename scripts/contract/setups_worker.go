@@ -85,6 +85,14 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"navigatePage": blank,
 		"closeBrowser": p.tabSetup,
 		"closeTarget":  p.tabSetup,
+		"createWebDriverSession": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{body: map[string]any{"capabilities.alwaysMatch.svc:options.profileId": p.seed.ProfileID}, after: p.endOthers}, nil
+		},
+		"connectWebDriver":     p.webDriverSetup(""),
+		"endWebDriverSession":  p.webDriverSetup(""),
+		"getWebDriverState":    p.webDriverSetup("title"),
+		"sendWebDriverCommand": p.webDriverSetup("url"),
+		"deleteWebDriverState": p.webDriverSetup("cookie"),
 		"launchBrowser": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{query: map[string]string{"profileId": p.seed.ProfileID.String()}}, nil
 		},
@@ -121,6 +129,32 @@ func (p *exampleRunner) launchSetup(context.Context) (exampleSetup, error) {
 		},
 		after: p.endOthers,
 	}, nil
+}
+
+// webDriverSetup is a setup with a new WebDriver session, which ends after the example.
+func (p *exampleRunner) webDriverSetup(command string) func(context.Context) (exampleSetup, error) {
+	return func(ctx context.Context) (exampleSetup, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.workerURL+"/wd/hub/session",
+			strings.NewReader(`{"capabilities":{"alwaysMatch":{"webSocketUrl":true}}}`))
+		if err != nil {
+			return exampleSetup{}, err
+		}
+		response, err := withHeader("X-API-Key", p.seed.WorkerKey).Do(r)
+		if err != nil {
+			return exampleSetup{}, err
+		}
+		defer func() { _ = response.Body.Close() }()
+		var created struct {
+			Value struct{ SessionID, Message string }
+		}
+		if err := json.NewDecoder(response.Body).Decode(&created); err != nil || created.Value.SessionID == "" {
+			return exampleSetup{}, fmt.Errorf("start a WebDriver session: %s %s (%w)", response.Status, created.Value.Message, err)
+		}
+		return exampleSetup{
+			path:  map[string]string{"webDriverSessionId": created.Value.SessionID, "webDriverCommand": command},
+			after: p.endOthers,
+		}, nil
+	}
 }
 
 // endOthers ends all sessions except the one that launch created.

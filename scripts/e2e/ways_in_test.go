@@ -42,12 +42,14 @@ const (
 	userinfoWay = "http://user:token@worker"
 	bearerWay   = "http://worker, Bearer"
 	launchWay   = "/launch?token="
+	webDriver   = "http://user:key@worker/wd/hub"
 )
 
 func waysIn() (ways []wayIn) {
 	endpoints := map[string]string{
 		socketWay: "{socket}", rootWay: "ws://{host}/?ct={token}", httpWay: "http://{host}/?ct={token}", userinfoWay: "http://user:{token}@{host}",
 		bearerWay: "http://{host}", launchWay: "ws://{host}/launch?token={key}&headless=true&timeout=120000",
+		webDriver: "http://user:{key}@{host}/wd/hub",
 	}
 	add := func(client string, full bool, names ...string) {
 		for _, name := range names {
@@ -71,6 +73,9 @@ func waysIn() (ways []wayIn) {
 	add("python crawl4ai", true, httpWay, socketWay, launchWay)
 	ways = append(ways, wayIn{"python drissionpage", "worker/?ct=", "{host}/?ct={token}", false, true})
 	add("python nodriver", true, bearerWay)
+	add("webdriver", false, webDriver)
+	add("webdriverio", true, webDriver)
+	add("python selenium", true, webDriver)
 	return ways
 }
 
@@ -133,8 +138,8 @@ func (w wayIn) command(goClient string) []string {
 		return []string{filepath.Join(root, "bin", "clients", "bin", "python"), "clients/full/visit.py", name}
 	case name == "chromedp", name == "rod":
 		return []string{goClient, name}
-	case name == "stagehand":
-		return []string{"node", "clients/full/stagehand.mjs"}
+	case name == "stagehand", name == "webdriverio":
+		return []string{"node", "clients/full/" + name + ".mjs"}
 	}
 	return []string{"node", "clients/" + name + ".mjs"}
 }
@@ -142,7 +147,7 @@ func (w wayIn) command(goClient string) []string {
 // namespace runs clients in network namespaces, each in a new one.
 type namespace struct{ goClient, address, socket string }
 
-func (n namespace) run(t *testing.T, input map[string]any, seen *visit, command ...string) error {
+func (n namespace) run(t *testing.T, input map[string]any, seen any, command ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()

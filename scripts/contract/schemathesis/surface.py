@@ -11,8 +11,13 @@ from typing import Any
 from identities import Identity, security
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_CHROMIUMS = {"browserGuid", "targetId"}
 _CHROMIUMS_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+_FORMS = {
+    "browserGuid": _CHROMIUMS_ID,
+    "targetId": _CHROMIUMS_ID,
+    "webDriverSessionId": re.compile(r"[A-Za-z0-9_-]{1,64}"),
+    "webDriverCommand": re.compile(r".+", re.DOTALL),
+}
 
 
 def operation_id(case: Any) -> str:
@@ -39,8 +44,7 @@ class Call:
         """Puts real ids where valid ones stand in the path; what is invalid on purpose stays."""
         parameters = dict(self.case.path_parameters or {})
         for name, value in ids.items():
-            valid = _CHROMIUMS_ID if name in _CHROMIUMS else _UUID
-            if valid.fullmatch(str(parameters.get(name, ""))):
+            if _FORMS.get(name, _UUID).fullmatch(str(parameters.get(name, ""))):
                 parameters[name] = value
         if parameters != self.case.path_parameters:
             self.case.path_parameters = parameters

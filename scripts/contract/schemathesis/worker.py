@@ -22,7 +22,9 @@ _UPGRADES = {
     "connectRootPage",
     "connectDesktop",
     "launchBrowser",
+    "connectWebDriver",
 }
+_COMMANDS = {"getWebDriverState": "title", "sendWebDriverCommand": "url", "deleteWebDriverState": "cookie"}
 _LAUNCHES = {"launchProfile", "launchBrowser"}
 _PAGES = {"openDevtools", "openBrowser", "viewBrowser"}  # each accepts a token from the address once
 _INITIALIZE = {
@@ -83,7 +85,10 @@ class Worker(Surface):
             "activateRootTarget": self._tab,
             "closeTarget": self._tab,
             "closeRootTarget": self._tab,
-        }
+            "createWebDriverSession": self._create_driven,
+            "connectWebDriver": self._command,
+            "endWebDriverSession": self._end_driven,
+        } | dict.fromkeys(_COMMANDS, self._command)
 
     def identities(self) -> list[Identity]:
         seed, browser = self._seed, self._standing
@@ -102,6 +107,11 @@ class Worker(Surface):
                 "organization bearer",
                 frozenset({"organizationBearer"}),
                 headers={"Authorization": f"Bearer {organization}"},
+            ),
+            Identity(
+                "WebDriver basic",
+                frozenset({"webDriverBasic"}),
+                headers={"Authorization": "Basic " + base64.b64encode(f"user:{organization}".encode()).decode()},
             ),
             Identity("organization env", frozenset({"organizationEnv"})),  # the environment of /launch carries it
             key("revoked key", seed["revokedKey"]),
@@ -308,6 +318,36 @@ class Worker(Surface):
             closing = operation_id(call.case) in ("closeTarget", "closeRootTarget")
             call.aim(targetId=self._target("new" if closing else "list"))
 
+    def _drive(self) -> str:
+        """The id of a new WebDriver session."""
+        made = self._api.session.post(
+            f"{self._api.base}/wd/hub/session",
+            json={"capabilities": {"alwaysMatch": {"webSocketUrl": True}}},
+            headers=self._api.headers,
+            timeout=60,
+        )
+        return str(made.json()["value"]["sessionId"]) if made.ok else "gone"  # the worker is full for a moment
+
+    def _create_driven(self, call: Call) -> None:
+        if isinstance(call.case.body, dict) and call.works and call.odds(0.3):
+            call.case.body = {"capabilities": {"alwaysMatch": {"browserName": "chrome"}}}
+
+    def _command(self, call: Call) -> None:
+        name = operation_id(call.case)
+        if not call.works or not call.odds(0.5):
+            return
+        call.aim(webDriverSessionId=self._drive())
+        if name in _COMMANDS:
+            call.aim(webDriverCommand=_COMMANDS[name])
+            if isinstance(call.case.body, dict):
+                call.case.body = {"url": "about:blank"}
+        else:
+            self._upgrade(call)
+
+    def _end_driven(self, call: Call) -> None:
+        if call.works and call.odds(0.3):
+            call.aim(webDriverSessionId=self._drive())
+
     # Afterwards
 
     def settle(self, case: Any, response: Any) -> None:
@@ -322,6 +362,8 @@ class Worker(Surface):
             headers = {name: sent[name] for name in ("X-API-Key", "Authorization") if name in sent}
             headers["Mcp-Session-Id"] = response.headers["mcp-session-id"][0]
             self._api.session.delete(f"{self._api.base}/mcp", headers=headers, timeout=30)
+        elif "WebDriver" in operation and status in (101, 200):
+            self._sweep()
         elif operation in _LAUNCHES and status in (101, 201):
             # In a scenario what was launched is still asked for; there the sweep comes with the next launch.
             keep = (

@@ -33,6 +33,20 @@ func (a Address) Host() string { return a.base.Host }
 // Path returns the public path of one of the worker's paths.
 func (a Address) Path(path string) string { return a.base.Path + path }
 
+// Socket returns the WebSocket URL of one of the worker's paths.
+func (a Address) Socket(path string) string {
+	u := a.base
+	u.Scheme, u.Path = a.socketScheme(), a.Path(path)
+	return u.String()
+}
+
+func (a Address) socketScheme() string {
+	if a.Secure() {
+		return "wss"
+	}
+	return "ws"
+}
+
 // BrowserPath returns the public path of a launch's routes, with a trailing slash.
 func (a Address) BrowserPath(launchID string) string {
 	return a.Path("/browsers/" + launchID + "/")
@@ -46,11 +60,7 @@ func (a Address) Browser(launchID, path string, query url.Values) string {
 
 // BrowserSocket is Browser for a WebSocket.
 func (a Address) BrowserSocket(launchID, path string, query url.Values) string {
-	scheme := "ws"
-	if a.Secure() {
-		scheme = "wss"
-	}
-	return a.browser(scheme, launchID, path, query)
+	return a.browser(a.socketScheme(), launchID, path, query)
 }
 
 func (a Address) browser(scheme, launchID, path string, query url.Values) string {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	tokenHeader = "X-Svc-Token" //nolint:gosec // the name of a header
+	TokenHeader = "X-Svc-Token" //nolint:gosec // the name of a header
 	keyHeader   = "X-API-Key"
 	tokenQuery  = "ct"
 	ticketQuery = "t"
@@ -136,7 +136,7 @@ func (a *Authorizer) serve(c echo.Context, routes []Route) error {
 // Tokens in the URL count only if query is true.
 func (a *Authorizer) authorize(r *http.Request, id string, route Route, query bool) (AuthorizedRequest, bool) {
 	cookies := a.Address.trustsCookies(r, route)
-	for _, token := range tokensOf(r, id, ticket.Control, cookies, query, r.Header.Get(tokenHeader)) {
+	for _, token := range tokensOf(r, id, ticket.Control, cookies, query, r.Header.Get(TokenHeader)) {
 		if claims, ok := a.verify(token, id, ticket.Control); ok {
 			return AuthorizedRequest{Use: ticket.Control, Token: token, Claims: claims}, true
 		}

@@ -69,7 +69,7 @@ func (a *Authorizer) rewriteRoot(next echo.HandlerFunc) echo.HandlerFunc {
 			for _, name := range []string{"Cookie", "Authorization", keyHeader} {
 				r.Header.Del(name)
 			}
-			r.Header.Set(tokenHeader, token)
+			r.Header.Set(TokenHeader, token)
 			break
 		}
 		return next(c)
@@ -79,7 +79,7 @@ func (a *Authorizer) rewriteRoot(next echo.HandlerFunc) echo.HandlerFunc {
 // rootTokens returns the tokens of a request, valid or not. Web browsers send a
 // password that they know with requests of all pages, as they do with cookies.
 func (a *Authorizer) rootTokens(r *http.Request) []string {
-	tokens := []string{r.Header.Get(tokenHeader)}
+	tokens := []string{r.Header.Get(TokenHeader)}
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		tokens = append(tokens, strings.TrimSpace(token))
 	}
@@ -106,7 +106,7 @@ func refuseRoot(c echo.Context) error {
 	h.Add(echo.HeaderWWWAuthenticate, `Basic realm="control token", charset="UTF-8"`)
 	h.Add(echo.HeaderWWWAuthenticate, "Bearer")
 	problem := "This path requires the control token of a launch."
-	if r := c.Request(); r.Header.Get(tokenHeader)+r.Header.Get("Authorization") != "" || r.URL.Query().Has(tokenQuery) {
+	if r := c.Request(); r.Header.Get(TokenHeader)+r.Header.Get("Authorization") != "" || r.URL.Query().Has(tokenQuery) {
 		problem = "The control token is invalid or has expired."
 	}
 	return fault.New(fault.Unauthenticated, problem+

@@ -19,6 +19,7 @@ type Meter struct {
 	mu      sync.Mutex
 	last    time.Time
 	clients map[*client]struct{}
+	working int // requests of clients that are being processed
 }
 
 // client is one open connection.
@@ -36,6 +37,19 @@ func New(clock clock.Clock) *Meter {
 func (m *Meter) Touch() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.last = m.clock.Now()
+}
+
+// Begin counts a request of a client as activity until end is called.
+func (m *Meter) Begin() (end func()) {
+	m.addWork(1)
+	return func() { m.addWork(-1) }
+}
+
+func (m *Meter) addWork(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.working += n
 	m.last = m.clock.Now()
 }
 
@@ -79,6 +93,9 @@ func (m *Meter) Clients() int {
 func (m *Meter) Last() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.working > 0 {
+		m.last = m.clock.Now()
+	}
 	for c := range m.clients {
 		if now := received(c.conn); now != c.lastReceived {
 			c.lastReceived, m.last = now, m.clock.Now()

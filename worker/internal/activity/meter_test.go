@@ -95,3 +95,19 @@ func TestMeter_TouchReportsActivity(t *testing.T) {
 		t.Errorf("got last activity %v", got)
 	}
 }
+
+func TestMeter_RequestIsActivityUntilItsEnd(t *testing.T) {
+	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	m := activity.New(now)
+	end := m.Begin()
+	now.Advance(time.Minute)
+	if got := m.Last(); !got.Equal(now.Now()) {
+		t.Errorf("during the request: last activity %v", got)
+	}
+	end()
+	ended := now.Now()
+	now.Advance(time.Minute)
+	if got := m.Last(); !got.Equal(ended) || m.Clients() != 0 {
+		t.Errorf("after the request: last activity %v, %d clients", got, m.Clients())
+	}
+}

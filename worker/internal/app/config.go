@@ -27,6 +27,7 @@ type Config struct {
 	CloudURL         string         `env:"SVC_CLOUD_URL" envDefault:"http://localhost:8080" doc:"URL of the cloud API."`
 	DataDir          string         `env:"DATA_DIR" envDefault:".svc/worker" doc:"Directory for launches, saved browser data and pending reports. If the worker runs as root, every user must have search permission on its parent directories."`
 	ChromiumPath     string         `env:"CHROMIUM_PATH" doc:"Path of the Chromium to launch. Default: the system's Chromium."`
+	ChromeDriver     string         `env:"CHROMEDRIVER" doc:"Path of the chromedriver for WebDriver clients, with the major version of the browser. A chromedriver beside a build takes precedence. Default: chromedriver in PATH."`
 	BrowsersDir      string         `env:"BROWSERS_DIR" doc:"Directory with more browser builds, one per subdirectory; svc-worker browsers install puts builds there. Default: DATA_DIR/browsers."`
 	BundlesDir       string         `env:"BUNDLES_DIR" doc:"Directory with more bundles, one JSON file each."`
 	MaxSessions      int            `env:"MAX_SESSIONS" envDefault:"0" doc:"Maximum number of browsers at once. 0: no limit."`

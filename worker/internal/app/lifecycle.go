@@ -95,6 +95,9 @@ func (w *worker) closeParts() {
 	if w.mcp != nil {
 		w.mcp.Close()
 	}
+	if w.drivers != nil {
+		w.drivers.Close()
+	}
 	if w.viewer != nil {
 		_ = w.viewer.Close()
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 	"github.com/browser-svc/svc/worker/internal/view"
+	"github.com/browser-svc/svc/worker/internal/webdriver"
 )
 
 // worker holds the parts of a running worker.
@@ -68,6 +69,7 @@ type worker struct {
 	viewer  *view.Service
 	sockets *launchsock.Service
 	mcp     *mcp.Service
+	drivers *webdriver.Service
 }
 
 // assemble creates the parts of a worker and connects them. The caller must call

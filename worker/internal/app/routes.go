@@ -77,6 +77,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		Parse: launchParser(guard), Version: program.Version, Logger: logger,
 	})
 	w.mcp.Register(w.web)
+	w.registerWebDriver(guard, links, key, logger)
 	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
 	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
 	return w.registerConsole()

@@ -74,6 +74,7 @@ type Browser struct {
 	sandbox       *sandbox.Sandbox   // nil without isolation
 	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
 	debugListener *debugPortListener // nil until the browser is ready
+	drivers       driverState
 	conn          *cdp.Conn
 	emul          *emulator
 	calls         *intercept.Calls
@@ -100,6 +101,7 @@ func newBrowser(l *Launcher, spec Spec) *Browser {
 		done: make(chan struct{}), cleaned: make(chan struct{}),
 	}
 	b.calls = intercept.New(intercept.Options{OpenProxy: spec.OpenContextProxy, CheckFile: b.checkFile})
+	b.drivers.ctx, b.drivers.cancel = context.WithCancel(context.Background())
 	return b
 }
 
@@ -213,9 +215,10 @@ func (b *Browser) supervise() {
 	b.cleanUp()
 }
 
-// killTree ends the remaining processes: the group, the display, and all other
-// processes of the launch's user.
+// killTree ends the remaining processes: WebDriver servers, the display, the group,
+// and all other processes of the launch's user.
 func (b *Browser) killTree() {
+	b.drivers.stop()
 	if b.display != nil {
 		b.display.stop() // first: killing the sandbox would end the display without removing its socket
 	}
@@ -231,6 +234,7 @@ func (b *Browser) killTree() {
 // its processes or files remain.
 func (b *Browser) cleanUp() {
 	defer close(b.cleaned)
+	b.drivers.stop()
 	b.stopTail()
 	if b.display != nil {
 		b.display.stop()

@@ -118,7 +118,7 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	}()
 	order := sandbox.Config{
 		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env,
-		Dir: b.dirs.home, Writable: []string{b.dirs.home, b.dirs.tmp, b.dirs.data},
+		Dir: b.dirs.home, Writable: b.dirs.writable(),
 	}
 	if b.paths().ownTimezone {
 		order.Timezone = b.spec.TimezoneID

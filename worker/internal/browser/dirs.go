@@ -52,6 +52,9 @@ func (d dirs) hostPaths() paths {
 	}
 }
 
+// writable are the directories that belong to the launch's user.
+func (d dirs) writable() []string { return []string{d.home, d.tmp, d.data} }
+
 // create creates the directories, the inner ones owned by uid unless that is
 // negative. The launch's root must not exist. With private set, the files are in
 // the sandbox and the inner directories are not created.
@@ -62,7 +65,7 @@ func (d dirs) create(uid int, private bool) error {
 	if private {
 		return nil
 	}
-	for _, dir := range []string{d.home, d.tmp, d.data} {
+	for _, dir := range d.writable() {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return fmt.Errorf("launch directory: %w", err)
 		}

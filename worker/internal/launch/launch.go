@@ -79,6 +79,17 @@ type Request struct {
 	MaxDuration time.Duration // 0 is no limit
 	IdleTimeout time.Duration // without client activity; 0 is no limit
 	KeepAlive   bool          // the session outlives the connection that launched it
+
+	// CheckBuild returns why the client cannot use a build; nil accepts all. It is called
+	// before the authorization, unless a profile determines the build.
+	CheckBuild func(browser.Build) error
+}
+
+func (r Request) checkBuild(build browser.Build) error {
+	if r.CheckBuild == nil {
+		return nil
+	}
+	return r.CheckBuild(build)
 }
 
 // Spec describes a profile that exists only for this launch. The cloud interprets

@@ -255,7 +255,11 @@ func (s *Service) checkRequest(request Request, host func() hostSnapshot) (brows
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	return s.chooseBuild(*request.Spec, host(), !request.Headless)
+	build, err := s.chooseBuild(*request.Spec, host(), !request.Headless)
+	if err == nil {
+		err = request.checkBuild(build)
+	}
+	return build, err
 }
 
 func newAuthorization(id uuid.UUID, request Request, build browser.Build) Authorization {
@@ -335,6 +339,9 @@ func (s *Service) startCold(ctx context.Context, run *running, profile Profile, 
 // adds the directories and the proxy address.
 func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapshot) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
 	build, err := host.findBuild(profile.BrowserVersion, !request.Headless)
+	if err == nil {
+		err = request.checkBuild(build)
+	}
 	if err != nil {
 		return browser.Spec{}, settings, bundle, err
 	}

@@ -14,7 +14,8 @@ var cacheDirs = []string{
 	"Crashpad", "Crash Reports", "BrowserMetrics", "DeferredBrowserMetrics",
 }
 
-// downloadedDirs are top-level directories of components that Chromium downloads.
+// downloadedDirs are top-level directories of components that Chromium downloads, and of
+// files that clients upload.
 var downloadedDirs = []string{
 	"component_crx_cache", "extensions_crx_cache", "Safe Browsing", "SafetyTips", "Subresource Filter", "WidevineCdm",
 	"optimization_guide_model_store", "OptimizationGuideModelsManifest", "OptGuideOnDeviceModel", "OptGuideOnDeviceClassifierModel",
@@ -22,6 +23,7 @@ var downloadedDirs = []string{
 	"hyphen-data", "ZxcvbnData", "TrustTokenKeyCommitments", "SSLErrorAssistant", "Crowd Deny", "AutofillStates",
 	"FirstPartySetsPreloaded", "PrivacySandboxAttestationsPreloaded", "MaskedDomainListPreloaded", "RecoveryImproved",
 	"WasmTtsEngine", "pnacl", "screen_ai",
+	"svc-uploads", // files that WebDriver clients uploaded
 }
 
 // transientFiles are files, at any depth, that the next run does not need.

@@ -80,6 +80,26 @@ async def nodriver(given):
     return seen
 
 
+async def selenium(given):
+    from selenium import webdriver
+    from selenium.webdriver.remote.file_detector import LocalFileDetector
+
+    driver = await asyncio.to_thread(webdriver.Remote, given["endpoint"], options=webdriver.ChromeOptions())
+    try:
+        driver.get(given["url"])
+        value = driver.execute_script("return " + given["expression"])
+        seen = driver.title, value, driver.capabilities["browserVersion"], driver.get_screenshot_as_png()
+        driver.file_detector = LocalFileDetector()
+        driver.execute_script("document.body.innerHTML = '<input type=file>'")
+        driver.find_element("css selector", "input").send_keys(__file__)
+        size = driver.execute_script("return document.querySelector('input').files[0].size")
+        if size != os.path.getsize(__file__):
+            raise ValueError(f"the uploaded file has {size} bytes")
+        return seen
+    finally:
+        driver.quit()
+
+
 async def main():
     given = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):

@@ -1,0 +1,40 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/webdriver"
+)
+
+// registerWebDriver creates the WebDriver entry and registers its routes.
+func (w *worker) registerWebDriver(guard *oapi.Guard, links access.Links, key access.Key, logger *slog.Logger) {
+	drivers := browser.NewDriverFinder(w.config.ChromeDriver, browser.FindOptions{Log: logger})
+	w.drivers = webdriver.New(webdriver.Options{
+		Launches: w.launches, Links: links, Parse: launchParser(guard), IsWorkerKey: key.Matches,
+		FindDriver: driverFinder{w.launcher, drivers}.find, Reasons: w.readiness.Reasons, Logger: logger,
+	})
+	w.drivers.Register(w.web)
+}
+
+// driverFinder finds chromedriver where launches can use it.
+type driverFinder struct {
+	launcher *browser.Launcher
+	drivers  *browser.DriverFinder
+}
+
+func (f driverFinder) find(ctx context.Context, build browser.Build) (string, error) {
+	if !f.launcher.SupportsDrivers() {
+		return "", fault.New(fault.NotInstalled, "WebDriver needs launches with a separate network, which the host of this worker does not allow. GET /fleet/status shows the reason.")
+	}
+	path, err := f.drivers.Find(ctx, build)
+	if missing, ok := errors.AsType[*browser.NoDriverError](err); ok {
+		return "", fault.New(fault.NotInstalled, missing.Error())
+	}
+	return path, err
+}

@@ -1,0 +1,259 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/browser-svc/svc/worker/internal/sandbox"
+)
+
+const (
+	driverPort         = 9515 // of the WebDriver server, in its own network
+	driverStartTimeout = 30 * time.Second
+	// uploads is the directory of uploaded files, in the data directory.
+	uploads = "svc-uploads"
+)
+
+// DriverBrowser is the address of the browser's debugging server as its WebDriver
+// server sees it.
+const DriverBrowser = "127.0.0.1:9222"
+
+// ErrNoDriverNetwork means that launches on this host have no network of their own,
+// without which every user of the host could use a WebDriver server.
+var ErrNoDriverNetwork = errors.New("browser: launches have no separate network")
+
+// ErrEnded means that the browser has ended.
+var ErrEnded = errors.New("browser: the browser has ended")
+
+// SupportsDrivers reports whether StartDriver is possible on this host.
+func (l *Launcher) SupportsDrivers() bool { return l.report.On(sandbox.NetworkNamespace) }
+
+// Driver is a WebDriver server for one browser. It runs in a sandbox of its own as
+// the browser's user, and reaches nothing but the browser's debugging server.
+type Driver struct {
+	b      *Browser
+	made   *browserProcess
+	bridge sync.WaitGroup // connections from the server to the browser
+	done   chan struct{}
+}
+
+// driverState orders the start of WebDriver servers and the end of their browser.
+type driverState struct {
+	ctx    context.Context // ends with the browser
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	work   sync.WaitGroup // servers
+}
+
+// begin returns whether a server can be started, which the caller must end with
+// work.Done.
+func (s *driverState) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Add(1)
+	return true
+}
+
+// stop ends all servers and waits for them.
+func (s *driverState) stop() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.work.Wait()
+}
+
+// StartDriver starts a WebDriver server, chromedriver at the given path, and returns
+// when it accepts connections. It ends with the browser. Errors: ErrEnded,
+// ErrNoDriverNetwork.
+func (b *Browser) StartDriver(ctx context.Context, program string) (*Driver, error) {
+	if !b.hasOwnNetwork() {
+		return nil, ErrNoDriverNetwork
+	}
+	if !b.drivers.begin() {
+		return nil, ErrEnded
+	}
+	ctx, cancel := context.WithTimeout(ctx, driverStartTimeout)
+	defer cancel()
+	defer context.AfterFunc(b.drivers.ctx, cancel)()
+	d, err := b.startDriver(ctx, program)
+	if err != nil {
+		b.drivers.work.Done()
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	go d.run()
+	if err := d.awaitReady(ctx); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("start %s: %w; last output:\n%s", program, err, d.made.stderr.lastLines(10))
+	}
+	return d, nil
+}
+
+func (b *Browser) startDriver(ctx context.Context, program string) (*Driver, error) {
+	made, err := b.l.sandboxes.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer b.l.sandboxes.refill()
+	at := b.paths()
+	err = made.sandbox.Setup(ctx, sandbox.Config{
+		UID: b.uid, Proxy: proxyPort("//" + DriverBrowser), Program: program, Args: []string{"--port=" + strconv.Itoa(driverPort)},
+		Env: baseEnv(at), Dir: b.dirs.home, Writable: b.dirs.writable(),
+	})
+	if err == nil {
+		err = made.sandbox.Exec(ctx, made.proc.kill)
+	}
+	if err != nil {
+		made.discard()
+		return nil, err
+	}
+	return &Driver{b: b, made: made, done: make(chan struct{})}, nil
+}
+
+// run connects the server with the browser until either has ended.
+func (d *Driver) run() {
+	defer d.b.drivers.work.Done()
+	defer close(d.done)
+	ctx, cancel := context.WithCancel(d.b.drivers.ctx)
+	d.bridge.Go(func() { d.accept(ctx) })
+	select {
+	case <-d.made.proc.died:
+	case <-ctx.Done():
+	}
+	cancel()
+	_ = d.made.sandbox.Proxy().Close()
+	d.bridge.Wait()
+	d.made.sandbox.Kill()
+	d.made.discard()
+}
+
+// accept connects each connection of the server with the browser's debugging server.
+func (d *Driver) accept(ctx context.Context) {
+	for {
+		conn, err := d.made.sandbox.Proxy().Accept()
+		if err != nil {
+			return // closed
+		}
+		d.bridge.Go(func() {
+			defer conn.Close()
+			browser, err := d.b.Dial(ctx)
+			if err != nil {
+				d.b.l.log.Debug("WebDriver server not connected to the browser", "launchId", d.b.LaunchID, "error", err)
+				return
+			}
+			defer browser.Close()
+			defer context.AfterFunc(ctx, func() {
+				conn.Close()
+				browser.Close()
+			})()
+			copyBoth(conn, browser)
+		})
+	}
+}
+
+// copyBoth copies between two connections until one of them ends.
+func copyBoth(a, b net.Conn) {
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(a, b)
+		a.Close()
+	})
+	_, _ = io.Copy(b, a)
+	b.Close()
+	back.Wait()
+}
+
+// awaitReady waits until the server accepts connections.
+func (d *Driver) awaitReady(ctx context.Context) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
+		conn, err := d.Dial(ctx)
+		if err == nil {
+			return conn.Close()
+		}
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-d.done:
+			return errors.New("it has exited")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Dial connects to the server.
+func (d *Driver) Dial(context.Context) (net.Conn, error) { return d.made.sandbox.Dial(driverPort) }
+
+// Done is closed when the server has ended.
+func (d *Driver) Done() <-chan struct{} { return d.done }
+
+// Close ends the server and waits for it. The browser continues to run.
+func (d *Driver) Close() {
+	d.made.proc.kill()
+	<-d.done
+}
+
+// AddFile makes a file available to pages of the browser and returns its path, which
+// the WebDriver server accepts too. dir is a new directory for the file. The file is
+// removed with the launch.
+func (d *Driver) AddFile(dir, name string, content io.Reader) (path string, err error) {
+	if !d.b.drivers.begin() {
+		return "", ErrEnded
+	}
+	defer d.b.drivers.work.Done()
+	below := filepath.Join(uploads, dir)
+	if err := d.b.writeFile(d.b.dataDir, below, name, content); err != nil {
+		return "", err
+	}
+	// The server only checks that the path exists.
+	if own := d.made.sandbox.Data(); own != nil {
+		if err := d.b.writeFile(own, below, name, nil); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(d.b.paths().data, below, name), nil
+}
+
+// writeFile writes a file of the browser's user to a directory below root.
+func (b *Browser) writeFile(root *os.Root, dir, name string, content io.Reader) (err error) {
+	if err := root.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("add file: %w", err)
+	}
+	path := filepath.Join(dir, name)
+	f, err := root.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("add file: %w", err)
+	}
+	if content != nil {
+		_, err = io.Copy(f, content)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("add file: %w", err)
+	}
+	for _, path := range []string{uploads, dir, path} {
+		if b.uid < 0 {
+			break
+		}
+		if err := root.Lchown(path, b.uid, b.uid); err != nil {
+			return fmt.Errorf("add file: %w", err)
+		}
+	}
+	return nil
+}

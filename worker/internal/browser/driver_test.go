@@ -1,0 +1,177 @@
+package browser_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
+)
+
+func TestDriverFinder_ChoosesFittingVersion(t *testing.T) {
+	b := newBuildDir(t)
+	b.add("beside/chrome", "Chromium 100.0.4896.60")
+	b.add("beside/chromedriver", "ChromeDriver 100.0.4896.20 (abc-refs/heads/100)")
+	b.add("alone/chrome", "Chromium 100.0.4896.60")
+	b.add("set/chromedriver", "ChromeDriver 100.0.1111.1 (abc)")
+	b.add("path/chromedriver", "ChromeDriver 101.0.4896.20 (abc)")
+	b.add("broken/chromedriver", "fail")
+	t.Setenv("PATH", b.path("path"))
+	for name, tc := range map[string]struct {
+		configured, build string
+		major             int
+		want, problem     string
+	}{
+		"beside the build":      {"set/chromedriver", "beside", 100, "beside/chromedriver", ""},
+		"other version beside":  {"", "beside", 101, "path/chromedriver", ""},
+		"configured":            {"set/chromedriver", "alone", 100, "set/chromedriver", ""},
+		"in PATH":               {"", "alone", 101, "path/chromedriver", ""},
+		"configured, not PATH":  {"set/chromedriver", "alone", 101, "", "found only version 100.0.1111.1"},
+		"configured and broken": {"broken/chromedriver", "alone", 101, "", "none is installed"},
+		"configured, missing":   {"missing", "alone", 101, "", "none is installed"},
+	} {
+		configured := tc.configured
+		if configured != "" {
+			configured = b.path(configured)
+		}
+		f := browser.NewDriverFinder(configured, browser.FindOptions{Log: testLog(t)})
+		got, err := f.Find(t.Context(), browser.Build{Major: tc.major, Path: b.path(tc.build + "/chrome")})
+		if tc.want != "" {
+			if err != nil || got != b.path(tc.want) {
+				t.Errorf("%s: %s, %v", name, got, err)
+			}
+			continue
+		}
+		if missing, ok := errors.AsType[*browser.NoDriverError](err); !ok || missing.Major != tc.major || !strings.Contains(err.Error(), tc.problem) {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+func TestDriverFinder_QueriesChangedFileAgain(t *testing.T) {
+	b := newBuildDir(t)
+	b.add("chromedriver", "ChromeDriver 100.0.4896.20 (abc)")
+	f := browser.NewDriverFinder(b.path("chromedriver"), browser.FindOptions{Log: testLog(t)})
+	build := browser.Build{Major: 100, Path: "/nonexistent/chrome"}
+	for range 3 {
+		if _, err := f.Find(t.Context(), build); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if runs := b.runs("chromedriver"); runs != 1 {
+		t.Errorf("chromedriver was run %d times", runs)
+	}
+	b.add("chromedriver", "ChromeDriver 101.0.4896.20 (abc)")
+	if _, err := f.Find(t.Context(), build); err == nil {
+		t.Error("an old version was returned")
+	}
+}
+
+// startDriver starts chromedriver for a browser.
+func (r *fixture) startDriver(t *testing.T, b *browser.Browser) *browser.Driver {
+	t.Helper()
+	program, err := browser.NewDriverFinder("", browser.FindOptions{Log: testLog(t)}).Find(t.Context(), r.build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := b.StartDriver(t.Context(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// drivers returns the processes of chromedriver.
+func (r *fixture) drivers(b *browser.Browser) (pids []int) {
+	return processesWhere(func(pid, _, uid int) bool {
+		return uid == b.UID() && strings.Contains(environ(pid), "SVC_LAUNCH="+r.dir+"/"+b.LaunchID) && strings.Contains(commandLine(pid), "chromedriver")
+	})
+}
+
+func commandLine(pid int) string {
+	raw, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return string(raw)
+}
+
+func TestStartDriver_ReachesOnlyItsBrowser(t *testing.T) {
+	for name, without := range map[string][]string{"isolated": nil, "without private files": {sandbox.PrivateFiles}} {
+		t.Run(name, func(t *testing.T) {
+			r := newIsolatedFixture(t, without...)
+			if !r.SupportsDrivers() {
+				t.Fatal("this host has no network namespaces; these tests need them")
+			}
+			b := r.launch(t, r.spec("driven"))
+			d := r.startDriver(t, b)
+			client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.Dial(ctx) }}}
+			defer client.CloseIdleConnections()
+			answer, err := client.Post("http://127.0.0.1:9515/session", "application/json",
+				strings.NewReader(`{"capabilities":{"alwaysMatch":{"goog:chromeOptions":{"debuggerAddress":"`+browser.DriverBrowser+`"}}}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
+			if err != nil || !bytes.Contains(text, []byte(`"browserVersion":"`+r.build.Version)) {
+				t.Errorf("the session: %s %v", text, err)
+			}
+			if _, err := http.Get("http://127.0.0.1:9515/status"); err == nil {
+				t.Error("the host reaches chromedriver")
+			}
+			path, err := d.AddFile("1", "a file", strings.NewReader("content"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := dial(t, b)
+			if !canReadFile(t, c, c.visit(t, "data:text/html,"), path) {
+				t.Errorf("the browser cannot read %s", path)
+			}
+			if _, err := d.AddFile("1", "a file", strings.NewReader("")); err == nil {
+				t.Error("a file was replaced")
+			}
+			if n := len(r.drivers(b)); n != 1 {
+				t.Errorf("%d chromedrivers run as the browser's user", n)
+			}
+			d.Close()
+			select {
+			case <-b.Done():
+				t.Error("the browser has ended with chromedriver")
+			default:
+			}
+			second := r.startDriver(t, b)
+			if err := b.Kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-second.Done()
+			if _, err := second.AddFile("2", "x", strings.NewReader("")); !errors.Is(err, browser.ErrEnded) {
+				t.Errorf("a file after the end: %v", err)
+			}
+			if _, err := b.StartDriver(t.Context(), "/nonexistent"); !errors.Is(err, browser.ErrEnded) {
+				t.Errorf("a start after the end: %v", err)
+			}
+			r.assertNoLeaks(t)
+		})
+	}
+}
+
+func TestStartDriver_ReportsFailures(t *testing.T) {
+	r := newIsolatedFixture(t)
+	b := r.launch(t, r.spec("driven"))
+	for program, want := range map[string]string{"/usr/bin/nonexistent": "no such file", "/usr/bin/false": "exited"} {
+		if _, err := b.StartDriver(t.Context(), program); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", program, err, want)
+		}
+	}
+	plain := newIsolatedFixture(t, sandbox.NetworkNamespace)
+	if _, err := plain.launch(t, plain.spec("plain")).StartDriver(t.Context(), "/usr/bin/false"); plain.SupportsDrivers() || !errors.Is(err, browser.ErrNoDriverNetwork) {
+		t.Errorf("without a separate network: %v", err)
+	}
+}

@@ -1,0 +1,101 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+const driverName = "chromedriver"
+
+// DriverFinder finds the WebDriver servers of builds and caches their versions.
+type DriverFinder struct {
+	finder *Finder
+	path   string // CHROMEDRIVER
+
+	mu    sync.Mutex
+	known map[string]versionResult // by path
+}
+
+// NewDriverFinder returns a DriverFinder. path is an executable, which replaces the one
+// in PATH; empty for none.
+func NewDriverFinder(path string, opts FindOptions) *DriverFinder {
+	return &DriverFinder{finder: NewFinder(opts), path: path, known: map[string]versionResult{}}
+}
+
+// NoDriverError means that no WebDriver server has the major version of a build.
+type NoDriverError struct {
+	Major int    // of the build
+	Found string // what was found instead; empty if nothing
+}
+
+// Error says what is missing and how to install it.
+func (e *NoDriverError) Error() string {
+	found := "none is installed"
+	if e.Found != "" {
+		found = "found only " + e.Found
+	}
+	return fmt.Sprintf("This worker has no chromedriver %d for Chromium %d: %s. Install it beside the browser's executable or in PATH, "+
+		"or set CHROMEDRIVER; on Debian: apt-get install chromium-driver.", e.Major, e.Major, found)
+}
+
+// Find returns the path of the WebDriver server for a build: that beside it, or else
+// the configured one, or else that in PATH. Errors: *NoDriverError.
+func (f *DriverFinder) Find(ctx context.Context, build Build) (string, error) {
+	missing := &NoDriverError{Major: build.Major}
+	for _, path := range f.candidates(build) {
+		found, err := f.version(ctx, path)
+		switch {
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("find chromedriver: %w", ctx.Err())
+		case err == nil && found.major == build.Major:
+			return path, nil
+		case err == nil && missing.Found == "":
+			missing.Found = "version " + found.version
+		}
+	}
+	return "", missing
+}
+
+func (f *DriverFinder) candidates(build Build) (paths []string) {
+	add := func(path string) {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			paths = append(paths, real)
+		}
+	}
+	add(filepath.Join(filepath.Dir(build.Path), driverName))
+	if f.path != "" {
+		add(f.path)
+		return paths
+	}
+	if path, err := exec.LookPath(driverName); err == nil {
+		add(path)
+	}
+	return paths
+}
+
+// version returns the version of an executable, which is queried when its file has
+// changed. A query ignores cancellation, so that a program that hangs does not delay
+// the next call too.
+func (f *DriverFinder) version(ctx context.Context, path string) (versionResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, err := statFile(path)
+	if err != nil {
+		return versionResult{}, err
+	}
+	found, ok := f.known[path]
+	if ok && found.stamp == now {
+		return found, found.err
+	}
+	found = versionResult{stamp: now}
+	if found.version, found.major, found.err = f.finder.queryVersion(context.WithoutCancel(ctx), path); found.err != nil {
+		f.finder.opts.Log.Warn("skipping WebDriver server", "path", path, "error", found.err)
+	}
+	if !isTransient(found.err) {
+		f.known[path] = found
+	}
+	return found, found.err
+}
