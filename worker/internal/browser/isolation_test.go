@@ -70,7 +70,10 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 			}
 			var listing string // a directory that cannot be opened has an empty page
 			if canReadFile(t, c, page, filepath.Dir(r.dir)+"/") {
-				c.eval(t, page, `document.body.innerText`, &listing)
+				eventually(t, 10*time.Second, "the loaded listing", func() bool {
+					c.eval(t, page, `document.readyState === 'complete' ? 'listing: ' + document.body.innerText : ''`, &listing)
+					return listing != ""
+				})
 			}
 			if got := strings.Contains(listing, filepath.Base(r.dir)); got != tc.files {
 				t.Errorf("%s: listed %v, want %v", filepath.Dir(r.dir), got, tc.files)
