@@ -19,8 +19,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
+// TokenHeader is the header with the control token of a launch.
+const TokenHeader = "X-Svc-Token" //nolint:gosec // the name of a header
+
 const (
-	TokenHeader = "X-Svc-Token" //nolint:gosec // the name of a header
 	keyHeader   = "X-API-Key"
 	tokenQuery  = "ct"
 	ticketQuery = "t"
