@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -91,7 +93,7 @@ func connect(socket *os.File, port int) (*net.TCPConn, error) {
 		err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: connectTimeout})
 	}
 	if err == nil {
-		err = unix.Connect(fd, &unix.SockaddrInet4{Addr: loopback, Port: port})
+		err = connectBlocking(fd, port)
 	}
 	if err != nil {
 		return nil, err
@@ -102,6 +104,17 @@ func connect(socket *os.File, port int) (*net.TCPConn, error) {
 	}
 	tcp := conn.(*net.TCPConn) // the socket is a TCP socket
 	return tcp, tcp.SetNoDelay(true)
+}
+
+// connectBlocking connects a blocking socket. With a timeout, a signal interrupts the call,
+// although the attempt continues: the next call waits for its result.
+func connectBlocking(fd, port int) error {
+	for deadline := time.Now().Add(connectTimeout * time.Second); ; {
+		err := unix.Connect(fd, &unix.SockaddrInet4{Addr: loopback, Port: port})
+		if !errors.Is(err, unix.EINTR) || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // disconnect dissolves a socket's connection, so that it can connect again.
