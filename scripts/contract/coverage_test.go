@@ -71,6 +71,7 @@ func seenOf(id string, status int) contracttest.Observation {
 func TestCompare_FindsMissingAndUndocumented(t *testing.T) {
 	c := compare(documented("cloud", loadPets(t)), map[contracttest.Observation]bool{
 		seenOf("createPet", 201): true, seenOf("createPet", 500): true, seenOf("getPet", 200): true,
+		seenOf("getPet", 431): true,
 	})
 	want := comparison{
 		seenOf("createPet", 201): covered, seenOf("createPet", 500): undocumented,
