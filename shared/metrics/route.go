@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
 )
 
 // keyHeader is the header in which a program's own keys are sent.
@@ -31,11 +31,7 @@ func (c Config) Register(e *echo.Echo, handler http.Handler, accepts func(secret
 }
 
 func (c Config) authenticate(r *http.Request, accepts func(secret string) bool) error {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") {
-		token = ""
-	}
-	key := r.Header.Get(keyHeader)
+	token, key := oapi.BearerToken(r.Header), r.Header.Get(keyHeader)
 	switch {
 	case token != "" && c.Token != "" && equal(token, c.Token):
 		return nil

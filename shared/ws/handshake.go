@@ -72,6 +72,16 @@ type Raw struct {
 	Early []byte // data that the peer sent after the handshake
 }
 
+// CloseWrite closes the write side of the connection, or all of it where that is not
+// possible. Errors are ignored: the peer may close at any time.
+func (r *Raw) CloseWrite() {
+	if half, ok := r.Conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	} else {
+		_ = r.Conn.Close()
+	}
+}
+
 // Upstream is the connection to the server of a relayed WebSocket.
 type Upstream struct {
 	Raw

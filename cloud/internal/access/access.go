@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -21,10 +20,7 @@ import (
 // SessionCookie is the name of the cookie that carries a dashboard session.
 const SessionCookie = "svc_session"
 
-const (
-	keyHeader    = "X-Api-Key" // canonical form, so that net/http need not convert it
-	bearerScheme = "Bearer"
-)
+const keyHeader = "X-Api-Key" // canonical form, so that net/http need not convert it
 
 // Sessions authenticates dashboard sessions.
 type Sessions interface {
@@ -93,9 +89,8 @@ func (g *Authorizer) cookie(r *http.Request) (context.Context, error) {
 
 // bearer authenticates a dashboard session by its token.
 func (g *Authorizer) bearer(r *http.Request) (context.Context, error) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	token = strings.TrimSpace(token)
-	if !strings.EqualFold(scheme, bearerScheme) || token == "" {
+	token := oapi.BearerToken(r.Header)
+	if token == "" {
 		return nil, oapi.ErrNoCredential
 	}
 	return g.session(r, token)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/ws"
 )
 
@@ -79,10 +80,7 @@ func (a *Authorizer) rewriteRoot(next echo.HandlerFunc) echo.HandlerFunc {
 // rootTokens returns the tokens of a request, valid or not. Web browsers send a
 // password that they know with requests of all pages, as they do with cookies.
 func (a *Authorizer) rootTokens(r *http.Request) []string {
-	tokens := []string{r.Header.Get(TokenHeader)}
-	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
-		tokens = append(tokens, strings.TrimSpace(token))
-	}
+	tokens := []string{r.Header.Get(TokenHeader), oapi.BearerToken(r.Header)}
 	if user, password, ok := r.BasicAuth(); ok && !a.Address.isForeign(r) {
 		tokens = append(tokens, password, user)
 	}

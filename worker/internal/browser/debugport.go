@@ -172,19 +172,13 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		out.SendErrorClose(in.Run(client))
-		closeWrite(up.Conn)
+		up.CloseWrite()
 	})
 	both.Go(func() {
 		_ = out.Run(&up.Raw) // either side may close at any time
-		closeWrite(client.Conn)
+		client.CloseWrite()
 	})
 	both.Wait()
-}
-
-func closeWrite(c net.Conn) {
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	}
 }
 
 // writeError responds when the browser did not.

@@ -52,9 +52,8 @@ type driverState struct {
 	ctx    context.Context // ends with the browser
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	work   sync.WaitGroup // servers
+	mu   sync.Mutex     // orders begin and stop
+	work sync.WaitGroup // servers
 }
 
 // begin returns whether a server can be started, which the caller must end with
@@ -62,7 +61,7 @@ type driverState struct {
 func (s *driverState) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.ctx.Err() != nil {
 		return false
 	}
 	s.work.Add(1)
@@ -72,9 +71,8 @@ func (s *driverState) begin() bool {
 // stop ends all servers and waits for them.
 func (s *driverState) stop() {
 	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.cancel()
+	s.mu.Unlock()
 	s.work.Wait()
 }
 

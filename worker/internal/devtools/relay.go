@@ -3,7 +3,6 @@ package devtools
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"path"
 	"strings"
@@ -96,13 +95,13 @@ func (s *Service) relay(connection *intercept.Connection, client, up *ws.Raw, br
 	ended := make(chan struct{}, 2)
 	go func() {
 		out.SendErrorClose(in.Run(client))
-		closeWrite(up.Conn)
+		up.CloseWrite()
 		ended <- struct{}{}
 	}()
 	go func() {
 		_ = out.Run(up) // either side may disconnect at any time
 		closed()
-		closeWrite(client.Conn)
+		client.CloseWrite()
 		ended <- struct{}{}
 	}()
 
@@ -129,15 +128,5 @@ func (s *Service) relay(connection *intercept.Connection, client, up *ws.Raw, br
 	_ = up.Conn.Close()
 	for range left {
 		<-ended
-	}
-}
-
-// closeWrite closes the write side of a connection, or all of it where that is not
-// possible.
-func closeWrite(c net.Conn) {
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	} else {
-		_ = c.Close()
 	}
 }

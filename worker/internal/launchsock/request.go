@@ -2,6 +2,7 @@ package launchsock
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -97,14 +99,7 @@ func malformedQuery(query string) error {
 var errNoKey = fault.New(fault.Unauthenticated, "An organization key is required. Send it in X-API-Key, as a Bearer token, in ?token= or in ?env=.")
 
 func headerKey(h http.Header) session.OrganizationKey {
-	if key := h.Get(keyHeader); key != "" {
-		return session.NewOrganizationKey(key)
-	}
-	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return session.OrganizationKey{}
-	}
-	return session.NewOrganizationKey(strings.TrimSpace(token))
+	return session.NewOrganizationKey(cmp.Or(h.Get(keyHeader), oapi.BearerToken(h)))
 }
 
 // checkParameters refuses unknown and repeated parameters, and the others beside env.

@@ -1,10 +1,11 @@
 package mcp
 
 import (
+	"cmp"
 	"net/http"
-	"strings"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -19,13 +20,7 @@ type caller struct {
 
 // callerOf returns who sent a request with these headers. Error: Unauthenticated.
 func (s *Service) callerOf(h http.Header) (caller, error) {
-	secret := h.Get("X-API-Key")
-	if secret == "" {
-		scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
-		if strings.EqualFold(scheme, "Bearer") {
-			secret = strings.TrimSpace(token)
-		}
-	}
+	secret := cmp.Or(h.Get("X-API-Key"), oapi.BearerToken(h))
 	if secret == "" {
 		return caller{}, errNoKey
 	}

@@ -247,10 +247,10 @@ func TestViewPage_IsEmbeddedByAncestor(t *testing.T) {
 		return strings.Contains(s.received(), "[click]")
 	})
 
-	stranger := openTab(t, s.viewerBrowser, address(app.URL))
-	stranger.WaitFor("the refusal of the frame", "document.querySelector('iframe').contentDocument === null", "true")
-	if !strings.Contains(stranger.ConsoleOutput(), "frame-ancestors") {
-		t.Errorf("the console contains:\n%s", stranger.ConsoleOutput())
+	other := openTab(t, s.viewerBrowser, address(app.URL))
+	other.WaitFor("the refusal of the frame", "document.querySelector('iframe').contentDocument === null", "true")
+	if !strings.Contains(other.ConsoleOutput(), "frame-ancestors") {
+		t.Errorf("the console contains:\n%s", other.ConsoleOutput())
 	}
 }
 

@@ -2,9 +2,9 @@ package webdriver
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -16,11 +16,7 @@ var errNoKey = fault.New(fault.Unauthenticated,
 // requestKey returns the key of a request for a session. Keys at several places must be
 // the same.
 func requestKey(r *http.Request, token string) (string, error) {
-	given := []string{r.Header.Get(keyHeader), token}
-	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "Bearer") {
-		given = append(given, strings.TrimSpace(credentials))
-	}
+	given := []string{r.Header.Get(keyHeader), token, oapi.BearerToken(r.Header)}
 	if user, password, ok := r.BasicAuth(); ok {
 		if password == "" {
 			password = user
