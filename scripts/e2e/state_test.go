@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // cookieSite records the cookies of its requests.
@@ -40,10 +41,15 @@ func (s *cookieSite) last() string {
 	return s.cookies[len(s.cookies)-1]
 }
 
-// getStorageState returns the answer of the worker, which the contract client checks.
-func (w *worker) getStorageState(t *testing.T, of workerapi.BrowserSession) []byte {
+// requireStorageState returns the answer of the worker, which the contract client checks,
+// and fails the test for another status.
+func (w *worker) requireStorageState(t *testing.T, of workerapi.BrowserSession, query string, status int) []byte {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/browsers/"+of.LaunchId.String()+"/state", nil)
+	ctx := t.Context()
+	if status == http.StatusBadRequest {
+		ctx = contracttest.AllowInvalidRequest(ctx)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/browsers/"+of.LaunchId.String()+"/state"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +59,8 @@ func (w *worker) getStorageState(t *testing.T, of workerapi.BrowserSession) []by
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: %v", answer.Status, text, err)
+	if err != nil || answer.StatusCode != status {
+		t.Fatalf("%s, want %d: %s: %v", answer.Status, status, text, err)
 	}
 	return text
 }
@@ -77,7 +83,7 @@ func TestState_MovesBetweenLaunchesAndPlaywright(t *testing.T) {
 		Origins []map[string]any
 	}
 	runScript(t, "state", map[string]any{"endpoint": *first.WebSocketDebuggerUrl, "url": url, "fill": large}, &seen)
-	text := env.worker.getStorageState(t, first)
+	text := env.worker.requireStorageState(t, first, "", http.StatusOK)
 	var envelope struct{ Data json.RawMessage }
 	if err := json.Unmarshal(text, &envelope); err != nil {
 		t.Fatal(err)
@@ -92,7 +98,18 @@ func TestState_MovesBetweenLaunchesAndPlaywright(t *testing.T) {
 	if diff := cmp.Diff(seen, state); diff != "" {
 		t.Errorf("the state differs from Playwright's:\n%s", diff)
 	}
+	fillMore := `(async () => {
+		const open = indexedDB.open('more');
+		open.onupgradeneeded = () => open.result.createObjectStore('all').put('x'.repeat(17 << 20), 1);
+		await new Promise((resolve) => (open.onsuccess = resolve));
+		open.result.close();
+	})()`
+	runScript(t, "playwright", map[string]any{"endpoint": *first.WebSocketDebuggerUrl, "url": url, "expression": fillMore}, &struct{}{})
+	env.worker.requireStorageState(t, first, "", http.StatusConflict)
+	env.worker.requireStorageState(t, first, "?indexedDB=false", http.StatusOK)
+	env.worker.requireStorageState(t, first, "?indexedDB=maybe", http.StatusBadRequest)
 	env.worker.killSession(t, first.Id)
+	env.worker.requireStorageState(t, first, "", http.StatusNotFound)
 
 	want := map[string]any{
 		"theme": "dark", "large": float64(large), "cookies": "seen=1", "id": float64(1), "at": "1970-01-01T00:00:00.000Z", "sizes": "1,2",

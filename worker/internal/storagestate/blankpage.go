@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -113,15 +114,27 @@ func (p *blankPage) open(ctx context.Context, origin string) (frame, error) {
 	return frame{session: p.session, id: begun.FrameID, origin: origin}, nil
 }
 
-// close closes the tab.
+// close closes the tab and waits until it is gone: Chromium answers before.
 func (p *blankPage) close() {
-	if p.target != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		_ = p.conn.Call(ctx, "", "Target.closeTarget", object{"targetId": p.target}, nil) // fails if the browser ends
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if p.target != "" && p.conn.Call(ctx, "", "Target.closeTarget", object{"targetId": p.target}, nil) == nil {
+		for p.exists(ctx) {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
 	}
 	p.requests.Close()
 	p.work.Wait()
+}
+
+// exists reports whether the browser still lists the tab.
+func (p *blankPage) exists(ctx context.Context) bool {
+	var list struct{ TargetInfos []targetInfo }
+	err := p.conn.Call(ctx, "", "Target.getTargets", nil, &list)
+	return err == nil && slices.ContainsFunc(list.TargetInfos, func(t targetInfo) bool { return t.TargetID == p.target })
 }
 
 // frame is a document of an origin.
