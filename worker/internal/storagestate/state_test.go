@@ -3,6 +3,7 @@ package storagestate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -205,7 +206,7 @@ func TestWrite_NamesRefusedValues(t *testing.T) {
 		}}, "browser.state.origins[1]"},
 	} {
 		err := test.state.Write(t.Context(), connect(t, b), "browser.state.")
-		failed, ok := err.(*fault.Error)
+		failed, ok := errors.AsType[*fault.Error](err)
 		if !ok || failed.Kind != fault.Validation || len(failed.Details) != 1 || failed.Details[0].Field != test.field {
 			t.Errorf("%s: %v, want a detail for %s", name, err, test.field)
 		}
