@@ -2302,11 +2302,7 @@ export interface components {
          *     }
          */
         PageLogEntry: {
-            /**
-             * Format: date-time
-             * @description The time.
-             */
-            at: string;
+            at: components["schemas"]["Timestamp"];
             /**
              * Format: int32
              * @description The column in the script.

@@ -1479,8 +1479,10 @@ type PageLog struct {
 //
 // Example: {"at":"2026-11-21T10:15:02.113Z","column":9,"kind":"console","level":"info","line":12,"seq":1,"text":"ready","url":"https://example.com/shop.js"}
 type PageLogEntry struct {
-	// At The time.
-	At time.Time `json:"at"`
+	// At A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
 
 	// Column The column in the script.
 	Column *int32 `json:"column,omitempty"`
