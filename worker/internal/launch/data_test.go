@@ -11,7 +11,6 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
