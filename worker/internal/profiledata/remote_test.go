@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"gocloud.dev/blob"
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
@@ -33,7 +34,8 @@ type remoteFixture struct {
 	clock    *clock.Fake
 }
 
-func newRemote(t *testing.T) *remoteFixture {
+// newRemote returns a store in a directory, or in a bucket.
+func newRemote(t *testing.T, other ...*blob.Bucket) *remoteFixture {
 	t.Helper()
 	r := &remoteFixture{dir: t.TempDir(), log: &testenv.Log{}, key: bytes.Repeat([]byte{1}, 32), clock: clock.NewFake(time.Now())}
 	bucket, err := profiledata.OpenBucket(t.Context(), "file://"+r.dir)
@@ -41,6 +43,9 @@ func newRemote(t *testing.T) *remoteFixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bucket.Close() })
+	if len(other) > 0 {
+		bucket = other[0]
+	}
 	r.Remote = profiledata.OpenRemote(profiledata.RemoteOptions{
 		Bucket: bucket, Versions: 3, MaxBytes: 64 << 20, Clock: r.clock, Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	})
@@ -261,55 +266,4 @@ func TestRemote_CutSaveKeepsLastVersion(t *testing.T) {
 		t.Errorf("a save checks its context only %d times", checks)
 	}
 	t.Logf("%d points of %d checks", points, checks)
-}
-
-// index is the cloud's index for a garbage collection.
-type index struct{ r *remoteFixture }
-
-func (i index) Key(_ context.Context, id uuid.UUID) ([]byte, error) {
-	if id != profileID {
-		return nil, fault.Missing("profile")
-	}
-	return i.r.key, nil
-}
-
-func (i index) Versions(context.Context, uuid.UUID) (ids []uuid.UUID, err error) {
-	for _, v := range i.r.versions {
-		ids = append(ids, v.ID)
-	}
-	return ids, nil
-}
-
-func TestCollectGarbage_DeletesOldUnusedObjectsOnly(t *testing.T) {
-	r := newRemote(t)
-	r.save(t, large(1))
-	r.save(t, large(2))
-	other := uuid.New() // a profile that the cloud has deleted
-	foreign := &remoteFixture{Remote: r.Remote, key: bytes.Repeat([]byte{2}, 32), dir: r.dir, log: r.log}
-	for _, each := range []*remoteFixture{{Remote: r.Remote, key: r.key}, foreign} {
-		use := each.use()
-		use.ProfileID = other
-		h := each.handle(t, use)
-		if err := errors.Join(h.Restore(t.Context(), emptyRoot(t)), h.Save(t.Context(), sampleTree(1).write(t))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.versions = r.versions[1:]
-	before := len(r.objects(t))
-	if done, err := r.CollectGarbage(t.Context(), index{r}, 24*time.Hour); err != nil || done.Objects != 0 || done.Profiles != 2 {
-		t.Errorf("young objects: %+v, %v", done, err)
-	}
-	r.clock.Advance(25 * time.Hour)
-	done, err := r.CollectGarbage(t.Context(), index{r}, 24*time.Hour)
-	if err != nil || done.Objects < 4 || done.Bytes == 0 || len(r.objects(t)) != before-done.Objects {
-		t.Errorf("got %+v, %v", done, err)
-	}
-	assertTree(t, r.restored(t), large(2))
-	use := foreign.use()
-	use.ProfileID = other
-	root := emptyRoot(t)
-	if err := foreign.handle(t, use).Restore(t.Context(), root); err != nil {
-		t.Errorf("the data of another organization: %v", err)
-	}
-	assertTree(t, read(t, root), sampleTree(1))
 }
