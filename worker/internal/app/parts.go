@@ -22,6 +22,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
@@ -50,6 +51,7 @@ type worker struct {
 	profiles *profiledata.Store
 	sessions *session.Store
 
+	files      *files.Store
 	host       *host
 	launcher   *browser.Launcher
 	launches   *launch.Service
@@ -80,7 +82,10 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	// The launcher comes first: it locks DATA_DIR against other workers.
-	if w.launcher, err = openLauncher(ctx, config, w.dir, logger); err != nil {
+	if w.files, err = w.openFiles(); err != nil {
+		return nil, err
+	}
+	if w.launcher, err = openLauncher(ctx, config, w.dir, w.files, logger); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -189,9 +194,17 @@ func (w *worker) restServer() *rest.Server {
 	}
 }
 
+// openFiles opens the store of downloads and uploads.
+func (w *worker) openFiles() (*files.Store, error) {
+	return files.Open(files.Options{
+		Dir: filepath.Join(w.dir, "files"), Quota: w.config.LaunchFiles << 20, MinFree: w.config.MinFreeDisk << 20, Retention: w.config.FilesRetention,
+		Clock: clock.System{}, Log: w.logger, Metrics: files.NewMetrics(w.metrics),
+	})
+}
+
 // openLauncher starts the launcher and removes what a crashed worker left
 // behind.
-func openLauncher(ctx context.Context, config Config, dir string, logger *slog.Logger) (*browser.Launcher, error) {
+func openLauncher(ctx context.Context, config Config, dir string, stored *files.Store, logger *slog.Logger) (*browser.Launcher, error) {
 	debugUsers, err := config.debugPortUsers()
 	if err != nil {
 		return nil, err
@@ -199,7 +212,7 @@ func openLauncher(ctx context.Context, config Config, dir string, logger *slog.L
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
 		UnresponsiveTimeout: config.Unresponsive,
-		DebugUsers:          debugUsers,
+		DebugUsers:          debugUsers, Files: stored,
 	})
 	if err != nil {
 		return nil, err
@@ -212,6 +225,9 @@ func openLauncher(ctx context.Context, config Config, dir string, logger *slog.L
 	if err != nil {
 		_ = launcher.Close()
 		return nil, fmt.Errorf("remove leftovers of an earlier worker: %w", err)
+	}
+	if err := stored.Load(); err != nil {
+		logger.WarnContext(ctx, "failed to remove files of earlier launches", "error", err)
 	}
 	if swept != (browser.SweepReport{}) {
 		logger.WarnContext(ctx, "removed leftovers of an earlier worker",

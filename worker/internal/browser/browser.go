@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
@@ -75,6 +76,8 @@ type Browser struct {
 	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
 	debugListener *debugPortListener // nil until the browser is ready
 	drivers       driverState
+	files         *files.Launch // nil without Options.Files
+	downloads     *downloads
 	conn          *cdp.Conn
 	emul          *emulator
 	calls         *intercept.Calls
@@ -100,9 +103,19 @@ func newBrowser(l *Launcher, spec Spec) *Browser {
 		stderr: &tail{}, stopTail: func() {},
 		done: make(chan struct{}), cleaned: make(chan struct{}),
 	}
-	b.calls = intercept.New(intercept.Options{OpenProxy: spec.OpenContextProxy, CheckFile: b.checkFile})
+	b.calls = intercept.New(b.interception())
 	b.drivers.ctx, b.drivers.cancel = context.WithCancel(context.Background())
 	return b
+}
+
+// interception returns what package intercept needs.
+func (b *Browser) interception() intercept.Options {
+	options := intercept.Options{OpenProxy: b.spec.OpenContextProxy, CheckFile: b.checkFile}
+	if b.l.opts.Files != nil {
+		b.dirs.files = b.l.opts.Files.SharedDir(b.LaunchID)
+		options.CaptureDownloads, options.DownloadPath = b.captureDownloads, b.downloadPath()
+	}
+	return options
 }
 
 // CDP returns the private control connection. It closes when the browser ends.
@@ -110,6 +123,9 @@ func (b *Browser) CDP() *cdp.Conn { return b.conn }
 
 // Calls handles some calls of the clients' CDP connections.
 func (b *Browser) Calls() *intercept.Calls { return b.calls }
+
+// Files returns the downloads and uploads of the launch; nil without Options.Files.
+func (b *Browser) Files() *files.Launch { return b.files }
 
 // Done is closed when the browser and all its processes have ended.
 func (b *Browser) Done() <-chan struct{} { return b.done }
@@ -209,6 +225,7 @@ func (b *Browser) supervise() {
 	b.exit.OutOfMemory = b.sandbox != nil && !b.exit.Killed && b.exit.Signal != 0 && b.sandbox.OutOfMemory()
 	_ = b.conn.Close()
 	b.emul.wait()
+	b.downloads.wait()
 	b.killTree()
 	close(b.done)
 	b.l.log.Debug("browser ended", "launchId", b.LaunchID, "exit", b.exit.String())
@@ -251,6 +268,11 @@ func (b *Browser) cleanUp() {
 	}
 	if b.sandbox != nil {
 		b.sandbox.Close()
+	}
+	if b.files != nil {
+		if err := b.files.Close(); err != nil {
+			b.l.log.Error("failed to end the files of a launch", "launchId", b.LaunchID, "error", err)
+		}
 	}
 	if err := b.dirs.remove(); err != nil {
 		b.l.log.Error("failed to remove launch directory", "launchId", b.LaunchID, "error", err)

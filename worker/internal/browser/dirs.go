@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/browser-svc/svc/worker/internal/files"
 )
 
 // dirs are the paths of one launch's files. The root belongs to the worker, its
@@ -16,6 +18,7 @@ import (
 type dirs struct {
 	root, home, tmp, data, xauth string
 	shortTmp                     string // a link to tmp with a short path
+	files                        string // downloads and uploads, on the disk; "" for none
 	vncSocket, vncAuth           string // of the display: its VNC server's socket, its passwords
 }
 
@@ -41,14 +44,16 @@ func newDirs(parent, launchID string) dirs {
 type paths struct {
 	root                            string // the marker of the launch; a path on the host
 	home, tmp, runtime, data, xauth string
-	smallSharedMemory               bool // /dev/shm is too small for a browser
-	ownTimezone                     bool // the browser has a private /etc/localtime
+	files                           string // "" for none
+	smallSharedMemory               bool   // /dev/shm is too small for a browser
+	ownTimezone                     bool   // the browser has a private /etc/localtime
 }
 
 // hostPaths returns the paths of a process without a separate root.
 func (d dirs) hostPaths() paths {
 	return paths{
-		root: d.root, home: d.home, tmp: d.shortTmp, runtime: d.tmp, data: d.data, xauth: d.xauth, smallSharedMemory: smallSharedMemory(),
+		root: d.root, home: d.home, tmp: d.shortTmp, runtime: d.tmp, data: d.data, xauth: d.xauth, files: d.files,
+		smallSharedMemory: smallSharedMemory(),
 	}
 }
 
@@ -77,6 +82,13 @@ func (d dirs) create(uid int, private bool) error {
 		}
 	}
 	if err := os.Symlink(d.tmp, d.shortTmp); err != nil {
+		return fmt.Errorf("launch directory: %w", err)
+	}
+	if d.files == "" {
+		return nil
+	}
+	// Chromium's own default for downloads, if a client has reset the worker's settings.
+	if err := os.Symlink(filepath.Join(d.files, files.DownloadsBelow), filepath.Join(d.home, "Downloads")); err != nil {
 		return fmt.Errorf("launch directory: %w", err)
 	}
 	return nil

@@ -126,17 +126,6 @@ func TestStartDriver_ReachesOnlyItsBrowser(t *testing.T) {
 			if _, err := http.Get("http://127.0.0.1:9515/status"); err == nil {
 				t.Error("the host reaches chromedriver")
 			}
-			path, err := d.AddFile("1", "a file", strings.NewReader("content"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := dial(t, b)
-			if !canReadFile(t, c, c.visit(t, "data:text/html,"), path) {
-				t.Errorf("the browser cannot read %s", path)
-			}
-			if _, err := d.AddFile("1", "a file", strings.NewReader("")); err == nil {
-				t.Error("a file was replaced")
-			}
 			if n := len(r.drivers(b)); n != 1 {
 				t.Errorf("%d chromedrivers run as the browser's user", n)
 			}
@@ -151,9 +140,6 @@ func TestStartDriver_ReachesOnlyItsBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-second.Done()
-			if _, err := second.AddFile("2", "x", strings.NewReader("")); !errors.Is(err, browser.ErrEnded) {
-				t.Errorf("a file after the end: %v", err)
-			}
 			if _, err := b.StartDriver(t.Context(), "/nonexistent"); !errors.Is(err, browser.ErrEnded) {
 				t.Errorf("a start after the end: %v", err)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
@@ -67,14 +68,25 @@ func newFixture(t *testing.T) *fixture {
 
 func newFixtureWith(t *testing.T, change func(*browser.Options)) *fixture {
 	t.Helper()
-	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
-	options := browser.Options{Dir: dir, Log: testLog(t)}
+	top := testenv.PublicTempDir(t)
+	dir := filepath.Join(top, "launches")
+	stored, err := files.Open(files.Options{Dir: filepath.Join(top, "files"), Quota: 64 << 20, Log: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := browser.Options{Dir: dir, Log: testLog(t), Files: stored}
 	change(&options)
 	l, err := browser.NewLauncher(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() {
+		l.Close()
+		if left, err := os.ReadDir(stored.Dir); err != nil || len(left) > 0 {
+			t.Errorf("files left: %v %v", left, err)
+		}
+		stored.Wait()
+	})
 	return &fixture{Launcher: l, dir: dir, build: systemBuild(t), isolated: l.Isolation().On(sandbox.NetworkNamespace)}
 }
 

@@ -78,12 +78,16 @@ func (b *Browser) start(ctx context.Context) error {
 		return err
 	}
 	go b.supervise()
+	captured := b.downloads.start(ctx)
 	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil {
 		return err
 	}
 	b.AnsweredAt = time.Now().UTC()
 	if err := b.readEndpoint(ctx); err != nil {
 		return err
+	}
+	if err := captured(ctx); err != nil {
+		return fmt.Errorf("capture downloads: %w", err)
 	}
 	if b.spec.Warm {
 		return b.warmUpTimezone(ctx)
@@ -118,6 +122,9 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 			return err
 		}
 		b.uid = uid
+	}
+	if err := b.createFiles(); err != nil {
+		return err
 	}
 	if err := b.dirs.create(b.uid, b.l.hasPrivateFiles() && b.Headless); err != nil {
 		return err

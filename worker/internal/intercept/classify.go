@@ -11,9 +11,11 @@ const MethodPrefix = "Svc."
 
 // The intercepted methods.
 const (
-	createContext  = "Target.createBrowserContext"
-	disposeContext = "Target.disposeBrowserContext"
-	setFiles       = "DOM.setFileInputFiles"
+	createContext    = "Target.createBrowserContext"
+	disposeContext   = "Target.disposeBrowserContext"
+	setFiles         = "DOM.setFileInputFiles"
+	setDownloads     = "Browser.setDownloadBehavior"
+	setPageDownloads = "Page.setDownloadBehavior"
 )
 
 // recipient is the recipient of a message.
@@ -137,7 +139,7 @@ func (s *scanner) classifyMethod() recipient {
 	if !s.truncated {
 		return forBrowser
 	}
-	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles} {
+	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles, setDownloads, setPageDownloads} {
 		if n := min(len(begun), len(name)); string(begun[:n]) == name[:n] {
 			return undecided
 		}
@@ -150,7 +152,7 @@ func (s *scanner) classifyMethod() recipient {
 
 func recipientOf(method string) recipient {
 	switch {
-	case method == createContext, method == disposeContext, method == setFiles:
+	case method == createContext, method == disposeContext, method == setFiles, method == setDownloads, method == setPageDownloads:
 		return intercepted
 	case strings.HasPrefix(method, MethodPrefix):
 		return forWorker

@@ -2,6 +2,8 @@ package intercept
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,13 +33,14 @@ type Connection struct {
 	mu        sync.Mutex
 	awaited   map[string]awaitedCall // by callKey
 	temporary []string               // contexts that Chromium disposes of when the connection ends
+	captured  map[string]bool        // contexts whose download settings Chromium resets when the connection ends
 	closed    bool
 }
 
 // awaitedCall is a call to the browser whose answer is awaited.
 type awaitedCall struct {
 	disposes   string // context; "" for a call that creates one
-	closeProxy func() // of the new context
+	closeProxy func() // of the new context; nil without a proxy
 	temporary  bool   // the new context ends with the connection
 }
 
@@ -86,24 +89,31 @@ func (n *Connection) HandleAnswer(m wsframe.Message) {
 	}
 }
 
-// Close ends the connection: Chromium disposes of its temporary contexts.
+// Close ends the connection: Chromium disposes of its temporary contexts and resets its
+// download settings. The browser must have closed its side.
 func (n *Connection) Close() {
 	n.mu.Lock()
 	n.closed = true
-	ended, unanswered := n.temporary, n.awaited
-	n.temporary, n.awaited = nil, nil
+	ended, unanswered, reset := n.temporary, n.awaited, slices.Collect(maps.Keys(n.captured))
+	n.temporary, n.awaited, n.captured = nil, nil, nil
 	n.mu.Unlock()
+	if len(reset) > 0 {
+		n.calls.CaptureDownloads(reset...)
+	}
 	for _, id := range ended {
 		n.calls.closeProxy(id)
 	}
 	for _, call := range unanswered {
 		if call.disposes != "" {
 			n.calls.closeProxy(call.disposes)
-		} else if call.temporary {
+		} else if call.temporary && call.closeProxy != nil {
 			call.closeProxy()
 		}
 	}
 }
+
+// allowAndName is the behavior that names downloads by their guid.
+const allowAndName = "allowAndName"
 
 // message is a message of either side. Its fields keep what is not changed.
 type message map[string]json.RawMessage
@@ -127,7 +137,7 @@ func (m message) callKey() (key string, ok bool) {
 // Invalid messages are the browser's to refuse.
 func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 	var m, params message
-	if n.calls == nil || json.Unmarshal(raw, &m) != nil || json.Unmarshal(m["params"], &params) != nil {
+	if n.calls == nil || json.Unmarshal(raw, &m) != nil || m["params"] != nil && json.Unmarshal(m["params"], &params) != nil {
 		return nil, nil
 	}
 	key, ok := m.callKey()
@@ -151,14 +161,56 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 				return nil, m.refuse(text)
 			}
 		}
+	case setDownloads:
+		return n.setDownloads(m, params), nil
+	case setPageDownloads:
+		return nil, n.setPageDownloads(m, params)
 	}
 	return nil, nil
 }
 
+// deny is the behavior that stays as the client wants it.
+const deny = "deny"
+
+// setDownloads returns the message that makes the browser store downloads for the worker.
+func (n *Connection) setDownloads(m, params message) (forward []byte) {
+	if n.calls.CaptureDownloads == nil {
+		return nil
+	}
+	n.mu.Lock()
+	if n.captured == nil {
+		n.captured = map[string]bool{}
+	}
+	n.captured[params.text("browserContextId")] = true
+	n.mu.Unlock()
+	switch params.text("behavior") {
+	case "allow", allowAndName, "default":
+		params["behavior"], params["downloadPath"] = encode(allowAndName), encode(n.calls.DownloadPath)
+		m["params"] = encode(params)
+		return encode(m)
+	}
+	return nil
+}
+
+// setPageDownloads answers a call that Chromium would apply to the context of a page,
+// until the page closes. It knows no behavior that names downloads by their guid.
+func (n *Connection) setPageDownloads(m, params message) (answer []byte) {
+	if n.calls.CaptureDownloads == nil || params.text("behavior") == deny {
+		return nil
+	}
+	n.calls.CaptureDownloads()
+	return encode(Answer{ID: m["id"], SessionID: m["sessionId"], Result: message{}})
+}
+
 // createContext opens the proxy of a new context.
 func (n *Connection) createContext(key string, m, params message) (forward, answer []byte) {
+	var temporary bool
+	_ = json.Unmarshal(params["disposeOnDetach"], &temporary) // false for another type
 	var server string
 	if n.calls.OpenProxy == nil || json.Unmarshal(params["proxyServer"], &server) != nil {
+		if n.calls.CaptureDownloads != nil {
+			n.await(key, awaitedCall{temporary: temporary})
+		}
 		return nil, nil
 	}
 	address, closeProxy, err := n.calls.OpenProxy(server, params.text("proxyBypassList"))
@@ -168,10 +220,11 @@ func (n *Connection) createContext(key string, m, params message) (forward, answ
 	if address == "" {
 		delete(params, "proxyServer")
 		delete(params, "proxyBypassList")
+		closeProxy = nil
 	} else {
 		params["proxyServer"], params["proxyBypassList"] = encode(address), encode(sandboxBypass)
-		var temporary bool
-		_ = json.Unmarshal(params["disposeOnDetach"], &temporary) // false for another type
+	}
+	if address != "" || n.calls.CaptureDownloads != nil {
 		n.await(key, awaitedCall{closeProxy: closeProxy, temporary: temporary})
 	}
 	m["params"] = encode(params)
@@ -218,13 +271,24 @@ func (n *Connection) observe(raw []byte) {
 	case call.disposes != "" && succeeded:
 		n.calls.closeProxy(call.disposes)
 	case call.disposes != "":
-	case id == "":
+	case id == "" && call.closeProxy != nil:
 		call.closeProxy()
-	default:
-		n.calls.add(id, call.closeProxy)
-		if call.temporary {
-			n.addTemporary(id)
-		}
+	case id != "":
+		n.addContext(id, call)
+	}
+}
+
+// addContext registers a new context, before the client knows it.
+func (n *Connection) addContext(id string, call awaitedCall) {
+	if n.calls.CaptureDownloads != nil {
+		n.calls.CaptureDownloads(id)
+	}
+	if call.closeProxy == nil {
+		return
+	}
+	n.calls.add(id, call.closeProxy)
+	if call.temporary {
+		n.addTemporary(id)
 	}
 }
 

@@ -6,6 +6,9 @@
 //     context, and the browser gets the address in place of the proxy's.
 //   - DOM.setFileInputFiles with a path that the browser cannot read. Chromium would
 //     put an empty file into the page.
+//   - Browser.setDownloadBehavior and Page.setDownloadBehavior, unless they deny downloads.
+//     Clients name paths of their own machine; the browser stores downloads in the
+//     directory of the launch instead, each with its guid as its name.
 //
 // Frames are forwarded unchanged. Their headers are read to find message boundaries,
 // and the beginning of client messages to find their method.
@@ -28,6 +31,11 @@ type Options struct {
 	// CheckFile returns an error if the browser cannot read a file: fs.ErrNotExist if
 	// there is none. Nil: not checked.
 	CheckFile func(path string) error
+	// CaptureDownloads makes browser contexts, "" for the default one and none for all,
+	// store their downloads in DownloadPath, with their guids as names. Nil: clients choose
+	// where downloads are stored.
+	CaptureDownloads func(contexts ...string)
+	DownloadPath     string
 }
 
 // Calls handles the intercepted calls of one browser. Nil intercepts nothing. It is
@@ -76,7 +84,8 @@ func (c *Calls) checkFile(path string) string {
 		return ""
 	}
 	const advice = ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path " +
-		"(Playwright: setInputFiles with name, mimeType and buffer), or use a path that the browser can read."
+		"(Playwright: setInputFiles with name, mimeType and buffer), or use a path that the browser can read. " +
+		"PUT /browsers/{launchId}/files/{name} uploads a file and returns such a path."
 	switch err := c.CheckFile(path); {
 	case err == nil:
 		return ""

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,10 +19,13 @@ import (
 
 // Paths inside a sandbox with private files.
 const (
-	HomeDir    = "/svc/home"
-	TempDir    = "/tmp"
-	DataDir    = "/svc/data"
-	XAuthority = "/svc/xauth" // of the display
+	HomeDir  = "/svc/home"
+	TempDir  = "/tmp"
+	DataDir  = "/svc/data"
+	FilesDir = "/svc/files" // Config.Files
+
+	DownloadsDir = FilesDir + "/downloads"
+	XAuthority   = "/svc/xauth" // of the display
 )
 
 // Sandbox isolates one launch. It starts with a process that waits for Setup.
@@ -46,6 +50,7 @@ type Config struct {
 	Env        []string
 	Dir        string   // working directory, if files are not private
 	Writable   []string // the launch's directories; if files are not private, it can open only these and what browsers need
+	Files      string   // directory on the disk that the launch shares with the worker; "" for none
 	Timezone   string   // IANA name; "" is the host's
 	Proxy      int      // port where the browser expects its proxy
 	Display    string   // socket of the X server; "" when headless
@@ -147,6 +152,9 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 	}
 	if !s.pieces.Private {
 		o.Writable = l.Writable
+		if l.Files != "" {
+			o.Writable = append(slices.Clip(o.Writable), l.Files)
+		}
 		if o.Window {
 			o.Readable = []string{l.XAuthority}
 		}
@@ -156,9 +164,12 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 		if file := s.manager.workerDirBelow(dir); file != "" {
 			return fmt.Errorf("%s is in the same directory as the worker's files in %s: move it to a separate directory", l.Program, file)
 		}
-		o.Binds = []bindMount{{dir, dir}}
+		o.Binds = []bindMount{{From: dir, To: dir}}
+		if l.Files != "" {
+			o.Binds = append(o.Binds, bindMount{From: l.Files, To: FilesDir, Writable: true})
+		}
 		if o.Window {
-			o.Binds = append(o.Binds, bindMount{l.Display, l.Display}, bindMount{l.XAuthority, XAuthority})
+			o.Binds = append(o.Binds, bindMount{From: l.Display, To: l.Display}, bindMount{From: l.XAuthority, To: XAuthority})
 		}
 	}
 	_, err := s.request(ctx, o)

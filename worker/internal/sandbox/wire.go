@@ -69,7 +69,10 @@ func (p *pieces) descriptorCount() (n int) {
 }
 
 // bindMount is a path on the host and its path in the sandbox.
-type bindMount struct{ From, To string }
+type bindMount struct {
+	From, To string
+	Writable bool // otherwise read-only
+}
 
 // response says that the sandbox is ready, or what failed.
 type response struct {
