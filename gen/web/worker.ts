@@ -117,7 +117,10 @@ export interface paths {
          *       `DENIED_HOSTS` and `ALLOWED_HOSTS` apply. A browser can have up to 128 such contexts at a time. Their traffic is not
          *       part of `proxyTraffic`.
          *     - `DOM.setFileInputFiles` with a path that the browser cannot read: the response is an error. Paths are those of the
-         *       browser's sandbox.
+         *       browser's sandbox; `createFile` returns such a path.
+         *     - `Browser.setDownloadBehavior` and `Page.setDownloadBehavior`, unless they deny downloads: the browser stores the
+         *       download in the files of the launch (`listFiles`) instead of `downloadPath`, and names it by its `guid`. Events
+         *       pass unchanged, so `guid` of `Browser.downloadWillBegin` is the id of the file.
          *
          *     Without `resume` the connection ends with its socket. With `resume` a connection survives broken sockets for up
          *     to `RESUME_SECONDS`, without lost or repeated messages:
@@ -186,6 +189,105 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/files": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the files of a browser
+         * @description Lists the downloads of the browser and the uploads for it, the newest first. A view ticket is not accepted, as for
+         *     all operations on files.
+         *
+         *     Every download of every client and browser context is stored here, whatever path the client has asked for. The
+         *     `id` of a download is the `guid` in the event `Browser.downloadWillBegin`. Clients that know only the suggested name
+         *     use `name`. The files are removed with the browser, unless it was launched with `browser.keepFiles`. Downloads and
+         *     uploads together have at most `LAUNCH_FILES_MB`; deleting a file makes room.
+         */
+        get: operations["listFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/files.zip": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get all complete files as an archive
+         * @description Returns a zip archive, without compression, that is created while it is sent. Files of the same name get numbers. If
+         *     a file cannot be read, the transfer is aborted.
+         */
+        get: operations["downloadFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/files/{file}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the content of a file
+         * @description Returns the file as an attachment, with support for `Range`. While the browser downloads the file, the response
+         *     follows it until the download ends. If the download is canceled or fails meanwhile, the transfer is aborted. A
+         *     download that has ended without success returns 409. With the id `latest`, the newest file is returned, and with
+         *     `name` the newest of exactly this name.
+         */
+        get: operations["downloadFile"];
+        /**
+         * Create a file for the browser
+         * @description Stores the body, of any content type and up to 2 GiB, where the browser can read it. `path` of the response is the
+         *     path to use in `DOM.setFileInputFiles`, in Puppeteer's `uploadFile` and in Selenium's `send_keys`. Each upload is a
+         *     new file, also with the same name. An incomplete upload leaves nothing. If the upload does not fit into
+         *     `LAUNCH_FILES_MB`, the response is 409. If the disk of the worker is full, it is 503.
+         */
+        put: operations["createFile"];
+        post?: never;
+        /**
+         * Delete a file
+         * @description Deletes a file. A download in progress is canceled.
+         */
+        delete: operations["deleteFile"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1153,6 +1255,82 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{sessionId}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the files of a session
+         * @description `listFiles` of a session that runs, or has ended and was launched with `browser.keepFiles`. The files of an ended
+         *     session are kept for `FILES_RETENTION`, also after a restart of the worker.
+         */
+        get: operations["listSessionFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/files.zip": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get all complete files of a session as an archive
+         * @description `downloadFiles` of a session, as in `listSessionFiles`.
+         */
+        get: operations["downloadSessionFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/files/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the content of a file of a session
+         * @description `downloadFile` of a session, as in `listSessionFiles`.
+         */
+        get: operations["downloadSessionFile"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a file of a session
+         * @description `deleteFile` of a session, as in `listSessionFiles`.
+         */
+        delete: operations["deleteSessionFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/wd/hub/session": {
         parameters: {
             query?: never;
@@ -1426,6 +1604,11 @@ export interface components {
              * @default false
              */
             keepAlive: boolean;
+            /**
+             * @description Whether the downloads and uploads are kept after the end of the browser, for `FILES_RETENTION`. They are then available at `GET /sessions/{sessionId}/files`. If the worker does not keep files (`FILES_RETENTION` is 0), the launch is rejected.
+             * @default false
+             */
+            keepFiles: boolean;
             locale?: components["schemas"]["Locale"];
             /**
              * Format: int32
@@ -1751,6 +1934,13 @@ export interface components {
          */
         False: false;
         /**
+         * Format: binary
+         * @description A file.
+         */
+        FileContent: string;
+        /** @description The id of a file. That of a download is its `guid` in CDP. */
+        FileId: string;
+        /**
          * @description A flag; null uses the default.
          * @example false
          */
@@ -2013,6 +2203,62 @@ export interface components {
          * @example 2026-11-21T10:14:50Z
          */
         LastAnswerAt: string | null;
+        /** @description A download of a browser or an upload for it. */
+        LaunchFile: {
+            createdAt: components["schemas"]["Timestamp"];
+            id: components["schemas"]["FileId"];
+            /** @description The name. That of a download is the suggested file name, with characters replaced that are not allowed in names. */
+            name: string;
+            /** @description The origin of the URL of a download. Null for an upload, and if the URL is not http or https. */
+            origin: string | null;
+            /** @description The path of an upload, as the browser sees it. Null for a download. */
+            path: string | null;
+            /** @description The SHA-256 of the content, in hexadecimal. Null until the file is complete and the worker has read it, which takes about a second per gigabyte. */
+            sha256: string | null;
+            /**
+             * Format: int64
+             * @description The size in bytes, so far.
+             */
+            size: number;
+            source: components["schemas"]["LaunchFileSource"];
+            state: components["schemas"]["LaunchFileState"];
+            /**
+             * Format: int64
+             * @description The expected size in bytes; null if the site has not announced it.
+             */
+            totalSize: number | null;
+        };
+        /** @description A page of files. */
+        LaunchFileList: {
+            /** @description The files of this page. */
+            items: components["schemas"]["LaunchFile"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success with a page of files. */
+        LaunchFileListResponse: {
+            data: components["schemas"]["LaunchFileList"];
+            success: components["schemas"]["True"];
+        };
+        /** @description A success with a file. */
+        LaunchFileResponse: {
+            data: components["schemas"]["LaunchFile"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description Where a file comes from.
+         * @enum {string}
+         */
+        LaunchFileSource: "download" | "upload";
+        /**
+         * @description - `in_progress`: the browser downloads it.
+         *     - `complete`: the content is available.
+         *     - `canceled`: the download was canceled, or interrupted by an error. Chromium does not distinguish the two.
+         *     - `failed`: the browser has ended, or the file cannot be read.
+         *     - `quota_exceeded`: the worker has canceled the download, because it does not fit into `LAUNCH_FILES_MB`.
+         *     - `disk_full`: the worker has canceled the download, because its disk is full.
+         * @enum {string}
+         */
+        LaunchFileState: "in_progress" | "complete" | "canceled" | "failed" | "quota_exceeded" | "disk_full";
         /** @description The launch: either `profileId` or `spec`. */
         LaunchProfileRequest: {
             browser?: components["schemas"]["BrowserSettings"];
@@ -2846,6 +3092,14 @@ export interface components {
         BundleWindowsVersionQuery: components["schemas"]["BundleWindowsVersion"];
         /** @description The control token. */
         ControlTokenQuery: string;
+        /** @description Only files of exactly this name. */
+        FileNameQuery: string;
+        /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
+        FileRange: string;
+        /** @description The id of the file. For its content also `latest`, the newest file. */
+        FileRef: components["schemas"]["FileId"];
+        /** @description The name of the file, percent-encoded: 1 to 255 bytes, without slashes, backslashes and control characters. */
+        FileUploadName: string;
         /** @description Whether to capture the whole page instead of the visible part. */
         FullPage: boolean;
         /** @description Whether to use landscape orientation. */
@@ -2907,11 +3161,19 @@ export interface components {
     };
     requestBodies: never;
     headers: {
+        /** @description Indicates that range requests are supported. */
+        AcceptRanges: string;
         /**
          * @description The `svc_console` cookie; HttpOnly, SameSite=Strict, for the path of the public URL, and Secure if the public
          *     URL uses https.
          */
         ConsoleCookie: string;
+        /** @description The file name, always as an attachment. */
+        ContentDisposition: string;
+        /** @description The length of the response body in bytes. A file that is still downloaded has none. */
+        ContentLength: number;
+        /** @description The returned range and the length of the file. */
+        ContentRange: string;
         /** @description The path of the created resource. */
         Location: string;
         /** @description The id of the session. */
@@ -3218,6 +3480,454 @@ export interface operations {
                      *       "error": {
                      *         "code": "RESOURCE_NOT_FOUND",
                      *         "message": "The browser has no such target."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listFiles: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description Only files of exactly this name. */
+                name?: components["parameters"]["FileNameQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:20Z",
+                     *             "id": "7c1f0f6e-2a70-4f43-9d0e-6d5b0b0f8a11",
+                     *             "name": "report.pdf",
+                     *             "origin": "https://example.com",
+                     *             "path": null,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "size": 48213,
+                     *             "source": "download",
+                     *             "state": "complete",
+                     *             "totalSize": 48213
+                     *           },
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:10Z",
+                     *             "id": "019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07",
+                     *             "name": "photo.png",
+                     *             "origin": null,
+                     *             "path": "/svc/files/uploads/019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07/photo.png",
+                     *             "sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+                     *             "size": 90210,
+                     *             "source": "upload",
+                     *             "state": "complete",
+                     *             "totalSize": 90210
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 2,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LaunchFileListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadFiles: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadFile: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description Only files of exactly this name. */
+                name?: components["parameters"]["FileNameQuery"];
+            };
+            header?: {
+                /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
+                Range?: components["parameters"]["FileRange"];
+            };
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "Accept-Ranges": components["headers"]["AcceptRanges"];
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                };
+            };
+            /** @description The requested part. Several parts are returned as `multipart/byteranges`. */
+            206: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                    "multipart/byteranges": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such file (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "No such file."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The download has ended without success, so there is no content. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The file has no content: the download was canceled. Download it again."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
+            416: {
+                headers: {
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "constraint": {
+                     *               "max": 48213
+                     *             },
+                     *             "field": "Range",
+                     *             "message": "must lie within the file"
+                     *           }
+                     *         ],
+                     *         "message": "The range is outside the file."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createFile: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+                /** @description The name of the file, percent-encoded: 1 to 255 bytes, without slashes, backslashes and control characters. */
+                file: components["parameters"]["FileUploadName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /** @example content */
+                "application/octet-stream": components["schemas"]["FileContent"];
+            };
+        };
+        responses: {
+            /** @description The file is stored. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:10Z",
+                     *         "id": "019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07",
+                     *         "name": "photo.png",
+                     *         "origin": null,
+                     *         "path": "/svc/files/uploads/019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07/photo.png",
+                     *         "sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+                     *         "size": 90210,
+                     *         "source": "upload",
+                     *         "state": "complete",
+                     *         "totalSize": 90210
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LaunchFileResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The upload does not fit into the quota of the launch. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_BIG",
+                     *             "constraint": {
+                     *               "current": 4294900000,
+                     *               "limit": 4294967296
+                     *             },
+                     *             "field": "body",
+                     *             "message": "does not fit into the quota"
+                     *           }
+                     *         ],
+                     *         "message": "The files of this launch have reached their limit (LAUNCH_FILES_MB). Delete files and retry."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The body is larger than 2 GiB. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_LONG",
+                     *             "constraint": {
+                     *               "max": 2147483648
+                     *             },
+                     *             "field": "body",
+                     *             "message": "must be at most 2147483648 bytes long"
+                     *           }
+                     *         ],
+                     *         "message": "The request body is larger than 2147483648 bytes."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such file (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "No such file."
                      *       },
                      *       "success": false
                      *     }
@@ -5683,6 +6393,256 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BrowserSessionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listSessionFiles: {
+        parameters: {
+            query?: {
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description Only files of exactly this name. */
+                name?: components["parameters"]["FileNameQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:20Z",
+                     *             "id": "7c1f0f6e-2a70-4f43-9d0e-6d5b0b0f8a11",
+                     *             "name": "report.pdf",
+                     *             "origin": "https://example.com",
+                     *             "path": null,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "size": 48213,
+                     *             "source": "download",
+                     *             "state": "complete",
+                     *             "totalSize": 48213
+                     *           },
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:10Z",
+                     *             "id": "019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07",
+                     *             "name": "photo.png",
+                     *             "origin": null,
+                     *             "path": "/svc/files/uploads/019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07/photo.png",
+                     *             "sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+                     *             "size": 90210,
+                     *             "source": "upload",
+                     *             "state": "complete",
+                     *             "totalSize": 90210
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 2,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LaunchFileListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadSessionFiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadSessionFile: {
+        parameters: {
+            query?: {
+                /** @description Only files of exactly this name. */
+                name?: components["parameters"]["FileNameQuery"];
+            };
+            header?: {
+                /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
+                Range?: components["parameters"]["FileRange"];
+            };
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "Accept-Ranges": components["headers"]["AcceptRanges"];
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                };
+            };
+            /** @description The requested part. Several parts are returned as `multipart/byteranges`. */
+            206: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                    "multipart/byteranges": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            /** @description The download has ended without success, so there is no content. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The file has no content: the download was canceled. Download it again."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
+            416: {
+                headers: {
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "constraint": {
+                     *               "max": 48213
+                     *             },
+                     *             "field": "Range",
+                     *             "message": "must lie within the file"
+                     *           }
+                     *         ],
+                     *         "message": "The range is outside the file."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteSessionFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];

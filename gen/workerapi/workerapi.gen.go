@@ -218,6 +218,54 @@ func (e IsolationPieceName) Valid() bool {
 	}
 }
 
+// Defines values for LaunchFileSource.
+const (
+	Download LaunchFileSource = "download"
+	Upload   LaunchFileSource = "upload"
+)
+
+// Valid indicates whether the value is a known member of the LaunchFileSource enum.
+func (e LaunchFileSource) Valid() bool {
+	switch e {
+	case Download:
+		return true
+	case Upload:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LaunchFileState.
+const (
+	LaunchFileStateCanceled      LaunchFileState = "canceled"
+	LaunchFileStateComplete      LaunchFileState = "complete"
+	LaunchFileStateDiskFull      LaunchFileState = "disk_full"
+	LaunchFileStateFailed        LaunchFileState = "failed"
+	LaunchFileStateInProgress    LaunchFileState = "in_progress"
+	LaunchFileStateQuotaExceeded LaunchFileState = "quota_exceeded"
+)
+
+// Valid indicates whether the value is a known member of the LaunchFileState enum.
+func (e LaunchFileState) Valid() bool {
+	switch e {
+	case LaunchFileStateCanceled:
+		return true
+	case LaunchFileStateComplete:
+		return true
+	case LaunchFileStateDiskFull:
+		return true
+	case LaunchFileStateFailed:
+		return true
+	case LaunchFileStateInProgress:
+		return true
+	case LaunchFileStateQuotaExceeded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LicenseState.
 const (
 	LicenseStateIncompatible LicenseState = "incompatible"
@@ -645,6 +693,9 @@ type BrowserSettings struct {
 	// KeepAlive For launches over `/launch`: whether the browser keeps running when the socket closes.
 	KeepAlive *bool `json:"keepAlive,omitempty"`
 
+	// KeepFiles Whether the downloads and uploads are kept after the end of the browser, for `FILES_RETENTION`. They are then available at `GET /sessions/{sessionId}/files`. If the worker does not keep files (`FILES_RETENTION` is 0), the launch is rejected.
+	KeepFiles *bool `json:"keepFiles,omitempty"`
+
 	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
 	// Example: de-DE
@@ -963,6 +1014,12 @@ type EmptyResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
+// FileContent A file.
+type FileContent = openapi_types.File
+
+// FileId The id of a file. That of a download is its `guid` in CDP.
+type FileId = string
+
 // FleetCapacity The capacity of the machine.
 type FleetCapacity struct {
 	// IsAvailable Whether the worker accepts launches.
@@ -1274,6 +1331,84 @@ type IsolationSummary struct {
 //
 // Example: 2026-11-21T10:14:50Z
 type LastAnswerAt = time.Time
+
+// LaunchFile A download of a browser or an upload for it.
+type LaunchFile struct {
+	// CreatedAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	CreatedAt externalRef0.Timestamp `json:"createdAt"`
+
+	// Id The id of a file. That of a download is its `guid` in CDP.
+	Id FileId `json:"id"`
+
+	// Name The name. That of a download is the suggested file name, with characters replaced that are not allowed in names.
+	Name string `json:"name"`
+
+	// Origin The origin of the URL of a download. Null for an upload, and if the URL is not http or https.
+	Origin *string `json:"origin"`
+
+	// Path The path of an upload, as the browser sees it. Null for a download.
+	Path *string `json:"path"`
+
+	// Sha256 The SHA-256 of the content, in hexadecimal. Null until the file is complete and the worker has read it, which takes about a second per gigabyte.
+	Sha256 *string `json:"sha256"`
+
+	// Size The size in bytes, so far.
+	Size int64 `json:"size"`
+
+	// Source Where a file comes from.
+	Source LaunchFileSource `json:"source"`
+
+	// State - `in_progress`: the browser downloads it.
+	// - `complete`: the content is available.
+	// - `canceled`: the download was canceled, or interrupted by an error. Chromium does not distinguish the two.
+	// - `failed`: the browser has ended, or the file cannot be read.
+	// - `quota_exceeded`: the worker has canceled the download, because it does not fit into `LAUNCH_FILES_MB`.
+	// - `disk_full`: the worker has canceled the download, because its disk is full.
+	State LaunchFileState `json:"state"`
+
+	// TotalSize The expected size in bytes; null if the site has not announced it.
+	TotalSize *int64 `json:"totalSize"`
+}
+
+// LaunchFileList A page of files.
+type LaunchFileList struct {
+	// Items The files of this page.
+	Items []LaunchFile `json:"items"`
+
+	// Pagination The position of a page in the list.
+	Pagination externalRef0.Pagination `json:"pagination"`
+}
+
+// LaunchFileListResponse A success with a page of files.
+type LaunchFileListResponse struct {
+	// Data A page of files.
+	Data LaunchFileList `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// LaunchFileResponse A success with a file.
+type LaunchFileResponse struct {
+	// Data A download of a browser or an upload for it.
+	Data LaunchFile `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// LaunchFileSource Where a file comes from.
+type LaunchFileSource string
+
+// LaunchFileState - `in_progress`: the browser downloads it.
+// - `complete`: the content is available.
+// - `canceled`: the download was canceled, or interrupted by an error. Chromium does not distinguish the two.
+// - `failed`: the browser has ended, or the file cannot be read.
+// - `quota_exceeded`: the worker has canceled the download, because it does not fit into `LAUNCH_FILES_MB`.
+// - `disk_full`: the worker has canceled the download, because its disk is full.
+type LaunchFileState string
 
 // LaunchProfileRequest The launch: either `profileId` or `spec`.
 type LaunchProfileRequest struct {
@@ -1664,6 +1799,18 @@ type BundleWindowsVersionQuery = BundleWindowsVersion
 
 // ControlTokenQuery defines model for ControlTokenQuery.
 type ControlTokenQuery = string
+
+// FileNameQuery defines model for FileNameQuery.
+type FileNameQuery = string
+
+// FileRange defines model for FileRange.
+type FileRange = string
+
+// FileRef The id of a file. That of a download is its `guid` in CDP.
+type FileRef = FileId
+
+// FileUploadName defines model for FileUploadName.
+type FileUploadName = string
 
 // FullPage defines model for FullPage.
 type FullPage = bool

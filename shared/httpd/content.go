@@ -41,6 +41,9 @@ func (p *ContentWriter) Write(b []byte) (int, error) {
 	return p.ResponseWriter.Write(b)
 }
 
+// Pause suspends the deadlines until the next write.
+func (p *ContentWriter) Pause() { p.Stop() }
+
 // Refused returns the suppressed status; 0 if there is none.
 func (p *ContentWriter) Refused() int { return p.refused }
 

@@ -66,6 +66,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer stopMetrics()
 	defer w.startReporting(ctx, logger)()
 	defer w.startWarmPool(ctx)()
+	defer w.startFileSweep()()
 	logger.InfoContext(ctx, "worker ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
 	debug.FreeOSMemory() // parsing the API documents needs far more memory than the result
@@ -74,6 +75,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		w.readiness.Shutdown(config.ShutdownDelay, nil)
 		w.drain(config.DrainTimeout, logger)
 		w.mcp.Close() // its streams would delay the end of the web server
+		w.fileServer.Close()
 		stop()
 	})()
 	defer stop()

@@ -23,6 +23,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/devtools"
 	"github.com/browser-svc/svc/worker/internal/files"
+	"github.com/browser-svc/svc/worker/internal/fileserver"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
@@ -69,9 +70,11 @@ type worker struct {
 	options httpd.Options
 	relay   *devtools.Service
 	viewer  *view.Service
-	sockets *launchsock.Service
-	mcp     *mcp.Service
-	drivers *webdriver.Service
+
+	fileServer *fileserver.Service
+	sockets    *launchsock.Service
+	mcp        *mcp.Service
+	drivers    *webdriver.Service
 }
 
 // assemble creates the parts of a worker and connects them. The caller must call
@@ -164,7 +167,7 @@ func (w *worker) openLaunches() {
 		Data: profileStore{w.profiles}, Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
-		MaxWaiting: w.config.MaxWaiting,
+		MaxWaiting: w.config.MaxWaiting, KeepsFiles: w.files.Keeps(),
 	})
 }
 

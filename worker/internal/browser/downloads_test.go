@@ -288,4 +288,3 @@ func TestOpen_RefusesWhatBrowserPlants(t *testing.T) {
 		t.Error(err)
 	}
 }
-

@@ -36,9 +36,9 @@ type Launch struct {
 	uid     int    // of the browser; -1: the worker's own
 	visible string // path of the shared directory, as the browser sees it
 
-	mu        sync.Mutex
-	files     map[string]*File
-	changed   chan struct{} // closed at the next change
+	mu      sync.Mutex
+	files   map[string]*File
+	changed chan struct{} // closed at the next change
 	cancel  func(id string)
 	ended   bool
 	session uuid.UUID // zero until Bind

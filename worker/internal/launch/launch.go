@@ -78,6 +78,7 @@ type Request struct {
 	Wait        time.Duration // for capacity of this machine and for a slot; 0 is not at all
 	MaxDuration time.Duration // 0 is no limit
 	IdleTimeout time.Duration // without client activity; 0 is no limit
+	KeepFiles   bool          // downloads and uploads outlive the browser
 	KeepAlive   bool          // the session outlives the connection that launched it
 
 	// CheckBuild returns why the client cannot use a build; nil accepts all. It is called

@@ -40,6 +40,7 @@ type Options struct {
 	Tracer      trace.Tracer            // nil: no traces
 	Metrics     *Metrics                // nil: not exported
 	Key         session.OrganizationKey // the worker's own; zero if it has none
+	KeepsFiles  bool                    // files can outlive a browser
 	MaxWaiting  int                     // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
@@ -249,7 +250,11 @@ func failureLogLevel(request Request, err error) slog.Level {
 // checkRequest validates a request before the cloud is asked. It returns the build
 // for a spec; the version of a profile is not known yet.
 func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
-	if details := request.Override.check("browser."); len(details) > 0 {
+	details := request.Override.check("browser.")
+	if request.KeepFiles && !s.KeepsFiles {
+		details = append(details, fault.Detail{Field: "browser.keepFiles", Code: fault.Custom, Message: "must be false: this worker does not keep files (FILES_RETENTION is 0)", Received: true})
+	}
+	if len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
@@ -310,6 +315,9 @@ func (s *Service) start(
 	timeline.record(ctx, session.Answered, run.browser.AnsweredAt)
 	timeline.record(ctx, session.Ready, s.Clock.Now())
 	run.activity = activity.New(s.Clock)
+	if err := s.bindFiles(run, id, request.KeepFiles); err != nil {
+		return nil, err
+	}
 	s.addSession(run, session.Session{
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
@@ -317,6 +325,22 @@ func (s *Service) start(
 		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
 	})
 	return run, nil
+}
+
+// bindFiles gives the files of a browser to its session. After an error the browser has
+// ended.
+func (s *Service) bindFiles(run *running, id uuid.UUID, keep bool) error {
+	of := run.browser.Files()
+	if of == nil {
+		return nil
+	}
+	err := of.Bind(id, keep)
+	if err == nil {
+		return nil
+	}
+	s.stopBrowser(run)
+	run.resources.release()
+	return fault.Wrap(err, fault.Internal, "The files of the browser could not be stored.")
 }
 
 // startCold starts a new browser for a launch.
