@@ -95,7 +95,7 @@ func (s *Service) remove(c echo.Context, of *files.Launch) error {
 	if err := of.Delete(c.Param("file")); err != nil {
 		return toFault(err)
 	}
-	return c.JSON(http.StatusOK, workerapi.EmptyResponse{Success: true})
+	return c.JSON(http.StatusOK, workerapi.EmptyResponse{Success: true, Data: workerapi.Empty{}})
 }
 
 // toFault converts an error of package files.

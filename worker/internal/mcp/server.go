@@ -33,6 +33,7 @@ func (s *Service) newServer() *sdk.Server {
 	s.addTabTools(server)
 	s.addPageTools(server)
 	s.addInputTools(server)
+	s.addFileTools(server)
 	return server
 }
 
@@ -123,6 +124,7 @@ func (s *Service) use(ctx context.Context, b *browser, do func(context.Context) 
 	if err := b.connect(ctx, to); err != nil {
 		return result{}, err
 	}
+	b.files = to.Files
 	answer, err := do(ctx)
 	if err != nil {
 		if notes := b.takeNotes(); notes != "" { // such as a dialog that prevented the action
