@@ -172,7 +172,7 @@ func (p *exampleRunner) request(ctx context.Context, e exampleRequest, s example
 		return nil, err
 	}
 	if e.body != nil {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", bodyType(e))
 	}
 	if e.operation.Responses.Status(http.StatusSwitchingProtocols) != nil {
 		r.Header.Set("Connection", "Upgrade")
@@ -184,6 +184,16 @@ func (p *exampleRunner) request(ctx context.Context, e exampleRequest, s example
 		r.Header.Set(name, value)
 	}
 	return r, nil
+}
+
+// bodyType returns the content type of a body: JSON if the operation accepts it.
+func bodyType(e exampleRequest) string {
+	const json = "application/json"
+	types := slices.Sorted(maps.Keys(e.operation.RequestBody.Value.Content))
+	if slices.Contains(types, json) {
+		return json
+	}
+	return types[0]
 }
 
 // replaceMembers returns the body with replaced members, by name or dotted path.

@@ -96,6 +96,16 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"launchBrowser": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{query: map[string]string{"profileId": p.seed.ProfileID.String()}}, nil
 		},
+		"createFile": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{path: map[string]string{"file": "photo.png"}}, nil
+		},
+		"downloadFile":         p.fileSetup,
+		"deleteFile":           p.fileSetup,
+		"listSessionFiles":     p.fileSetup,
+		"downloadSessionFile":  p.fileSetup,
+		"deleteSessionFile":    p.fileSetup,
+		"downloadSessionFiles": p.fileSetup,
+
 		"openMcpStream": p.mcpSetup,
 		"endMcpSession": p.mcpSetup,
 	}
@@ -195,6 +205,29 @@ func (p *exampleRunner) resumeWorker(ctx context.Context) error {
 	}
 	_, err = requireSuccess(worker.ResumeWorkerWithResponse(ctx))
 	return err
+}
+
+// fileSetup is a setup with a new file.
+func (p *exampleRunner) fileSetup(ctx context.Context) (exampleSetup, error) {
+	if p.launch == nil {
+		if _, err := p.sessionSetup(ctx); err != nil {
+			return exampleSetup{}, err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, p.workerURL+"/browsers/"+p.launch.id+"/files/example.txt", strings.NewReader("content"))
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	response, err := withHeader("X-Svc-Token", p.launch.token).Do(r)
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var added workerapi.LaunchFileResponse
+	if err := json.NewDecoder(response.Body).Decode(&added); err != nil || added.Data.Id == "" {
+		return exampleSetup{}, fmt.Errorf("upload a file: %s: %w", response.Status, err)
+	}
+	return exampleSetup{path: map[string]string{"file": added.Data.Id, "sessionId": p.launch.session}}, nil
 }
 
 // tabSetup is a setup with a new tab.

@@ -88,6 +88,13 @@ class Worker(Surface):
             "createWebDriverSession": self._create_driven,
             "connectWebDriver": self._command,
             "endWebDriverSession": self._end_driven,
+            "createFile": self._create_file,
+            "downloadFile": self._file,
+            "deleteFile": self._file,
+            "listSessionFiles": self._session_file,
+            "downloadSessionFile": self._session_file,
+            "deleteSessionFile": self._session_file,
+            "downloadSessionFiles": self._session_file,
         } | dict.fromkeys(_COMMANDS, self._command)
 
     def identities(self) -> list[Identity]:
@@ -317,6 +324,34 @@ class Worker(Surface):
         if call.works and call.odds(0.8):
             closing = operation_id(call.case) in ("closeTarget", "closeRootTarget")
             call.aim(targetId=self._target("new" if closing else "list"))
+
+    def _new_file(self) -> str:
+        """The id of a file of the standing browser."""
+        made = self._api.session.put(
+            f"{self._api.base}/browsers/{self._standing.launch}/files/file.txt",
+            data=b"content",
+            headers=self._api.headers,
+            timeout=30,
+        )
+        return str(made.json()["data"]["id"]) if made.ok else "gone"
+
+    @staticmethod
+    def _create_file(call: Call) -> None:
+        if call.works and call.odds(0.7):
+            call.aim(file="file.txt")
+
+    def _file(self, call: Call) -> None:
+        if call.works and not call.linked and call.odds(0.6):
+            call.aim(file=self._new_file())
+            call.case.query = {name: value for name, value in call.case.query.items() if name != "name"}
+
+    def _session_file(self, call: Call) -> None:
+        if call.linked:
+            return
+        if call.odds(0.9):
+            call.aim(sessionId=self._standing.id)
+        if "file" in (call.case.path_parameters or {}):
+            self._file(call)
 
     def _drive(self) -> str:
         """The id of a new WebDriver session."""

@@ -18,7 +18,7 @@ type stateCollector struct {
 
 	sessions, capacity, available, draining        *prometheus.Desc
 	warmBrowsers, cdpConnections, resumes, backlog *prometheus.Desc
-	egressDenied                                   *prometheus.Desc
+	egressDenied, keptFiles                        *prometheus.Desc
 }
 
 func newStateCollector(w *worker) *stateCollector {
@@ -35,6 +35,7 @@ func newStateCollector(w *worker) *stateCollector {
 		cdpConnections: describe("cdp_connections", "Open CDP sockets of clients."),
 		resumes:        describe("resumes_total", "Attempts to resume a CDP connection, by result.", "result"),
 		backlog:        describe("report_backlog_age_seconds", "Time since the oldest start or end of a session that the cloud has not acknowledged; 0 without one."),
+		keptFiles:      describe("kept_files_sessions", "Ended sessions whose files are kept."),
 		egressDenied:   describe("egress_denied_total", "Requests of browsers that the egress policy denied, by reason.", "reason"),
 	}
 }
@@ -42,7 +43,7 @@ func newStateCollector(w *worker) *stateCollector {
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.sessions, c.capacity, c.available, c.draining, c.warmBrowsers, c.cdpConnections, c.resumes, c.backlog, c.egressDenied,
+		c.sessions, c.capacity, c.available, c.draining, c.warmBrowsers, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.keptFiles,
 	} {
 		to <- desc
 	}
@@ -76,6 +77,8 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 		age = max(time.Since(oldest), 0)
 	}
 	gauge(c.backlog, age.Seconds())
+	_, kept := w.files.Counts()
+	gauge(c.keptFiles, float64(kept))
 	requested, resolved := w.policy.Denied()
 	send(c.egressDenied, prometheus.CounterValue, float64(requested), "requested")
 	send(c.egressDenied, prometheus.CounterValue, float64(resolved), "resolved")
