@@ -277,7 +277,7 @@ export interface paths {
         /**
          * Create a file for the browser
          * @description Stores the body, of any content type and up to 2 GiB, where the browser can read it. `path` of the response is the
-         *     path to use in `DOM.setFileInputFiles`, in Puppeteer's `uploadFile` and in Selenium's `send_keys`. Each upload is a
+         *     path to use in `DOM.setFileInputFiles`, in Puppeteer's `createFile` and in Selenium's `send_keys`. Each upload is a
          *     new file, also with the same name. An incomplete upload leaves nothing. If the upload does not fit into
          *     `LAUNCH_FILES_MB`, the response is 409. If the disk of the worker is full, it is 503.
          */
@@ -532,6 +532,38 @@ export interface paths {
          *     `idleTimeoutSeconds`. A preview of the visible part does not change the page for other clients.
          */
         get: operations["captureScreenshot"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/state": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the cookies and the storage of a browser
+         * @description Returns the cookies, and the localStorage and IndexedDB databases of all origins that tabs have shown since the
+         *     launch (at most the last 500) or that `browser.state` had. The format of `data` is Playwright's `storageState`: save
+         *     it as a file for Playwright, or launch another browser with it (`browser.state`).
+         *
+         *     It covers the default browser context, which clients use that connect to the browser, and not contexts that
+         *     clients create. Origins that no tab shows are read in a blank tab that is open for a moment. Sites get no request.
+         *     More than 16 MB of storage: 409.
+         */
+        get: operations["getStorageState"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1048,6 +1080,8 @@ export interface paths {
          *     | `read_page`, `screenshot` | Return the visible text, or a picture of at most 1280 pixels each way |
          *     | `wait_for` | Waits until a text is visible, or for some seconds |
          *     | `list_tabs`, `new_tab`, `select_tab`, `close_tab` | Tabs |
+         *     | `list_files`, `read_file` | Lists downloads and uploads, or returns one: text up to 64 KiB, other content up to 512 KiB as a resource |
+         *     | `upload_file` | Stores a file and, with `ref`, chooses it in a file input of the page |
          *
          *     Each tool has a deadline. A failure, also a refused launch, is a tool result with `isError` and a text that says
          *     what to do. JavaScript dialogs are closed and reported. Results never contain keys, tokens or URLs with tokens;
@@ -1219,6 +1253,8 @@ export interface paths {
          *     arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
          *     ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
          *     proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+         *
+         *     `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
          */
         post: operations["launchProfile"];
         delete?: never;
@@ -1619,6 +1655,7 @@ export interface components {
             permissions?: components["schemas"]["Permissions"];
             screen?: components["schemas"]["Size"];
             startUrls?: components["schemas"]["StartUrls"];
+            state?: components["schemas"]["StorageState"];
             /**
              * Format: int32
              * @description The timeout for the start of the browser, in milliseconds. The license check and the proxy check before it have their own timeouts.
@@ -2559,6 +2596,11 @@ export interface components {
          */
         Renderer: string | null;
         /**
+         * @description The requests from other sites that include the cookie.
+         * @enum {string}
+         */
+        SameSite: "Strict" | "Lax" | "None";
+        /**
          * @description - `running`: the browser is running.
          *     - `exited`: the browser ended by itself.
          *     - `killed`: the worker ended the browser.
@@ -2619,6 +2661,165 @@ export interface components {
          *     opens no tab in a headless browser, which is then ready sooner.
          */
         StartUrls: components["schemas"]["StartUrl"][];
+        /**
+         * @description A cookie.
+         * @example {
+         *       "domain": "example.com",
+         *       "expires": -1,
+         *       "httpOnly": true,
+         *       "name": "session",
+         *       "path": "/",
+         *       "sameSite": "Lax",
+         *       "secure": true,
+         *       "value": "abc"
+         *     }
+         */
+        StateCookie: {
+            /** @description The host. A leading dot includes its subdomains. */
+            domain: string;
+            /**
+             * Format: double
+             * @description The expiry in seconds since 1970; -1 for a session cookie.
+             * @default -1
+             */
+            expires: number;
+            /**
+             * @description Whether scripts cannot read it.
+             * @default false
+             */
+            httpOnly: boolean;
+            /** @description The name. */
+            name: string;
+            /** @description The top-level site of a partitioned cookie, such as `https://example.com`. */
+            partitionKey?: string;
+            /** @description The path. */
+            path: string;
+            sameSite?: components["schemas"]["SameSite"];
+            /**
+             * @description Whether it is sent over TLS only.
+             * @default false
+             */
+            secure: boolean;
+            /**
+             * Format: password
+             * @description The value.
+             */
+            value: string;
+        };
+        /**
+         * @description An IndexedDB database.
+         * @example {
+         *       "name": "shop",
+         *       "stores": [],
+         *       "version": 1
+         *     }
+         */
+        StateDatabase: {
+            /** @description The name. */
+            name: string;
+            /** @description The object stores. */
+            stores: components["schemas"]["StateStore"][];
+            /**
+             * Format: int64
+             * @description The version.
+             */
+            version: number;
+        };
+        /**
+         * @description An entry of localStorage.
+         * @example {
+         *       "name": "theme",
+         *       "value": "dark"
+         *     }
+         */
+        StateItem: {
+            /** @description The key. */
+            name: string;
+            /**
+             * Format: password
+             * @description The value.
+             */
+            value: string;
+        };
+        /**
+         * @description The storage of one origin.
+         * @example {
+         *       "localStorage": [
+         *         {
+         *           "name": "theme",
+         *           "value": "dark"
+         *         }
+         *       ],
+         *       "origin": "https://example.com"
+         *     }
+         */
+        StateOrigin: {
+            /** @description The IndexedDB databases. */
+            indexedDB?: components["schemas"]["StateDatabase"][];
+            /** @description The entries of localStorage. */
+            localStorage: components["schemas"]["StateItem"][];
+            /** @description The origin, such as `https://example.com`. */
+            origin: string;
+        };
+        /**
+         * @description An object store, as Playwright writes it: `name`, `autoIncrement`, `keyPath` or `keyPathArray`, `records` (each with
+         *     `key` or `keyEncoded`, and `value` or `valueEncoded`) and `indexes` (each with `name`, `keyPath` or `keyPathArray`,
+         *     `unique` and `multiEntry`).
+         * @example {
+         *       "autoIncrement": false,
+         *       "indexes": [],
+         *       "keyPath": "id",
+         *       "name": "cart",
+         *       "records": [
+         *         {
+         *           "value": {
+         *             "count": 3,
+         *             "id": 1
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        StateStore: {
+            /** @description The name. */
+            name: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * @description Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+         *     loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+         * @example {
+         *       "cookies": [],
+         *       "origins": [
+         *         {
+         *           "localStorage": [
+         *             {
+         *               "name": "theme",
+         *               "value": "dark"
+         *             }
+         *           ],
+         *           "origin": "https://example.com"
+         *         }
+         *       ]
+         *     }
+         */
+        StorageState: {
+            /** @description The cookies. */
+            cookies?: components["schemas"]["StateCookie"][];
+            /**
+             * Format: int32
+             * @description The number of IndexedDB records that the format cannot express: those with a Map, Set, Blob, File, ArrayBuffer or CryptoKey. A launch ignores it.
+             */
+            omittedRecords?: number;
+            /** @description The storage by origin. */
+            origins?: components["schemas"]["StateOrigin"][];
+        };
+        /** @description The state of a browser. */
+        StorageStateResponse: {
+            data: components["schemas"]["StorageState"];
+            success: components["schemas"]["True"];
+        };
         /** @description A step of the launch. */
         TimelineStep: {
             /**
@@ -3102,6 +3303,8 @@ export interface components {
         FileUploadName: string;
         /** @description Whether to capture the whole page instead of the visible part. */
         FullPage: boolean;
+        /** @description Whether to include IndexedDB databases. */
+        IndexedDbQuery: boolean;
         /** @description Whether to use landscape orientation. */
         Landscape: boolean;
         /** @description The major version of a launch without a profile. Not together with `env`. */
@@ -4486,6 +4689,123 @@ export interface operations {
                 };
             };
             409: components["responses"]["Conflict"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getStorageState: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description Whether to include IndexedDB databases. */
+                indexedDB?: components["parameters"]["IndexedDbQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "cookies": [
+                     *           {
+                     *             "domain": "example.com",
+                     *             "expires": -1,
+                     *             "httpOnly": true,
+                     *             "name": "session",
+                     *             "path": "/",
+                     *             "sameSite": "Lax",
+                     *             "secure": true,
+                     *             "value": "abc"
+                     *           }
+                     *         ],
+                     *         "omittedRecords": 0,
+                     *         "origins": [
+                     *           {
+                     *             "indexedDB": [
+                     *               {
+                     *                 "name": "shop",
+                     *                 "stores": [
+                     *                   {
+                     *                     "autoIncrement": false,
+                     *                     "indexes": [],
+                     *                     "keyPath": "id",
+                     *                     "name": "cart",
+                     *                     "records": [
+                     *                       {
+                     *                         "value": {
+                     *                           "count": 3,
+                     *                           "id": 1
+                     *                         }
+                     *                       }
+                     *                     ]
+                     *                   }
+                     *                 ],
+                     *                 "version": 1
+                     *               }
+                     *             ],
+                     *             "localStorage": [
+                     *               {
+                     *                 "name": "theme",
+                     *                 "value": "dark"
+                     *               }
+                     *             ],
+                     *             "origin": "https://example.com"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StorageStateResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The storage is too large. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The storage of the browser is larger than 16 MB. Request the state with indexedDB=false."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             default: components["responses"]["Failure"];
         };
     };
@@ -6235,7 +6555,36 @@ export interface operations {
             };
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
+            /** @description The body is larger than 32 MiB. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_LONG",
+                     *             "constraint": {
+                     *               "max": 33554432
+                     *             },
+                     *             "field": "body",
+                     *             "message": "must be at most 33554432 bytes long"
+                     *           }
+                     *         ],
+                     *         "message": "The request body is larger than 33554432 bytes."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
             /**

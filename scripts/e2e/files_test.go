@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,10 +59,20 @@ func TestFiles_ReachClients(t *testing.T) {
 	env := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, limit)}
 	profile := env.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)})
 	page := serveDownload(t, size)
-	for _, client := range []string{"playwright", "puppeteer", "selenium"} {
+	clients := []string{"playwright", "puppeteer", "selenium"}
+	if testenv.Full() {
+		installFullClients(t)
+		clients = append(clients, "python playwright", "python selenium")
+	}
+	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
-			given := map[string]any{"client": client, "worker": env.worker.url, "key": env.worker.key, "url": page}
-			if client == "selenium" {
+			name, python := strings.CutPrefix(client, "python ")
+			command := []string{"node", "clients/files.mjs"}
+			if python {
+				command = []string{filepath.Join(root, "bin", "clients", "bin", "python"), "clients/full/files.py", name}
+			}
+			given := map[string]any{"client": name, "worker": env.worker.url, "key": env.worker.key, "url": page}
+			if name == "selenium" {
 				given["endpoint"] = strings.Replace(env.worker.url, "://", "://user:"+env.worker.key+"@", 1) + "/wd/hub"
 			} else {
 				request := env.newLaunchRequest(t, true)
@@ -75,7 +86,7 @@ func TestFiles_ReachClients(t *testing.T) {
 				Saved, Uploaded int64
 				Same            bool
 			}
-			env.worker.runHidden(t, given, &got)
+			env.worker.runHidden(t, command, given, &got)
 			if got.Saved != size || got.Uploaded != size || !got.Same {
 				t.Errorf("got %+v, want %d bytes", got, size)
 			}
@@ -160,15 +171,16 @@ func (w *worker) openTab(t *testing.T, s workerapi.BrowserSession, address strin
 	_ = answer.Body.Close()
 }
 
-// runHidden runs clients/files.mjs where an empty file system hides the worker's data.
-func (w *worker) runHidden(t *testing.T, given, got any) {
+// runHidden runs a client where an empty file system hides the worker's data.
+func (w *worker) runHidden(t *testing.T, client []string, given, got any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*clientTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", `mount -t tmpfs none "$0" && exec node clients/files.mjs`, w.dir)
+	hide := []string{"--mount", "sh", "-c", `mount -t tmpfs none "$0" && exec "$@"`, w.dir}
 	if os.Geteuid() != 0 {
-		cmd.Args = append(cmd.Args[:1], append([]string{"--map-root-user"}, cmd.Args[1:]...)...)
+		hide = append([]string{"--map-root-user"}, hide...)
 	}
+	cmd := exec.CommandContext(ctx, "unshare", append(hide, client...)...)
 	if err := runClient(cmd, given, got); err != nil {
 		t.Fatal(err)
 	}

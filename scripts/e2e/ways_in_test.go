@@ -90,9 +90,7 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, "PUBLIC_URL=http://"+host)}
 	session, page, client := env.worker.launch(t, env.newLaunchRequest(t, true)), servePage(t), buildGoClient(t)
 	if testenv.Full() {
-		if out, err := exec.CommandContext(t.Context(), "clients/full/install").CombinedOutput(); err != nil {
-			t.Fatalf("clients/full/install: %v\n%s", err, out)
-		}
+		installFullClients(t)
 	}
 	outside := namespace{client, host, forwardSocket(t, env.worker.address)}
 	parsed, err := url.Parse(*session.WebSocketDebuggerUrl)
@@ -128,6 +126,14 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 		t.Errorf("a client that only disconnected ended the browser: %+v", got.JSON200.Data)
 	}
 	env.waitForSlots(t, 1, 20*time.Second) // the launches over /launch have ended
+}
+
+// installFullClients installs the clients of the full matrix.
+func installFullClients(t *testing.T) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "clients/full/install").CombinedOutput(); err != nil {
+		t.Fatalf("clients/full/install: %v\n%s", err, out)
+	}
 }
 
 // command returns the command of a client that reads its input from standard input.

@@ -80,6 +80,7 @@ type Browser struct {
 	downloads     *downloads
 	conn          *cdp.Conn
 	emul          *emulator
+	origins       originLog
 	calls         *intercept.Calls
 	stderr        *tail
 	stopTail      func()
@@ -126,6 +127,10 @@ func (b *Browser) Calls() *intercept.Calls { return b.calls }
 
 // Files returns the downloads and uploads of the launch; nil without Options.Files.
 func (b *Browser) Files() *files.Launch { return b.files }
+
+// Origins returns the origins of the pages that tabs have shown, at most maxOrigins: the
+// latest, in order.
+func (b *Browser) Origins() []string { return b.origins.list() }
 
 // Done is closed when the browser and all its processes have ended.
 func (b *Browser) Done() <-chan struct{} { return b.done }
@@ -226,6 +231,7 @@ func (b *Browser) supervise() {
 	_ = b.conn.Close()
 	b.emul.wait()
 	b.downloads.wait()
+	b.origins.wait()
 	b.killTree()
 	close(b.done)
 	b.l.log.Debug("browser ended", "launchId", b.LaunchID, "exit", b.exit.String())
