@@ -71,7 +71,7 @@ func TestFiles_ReachClients(t *testing.T) {
 			if python {
 				command = []string{filepath.Join(root, "bin", "clients", "bin", "python"), "clients/full/files.py", name}
 			}
-			given := map[string]any{"client": name, "worker": env.worker.url, "key": env.worker.key, "url": page}
+			given := map[string]any{"client": name, "worker": env.worker.url, "key": env.worker.key, "url": page, "profile": profile}
 			if name == "selenium" {
 				given["endpoint"] = strings.Replace(env.worker.url, "://", "://user:"+env.worker.key+"@", 1) + "/wd/hub"
 			} else {

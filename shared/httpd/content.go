@@ -18,6 +18,8 @@ type ContentWriter struct {
 	refused int // the suppressed status
 }
 
+// NewContentWriter returns a writer that calls cancel if the client stops reading. The
+// caller must call Stop.
 func NewContentWriter(w http.ResponseWriter, cancel func()) *ContentWriter {
 	return &ContentWriter{ResponseWriter: w, control: http.NewResponseController(w), timer: time.AfterFunc(stallTimeout, cancel)}
 }

@@ -8,7 +8,7 @@ import puppeteer from 'puppeteer-core';
 import webdriver from 'selenium-webdriver';
 import { input, writeResult } from './input.mjs';
 
-const { client, endpoint, worker, key, url, rounds = 1 } = await input();
+const { client, endpoint, worker, key, url, profile, rounds = 1 } = await input();
 const target = join(await mkdtemp(join(tmpdir(), 'saved-')), 'report.bin');
 
 // save writes a file of the launch to this machine. `files` is the URL of the files and `headers` has a credential.
@@ -78,7 +78,7 @@ const clients = {
     }
   },
   async selenium() {
-    const driver = await new webdriver.Builder().usingServer(endpoint).withCapabilities({ browserName: 'chrome' }).build();
+    const driver = await new webdriver.Builder().usingServer(endpoint).withCapabilities({ browserName: 'chrome', 'svc:options': { profileId: profile } }).build();
     try {
       const session = (await driver.getCapabilities()).get('svc:session');
       const [files, headers] = [`${worker}/browsers/${session.launchId}/files`, { 'X-API-Key': key }];

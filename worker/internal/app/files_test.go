@@ -272,6 +272,7 @@ func TestFiles_Upload(t *testing.T) {
 	if sizes[name]+sizes["日本 a+b% (1).txt"] != 12 || sizes["empty"] != 0 {
 		t.Errorf("the archive has %v", sizes)
 	}
+	f.expect(400, "GET", "/files.zip?x=1", "")
 	r.refuseHugeUpload(t, f)
 	r.abortUpload(t, f)
 	if _, text := f.expect(200, "GET", "/files?limit=1&page=4", ""); decode[workerapi.LaunchFileListResponse](t, []byte(text)).Data.Pagination.Total != 4 {

@@ -90,19 +90,19 @@ func (l *Launch) Open(id string) (*os.File, File, error) {
 // nil after the end of a complete file only. Errors: ErrNotFound, ErrNoContent if the
 // download ends without success, those of w and ctx.
 func (l *Launch) Follow(ctx context.Context, id string, w io.Writer) error {
-	var content *os.File
-	defer func() {
-		if content != nil {
-			_ = content.Close()
-		}
-	}()
+	var content *os.File // nil until there is one
+	defer func() { _ = content.Close() }()
 	for sent := int64(0); ; {
 		f, changed, opened, err := l.observe(id, content == nil)
 		if err != nil {
 			return err
 		}
 		if opened != nil {
+			_ = content.Close()
 			content = opened
+			if _, err := content.Seek(sent, io.SeekStart); err != nil {
+				return err
+			}
 		}
 		if content != nil {
 			n, err := io.Copy(w, content)
@@ -125,8 +125,9 @@ func (l *Launch) Follow(ctx context.Context, id string, w io.Writer) error {
 	}
 }
 
-// observe returns a file, a channel that is closed at the next change and, if asked, its
-// content, as far as there is one.
+// observe returns a file, a channel that is closed at the next change and, if asked or if
+// the file is complete, its content, as far as there is one: Chromium may have stored the
+// complete file anew.
 func (l *Launch) observe(id string, wanted bool) (File, <-chan struct{}, *os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +135,7 @@ func (l *Launch) observe(id string, wanted bool) (File, <-chan struct{}, *os.Fil
 	if f == nil {
 		return File{}, nil, nil, ErrNotFound
 	}
-	if !wanted {
+	if !wanted && f.State != Complete {
 		return *f, l.changed, nil, nil
 	}
 	opened, err := l.open(f)

@@ -43,7 +43,7 @@ func (l *Launch) Completed(id, path string) {
 	defer l.mu.Unlock()
 	f := l.files[id]
 	switch {
-	case f == nil:
+	case f == nil || f.State == Complete || f.Source != Download:
 		return
 	case f.State != InProgress: // the worker has canceled it, too late
 		l.removeContent(f)
@@ -71,7 +71,7 @@ func (l *Launch) Stopped(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.files[id]
-	if f == nil {
+	if f == nil || f.State == Complete || f.Source != Download {
 		return
 	}
 	l.removeContent(f)

@@ -49,7 +49,7 @@ func (l *Launch) retain() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expires = l.store.Clock.Now().Add(l.store.Retention)
-	return errors.Join(os.Chmod(l.dir, 0o700), l.save()) //nolint:gosec // a directory
+	return errors.Join(os.Chmod(l.dir, 0o700), l.save())
 }
 
 func (l *Launch) expired(now time.Time) bool {

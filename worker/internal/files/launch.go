@@ -65,7 +65,7 @@ func (s *Store) Create(launchID string, uid int, visible string) (_ *Launch, err
 		}
 	}()
 	for _, dir := range []string{l.Shared(), l.path(uploadsDir)} {
-		if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // the browser's user reads it
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}
 	}

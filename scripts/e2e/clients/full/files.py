@@ -40,7 +40,9 @@ def selenium(given, target):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
-    driver = webdriver.Remote(given["endpoint"], options=webdriver.ChromeOptions())
+    options = webdriver.ChromeOptions()
+    options.set_capability("svc:options", {"profileId": given["profile"]})
+    driver = webdriver.Remote(given["endpoint"], options=options)
     try:
         files = f"{given['worker']}/browsers/{driver.capabilities['svc:session']['launchId']}/files"
         headers = {"X-API-Key": given["key"]}
