@@ -75,9 +75,7 @@ func TestFiles_ReachClients(t *testing.T) {
 			if name == "selenium" {
 				given["endpoint"] = strings.Replace(env.worker.url, "://", "://user:"+env.worker.key+"@", 1) + "/wd/hub"
 			} else {
-				request := env.newLaunchRequest(t, true)
-				request.ProfileId = &profile
-				given["endpoint"] = *env.worker.launch(t, request).WebSocketDebuggerUrl
+				given["endpoint"] = *env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &profile}).WebSocketDebuggerUrl
 			}
 			if client == "puppeteer" {
 				given["rounds"] = 40

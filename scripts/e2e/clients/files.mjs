@@ -61,9 +61,9 @@ const clients = {
       const [files, headers] = filesOf(endpoint);
       const cdp = await browser.target().createCDPSession();
       await cdp.send('Browser.setDownloadBehavior', { behavior: 'default', eventsEnabled: true });
-      await page.goto(url);
       let saved;
       for (let round = 0; round < rounds; round++) {
+        await page.goto(url); // Chromium allows a document ten downloads in quick succession
         const begun = new Promise((resolve) => cdp.once('Browser.downloadWillBegin', resolve));
         await page.click('a');
         const { guid, suggestedFilename } = await begun;

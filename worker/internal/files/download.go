@@ -7,6 +7,16 @@ import (
 	"path/filepath"
 )
 
+// hashStep is how many bytes are hashed before the file is looked up again.
+const hashStep = 16 << 20
+
+// has reports whether a file exists and will outlive this moment.
+func (l *Launch) has(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.files[id] != nil && (!l.ended || l.keep)
+}
+
 // Began records that the browser has begun a download. Downloads with an unusable id are
 // ignored.
 func (l *Launch) Began(id, address, suggested string) {
@@ -55,6 +65,10 @@ func (l *Launch) Completed(id, path string) {
 	}
 	f.State = Complete
 	content, err := l.open(f)
+	if quota := l.store.Quota; err == nil && quota > 0 && content.size > quota { // such as a file with holes
+		_ = content.Close()
+		err = ErrQuota
+	}
 	if err != nil {
 		l.store.Log.Warn("a completed download is not readable", "launchId", l.ID, "file", id, "error", err)
 		f.State = Failed
@@ -93,15 +107,23 @@ func (l *Launch) finish(f *File) {
 	l.notify()
 }
 
-// hash computes the checksum of a complete file.
+// hash computes the checksum of a complete file, unless the file is removed meanwhile.
 func (l *Launch) hash(id string, content stored) {
 	defer content.Close()
+	l.store.hashing.Lock()
+	defer l.store.hashing.Unlock()
 	sum := sha256.New()
-	n, err := io.Copy(sum, io.LimitReader(content, content.size))
+	for left := content.size; left > 0; {
+		n, err := io.CopyN(sum, content, min(left, hashStep))
+		if err != nil || !l.has(id) {
+			return
+		}
+		left -= n
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.files[id]
-	if err != nil || n != content.size || f == nil {
+	if f == nil {
 		return
 	}
 	f.SHA256 = hex.EncodeToString(sum.Sum(nil))

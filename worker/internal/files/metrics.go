@@ -18,6 +18,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "svc_worker_file_bytes_total", Help: "Bytes of complete files of launches, by source.",
 		}, []string{"source"}),
 	}
+	for _, state := range []State{Complete, Canceled, Failed, QuotaExceeded, DiskFull} { // exported from the start
+		m.files.WithLabelValues(string(Download), string(state))
+	}
+	m.files.WithLabelValues(string(Upload), string(Complete))
+	for _, source := range []Source{Download, Upload} {
+		m.bytes.WithLabelValues(string(source))
+	}
 	if registry != nil {
 		registry.MustRegister(m.files, m.bytes)
 	}

@@ -30,7 +30,8 @@ type Options struct {
 // Store holds the files of all launches of this machine.
 type Store struct {
 	Options
-	work sync.WaitGroup // checksums
+	work    sync.WaitGroup // checksums
+	hashing sync.Mutex     // one at a time
 
 	mu       sync.Mutex
 	launches map[string]*Launch    // running, by launch id
