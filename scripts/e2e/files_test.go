@@ -75,7 +75,9 @@ func TestFiles_ReachClients(t *testing.T) {
 			if name == "selenium" {
 				given["endpoint"] = strings.Replace(env.worker.url, "://", "://user:"+env.worker.key+"@", 1) + "/wd/hub"
 			} else {
-				given["endpoint"] = *env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &profile}).WebSocketDebuggerUrl
+				session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &profile})
+				defer env.worker.killSession(t, session.Id)
+				given["endpoint"] = *session.WebSocketDebuggerUrl
 			}
 			if client == "puppeteer" {
 				given["rounds"] = 40

@@ -140,16 +140,25 @@ func (d *Driver) awaitReady(ctx context.Context) error {
 		if err == nil {
 			return conn.Close()
 		}
-		if !errors.Is(err, unix.ECONNREFUSED) {
+		if !errors.Is(err, unix.ECONNREFUSED) && !d.hasExited() { // its network ends with it
 			return err
 		}
 		select {
 		case <-time.After(wait):
-		case <-d.done:
+		case <-d.made.proc.died:
 			return errors.New("it has exited")
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+func (d *Driver) hasExited() bool {
+	select {
+	case <-d.made.proc.died:
+		return true
+	default:
+		return false
 	}
 }
 
