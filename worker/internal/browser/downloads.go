@@ -16,6 +16,7 @@ import (
 
 const (
 	captureTimeout  = 2 * time.Second // of one context
+	syncTimeout     = time.Second
 	quotaInterval   = 2 * time.Second // between measurements without progress of a download
 	downloadsQueued = 4096            // unread events
 )
@@ -40,13 +41,15 @@ type downloads struct {
 	b    *Browser
 	work sync.WaitGroup
 
+	barriers chan chan struct{} // of sync
+
 	mu       sync.Mutex
 	closed   bool
 	contexts map[string]bool // known browser contexts; "" is the default one
 }
 
 func newDownloads(b *Browser) *downloads {
-	return &downloads{b: b, contexts: map[string]bool{"": true}}
+	return &downloads{b: b, contexts: map[string]bool{"": true}, barriers: make(chan chan struct{})}
 }
 
 // start begins to capture downloads. The returned function waits until it is in effect.
@@ -54,7 +57,7 @@ func (d *downloads) start(ctx context.Context) (wait func(context.Context) error
 	if d.b.files == nil {
 		return func(context.Context) error { return nil }
 	}
-	d.b.files.OnCancel(d.requestCancel)
+	d.b.files.Connect(d.requestCancel, d.sync)
 	events := d.b.conn.Subscribe(downloadsQueued, "Browser.downloadWillBegin", "Browser.downloadProgress")
 	d.work.Go(func() { d.follow(events) })
 	reply, err := d.b.conn.Send(ctx, "", "Browser.setDownloadBehavior", d.behavior(""))
@@ -70,6 +73,23 @@ func (d *downloads) wait() {
 	d.closed = true
 	d.mu.Unlock()
 	d.work.Wait()
+}
+
+// sync returns when all downloads are recorded that the browser has announced to any
+// client so far: Chromium announces a download to all its connections at once.
+func (d *downloads) sync(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if d.b.conn.Call(ctx, "", "Browser.getVersion", nil, nil) != nil {
+		return
+	}
+	recorded := make(chan struct{})
+	select {
+	case d.barriers <- recorded:
+		<-recorded
+	case <-d.b.conn.Done():
+	case <-ctx.Done():
+	}
 }
 
 // requestCancel cancels a download in the background.
@@ -167,22 +187,29 @@ func (d *downloads) follow(events *cdp.Subscription) {
 				}
 				return
 			}
-			var e downloadEvent
-			if err := json.Unmarshal(event.Params, &e); err != nil {
-				d.b.l.log.Error("failed to decode download event", "launchId", d.b.LaunchID, "error", err)
-				continue
+			d.record(event)
+		case recorded := <-d.barriers:
+			for queued := len(events.Events()); queued > 0; queued-- {
+				if event, open := <-events.Events(); open {
+					d.record(event)
+				}
 			}
-			d.record(event.Method, e)
+			close(recorded)
 		case <-ticker.C:
 			d.checkQuota()
 		}
 	}
 }
 
-func (d *downloads) record(method string, e downloadEvent) {
+func (d *downloads) record(event cdp.Event) {
+	var e downloadEvent
+	if err := json.Unmarshal(event.Params, &e); err != nil {
+		d.b.l.log.Error("failed to decode download event", "launchId", d.b.LaunchID, "error", err)
+		return
+	}
 	to := d.b.files
 	switch {
-	case method == "Browser.downloadWillBegin":
+	case event.Method == "Browser.downloadWillBegin":
 		to.Began(e.GUID, e.URL, e.SuggestedFilename)
 		return
 	case e.State == "completed":

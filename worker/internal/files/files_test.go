@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -187,7 +188,7 @@ func TestQuota_CountsWhatBrowserWrites(t *testing.T) {
 		t.Error("a refused upload is listed")
 	}
 	canceled := make(chan string, 1)
-	l.OnCancel(func(id string) { canceled <- id })
+	l.Connect(func(id string) { canceled <- id }, func(context.Context) {})
 	l.Began("c", "", "c")
 	l.Progressed("c", 0, 1000)
 	if l.CheckQuota(); len(canceled) > 0 {

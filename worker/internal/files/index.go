@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (l *Launch) expired(now time.Time) bool {
 func (s *Store) load(launchID string) (*Launch, error) {
 	l := &Launch{
 		ID: launchID, store: s, dir: filepath.Join(s.Dir, launchID), files: map[string]*File{}, changed: make(chan struct{}),
-		cancel: func(string) {}, ended: true, keep: true,
+		cancel: func(string) {}, sync: func(context.Context) {}, ended: true, keep: true,
 	}
 	raw, err := os.ReadFile(filepath.Join(l.dir, indexName))
 	if err != nil {

@@ -2,6 +2,7 @@ package files
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -40,6 +41,7 @@ type Launch struct {
 	files   map[string]*File
 	changed chan struct{} // closed at the next change
 	cancel  func(id string)
+	sync    func(context.Context)
 	ended   bool
 	session uuid.UUID // zero until Bind
 	keep    bool
@@ -54,7 +56,7 @@ func (s *Store) SharedDir(launchID string) string { return filepath.Join(s.Dir, 
 func (s *Store) Create(launchID string, uid int, visible string) (_ *Launch, err error) {
 	l := &Launch{
 		ID: launchID, store: s, dir: filepath.Join(s.Dir, launchID), uid: uid, files: map[string]*File{}, changed: make(chan struct{}),
-		cancel: func(string) {}, visible: visible,
+		cancel: func(string) {}, sync: func(context.Context) {}, visible: visible,
 	}
 	if err := os.Mkdir(l.dir, 0o711); err != nil {
 		return nil, fmt.Errorf("files: %w", err)
@@ -103,11 +105,20 @@ func (l *Launch) Bind(session uuid.UUID, keep bool) error {
 	return err
 }
 
-// OnCancel sets the function that cancels a download in the browser. It must not block.
-func (l *Launch) OnCancel(cancel func(id string)) {
+// Connect sets the functions of the browser: cancel cancels a download and must not block,
+// sync waits until the downloads that have begun are recorded.
+func (l *Launch) Connect(cancel func(id string), sync func(context.Context)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cancel = cancel
+	l.cancel, l.sync = cancel, sync
+}
+
+// Sync waits until the downloads are recorded that the browser has announced to clients.
+func (l *Launch) Sync(ctx context.Context) {
+	l.mu.Lock()
+	sync := l.sync
+	l.mu.Unlock()
+	sync(ctx)
 }
 
 // notify wakes those who wait for a change. The caller holds the lock.

@@ -72,6 +72,7 @@ func ofBrowser(do handler) access.Handler {
 			return access.ErrUnknownBrowser
 		}
 		defer v.Activity.Watch(nil)()
+		v.Files.Sync(c.Request().Context())
 		return do(c, v.Files)
 	}
 }
@@ -86,6 +87,7 @@ func (s *Service) ofSession(do handler) echo.HandlerFunc {
 		if !ok {
 			return fault.New(fault.NotFound, "No such session with files. Files of an ended session are kept only if it was launched with browser.keepFiles.")
 		}
+		of.Sync(c.Request().Context())
 		return do(c, of)
 	}
 }

@@ -35,8 +35,8 @@ type uploadInput struct {
 }
 
 func (s *Service) addFileTools(server *sdk.Server) {
-	addBrowserTool(s, server, "list_files", "List the files that the browser has downloaded and those that were uploaded for it.", func(_ context.Context, b *browser, _ pageInput) (result, error) {
-		return b.listFiles()
+	addBrowserTool(s, server, "list_files", "List the files that the browser has downloaded and those that were uploaded for it.", func(ctx context.Context, b *browser, _ pageInput) (result, error) {
+		return b.listFiles(ctx)
 	})
 	addBrowserTool(s, server, "read_file", "Read a downloaded file. Small text is returned as text, another small file as a resource.", func(_ context.Context, b *browser, in fileInput) (result, error) {
 		return b.readFile(in.File)
@@ -54,11 +54,12 @@ func (b *browser) stored() (*files.Launch, error) {
 	return b.files, nil
 }
 
-func (b *browser) listFiles() (result, error) {
+func (b *browser) listFiles(ctx context.Context) (result, error) {
 	of, err := b.stored()
 	if err != nil {
 		return result{}, err
 	}
+	of.Sync(ctx)
 	all := of.List("")
 	if len(all) == 0 {
 		return result{note: "The browser has no files."}, nil

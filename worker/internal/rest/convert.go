@@ -34,6 +34,7 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		IdleTimeout: time.Duration(valueOr(settings.IdleTimeoutSeconds, 0)) * time.Second,
 		KeepAlive:   valueOr(settings.KeepAlive, false),
 		KeepFiles:   valueOr(settings.KeepFiles, false),
+		CollectLogs: valueOr(settings.Logs, false),
 		Wait:        time.Duration(valueOr(body.WaitSeconds, 0)) * time.Second,
 	}
 	if body.Spec != nil {
