@@ -278,7 +278,7 @@ export interface paths {
          * Create a file for the browser
          * @description Stores the body, of any content type and up to 2 GiB, where the browser can read it. `path` of the response is the
          *     path to use in `DOM.setFileInputFiles`, in Puppeteer's `createFile` and in Selenium's `send_keys`. Each upload is a
-         *     new file, also with the same name. An incomplete upload leaves nothing. If the upload does not fit into
+         *     new file, also with the same name. An incomplete upload leaves nothing, an empty body an empty file. If the upload does not fit into
          *     `LAUNCH_FILES_MB`, the response is 409. If the disk of the worker is full, it is 503.
          */
         put: operations["createFile"];
@@ -4092,7 +4092,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /** @example content */
                 "application/octet-stream": components["schemas"]["FileContent"];

@@ -112,9 +112,6 @@ func (n *Connection) Close() {
 	}
 }
 
-// allowAndName is the behavior that names downloads by their guid.
-const allowAndName = "allowAndName"
-
 // message is a message of either side. Its fields keep what is not changed.
 type message map[string]json.RawMessage
 
@@ -167,39 +164,6 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		return nil, n.setPageDownloads(m, params)
 	}
 	return nil, nil
-}
-
-// deny is the behavior that stays as the client wants it.
-const deny = "deny"
-
-// setDownloads returns the message that makes the browser store downloads for the worker.
-func (n *Connection) setDownloads(m, params message) (forward []byte) {
-	if n.calls.CaptureDownloads == nil {
-		return nil
-	}
-	n.mu.Lock()
-	if n.captured == nil {
-		n.captured = map[string]bool{}
-	}
-	n.captured[params.text("browserContextId")] = true
-	n.mu.Unlock()
-	switch params.text("behavior") {
-	case "allow", allowAndName, "default":
-		params["behavior"], params["downloadPath"] = encode(allowAndName), encode(n.calls.DownloadPath)
-		m["params"] = encode(params)
-		return encode(m)
-	}
-	return nil
-}
-
-// setPageDownloads answers a call that Chromium would apply to the context of a page,
-// until the page closes. It knows no behavior that names downloads by their guid.
-func (n *Connection) setPageDownloads(m, params message) (answer []byte) {
-	if n.calls.CaptureDownloads == nil || params.text("behavior") == deny {
-		return nil
-	}
-	n.calls.CaptureDownloads()
-	return encode(Answer{ID: m["id"], SessionID: m["sessionId"], Result: message{}})
 }
 
 // createContext opens the proxy of a new context.
