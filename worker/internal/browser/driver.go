@@ -41,10 +41,9 @@ func (l *Launcher) SupportsDrivers() bool { return l.report.On(sandbox.NetworkNa
 // Driver is a WebDriver server for one browser. It runs in a sandbox of its own as
 // the browser's user, and reaches nothing but the browser's debugging server.
 type Driver struct {
-	b      *Browser
-	made   *browserProcess
-	bridge sync.WaitGroup // connections from the server to the browser
-	done   chan struct{}
+	b    *Browser
+	made *browserProcess
+	done chan struct{}
 }
 
 // driverState orders the start of WebDriver servers and the end of their browser.
@@ -123,57 +122,21 @@ func (b *Browser) startDriver(ctx context.Context, program string) (*Driver, err
 	return &Driver{b: b, made: made, done: make(chan struct{})}, nil
 }
 
-// run connects the server with the browser until either has ended.
+// run connects the server with the browser until either has ended. The worker handles
+// the same calls of it as of other clients.
 func (d *Driver) run() {
 	defer d.b.drivers.work.Done()
 	defer close(d.done)
-	ctx, cancel := context.WithCancel(d.b.drivers.ctx)
-	d.bridge.Go(func() { d.accept(ctx) })
+	port := newDebugPortListener(d.made.sandbox.Proxy(), nil, d.b.Dial, d.b.calls, d.b.l.log.With("launchId", d.b.LaunchID))
+	port.userOf = nil
+	port.serve()
 	select {
 	case <-d.made.proc.died:
-	case <-ctx.Done():
+	case <-d.b.drivers.ctx.Done():
 	}
-	cancel()
-	_ = d.made.sandbox.Proxy().Close()
-	d.bridge.Wait()
+	port.close()
 	d.made.sandbox.Kill()
 	d.made.discard()
-}
-
-// accept connects each connection of the server with the browser's debugging server.
-func (d *Driver) accept(ctx context.Context) {
-	for {
-		conn, err := d.made.sandbox.Proxy().Accept()
-		if err != nil {
-			return // closed
-		}
-		d.bridge.Go(func() {
-			defer conn.Close()
-			browser, err := d.b.Dial(ctx)
-			if err != nil {
-				d.b.l.log.Debug("WebDriver server not connected to the browser", "launchId", d.b.LaunchID, "error", err)
-				return
-			}
-			defer browser.Close()
-			defer context.AfterFunc(ctx, func() {
-				conn.Close()
-				browser.Close()
-			})()
-			copyBoth(conn, browser)
-		})
-	}
-}
-
-// copyBoth copies between two connections until one of them ends.
-func copyBoth(a, b net.Conn) {
-	var back sync.WaitGroup
-	back.Go(func() {
-		_, _ = io.Copy(a, b)
-		a.Close()
-	})
-	_, _ = io.Copy(b, a)
-	b.Close()
-	back.Wait()
 }
 
 // awaitReady waits until the server accepts connections.
