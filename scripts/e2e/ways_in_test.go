@@ -149,7 +149,13 @@ type namespace struct{ goClient, address, socket string }
 
 func (n namespace) run(t *testing.T, input map[string]any, seen any, command ...string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
+	return n.runFor(t, clientTimeout, input, seen, command...)
+}
+
+// runFor is run with another limit of time.
+func (n namespace) runFor(t *testing.T, limit time.Duration, input map[string]any, seen any, command ...string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, n.goClient, slices.Concat([]string{"namespace", n.address, n.socket}, command)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
