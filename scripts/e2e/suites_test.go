@@ -16,10 +16,6 @@ import (
 )
 
 const (
-	// suiteParallel is how many tests of a suite run at a time, each with a browser.
-	suiteParallel = 8
-	// suiteTests is the least number of tests of a suite.
-	suiteTests = 30
 	suiteLimit = 10 * time.Minute
 	// slowAnswer is how long the slow pages of the site take. Tests do not wait for it.
 	slowAnswer = 20 * time.Second
@@ -32,36 +28,42 @@ type suiteResult struct {
 	Peak   int      `json:"peak"` // open sessions
 }
 
-// TestWebDriver_Suites runs test suites with Selenium for Java and webdriverio, like
-// on another machine, with 8 browsers at a time. The quick run has no suite, because
-// it does not install their packages.
+// suite is a test suite for WebDriver.
+type suite struct {
+	command  []string
+	tests    int // at least
+	parallel int // tests at a time, each with a browser
+}
+
+// TestWebDriver_Suites runs test suites like on another machine. The quick run has the
+// short one, with selenium-webdriver, because its packages are installed anyway.
 func TestWebDriver_Suites(t *testing.T) {
 	t.Parallel()
-	commands := map[string][]string{}
+	suites := map[string]suite{"selenium-webdriver": {[]string{"node", "clients/suite.mjs"}, 4, 2}}
 	if testenv.Full() {
 		installClients(t)
-		commands["selenium java"] = javaCommand(t, "suite")
-		commands["webdriverio"] = []string{"node", "clients/full/suite.mjs"}
+		suites["selenium java"] = suite{javaCommand("suite"), 50, 8}
+		suites["webdriverio"] = suite{[]string{"node", "clients/full/suite.mjs"}, 35, 8}
 	}
-	for name, command := range commands {
-		t.Run(name, func(t *testing.T) { runSuite(t, command) })
+	for name, s := range suites {
+		t.Run(name, s.run)
 	}
 }
 
-func runSuite(t *testing.T, command []string) {
+func (s suite) run(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	c := startCloud(t, "DATABASE_URL="+dsn)
 	a, port := c.signUp(t), freePort(t)
-	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 2*suiteParallel)
+	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 2*s.parallel)
 	host := namespaceHost + ":" + port
 	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, "PUBLIC_URL=http://"+host)}
 	outside := namespace{buildGoClient(t), host, forwardSocket(t, env.worker.address)}
 	var result suiteResult
 	began := time.Now()
 	err := outside.runFor(t, suiteLimit, map[string]any{
-		"endpoint": "http://user:" + a.key + "@" + host + "/wd/hub", "parallel": suiteParallel,
+		"endpoint": "http://user:" + a.key + "@" + host + "/wd/hub", "parallel": s.parallel,
 		"site": serveSite(t, httptest.NewServer), "secureSite": serveSite(t, httptest.NewTLSServer),
-	}, &result, command...)
+	}, &result, s.command...)
 	if err != nil {
 		t.Fatal(withoutKey(err, a.key))
 	}
@@ -69,7 +71,7 @@ func runSuite(t *testing.T, command []string) {
 	for _, failed := range result.Failed {
 		t.Error(strings.ReplaceAll(failed, a.key, "KEY"))
 	}
-	if result.Passed < suiteTests || result.Peak < suiteParallel {
+	if result.Passed < s.tests || result.Peak < s.parallel {
 		t.Errorf("%d tests passed, with up to %d sessions", result.Passed, result.Peak)
 	}
 	env.waitForSlots(t, 0, 20*time.Second)
@@ -88,8 +90,7 @@ func installClients(t *testing.T) {
 
 // javaCommand returns the command of the Java suite, which clients/full/install has
 // built, in a mode: "suite" for all tests, or "visit".
-func javaCommand(t *testing.T, mode string) []string {
-	t.Helper()
+func javaCommand(mode string) []string {
 	built := filepath.Join(root, "bin", "clients-java")
 	return []string{"java", "-Xmx512m", "@" + filepath.Join(built, "arguments"), "suite.Main", mode}
 }
