@@ -68,9 +68,8 @@ type clientIn struct {
 	name    string
 	command []string // reads the input from standard input
 	ways    []string
-	quick   []string          // ways of the quick run; nil: none
-	own     map[string]string // endpoints with another form
-	note    string            // why it cannot use the other ways of its protocol, for the table
+	quick   []string // ways of the quick run; nil: none
+	note    string   // why it cannot use the other ways of its protocol, for the table
 }
 
 // tested returns the ways that this run tests.
@@ -79,13 +78,6 @@ func (c clientIn) tested() []string {
 		return c.ways
 	}
 	return c.quick
-}
-
-func (c clientIn) endpoint(way string) string {
-	if own, ok := c.own[way]; ok {
-		return own
-	}
-	return wayEndpoint(way)
 }
 
 // clientsIn returns all clients. The quick run has those that are installed anyway.
@@ -114,9 +106,10 @@ func clientsIn(goClient string) []clientIn {
 		{name: "browser-use", command: python("browser_use"), ways: slices.Concat([]string{socketWay}, http, ws, []string{launchWay})},
 		{name: "crawl4ai", command: python("crawl4ai"), ways: []string{socketWay, httpTokenWay, wsTokenWay, launchWay}, note: noHeaders},
 		{name: "scrapy-playwright", command: python("scrapy_playwright"), ways: slices.Concat([]string{socketWay}, http, ws, []string{launchWay})},
-		{name: "pydoll", command: python("pydoll"), ways: []string{socketWay, wsTokenWay, launchWay}, note: noHTTP},
-		{name: "DrissionPage", command: python("drissionpage"), ways: []string{socketWay, httpTokenWay, wsTokenWay, launchWay},
-			own: map[string]string{httpTokenWay: "{host}/?ct={token}"}, note: noHeaders},
+		{name: "pydoll", command: python("pydoll"), ways: []string{socketWay, wsTokenWay},
+			note: noHTTP + ", and opens a socket for each tab, which `/launch` does not have"},
+		{name: "DrissionPage", command: python("drissionpage"), ways: []string{wsTokenWay},
+			note: "it calls `/json` without the token unless the URL has no path, and opens a socket for each tab, which `/launch` does not have"},
 		{name: "nodriver", command: python("nodriver"), ways: []string{httpBearerWay, httpHeaderWay},
 			note: "it takes a host and a port, and fetches the rest with urllib, whose opener can have headers"},
 		{name: "Lighthouse (puppeteer)", command: script("full/lighthouse"), ways: slices.Concat([]string{socketWay}, ws, []string{launchWay}),

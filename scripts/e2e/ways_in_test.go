@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -33,38 +34,18 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 	a, port := c.signUp(t), freePort(t)
 	host := net.JoinHostPort(namespaceHost, port)
 	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, "PUBLIC_URL=http://"+host)}
-	session, page, client := env.worker.launch(t, env.newLaunchRequest(t, true)), servePage(t), buildGoClient(t)
+	request, page, client := env.newLaunchRequest(t, true), servePage(t), buildGoClient(t)
+	session := env.worker.launch(t, request)
 	if testenv.Full() {
 		installClients(t)
 	}
 	outside := namespace{client, host, forwardSocket(t, env.worker.address)}
-	parsed, err := url.Parse(*session.WebSocketDebuggerUrl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token := parsed.Query().Get("ct")
-	fill := strings.NewReplacer("{host}", host, "{socket}", *session.WebSocketDebuggerUrl, "{token}", token, "{key}", a.key).Replace
 	if err := outside.run(t, map[string]any{"endpoint": "ws://127.0.0.1:" + fmt.Sprint(*session.DebugPort)}, new(visit), client, "rod"); err == nil {
 		t.Fatal("the namespace reaches the loopback address of the host")
 	}
 	for _, in := range clientsIn(client) {
 		for _, way := range in.tested() {
-			t.Run(strings.ReplaceAll(in.name+" "+way, "/", "|"), func(t *testing.T) {
-				input := map[string]any{"endpoint": fill(in.endpoint(way)), "url": page, "expression": "6 * 7", "close": false}
-				if header, value, ok := strings.Cut(fill(headerOf(way)), ": "); ok {
-					input["headers"] = map[string]string{header: value}
-				}
-				var seen visit
-				if err := outside.run(t, input, &seen, in.command...); err != nil {
-					t.Fatal(strings.NewReplacer(token, "TOKEN", a.key, "KEY").Replace(err.Error()))
-				}
-				if way == mcpWay { // its tools return neither
-					seen.Value, seen.Version = 42, fmt.Sprintf("%d.", session.BrowserVersion)
-				}
-				if !seen.matches(session) {
-					t.Errorf("saw %+v in Chromium %d", seen, session.BrowserVersion)
-				}
-			})
+			t.Run(strings.ReplaceAll(in.name+" "+way, "/", "|"), func(t *testing.T) { in.visit(t, outside, way, a.key, page, session) })
 		}
 	}
 	got, err := env.worker.api.GetBrowserSessionWithResponse(t.Context(), session.Id)
@@ -73,6 +54,30 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 		t.Errorf("a client that only disconnected ended the browser: %+v", got.JSON200.Data)
 	}
 	env.waitForSlots(t, 1, 20*time.Second) // the launches over other ways have ended
+}
+
+// visit visits the page in one way.
+func (c clientIn) visit(t *testing.T, from namespace, way, key, page string, session workerapi.BrowserSession) {
+	parsed, err := url.Parse(*session.WebSocketDebuggerUrl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := parsed.Query().Get("ct")
+	fill := strings.NewReplacer("{host}", from.address, "{socket}", parsed.String(), "{token}", token, "{key}", key).Replace
+	input := map[string]any{"endpoint": fill(wayEndpoint(way)), "url": page, "expression": "6 * 7", "close": false}
+	if header, value, ok := strings.Cut(fill(headerOf(way)), ": "); ok {
+		input["headers"] = map[string]string{header: value}
+	}
+	var seen visit
+	if err := from.run(t, input, &seen, c.command...); err != nil {
+		t.Fatal(strings.NewReplacer(token, "TOKEN", key, "KEY").Replace(err.Error()))
+	}
+	if way == mcpWay { // its tools return neither
+		seen.Value, seen.Version = 42, fmt.Sprintf("%d.", session.BrowserVersion)
+	}
+	if !seen.matches(session) {
+		t.Errorf("saw %+v in Chromium %d", seen, session.BrowserVersion)
+	}
 }
 
 // namespace runs clients in network namespaces, each in a new one.

@@ -10,7 +10,7 @@ try {
   const { lhr, artifacts } = await lighthouse(url, { onlyCategories: ['seo'], logLevel: 'error' }, undefined, page);
   const title = lhr.audits['document-title'].score === 1 ? await page.title() : 'none';
   const version = lhr.environment.hostUserAgent.match(/Chrome\/([\d.]+)/)[1];
-  if (!(lhr.categories.seo.score > 0)) throw new Error('the audit has no score');
+  if (lhr.runtimeError) throw new Error(lhr.runtimeError.message);
   const picture = Buffer.from(artifacts.FullPageScreenshot?.screenshot.data.split(',')[1] ?? (await page.screenshot({ encoding: 'base64' })), 'base64');
   writeResult({ title, value: await page.evaluate(expression), version, screenshot: picture.length });
   await page.close();

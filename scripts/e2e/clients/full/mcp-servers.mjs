@@ -36,7 +36,9 @@ const call = async ([name, args]) => {
   return content;
 };
 try {
-  await call(server.open);
+  const opened = (await call(server.open)).map((part) => part.text).join('\n');
+  const pageId = Number(opened.match(/(\d+): .*\[selected\]/)?.[1]); // of chrome-devtools-mcp
+  if (pageId) for (const [, args] of [server.evaluate, server.screenshot]) args.pageId = pageId;
   const text = (await call(server.evaluate)).map((part) => part.text).join('\n');
   const quoted = text.match(/"(\[\\".*?\])"/); // a string in JSON
   const [title, value, agent] = JSON.parse(JSON.parse(`"${quoted[1]}"`));

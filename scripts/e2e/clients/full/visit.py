@@ -34,7 +34,7 @@ async def pydoll(given):
     tab = await browser.new_tab(given["url"])
     value = (await tab.execute_script("return " + given["expression"]))["result"]["result"]["value"]
     picture = base64.b64decode(await tab.take_screenshot(as_base64=True))
-    seen = await tab.title, value, (await browser.get_version())["product"], picture
+    seen = await tab.title(), value, (await browser.get_version())["product"], picture
     await tab.close()
     return seen
 
