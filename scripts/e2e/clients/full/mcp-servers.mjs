@@ -13,10 +13,10 @@ const servers = {
   '@playwright/mcp': {
     args: [program('@playwright/mcp/cli.js'), '--cdp-endpoint', endpoint, '--output-dir', tmpdir(),
       ...Object.entries(headers ?? {}).flatMap(([name, value]) => ['--cdp-header', `${name}: ${value}`])],
-    open: ['browser_navigate', { url }],
+    open: ['browser_tabs', { action: 'new', url }],
     evaluate: ['browser_evaluate', { function: script }],
     screenshot: ['browser_take_screenshot', {}],
-    close: ['browser_close', {}],
+    close: ['browser_tabs', { action: 'close' }],
   },
   'chrome-devtools-mcp': {
     args: [program('chrome-devtools-mcp/build/src/bin/chrome-devtools-mcp.js'), '--wsEndpoint', endpoint, '--no-usage-statistics',
