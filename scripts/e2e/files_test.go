@@ -61,7 +61,7 @@ func TestFiles_ReachClients(t *testing.T) {
 	page := serveDownload(t, size)
 	clients := []string{"playwright", "puppeteer", "selenium"}
 	if testenv.Full() {
-		installFullClients(t)
+		installClients(t)
 		clients = append(clients, "python playwright", "python selenium")
 	}
 	for _, client := range clients {

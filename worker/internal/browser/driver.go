@@ -117,18 +117,19 @@ func (b *Browser) startDriver(ctx context.Context, program string) (*Driver, err
 	return &Driver{b: b, made: made, done: make(chan struct{})}, nil
 }
 
-// run connects the server with the browser, like a client, until either has ended.
+// run connects the server with the browser until either has ended. The worker handles
+// the same calls of it as of other clients.
 func (d *Driver) run() {
 	defer d.b.drivers.work.Done()
 	defer close(d.done)
-	bridge := newDebugPortListener(d.made.sandbox.Proxy(), []int{0}, d.b.Dial, d.b.calls, d.b.l.log.With("launchId", d.b.LaunchID))
-	bridge.userOf = func(net.Conn) (int, error) { return 0, nil } // nothing else is in the server's network
-	bridge.serve()
+	port := newDebugPortListener(d.made.sandbox.Proxy(), nil, d.b.Dial, d.b.calls, d.b.l.log.With("launchId", d.b.LaunchID))
+	port.userOf = nil
+	port.serve()
 	select {
 	case <-d.made.proc.died:
 	case <-d.b.drivers.ctx.Done():
 	}
-	bridge.close()
+	port.close()
 	d.made.sandbox.Kill()
 	d.made.discard()
 }

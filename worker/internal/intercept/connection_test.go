@@ -163,7 +163,7 @@ func TestConnection_KeepsOwnEgressForEmptyProxy(t *testing.T) {
 }
 
 func TestConnection_AnswersErrors(t *testing.T) {
-	advice := ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path (Playwright: setInputFiles with name, mimeType and buffer), or use a path that the browser can read. PUT /browsers/{launchId}/files/{name} uploads a file and returns such a path."
+	advice := ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path (Playwright: setInputFiles with name, mimeType and buffer; Selenium: LocalFileDetector), or use a path that the browser can read. PUT /browsers/{launchId}/files/{name} uploads a file and returns such a path."
 	for message, want := range map[string]string{
 		`{"id":3,"sessionId":"S","method":"Target.createBrowserContext","params":{"proxyServer":"bad"}}`:  "The proxyServer cannot be used: it is bad.",
 		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/there","/gone"]}}`: `The browser has no file "/gone"` + advice,

@@ -84,7 +84,7 @@ func (c *Calls) checkFile(path string) string {
 		return ""
 	}
 	const advice = ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path " +
-		"(Playwright: setInputFiles with name, mimeType and buffer), or use a path that the browser can read. " +
+		"(Playwright: setInputFiles with name, mimeType and buffer; Selenium: LocalFileDetector), or use a path that the browser can read. " +
 		"PUT /browsers/{launchId}/files/{name} uploads a file and returns such a path."
 	switch err := c.CheckFile(path); {
 	case err == nil:
