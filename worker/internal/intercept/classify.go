@@ -14,16 +14,20 @@ const (
 	createContext  = "Target.createBrowserContext"
 	disposeContext = "Target.disposeBrowserContext"
 	setFiles       = "DOM.setFileInputFiles"
+
+	requestHuman = MethodPrefix + "requestHuman"
+	cancelHuman  = MethodPrefix + "cancelHuman"
 )
 
 // recipient is the recipient of a message.
 type recipient int
 
 const (
-	undecided   recipient = iota // more bytes are needed
-	forBrowser                   // it is for the browser
-	forWorker                    // its method begins with Svc.
-	intercepted                  // Calls handles it
+	undecided     recipient = iota // more bytes are needed
+	forBrowser                     // it is for the browser
+	forWorker                      // its method begins with Svc.
+	intercepted                    // Calls handles it
+	aboutHandover                  // likewise, with an answer that may come later
 )
 
 // classify finds the recipient from the beginning of a message, a JSON object.
@@ -152,6 +156,8 @@ func recipientOf(method string) recipient {
 	switch {
 	case method == createContext, method == disposeContext, method == setFiles:
 		return intercepted
+	case method == requestHuman, method == cancelHuman:
+		return aboutHandover
 	case strings.HasPrefix(method, MethodPrefix):
 		return forWorker
 	}

@@ -53,7 +53,7 @@ func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 		_ = conn.Close(tooManyViewers, "too many viewers")
 		return nil
 	}
-	s.serveStream(conn, v)
+	s.serveStream(conn, v, c.QueryParam(eventsQuery) == "true")
 	return nil
 }
 
@@ -82,7 +82,7 @@ func (s *Service) addViewer(in viewerSlot) (joined bool, leave func()) {
 
 // serveStream streams until either side ends and closes the connection with the
 // reason.
-func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest) {
+func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest, events bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the close handshake
 	defer cancel()
 	watcher := &viewerConn{Conn: conn.Stream(ctx, ws.Binary), finished: make(chan struct{})}
@@ -94,6 +94,9 @@ func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest) {
 		s.Logger.Debug("a live view ended", "launchId", v.LaunchID, "error", err)
 	})
 	work.Go(func() { s.ping(ctx, conn) })
+	if events {
+		work.Go(func() { s.sendEvents(ctx, conn, v) })
+	}
 	status, reason := s.waitForEnd(v, watcher)
 	_ = conn.Close(status, reason)
 	cancel()

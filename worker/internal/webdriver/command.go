@@ -41,6 +41,13 @@ func (s *Service) command(c echo.Context) error {
 		return s.quit(c, d)
 	}
 	defer d.running.Activity.Begin()()
+	if held := d.running.Handovers.Held(); held != nil {
+		select {
+		case <-held.Done():
+		case <-r.Context().Done():
+			return d.unanswered(r.Context().Err())
+		}
+	}
 	if r.Method == http.MethodPost && (path == "/se/file" || path == "/file") {
 		return d.upload(c)
 	}
