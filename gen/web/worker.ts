@@ -605,7 +605,7 @@ export interface paths {
          *     activity for `idleTimeoutSeconds`. An open stream continues after its ticket expires.
          *
          *     With `events=true`, the worker also sends text messages, which VNC clients do not expect:
-         *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME}}` when a handover to a person begins, and
+         *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME,"secondsLeft":NUMBER}}` when a handover to a person begins, and
          *     `{"handover":null}` when it has ended. The first message is the current state.
          */
         get: operations["connectDesktop"];
@@ -3482,6 +3482,7 @@ export interface operations {
             /** @description The handover is open. */
             201: {
                 headers: {
+                    Location: components["headers"]["Location"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;

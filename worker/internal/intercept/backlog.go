@@ -164,7 +164,8 @@ func (b *ClientStream) readHeld(held context.Context, client net.Conn, buffer []
 }
 
 // awaitEnd waits until a handover ends. It returns io.EOF if the client closes its
-// socket before.
+// socket before, which the kernel reports unless it has no room for what the client has
+// sent.
 func awaitEnd(held context.Context, client net.Conn) error {
 	tick := time.NewTicker(closedPoll)
 	defer tick.Stop()

@@ -68,7 +68,11 @@ func (s *Service) requestHuman(ctx context.Context, one *clientSession, in human
 	}
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	return s.use(ctx, b, func(context.Context) (result, error) { return result{note: note}, nil })
+	answer, err := s.use(ctx, b, func(context.Context) (result, error) { return result{note: note}, nil })
+	if err != nil { // the outcome counts nevertheless
+		return result{note: joinLines(note, s.describe(err, b).Error())}, nil
+	}
+	return answer, nil
 }
 
 // awaitHuman waits for the end of a handover and reports progress.
