@@ -29,25 +29,24 @@ export function HandoverReason({ session }: { session: Session }) {
 export function HandoverNotice({ session, onOpen }: { session: Session; onOpen: () => void }) {
   if (!session.handover) return null;
   return (
-    <Notice
-      tone="wait"
-      title={texts.needsPerson}
-      action={
-        <Button
-          size="small"
-          icon="eye"
-          title={texts.newTab}
-          aria-label={`${texts.help}: ${nameOf(session)}`}
-          onClick={onOpen}
-        >
-          {texts.help}
-        </Button>
-      }
-    >
-      <HandoverReason session={session} />
-      <p class="faint small">
-        {texts.waitsUntil} <Time at={session.handover.until} />
-      </p>
+    <Notice tone="wait" title={texts.needsPerson}>
+      <div class="stack tight">
+        <HandoverReason session={session} />
+        <p class="faint small">
+          {texts.waitsUntil} <Time at={session.handover.until} />
+        </p>
+        <div class="row">
+          <Button
+            size="small"
+            icon="eye"
+            title={texts.newTab}
+            aria-label={`${texts.help}: ${nameOf(session)}`}
+            onClick={onOpen}
+          >
+            {texts.help}
+          </Button>
+        </div>
+      </div>
     </Notice>
   );
 }

@@ -193,7 +193,7 @@ func IsClosed(conn net.Conn) bool {
 	}
 	poll := []unix.PollFd{{Events: unix.POLLRDHUP}}
 	err = raw.Control(func(fd uintptr) {
-		poll[0].Fd = int32(fd) //nolint:gosec // the kernel's file descriptors are of this type
+		poll[0].Fd = int32(fd)
 		_, _ = unix.Poll(poll, 0)
 	})
 	return err != nil || poll[0].Revents != 0

@@ -24,7 +24,7 @@ const (
 // TestViewPage_AsksForPerson checks the banner of a handover in a page with control, and
 // in one with a view ticket.
 func TestViewPage_AsksForPerson(t *testing.T) {
-	s := newFixture(t, true, "/w/7")
+	s := newFixture(t, true, "")
 	h := s.watched.Calls().Handovers()
 	begin := func(reason string) *handover.Handover {
 		t.Helper()
@@ -34,9 +34,9 @@ func TestViewPage_AsksForPerson(t *testing.T) {
 		}
 		return one
 	}
-	watcher := openTab(t, s.viewerBrowser, s.url("/w/7", "/view?t="+s.token(t, ticket.View)))
+	watcher := openTab(t, s.viewerBrowser, s.path("/view?t="+s.token(t, ticket.View)))
 	watcher.WaitFor("watching", state, "Live, watching")
-	p := openTab(t, s.viewerBrowser, s.url("/w/7", "/view?ct="+s.token(t, ticket.Control)))
+	p := openTab(t, s.viewerBrowser, s.path("/view?ct="+s.token(t, ticket.Control)))
 	p.WaitFor("in control", state, "Live, in control")
 	p.WaitFor("no banner", bannerShown, "false 1")
 
