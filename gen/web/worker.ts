@@ -518,6 +518,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/browsers/{launchId}/state": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the cookies and the storage of a browser
+         * @description Returns the cookies, and the localStorage and IndexedDB databases of all origins that tabs have shown since the
+         *     launch (at most the last 500) or that `browser.state` had. The format of `data` is Playwright's `storageState`: save
+         *     it as a file for Playwright, or launch another browser with it (`browser.state`).
+         *
+         *     It covers the default browser context, which clients use that connect to the browser, and not contexts that
+         *     clients create. Origins that no tab shows are read in a blank tab that is open for a moment. Sites get no request.
+         *     More than 16 MB of storage: 409.
+         */
+        get: operations["getStorageState"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/browsers/{launchId}/view": {
         parameters: {
             query?: {
@@ -1204,6 +1236,8 @@ export interface paths {
          *     arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
          *     ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
          *     proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+         *
+         *     `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
          */
         post: operations["launchProfile"];
         delete?: never;
@@ -1524,6 +1558,7 @@ export interface components {
             permissions?: components["schemas"]["Permissions"];
             screen?: components["schemas"]["Size"];
             startUrls?: components["schemas"]["StartUrls"];
+            state?: components["schemas"]["StorageState"];
             /**
              * Format: int32
              * @description The timeout for the start of the browser, in milliseconds. The license check and the proxy check before it have their own timeouts.
@@ -2442,6 +2477,11 @@ export interface components {
          */
         Renderer: string | null;
         /**
+         * @description The requests from other sites that include the cookie.
+         * @enum {string}
+         */
+        SameSite: "Strict" | "Lax" | "None";
+        /**
          * @description - `running`: the browser is running.
          *     - `exited`: the browser ended by itself.
          *     - `killed`: the worker ended the browser.
@@ -2527,6 +2567,165 @@ export interface components {
         /** @description A success with the new handover. */
         StartedHandoverResponse: {
             data: components["schemas"]["StartedHandover"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description A cookie.
+         * @example {
+         *       "domain": "example.com",
+         *       "expires": -1,
+         *       "httpOnly": true,
+         *       "name": "session",
+         *       "path": "/",
+         *       "sameSite": "Lax",
+         *       "secure": true,
+         *       "value": "abc"
+         *     }
+         */
+        StateCookie: {
+            /** @description The host. A leading dot includes its subdomains. */
+            domain: string;
+            /**
+             * Format: double
+             * @description The expiry in seconds since 1970; -1 for a session cookie.
+             * @default -1
+             */
+            expires: number;
+            /**
+             * @description Whether scripts cannot read it.
+             * @default false
+             */
+            httpOnly: boolean;
+            /** @description The name. */
+            name: string;
+            /** @description The top-level site of a partitioned cookie, such as `https://example.com`. */
+            partitionKey?: string;
+            /** @description The path. */
+            path: string;
+            sameSite?: components["schemas"]["SameSite"];
+            /**
+             * @description Whether it is sent over TLS only.
+             * @default false
+             */
+            secure: boolean;
+            /**
+             * Format: password
+             * @description The value.
+             */
+            value: string;
+        };
+        /**
+         * @description An IndexedDB database.
+         * @example {
+         *       "name": "shop",
+         *       "stores": [],
+         *       "version": 1
+         *     }
+         */
+        StateDatabase: {
+            /** @description The name. */
+            name: string;
+            /** @description The object stores. */
+            stores: components["schemas"]["StateStore"][];
+            /**
+             * Format: int64
+             * @description The version.
+             */
+            version: number;
+        };
+        /**
+         * @description An entry of localStorage.
+         * @example {
+         *       "name": "theme",
+         *       "value": "dark"
+         *     }
+         */
+        StateItem: {
+            /** @description The key. */
+            name: string;
+            /**
+             * Format: password
+             * @description The value.
+             */
+            value: string;
+        };
+        /**
+         * @description The storage of one origin.
+         * @example {
+         *       "localStorage": [
+         *         {
+         *           "name": "theme",
+         *           "value": "dark"
+         *         }
+         *       ],
+         *       "origin": "https://example.com"
+         *     }
+         */
+        StateOrigin: {
+            /** @description The IndexedDB databases. */
+            indexedDB?: components["schemas"]["StateDatabase"][];
+            /** @description The entries of localStorage. */
+            localStorage: components["schemas"]["StateItem"][];
+            /** @description The origin, such as `https://example.com`. */
+            origin: string;
+        };
+        /**
+         * @description An object store, as Playwright writes it: `name`, `autoIncrement`, `keyPath` or `keyPathArray`, `records` (each with
+         *     `key` or `keyEncoded`, and `value` or `valueEncoded`) and `indexes` (each with `name`, `keyPath` or `keyPathArray`,
+         *     `unique` and `multiEntry`).
+         * @example {
+         *       "autoIncrement": false,
+         *       "indexes": [],
+         *       "keyPath": "id",
+         *       "name": "cart",
+         *       "records": [
+         *         {
+         *           "value": {
+         *             "count": 3,
+         *             "id": 1
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        StateStore: {
+            /** @description The name. */
+            name: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * @description Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+         *     loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+         * @example {
+         *       "cookies": [],
+         *       "origins": [
+         *         {
+         *           "localStorage": [
+         *             {
+         *               "name": "theme",
+         *               "value": "dark"
+         *             }
+         *           ],
+         *           "origin": "https://example.com"
+         *         }
+         *       ]
+         *     }
+         */
+        StorageState: {
+            /** @description The cookies. */
+            cookies?: components["schemas"]["StateCookie"][];
+            /**
+             * Format: int32
+             * @description The number of IndexedDB records that the format cannot express: those with a Map, Set, Blob, File, ArrayBuffer or CryptoKey. A launch ignores it.
+             */
+            omittedRecords?: number;
+            /** @description The storage by origin. */
+            origins?: components["schemas"]["StateOrigin"][];
+        };
+        /** @description The state of a browser. */
+        StorageStateResponse: {
+            data: components["schemas"]["StorageState"];
             success: components["schemas"]["True"];
         };
         /** @description A step of the launch. */
@@ -3006,6 +3205,8 @@ export interface components {
         FullPage: boolean;
         /** @description How long the response may wait for the end of the handover, in seconds. */
         HandoverWait: number;
+        /** @description Whether to include IndexedDB databases. */
+        IndexedDbQuery: boolean;
         /** @description Whether to use landscape orientation. */
         Landscape: boolean;
         /** @description The major version of a launch without a profile. Not together with `env`. */
@@ -4251,6 +4452,123 @@ export interface operations {
                 };
             };
             409: components["responses"]["Conflict"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getStorageState: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description Whether to include IndexedDB databases. */
+                indexedDB?: components["parameters"]["IndexedDbQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "cookies": [
+                     *           {
+                     *             "domain": "example.com",
+                     *             "expires": -1,
+                     *             "httpOnly": true,
+                     *             "name": "session",
+                     *             "path": "/",
+                     *             "sameSite": "Lax",
+                     *             "secure": true,
+                     *             "value": "abc"
+                     *           }
+                     *         ],
+                     *         "omittedRecords": 0,
+                     *         "origins": [
+                     *           {
+                     *             "indexedDB": [
+                     *               {
+                     *                 "name": "shop",
+                     *                 "stores": [
+                     *                   {
+                     *                     "autoIncrement": false,
+                     *                     "indexes": [],
+                     *                     "keyPath": "id",
+                     *                     "name": "cart",
+                     *                     "records": [
+                     *                       {
+                     *                         "value": {
+                     *                           "count": 3,
+                     *                           "id": 1
+                     *                         }
+                     *                       }
+                     *                     ]
+                     *                   }
+                     *                 ],
+                     *                 "version": 1
+                     *               }
+                     *             ],
+                     *             "localStorage": [
+                     *               {
+                     *                 "name": "theme",
+                     *                 "value": "dark"
+                     *               }
+                     *             ],
+                     *             "origin": "https://example.com"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StorageStateResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The storage is too large. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The storage of the browser is larger than 16 MB. Request the state with indexedDB=false."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             default: components["responses"]["Failure"];
         };
     };
@@ -6002,7 +6320,36 @@ export interface operations {
             };
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
+            /** @description The body is larger than 32 MiB. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_LONG",
+                     *             "constraint": {
+                     *               "max": 33554432
+                     *             },
+                     *             "field": "body",
+                     *             "message": "must be at most 33554432 bytes long"
+                     *           }
+                     *         ],
+                     *         "message": "The request body is larger than 33554432 bytes."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
             /**

@@ -332,6 +332,27 @@ func (e PictureFormat) Valid() bool {
 	}
 }
 
+// Defines values for SameSite.
+const (
+	SameSiteLax    SameSite = "Lax"
+	SameSiteNone   SameSite = "None"
+	SameSiteStrict SameSite = "Strict"
+)
+
+// Valid indicates whether the value is a known member of the SameSite enum.
+func (e SameSite) Valid() bool {
+	switch e {
+	case SameSiteLax:
+		return true
+	case SameSiteNone:
+		return true
+	case SameSiteStrict:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineStepName.
 const (
 	Answered   TimelineStepName = "answered"
@@ -415,19 +436,19 @@ func (e UnavailableReason) Valid() bool {
 
 // Defines values for WaitUntil.
 const (
-	Domcontentloaded WaitUntil = "domcontentloaded"
-	Load             WaitUntil = "load"
-	None             WaitUntil = "none"
+	WaitUntilDomcontentloaded WaitUntil = "domcontentloaded"
+	WaitUntilLoad             WaitUntil = "load"
+	WaitUntilNone             WaitUntil = "none"
 )
 
 // Valid indicates whether the value is a known member of the WaitUntil enum.
 func (e WaitUntil) Valid() bool {
 	switch e {
-	case Domcontentloaded:
+	case WaitUntilDomcontentloaded:
 		return true
-	case Load:
+	case WaitUntilLoad:
 		return true
-	case None:
+	case WaitUntilNone:
 		return true
 	default:
 		return false
@@ -698,6 +719,13 @@ type BrowserSettings struct {
 	// StartUrls URLs to open at launch, each in its own tab. Defaults to one blank tab. An empty list in `browser` of a launch
 	// opens no tab in a headless browser, which is then ready sooner.
 	StartUrls *externalRef0.StartUrls `json:"startUrls,omitempty"`
+
+	// State Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+	// loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+	//
+	//
+	// Example: {"cookies":[],"origins":[{"localStorage":[{"name":"theme","value":"dark"}],"origin":"https://example.com"}]}
+	State *StorageState `json:"state,omitempty"`
 
 	// TimeoutMs The timeout for the start of the browser, in milliseconds. The license check and the proxy check before it have their own timeouts.
 	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
@@ -1497,6 +1525,9 @@ type ProxyTraffic struct {
 	SentBytes int64 `json:"sentBytes"`
 }
 
+// SameSite The requests from other sites that include the cookie.
+type SameSite string
+
 // StartHandoverRequest What the person is to do.
 type StartHandoverRequest struct {
 	// Reason What the person is to do. The live view and the console show it as text.
@@ -1540,6 +1571,116 @@ type StartedHandover struct {
 type StartedHandoverResponse struct {
 	// Data A new handover.
 	Data StartedHandover `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// StateCookie A cookie.
+//
+// Example: {"domain":"example.com","expires":-1,"httpOnly":true,"name":"session","path":"/","sameSite":"Lax","secure":true,"value":"abc"}
+type StateCookie struct {
+	// Domain The host. A leading dot includes its subdomains.
+	Domain string `json:"domain"`
+
+	// Expires The expiry in seconds since 1970; -1 for a session cookie.
+	Expires *float64 `json:"expires,omitempty"`
+
+	// HttpOnly Whether scripts cannot read it.
+	HttpOnly *bool `json:"httpOnly,omitempty"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// PartitionKey The top-level site of a partitioned cookie, such as `https://example.com`.
+	PartitionKey *string `json:"partitionKey,omitempty"`
+
+	// Path The path.
+	Path string `json:"path"`
+
+	// SameSite The requests from other sites that include the cookie.
+	SameSite *SameSite `json:"sameSite,omitempty"`
+
+	// Secure Whether it is sent over TLS only.
+	Secure *bool `json:"secure,omitempty"`
+
+	// Value The value.
+	Value string `json:"value"`
+}
+
+// StateDatabase An IndexedDB database.
+//
+// Example: {"name":"shop","stores":[],"version":1}
+type StateDatabase struct {
+	// Name The name.
+	Name string `json:"name"`
+
+	// Stores The object stores.
+	Stores []StateStore `json:"stores"`
+
+	// Version The version.
+	Version int64 `json:"version"`
+}
+
+// StateItem An entry of localStorage.
+//
+// Example: {"name":"theme","value":"dark"}
+type StateItem struct {
+	// Name The key.
+	Name string `json:"name"`
+
+	// Value The value.
+	Value string `json:"value"`
+}
+
+// StateOrigin The storage of one origin.
+//
+// Example: {"localStorage":[{"name":"theme","value":"dark"}],"origin":"https://example.com"}
+type StateOrigin struct {
+	// IndexedDB The IndexedDB databases.
+	IndexedDB *[]StateDatabase `json:"indexedDB,omitempty"`
+
+	// LocalStorage The entries of localStorage.
+	LocalStorage []StateItem `json:"localStorage"`
+
+	// Origin The origin, such as `https://example.com`.
+	Origin string `json:"origin"`
+}
+
+// StateStore An object store, as Playwright writes it: `name`, `autoIncrement`, `keyPath` or `keyPathArray`, `records` (each with
+// `key` or `keyEncoded`, and `value` or `valueEncoded`) and `indexes` (each with `name`, `keyPath` or `keyPathArray`,
+// `unique` and `multiEntry`).
+//
+// Example: {"autoIncrement":false,"indexes":[],"keyPath":"id","name":"cart","records":[{"value":{"count":3,"id":1}}]}
+type StateStore struct {
+	// Name The name.
+	Name                 string                 `json:"name"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// StorageState Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+// loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+//
+// Example: {"cookies":[],"origins":[{"localStorage":[{"name":"theme","value":"dark"}],"origin":"https://example.com"}]}
+type StorageState struct {
+	// Cookies The cookies.
+	Cookies *[]StateCookie `json:"cookies,omitempty"`
+
+	// OmittedRecords The number of IndexedDB records that the format cannot express: those with a Map, Set, Blob, File, ArrayBuffer or CryptoKey. A launch ignores it.
+	OmittedRecords *int32 `json:"omittedRecords,omitempty"`
+
+	// Origins The storage by origin.
+	Origins *[]StateOrigin `json:"origins,omitempty"`
+}
+
+// StorageStateResponse The state of a browser.
+type StorageStateResponse struct {
+	// Data Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+	// loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+	//
+	//
+	// Example: {"cookies":[],"origins":[{"localStorage":[{"name":"theme","value":"dark"}],"origin":"https://example.com"}]}
+	Data StorageState `json:"data"`
 
 	// Success True for every success.
 	Success externalRef0.True `json:"success"`
@@ -1816,6 +1957,9 @@ type FullPage = bool
 // HandoverWait defines model for HandoverWait.
 type HandoverWait = int32
 
+// IndexedDbQuery defines model for IndexedDbQuery.
+type IndexedDbQuery = bool
+
 // Landscape defines model for Landscape.
 type Landscape = bool
 
@@ -1970,6 +2114,72 @@ type ListBrowserSessionsParams struct {
 
 // LaunchProfileJSONRequestBody defines body for LaunchProfile for application/json ContentType.
 type LaunchProfileJSONRequestBody = LaunchProfileRequest
+
+// Getter for additional properties for StateStore. Returns the specified
+// element and whether it was found
+func (a StateStore) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for StateStore
+func (a *StateStore) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for StateStore to handle AdditionalProperties
+func (a *StateStore) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["name"]; found {
+		err = json.Unmarshal(raw, &a.Name)
+		if err != nil {
+			return fmt.Errorf("error reading 'name': %w", err)
+		}
+		delete(object, "name")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for StateStore to handle AdditionalProperties
+func (a StateStore) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	object["name"], err = json.Marshal(a.Name)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'name': %w", err)
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
 
 // Getter for additional properties for WebDriverCapabilitiesRequest. Returns the specified
 // element and whether it was found
@@ -2334,6 +2544,8 @@ type ClientInterface interface {
 	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 	//
+	// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -2349,6 +2561,8 @@ type ClientInterface interface {
 	// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
 	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+	//
+	// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2624,6 +2838,8 @@ func (c *Client) ListBrowserSessions(ctx context.Context, params *ListBrowserSes
 // ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 // proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 //
+// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -2649,6 +2865,8 @@ func (c *Client) LaunchProfileWithBody(ctx context.Context, contentType string, 
 // arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
 // ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 // proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+//
+// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3621,6 +3839,8 @@ type ClientWithResponsesInterface interface {
 	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 	//
+	// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -3636,6 +3856,8 @@ type ClientWithResponsesInterface interface {
 	// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
 	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+	//
+	// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4534,7 +4756,7 @@ type LaunchProfileResult struct {
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *externalRef0.Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *externalRef0.PayloadTooLarge
+	JSON413 *externalRef0.ErrorResponse
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -4584,7 +4806,7 @@ func (r LaunchProfileResult) GetJSON409() *externalRef0.Conflict {
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r LaunchProfileResult) GetJSON413() *externalRef0.PayloadTooLarge {
+func (r LaunchProfileResult) GetJSON413() *externalRef0.ErrorResponse {
 	return r.JSON413
 }
 
@@ -5014,6 +5236,8 @@ func (c *ClientWithResponses) ListBrowserSessionsWithResponse(ctx context.Contex
 // ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 // proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 //
+// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -5035,6 +5259,8 @@ func (c *ClientWithResponses) LaunchProfileWithBodyWithResponse(ctx context.Cont
 // arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
 // ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 // proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+//
+// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5799,7 +6025,7 @@ func ParseLaunchProfileResult(rsp *http.Response) (*LaunchProfileResult, error) 
 		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest externalRef0.PayloadTooLarge
+		var dest externalRef0.ErrorResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -7498,9 +7724,7 @@ func (response LaunchProfile409JSONResponse) VisitLaunchProfileResponse(w http.R
 	return err
 }
 
-type LaunchProfile413JSONResponse struct {
-	externalRef0.PayloadTooLargeJSONResponse
-}
+type LaunchProfile413JSONResponse externalRef0.ErrorResponse
 
 func (response LaunchProfile413JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 

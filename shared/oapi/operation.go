@@ -21,6 +21,7 @@ type operation struct {
 	// selfAuthorizing operations authorize the caller themselves, before Inspect.
 	selfAuthorizing bool
 	body            *bodyRule
+	maxBody         int64 // in bytes
 }
 
 // param is a compiled parameter.
@@ -85,7 +86,7 @@ func (c *compiler) operation(path, method string, item *pathItem, op *endpoint) 
 		info: Operation{
 			ID: op.OperationID, Method: method, Path: path, Roles: roles, AnyOrganization: op.ActiveOrg == anyOrganization,
 		},
-		query: map[string]*param{},
+		query: map[string]*param{}, maxBody: op.MaxBody,
 	}
 	if err := c.params(o, item.Parameters, op.Parameters); err != nil {
 		return nil, err

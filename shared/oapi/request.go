@@ -90,7 +90,7 @@ func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run
 	r := c.Request()
 	switch {
 	case o.body == nil && hasBody(r):
-		return g.rejectBody(c, run)
+		return o.rejectBody(c, run)
 	case o.body == nil:
 		return nil
 	case !hasBody(r):
@@ -99,10 +99,10 @@ func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run
 		}
 		return nil
 	case schema == nil:
-		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody)
+		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, o.maxBody)
 		return nil
 	}
-	text, err := g.readBody(c)
+	text, err := o.readBody(c)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (c *checkedBody) Close() error { return nil }
 
 // rejectBody refuses a body if the operation has none. An empty object is accepted,
 // because generic clients send it with each POST.
-func (g *Guard) rejectBody(c echo.Context, run *checker) error {
-	text, err := g.readBody(c)
+func (o *operation) rejectBody(c echo.Context, run *checker) error {
+	text, err := o.readBody(c)
 	if err != nil {
 		return err
 	}
@@ -167,10 +167,10 @@ func (g *Guard) rejectBody(c echo.Context, run *checker) error {
 var emptyObject = rule{object: objectRule{closed: true, max: -1}}
 
 // readBody reads the complete body, up to the limit.
-func (g *Guard) readBody(c echo.Context) ([]byte, error) {
+func (o *operation) readBody(c echo.Context) ([]byte, error) {
 	r := c.Request()
-	if r.ContentLength > g.maxBody {
-		return nil, g.tooLargeError()
+	if r.ContentLength > o.maxBody {
+		return nil, o.tooLargeError()
 	}
 	// Trust a small Content-Length only. For larger ones, allocate as data arrives.
 	const believed = 64 << 10
@@ -183,10 +183,10 @@ func (g *Guard) readBody(c echo.Context) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	buf.Grow(int(max(0, min(r.ContentLength, believed))) + bytes.MinRead)
-	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody))
+	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response().Writer, r.Body, o.maxBody))
 	var over *http.MaxBytesError
 	if errors.As(err, &over) {
-		return nil, g.tooLargeError()
+		return nil, o.tooLargeError()
 	}
 	if err != nil {
 		return nil, bodyReadError(err)
@@ -194,8 +194,8 @@ func (g *Guard) readBody(c echo.Context) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-func (g *Guard) tooLargeError() error {
-	return fault.Oversized(nil, g.maxBody)
+func (o *operation) tooLargeError() error {
+	return fault.Oversized(nil, o.maxBody)
 }
 
 func bodyReadError(err error) error {

@@ -86,6 +86,7 @@ func (s *Service) Routes() []access.Route {
 		{Path: "/screenshot", Handle: s.screenshot},
 		{Path: "/pdf", Handle: s.pdf},
 		{Path: "/navigate", Method: "POST", Handle: s.navigate},
+		{Path: "/state", Handle: s.storageState},
 		{Path: "/close", Method: "POST", Handle: s.close},
 		{Path: "/view-ticket", Method: "POST", Handle: s.viewTicket},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -249,7 +250,8 @@ func failureLogLevel(request Request, err error) slog.Level {
 // checkRequest validates a request before the cloud is asked. It returns the build
 // for a spec; the version of a profile is not known yet.
 func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
-	if details := request.Override.check("browser."); len(details) > 0 {
+	details := append(request.Override.check("browser."), request.State.Check(stateField)...)
+	if len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
@@ -358,11 +360,20 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	if len(spec.StartURLs) == 0 && !spec.Headless {
 		spec.StartURLs = nil // a headful browser needs a tab
 	}
+	if request.State != nil {
+		spec.BeforeFirstPage = func(ctx context.Context, conn *cdp.Conn) error { return request.State.Write(ctx, conn, stateField) }
+	}
 	return spec, settings, bundle, nil
 }
 
+// stateField is the prefix of the names of a state's fields.
+const stateField = "browser.state."
+
 // launchError returns the client error for a browser that did not start.
 func (s *Service) launchError(ctx context.Context, launchID string, err error) error {
+	if invalid, ok := errors.AsType[*fault.Error](err); ok { // the browser refuses the state
+		return invalid
+	}
 	s.Logger.WarnContext(ctx, "browser did not start", "launchId", launchID, "error", err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

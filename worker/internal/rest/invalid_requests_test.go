@@ -35,7 +35,7 @@ var requestDefects = []requestDefect{
 	}},
 	{"a body of another type", http.StatusUnsupportedMediaType, hasBody, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }},
 	{"a body that is too large", http.StatusRequestEntityTooLarge, hasBody, func(r *http.Request) {
-		text := strings.Repeat(" ", 1<<20+1)
+		text := strings.Repeat(" ", 32<<20+1) // more than any operation accepts
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
 	}},
 }
