@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/handover"
@@ -12,6 +13,17 @@ import (
 
 // eventsQuery asks for text messages about the browser in the stream.
 const eventsQuery = "events"
+
+// wantsEvents reads the query parameter.
+func wantsEvents(values []string) (bool, error) {
+	if len(values) == 0 {
+		return false, nil
+	}
+	if wants := values[0] == "true"; len(values) == 1 && (wants || values[0] == "false") {
+		return wants, nil
+	}
+	return false, fault.Invalid(fault.Detail{Field: eventsQuery, Code: fault.InvalidType, Message: "must be true or false", Received: values[0]})
+}
 
 // event is a text message: a handover has begun or, with null, ended.
 type event struct {

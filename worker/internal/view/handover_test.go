@@ -116,6 +116,11 @@ func TestStream_SendsEventsIfAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, query := range []string{"events=1", "events=", "events=true&events=false"} {
+		if _, err := s.dial(t, query+"&t="+s.token(t, ticket.View)); err == nil || !strings.Contains(err.Error(), "400") {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
 	if got := read(asking, 10*time.Second); got != `{"handover":null}` {
 		t.Errorf("got %s", got)
 	}

@@ -38,6 +38,10 @@ type viewerSlot struct {
 // stream connects a viewer to the picture of a browser. The stream continues
 // when its ticket expires, but the ticket opens no other.
 func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
+	events, err := wantsEvents(c.QueryParams()[eventsQuery])
+	if err != nil {
+		return err
+	}
 	joined, leave := s.addViewer(viewerSlot{v.LaunchID, v.Use})
 	if leave == nil {
 		return fault.New(fault.Unavailable, "The worker is shutting down.")
@@ -53,7 +57,7 @@ func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 		_ = conn.Close(tooManyViewers, "too many viewers")
 		return nil
 	}
-	s.serveStream(conn, v, c.QueryParam(eventsQuery) == "true")
+	s.serveStream(conn, v, events)
 	return nil
 }
 
