@@ -100,10 +100,6 @@ func (b *ClientStream) flush() error {
 	return nil
 }
 
-// atMessageStart reports whether the next bytes begin a message or a control frame
-// between messages.
-func (b *ClientStream) atMessageStart() bool { return !b.inPayload && !b.inMessage && len(b.head) == 0 }
-
 // readHeader reads as much of a header as there is and returns the number of bytes
 // read.
 func (b *ClientStream) readHeader(p []byte) (int, error) {
@@ -224,17 +220,6 @@ func (b *ClientStream) endFrame() error {
 	}
 	b.inMessage = false
 	return b.endMessage()
-}
-
-// forwardControl forwards a control frame.
-func (b *ClientStream) forwardControl(opcode byte, raw []byte) {
-	b.out = append(b.out, raw...)
-	if opcode == wsframe.Close {
-		b.closing.Store(true)
-		if b.OnClose != nil {
-			b.OnClose()
-		}
-	}
 }
 
 // endMessage handles the end of a message.
