@@ -434,6 +434,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/browsers/{launchId}/logs": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the console messages of a browser
+         * @description Returns console messages, uncaught exceptions, failed requests and messages of the browser, of all tabs, frames and
+         *     workers. The last 1,000 entries (2 MB) are stored, in order of their arrival; `dropped` counts older ones that the
+         *     client has missed. Pass `lastSeq` of a response as `after` of the next request to continue.
+         *
+         *     Collecting starts with the first request, which also returns the earlier messages of documents that are still open,
+         *     or at the launch with `browser.logs`. A page can detect that its messages are collected. Reading the log is not
+         *     client activity.
+         *
+         *     With `Accept: text/event-stream`, the response is a stream of server-sent events: `entry` with an entry, `dropped`
+         *     with a `count`, and `end` when the browser ends. `Last-Event-ID` continues a stream.
+         */
+        get: operations["getPageLogs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/browsers/{launchId}/navigate": {
         parameters: {
             query?: {
@@ -1550,6 +1585,11 @@ export interface components {
             keepAlive: boolean;
             locale?: components["schemas"]["Locale"];
             /**
+             * @description Whether to collect the console messages of pages from the start (`GET /browsers/{launchId}/logs`).
+             * @default false
+             */
+            logs: boolean;
+            /**
              * Format: int32
              * @description The maximum duration of the session, in seconds. The worker then ends the browser.
              */
@@ -2355,6 +2395,84 @@ export interface components {
          * @example 14
          */
         OsVersion: string | null;
+        /**
+         * @description A part of the log of a browser.
+         * @example {
+         *       "dropped": 0,
+         *       "items": [],
+         *       "lastSeq": 0
+         *     }
+         */
+        PageLog: {
+            /**
+             * Format: int64
+             * @description The number of entries after `after` that are no longer stored.
+             */
+            dropped: number;
+            /** @description The entries, oldest first. */
+            items: components["schemas"]["PageLogEntry"][];
+            /**
+             * Format: int64
+             * @description The value of `after` for the next request.
+             */
+            lastSeq: number;
+        };
+        /**
+         * @description A message.
+         * @example {
+         *       "at": "2026-11-21T10:15:02.113Z",
+         *       "column": 9,
+         *       "kind": "console",
+         *       "level": "info",
+         *       "line": 12,
+         *       "seq": 1,
+         *       "text": "ready",
+         *       "url": "https://example.com/shop.js"
+         *     }
+         */
+        PageLogEntry: {
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int32
+             * @description The column in the script.
+             */
+            column?: number;
+            kind: components["schemas"]["PageLogKind"];
+            level: components["schemas"]["PageLogLevel"];
+            /**
+             * Format: int32
+             * @description The line in the script.
+             */
+            line?: number;
+            /**
+             * Format: int64
+             * @description The sequence number.
+             */
+            seq: number;
+            /** @description The target id of the tab or worker. */
+            targetId?: string;
+            /** @description The message. A longer one is cut at 4,096 bytes. */
+            text: string;
+            /** @description The script, or the requested address. */
+            url?: string;
+        };
+        /**
+         * @description `console`: from a script. `exception`: an uncaught exception or an unhandled rejection. `request`: a request failed, or its status is 400 or more. `browser`: a message of the browser, such as a violated policy.
+         * @enum {string}
+         */
+        PageLogKind: "console" | "exception" | "request" | "browser";
+        /**
+         * @description The severity.
+         * @enum {string}
+         */
+        PageLogLevel: "debug" | "info" | "warning" | "error";
+        /** @description A success with console messages. */
+        PageLogResponse: {
+            data: components["schemas"]["PageLog"];
+            success: components["schemas"]["True"];
+        };
+        /** @description Server-sent events. */
+        PageLogStream: string;
         /** @description The position of a page in the list. */
         Pagination: {
             /** @description Whether there is a next page. */
@@ -3231,6 +3349,10 @@ export interface components {
         LaunchWaitSeconds: components["schemas"]["WaitSeconds"];
         /** @description The maximum number of items per page. */
         Limit: number;
+        /** @description The sequence number of the last entry that the client has. */
+        LogAfter: number;
+        /** @description The maximum number of entries. A stream ignores it. */
+        LogLimit: number;
         /** @description The id of the MCP session. Only the request that begins a session has none. */
         McpSession: string;
         /** @description The page number, starting at 1. */
@@ -4198,6 +4320,89 @@ export interface operations {
                     "application/json": components["schemas"]["DevtoolsJson"];
                 };
             };
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getPageLogs: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description The sequence number of the last entry that the client has. */
+                after?: components["parameters"]["LogAfter"];
+                /** @description The maximum number of entries. A stream ignores it. */
+                limit?: components["parameters"]["LogLimit"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "dropped": 0,
+                     *         "items": [
+                     *           {
+                     *             "at": "2026-11-21T10:15:02.113Z",
+                     *             "column": 9,
+                     *             "kind": "console",
+                     *             "level": "info",
+                     *             "line": 12,
+                     *             "seq": 1,
+                     *             "targetId": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F",
+                     *             "text": "added {id: 1, count: 3}",
+                     *             "url": "https://example.com/shop.js"
+                     *           },
+                     *           {
+                     *             "at": "2026-11-21T10:15:02.250Z",
+                     *             "kind": "request",
+                     *             "level": "error",
+                     *             "seq": 2,
+                     *             "targetId": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F",
+                     *             "text": "Failed to load resource: the server responded with a status of 404 (Not Found)",
+                     *             "url": "https://example.com/missing.png"
+                     *           }
+                     *         ],
+                     *         "lastSeq": 2
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PageLogResponse"];
+                    /**
+                     * @example id: 1
+                     *     event: entry
+                     *     data: {"seq":1,"at":"2026-11-21T10:15:02.113Z","kind":"console","level":"info","text":"ready"}
+                     */
+                    "text/event-stream": components["schemas"]["PageLogStream"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
             /** @description There is no such browser, or the token is missing or wrong. */
             404: {
                 headers: {

@@ -284,6 +284,54 @@ func (e McpMessageJsonrpc) Valid() bool {
 	}
 }
 
+// Defines values for PageLogKind.
+const (
+	Browser   PageLogKind = "browser"
+	Console   PageLogKind = "console"
+	Exception PageLogKind = "exception"
+	Request   PageLogKind = "request"
+)
+
+// Valid indicates whether the value is a known member of the PageLogKind enum.
+func (e PageLogKind) Valid() bool {
+	switch e {
+	case Browser:
+		return true
+	case Console:
+		return true
+	case Exception:
+		return true
+	case Request:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PageLogLevel.
+const (
+	PageLogLevelDebug   PageLogLevel = "debug"
+	PageLogLevelError   PageLogLevel = "error"
+	PageLogLevelInfo    PageLogLevel = "info"
+	PageLogLevelWarning PageLogLevel = "warning"
+)
+
+// Valid indicates whether the value is a known member of the PageLogLevel enum.
+func (e PageLogLevel) Valid() bool {
+	switch e {
+	case PageLogLevelDebug:
+		return true
+	case PageLogLevelError:
+		return true
+	case PageLogLevelInfo:
+		return true
+	case PageLogLevelWarning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PaperFormat.
 const (
 	A3      PaperFormat = "a3"
@@ -697,6 +745,9 @@ type BrowserSettings struct {
 	//
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale,omitempty"`
+
+	// Logs Whether to collect the console messages of pages from the start (`GET /browsers/{launchId}/logs`).
+	Logs *bool `json:"logs,omitempty"`
 
 	// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser.
 	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
@@ -1507,6 +1558,74 @@ type OpenHandover struct {
 	Until externalRef0.Timestamp `json:"until"`
 }
 
+// PageLog A part of the log of a browser.
+//
+// Example: {"dropped":0,"items":[],"lastSeq":0}
+type PageLog struct {
+	// Dropped The number of entries after `after` that are no longer stored.
+	Dropped int64 `json:"dropped"`
+
+	// Items The entries, oldest first.
+	Items []PageLogEntry `json:"items"`
+
+	// LastSeq The value of `after` for the next request.
+	LastSeq int64 `json:"lastSeq"`
+}
+
+// PageLogEntry A message.
+//
+// Example: {"at":"2026-11-21T10:15:02.113Z","column":9,"kind":"console","level":"info","line":12,"seq":1,"text":"ready","url":"https://example.com/shop.js"}
+type PageLogEntry struct {
+	// At A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// Column The column in the script.
+	Column *int32 `json:"column,omitempty"`
+
+	// Kind `console`: from a script. `exception`: an uncaught exception or an unhandled rejection. `request`: a request failed, or its status is 400 or more. `browser`: a message of the browser, such as a violated policy.
+	Kind PageLogKind `json:"kind"`
+
+	// Level The severity.
+	Level PageLogLevel `json:"level"`
+
+	// Line The line in the script.
+	Line *int32 `json:"line,omitempty"`
+
+	// Seq The sequence number.
+	Seq int64 `json:"seq"`
+
+	// TargetId The target id of the tab or worker.
+	TargetId *string `json:"targetId,omitempty"`
+
+	// Text The message. A longer one is cut at 4,096 bytes.
+	Text string `json:"text"`
+
+	// Url The script, or the requested address.
+	Url *string `json:"url,omitempty"`
+}
+
+// PageLogKind `console`: from a script. `exception`: an uncaught exception or an unhandled rejection. `request`: a request failed, or its status is 400 or more. `browser`: a message of the browser, such as a violated policy.
+type PageLogKind string
+
+// PageLogLevel The severity.
+type PageLogLevel string
+
+// PageLogResponse A success with console messages.
+type PageLogResponse struct {
+	// Data A part of the log of a browser.
+	//
+	// Example: {"dropped":0,"items":[],"lastSeq":0}
+	Data PageLog `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// PageLogStream Server-sent events.
+type PageLogStream = string
+
 // PaperFormat The paper size.
 type PaperFormat string
 
@@ -2000,6 +2119,12 @@ type LaunchToken = string
 
 // LaunchWaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
 type LaunchWaitSeconds = externalRef0.WaitSeconds
+
+// LogAfter defines model for LogAfter.
+type LogAfter = int32
+
+// LogLimit defines model for LogLimit.
+type LogLimit = int32
 
 // McpSession defines model for McpSession.
 type McpSession = string

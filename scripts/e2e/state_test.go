@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // cookieSite records the cookies of its requests.
@@ -41,30 +39,6 @@ func (s *cookieSite) last() string {
 	return s.cookies[len(s.cookies)-1]
 }
 
-// requireStorageState returns the answer of the worker, which the contract client checks,
-// and fails the test for another status.
-func (w *worker) requireStorageState(t *testing.T, of workerapi.BrowserSession, query string, status int) []byte {
-	t.Helper()
-	ctx := t.Context()
-	if status == http.StatusBadRequest {
-		ctx = contracttest.AllowInvalidRequest(ctx)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/browsers/"+of.LaunchId.String()+"/state"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := contractClient(t, workerDocument, "X-API-Key", w.key).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != status {
-		t.Fatalf("%s, want %d: %s: %v", answer.Status, status, text, err)
-	}
-	return text
-}
-
 // TestState_MovesBetweenLaunchesAndPlaywright moves the state of a browser to other
 // launches and to a context of Playwright.
 func TestState_MovesBetweenLaunchesAndPlaywright(t *testing.T) {
@@ -83,7 +57,7 @@ func TestState_MovesBetweenLaunchesAndPlaywright(t *testing.T) {
 		Origins []map[string]any
 	}
 	runScript(t, "state", map[string]any{"endpoint": *first.WebSocketDebuggerUrl, "url": url, "fill": large}, &seen)
-	text := env.worker.requireStorageState(t, first, "", http.StatusOK)
+	text := env.worker.requireRoute(t, first, "/state", http.StatusOK)
 	var envelope struct{ Data json.RawMessage }
 	if err := json.Unmarshal(text, &envelope); err != nil {
 		t.Fatal(err)
@@ -105,11 +79,11 @@ func TestState_MovesBetweenLaunchesAndPlaywright(t *testing.T) {
 		open.result.close();
 	})()`
 	runScript(t, "playwright", map[string]any{"endpoint": *first.WebSocketDebuggerUrl, "url": url, "expression": fillMore}, &struct{}{})
-	env.worker.requireStorageState(t, first, "", http.StatusConflict)
-	env.worker.requireStorageState(t, first, "?indexedDB=false", http.StatusOK)
-	env.worker.requireStorageState(t, first, "?indexedDB=maybe", http.StatusBadRequest)
+	env.worker.requireRoute(t, first, "/state", http.StatusConflict)
+	env.worker.requireRoute(t, first, "/state?indexedDB=false", http.StatusOK)
+	env.worker.requireRoute(t, first, "/state?indexedDB=maybe", http.StatusBadRequest)
 	env.worker.killSession(t, first.Id)
-	env.worker.requireStorageState(t, first, "", http.StatusNotFound)
+	env.worker.requireRoute(t, first, "/state", http.StatusNotFound)
 
 	want := map[string]any{
 		"theme": "dark", "large": float64(large), "cookies": "seen=1", "id": float64(1), "at": "1970-01-01T00:00:00.000Z", "sizes": "1,2",

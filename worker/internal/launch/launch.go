@@ -75,6 +75,7 @@ type Request struct {
 	Headless    bool
 	Override    Settings
 	State       *storagestate.State // set before the first page; nil for none
+	CollectLogs bool                // from the start
 	Direct      bool                // ignore the proxy of the profile
 	Timeout     time.Duration       // of the browser's start; 0 is browser.DefaultTimeout
 	Wait        time.Duration       // for capacity of this machine and for a slot; 0 is not at all

@@ -45,6 +45,9 @@ type Options struct {
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
 	Waited func(ctx context.Context, wait time.Duration, granted bool)
+	// Launched is called for each browser that has started, with its request. It must not
+	// block. nil: no call.
+	Launched func(launchID uuid.UUID, request Request)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
 }
@@ -318,6 +321,9 @@ func (s *Service) start(
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
 		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
 	})
+	if s.Launched != nil {
+		s.Launched(run.session.LaunchID, request)
+	}
 	return run, nil
 }
 
