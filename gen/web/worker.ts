@@ -121,6 +121,12 @@ export interface paths {
          *     - `Browser.setDownloadBehavior` and `Page.setDownloadBehavior`, unless they deny downloads: the browser stores the
          *       download in the files of the launch (`listFiles`) instead of `downloadPath`, and names it by its `guid`. Events
          *       pass unchanged, so `guid` of `Browser.downloadWillBegin` is the id of the file.
+         *     - `Svc.requestHuman {reason, timeoutSeconds}` hands the browser to a person, as `startHandover` describes. The response
+         *       comes when the handover ends: `{outcome, seconds, note}`, with the outcome `done`, `timeout` or `canceled`;
+         *       `note` is optional. `timeoutSeconds` is 600 by default. The end of the connection cancels the handover. While one
+         *       is open, another call is refused.
+         *     - `Svc.cancelHuman` ends the open handover, on any connection of the launch. The call is not held. It is not read
+         *       behind more than 256 KiB of held messages (1 MiB with `resume`).
          *
          *     Without `resume` the connection ends with its socket. With `resume` a connection survives broken sockets for up
          *     to `RESUME_SECONDS`, without lost or repeated messages:
@@ -288,6 +294,80 @@ export interface paths {
          * @description Deletes a file. A download in progress is canceled.
          */
         delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/handover": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the handover
+         * @description Returns the open handover, or the last one. With `waitSeconds`, the response to a request during a handover waits
+         *     until it has ended or the time has passed.
+         */
+        get: operations["getHandover"];
+        put?: never;
+        /**
+         * Start a handover to a person
+         * @description Hands the browser to a person, for example for a captcha, a sign-in or a payment. Until the handover ends,
+         *     messages of all clients are held: those of CDP connections (`connectBrowser`, `connectPage`, `/launch` and, with a
+         *     network namespace, `debugPort`), WebDriver commands and tools of `/mcp`. They are sent to the browser afterwards, in
+         *     order. Events of the browser still arrive, and pings are answered. `/navigate`, `/screenshot` and other requests
+         *     are not held.
+         *
+         *     The handover ends when the person selects *Done* in the live view (`completeHandover`), at the timeout, when it is
+         *     canceled, or with the browser. While it is open, the session is not idle; its maximum duration still applies.
+         *
+         *     Give `viewUrl` to the person. It opens the live view once and allows input. It contains a control token, which is
+         *     valid until 15 minutes after the timeout, but not longer than the token or cookie of the request.
+         *
+         *     A CDP client can wait for the person itself: `Svc.requestHuman` of `connectBrowser`.
+         */
+        post: operations["startHandover"];
+        /**
+         * Cancel the handover
+         * @description Ends the open handover. Messages of clients reach the browser again.
+         */
+        delete: operations["cancelHandover"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/handover/done": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete the handover
+         * @description Ends the open handover because the person is done, as the button *Done* of the live view does. A view ticket does
+         *     not permit it.
+         */
+        post: operations["completeHandover"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -677,6 +757,8 @@ export interface paths {
                 ct?: components["parameters"]["ControlTokenQuery"];
                 /** @description The view ticket. */
                 t?: components["parameters"]["ViewTicketQuery"];
+                /** @description Whether the worker also sends text messages. */
+                events?: components["parameters"]["StreamEvents"];
             };
             header?: never;
             path: {
@@ -690,6 +772,10 @@ export interface paths {
          * @description A WebSocket for RFB, the VNC protocol, with binary messages. No RFB password is needed; the token authenticates
          *     the connection. With a view ticket, the worker drops all input of the client, and the stream does not count as
          *     activity for `idleTimeoutSeconds`. An open stream continues after its ticket expires.
+         *
+         *     With `events=true`, the worker also sends text messages, which VNC clients do not expect:
+         *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME,"secondsLeft":NUMBER}}` when a handover to a person begins, and
+         *     `{"handover":null}` when it has ended. The first message is the current state.
          */
         get: operations["connectDesktop"];
         put?: never;
@@ -1117,6 +1203,7 @@ export interface paths {
          *     | `list_tabs`, `new_tab`, `select_tab`, `close_tab` | Tabs |
          *     | `list_files`, `read_file` | Lists downloads and uploads, or returns one: text up to 64 KiB, other content up to 512 KiB as a resource |
          *     | `upload_file` | Stores a file and, with `ref`, chooses it in a file input of the page |
+         *     | `request_human` | Hands the browser to a person (`startHandover`) with a `reason` and `timeout_seconds`, waits, and returns the outcome. The person opens the live view from the console, which shows the reason; the result has no URL. With a progress token, progress is reported on the stream (`GET /mcp`) |
          *
          *     Each tool has a deadline. A failure, also a refused launch, is a tool result with `isError` and a text that says
          *     what to do. JavaScript dialogs are closed and reported. Results never contain keys, tokens or URLs with tokens;
@@ -1604,6 +1691,7 @@ export interface components {
              * @description The exit code of a browser that exited by itself; a negative value is the signal that ended it.
              */
             exitCode: number | null;
+            handover?: components["schemas"]["OpenHandover"];
             /** @description Whether the browser is headless. */
             headless: boolean;
             id: components["schemas"]["Uuid"];
@@ -1845,6 +1933,11 @@ export interface components {
          * @enum {string|null}
          */
         ColorScheme: "light" | "dark" | "no-preference" | null;
+        /** @description What the client should know. */
+        CompleteHandoverRequest: {
+            /** @description A note for the client. */
+            note?: string;
+        };
         /** @description A console session. */
         ConsoleSession: {
             expiresAt: components["schemas"]["Timestamp"];
@@ -2246,6 +2339,35 @@ export interface components {
          * @example Intel UHD Graphics
          */
         GpuName: string | null;
+        /** @description A handover of a browser to a person. */
+        Handover: {
+            launchId: components["schemas"]["Uuid"];
+            /** @description The note of the person; null if there is none. */
+            note: string | null;
+            /** @description What the person is to do. */
+            reason: string;
+            /**
+             * Format: double
+             * @description How long it took, in seconds. Null while it is open.
+             */
+            seconds: number | null;
+            since: components["schemas"]["Timestamp"];
+            status: components["schemas"]["HandoverStatus"];
+            until: components["schemas"]["Timestamp"];
+        };
+        /** @description A success with a handover. */
+        HandoverResponse: {
+            data: components["schemas"]["Handover"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description - `open`: the person has the browser.
+         *     - `done`: the person was done.
+         *     - `timeout`: the person was not done in time.
+         *     - `canceled`: a client has canceled it.
+         * @enum {string}
+         */
+        HandoverStatus: "open" | "done" | "timeout" | "canceled";
         /** @description The value of one header. */
         HeaderValue: string;
         /** @description An HTML page. */
@@ -2497,6 +2619,13 @@ export interface components {
         NonEmptyPermissions: components["schemas"]["Permission"][];
         /** @description URLs to open at launch, each in its own tab. Omit the list for one blank tab. */
         NonEmptyStartUrls: components["schemas"]["StartUrl"][];
+        /** @description The handover for which this browser needs a person. Omitted if none is open. */
+        OpenHandover: {
+            /** @description What the person is to do. */
+            reason: string;
+            since: components["schemas"]["Timestamp"];
+            until: components["schemas"]["Timestamp"];
+        };
         /**
          * @description The operating system that the browser reports.
          * @example linux
@@ -2769,6 +2898,17 @@ export interface components {
          * @enum {string}
          */
         SortDirection: "asc" | "desc";
+        /** @description What the person is to do. */
+        StartHandoverRequest: {
+            /** @description What the person is to do. The live view and the console show it as text. */
+            reason: string;
+            /**
+             * Format: int32
+             * @description The time after which the handover ends, in seconds.
+             * @default 600
+             */
+            timeoutSeconds: number;
+        };
         /**
          * @description A URL to open at launch.
          * @example https://example.com/
@@ -2779,6 +2919,22 @@ export interface components {
          *     opens no tab in a headless browser, which is then ready sooner.
          */
         StartUrls: components["schemas"]["StartUrl"][];
+        /** @description A new handover. */
+        StartedHandover: {
+            launchId: components["schemas"]["Uuid"];
+            /** @description What the person is to do. */
+            reason: string;
+            since: components["schemas"]["Timestamp"];
+            status: components["schemas"]["HandoverStatus"];
+            until: components["schemas"]["Timestamp"];
+            /** @description The URL of the live view for the person. It contains a control token, which opens one page. */
+            viewUrl: string;
+        };
+        /** @description A success with the new handover. */
+        StartedHandoverResponse: {
+            data: components["schemas"]["StartedHandover"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description A cookie.
          * @example {
@@ -3421,6 +3577,8 @@ export interface components {
         FileUploadName: string;
         /** @description Whether to capture the whole page instead of the visible part. */
         FullPage: boolean;
+        /** @description How long the response may wait for the end of the handover, in seconds. */
+        HandoverWait: number;
         /** @description Whether to include IndexedDB databases. */
         IndexedDbQuery: boolean;
         /** @description Whether to use landscape orientation. */
@@ -3473,6 +3631,8 @@ export interface components {
         ResumeQuery: number;
         /** @description The sort direction. */
         SortOrder: components["schemas"]["SortDirection"];
+        /** @description Whether the worker also sends text messages. */
+        StreamEvents: boolean;
         /** @description The page. */
         TargetId: components["schemas"]["DevtoolsId"];
         /** @description The target id of the page. Defaults to the page that was active last. */
@@ -4262,6 +4422,321 @@ export interface operations {
                     "text/plain": components["schemas"]["UnknownBrowser"];
                 };
             };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getHandover: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description How long the response may wait for the end of the handover, in seconds. */
+                waitSeconds?: components["parameters"]["HandoverWait"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The handover. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description There was no handover of this browser. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "There was no handover of this browser."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    startHandover: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "Solve the captcha.",
+                 *       "timeoutSeconds": 600
+                 *     }
+                 */
+                "application/json": components["schemas"]["StartHandoverRequest"];
+            };
+        };
+        responses: {
+            /** @description The handover is open. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "reason": "Solve the captcha.",
+                     *         "since": "2026-11-21T10:15:00Z",
+                     *         "status": "open",
+                     *         "until": "2026-11-21T10:25:00Z",
+                     *         "viewUrl": "https://edge.example/w/worker-1/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/view?ct=TOKEN"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StartedHandoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description A handover of this browser is already open. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "A handover of this browser is already open. Wait until it ends, or cancel it (Svc.cancelHuman, DELETE /browsers/{launchId}/handover)."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    cancelHandover: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The handover has ended. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "note": null,
+                     *         "reason": "Solve the captcha.",
+                     *         "seconds": 42.5,
+                     *         "since": "2026-11-21T10:15:00Z",
+                     *         "status": "canceled",
+                     *         "until": "2026-11-21T10:25:00Z"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HandoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description No handover of this browser is open. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "No handover of this browser is open."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    completeHandover: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "note": "The code was sent to the second phone."
+                 *     }
+                 */
+                "application/json": components["schemas"]["CompleteHandoverRequest"];
+            };
+        };
+        responses: {
+            /** @description The handover has ended. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "note": null,
+                     *         "reason": "Solve the captcha.",
+                     *         "seconds": 42.5,
+                     *         "since": "2026-11-21T10:15:00Z",
+                     *         "status": "done",
+                     *         "until": "2026-11-21T10:25:00Z"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HandoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description No handover of this browser is open. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "No handover of this browser is open."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             default: components["responses"]["Failure"];
         };
     };
@@ -5145,6 +5620,8 @@ export interface operations {
                 ct?: components["parameters"]["ControlTokenQuery"];
                 /** @description The view ticket. */
                 t?: components["parameters"]["ViewTicketQuery"];
+                /** @description Whether the worker also sends text messages. */
+                events?: components["parameters"]["StreamEvents"];
             };
             header?: never;
             path: {

@@ -179,6 +179,30 @@ func (e DataNotSavedReason) Valid() bool {
 	}
 }
 
+// Defines values for HandoverStatus.
+const (
+	HandoverStatusCanceled HandoverStatus = "canceled"
+	HandoverStatusDone     HandoverStatus = "done"
+	HandoverStatusOpen     HandoverStatus = "open"
+	HandoverStatusTimeout  HandoverStatus = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the HandoverStatus enum.
+func (e HandoverStatus) Valid() bool {
+	switch e {
+	case HandoverStatusCanceled:
+		return true
+	case HandoverStatusDone:
+		return true
+	case HandoverStatusOpen:
+		return true
+	case HandoverStatusTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for IsolationPieceName.
 const (
 	CgroupKill       IsolationPieceName = "cgroupKill"
@@ -649,6 +673,9 @@ type BrowserSession struct {
 	// ExitCode The exit code of a browser that exited by itself; a negative value is the signal that ended it.
 	ExitCode *int32 `json:"exitCode"`
 
+	// Handover The handover for which this browser needs a person. Omitted if none is open.
+	Handover *OpenHandover `json:"handover,omitempty"`
+
 	// Headless Whether the browser is headless.
 	Headless bool `json:"headless"`
 
@@ -1040,6 +1067,12 @@ type ColdLaunches struct {
 // `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`.
 type ColdReason = string
 
+// CompleteHandoverRequest What the client should know.
+type CompleteHandoverRequest struct {
+	// Note A note for the client.
+	Note *string `json:"note,omitempty"`
+}
+
 // ConsoleSession A console session.
 type ConsoleSession struct {
 	// ExpiresAt A time in UTC, RFC 3339.
@@ -1372,6 +1405,54 @@ type FleetWarmPool struct {
 	WarmLaunches int64 `json:"warmLaunches"`
 }
 
+// Handover A handover of a browser to a person.
+type Handover struct {
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// Note The note of the person; null if there is none.
+	Note *string `json:"note"`
+
+	// Reason What the person is to do.
+	Reason string `json:"reason"`
+
+	// Seconds How long it took, in seconds. Null while it is open.
+	Seconds *float64 `json:"seconds"`
+
+	// Since A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Since externalRef0.Timestamp `json:"since"`
+
+	// Status - `open`: the person has the browser.
+	// - `done`: the person was done.
+	// - `timeout`: the person was not done in time.
+	// - `canceled`: a client has canceled it.
+	Status HandoverStatus `json:"status"`
+
+	// Until A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Until externalRef0.Timestamp `json:"until"`
+}
+
+// HandoverResponse A success with a handover.
+type HandoverResponse struct {
+	// Data A handover of a browser to a person.
+	Data Handover `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// HandoverStatus - `open`: the person has the browser.
+// - `done`: the person was done.
+// - `timeout`: the person was not done in time.
+// - `canceled`: a client has canceled it.
+type HandoverStatus string
+
 // Html An HTML page.
 type Html = string
 
@@ -1596,6 +1677,22 @@ type Navigation struct {
 	Url string `json:"url"`
 }
 
+// OpenHandover The handover for which this browser needs a person. Omitted if none is open.
+type OpenHandover struct {
+	// Reason What the person is to do.
+	Reason string `json:"reason"`
+
+	// Since A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Since externalRef0.Timestamp `json:"since"`
+
+	// Until A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Until externalRef0.Timestamp `json:"until"`
+}
+
 // PageLog A part of the log of a browser.
 //
 // Example: {"dropped":0,"items":[],"lastSeq":0}
@@ -1684,6 +1781,54 @@ type ProxyTraffic struct {
 
 // SameSite The requests from other sites that include the cookie.
 type SameSite string
+
+// StartHandoverRequest What the person is to do.
+type StartHandoverRequest struct {
+	// Reason What the person is to do. The live view and the console show it as text.
+	Reason string `json:"reason"`
+
+	// TimeoutSeconds The time after which the handover ends, in seconds.
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+}
+
+// StartedHandover A new handover.
+type StartedHandover struct {
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// Reason What the person is to do.
+	Reason string `json:"reason"`
+
+	// Since A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Since externalRef0.Timestamp `json:"since"`
+
+	// Status - `open`: the person has the browser.
+	// - `done`: the person was done.
+	// - `timeout`: the person was not done in time.
+	// - `canceled`: a client has canceled it.
+	Status HandoverStatus `json:"status"`
+
+	// Until A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Until externalRef0.Timestamp `json:"until"`
+
+	// ViewUrl The URL of the live view for the person. It contains a control token, which opens one page.
+	ViewUrl string `json:"viewUrl"`
+}
+
+// StartedHandoverResponse A success with the new handover.
+type StartedHandoverResponse struct {
+	// Data A new handover.
+	Data StartedHandover `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
 
 // StateCookie A cookie.
 //
@@ -2075,6 +2220,9 @@ type FileUploadName = string
 // FullPage defines model for FullPage.
 type FullPage = bool
 
+// HandoverWait defines model for HandoverWait.
+type HandoverWait = int32
+
 // IndexedDbQuery defines model for IndexedDbQuery.
 type IndexedDbQuery = bool
 
@@ -2151,6 +2299,9 @@ type ResumeClient = string
 
 // ResumeQuery defines model for ResumeQuery.
 type ResumeQuery = int64
+
+// StreamEvents defines model for StreamEvents.
+type StreamEvents = bool
 
 // TargetId A target id of Chromium.
 type TargetId = DevtoolsId

@@ -71,6 +71,10 @@ class Worker(Surface):
             "killBrowserSession": self._kill,
             "closeBrowser": self._close,
             "navigatePage": self._navigate,
+            "startHandover": self._start_handover,
+            "cancelHandover": self._open_handover,
+            "completeHandover": self._open_handover,
+            "getHandover": self._get_handover,
             "captureScreenshot": self._page_query,
             "capturePdf": self._page_query,
             "connectBrowser": self._connect,
@@ -320,6 +324,27 @@ class Worker(Surface):
             values["targetId"] = self._target()
         if call.works:
             call.fill(**values)
+
+    def _handover(self, method: str, body: dict[str, Any] | None = None) -> None:
+        """Begins or cancels a handover, unless there is one already or none."""
+        try:
+            self._api.call(method, f"/browsers/{self._standing.launch}/handover", body)
+        except Refused as refusal:
+            if refusal.status != requests.codes.conflict:
+                raise
+
+    def _start_handover(self, call: Call) -> None:
+        if call.odds(0.8):
+            self._handover("DELETE")
+
+    def _open_handover(self, call: Call) -> None:
+        if call.odds(0.6):
+            self._handover("POST", {"reason": "Solve the captcha."})
+
+    def _get_handover(self, call: Call) -> None:
+        self._open_handover(call)
+        if call.works and isinstance(call.case.query.get("waitSeconds"), int):  # must not hold the run up
+            call.ask(waitSeconds=1)
 
     def _page_query(self, call: Call) -> None:
         if "targetId" in call.case.query and call.works and call.odds(0.8):

@@ -154,6 +154,8 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	connection := d.calls.Connect()
+	defer connection.Close() // after the client's socket
 	up, err := ws.DialUpstream(r.Context(), d.dial, r.Host, r.URL.RequestURI(), r.Header)
 	if err != nil {
 		d.writeError(w, err)
@@ -170,8 +172,6 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		client.Conn.Close()
 		up.Conn.Close()
 	})()
-	connection := d.calls.Connect()
-	defer connection.Close()
 	in, out := connection.Streams(client, &up.Raw)
 	var both sync.WaitGroup
 	both.Go(func() {

@@ -16,16 +16,20 @@ const (
 	setFiles         = "DOM.setFileInputFiles"
 	setDownloads     = "Browser.setDownloadBehavior"
 	setPageDownloads = "Page.setDownloadBehavior"
+
+	requestHuman = MethodPrefix + "requestHuman"
+	cancelHuman  = MethodPrefix + "cancelHuman"
 )
 
 // recipient is the recipient of a message.
 type recipient int
 
 const (
-	undecided   recipient = iota // more bytes are needed
-	forBrowser                   // it is for the browser
-	forWorker                    // its method begins with Svc.
-	intercepted                  // Calls handles it
+	undecided     recipient = iota // more bytes are needed
+	forBrowser                     // it is for the browser
+	forWorker                      // its method begins with Svc.
+	intercepted                    // Calls handles it
+	aboutHandover                  // likewise, with an answer that may come later
 )
 
 // classify finds the recipient from the beginning of a message, a JSON object.
@@ -154,6 +158,8 @@ func recipientOf(method string) recipient {
 	switch {
 	case method == createContext, method == disposeContext, method == setFiles, method == setDownloads, method == setPageDownloads:
 		return intercepted
+	case method == requestHuman, method == cancelHuman:
+		return aboutHandover
 	case strings.HasPrefix(method, MethodPrefix):
 		return forWorker
 	}

@@ -1,6 +1,7 @@
 package intercept
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/handover"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
@@ -27,10 +29,15 @@ const (
 // Connection handles the intercepted calls of one CDP connection. Its methods for
 // messages of the client are called one at a time, as are those for the browser's.
 type Connection struct {
+	// Reply sends an answer of the worker to the client. Streams sets it.
+	Reply func(answer []byte) error
+
 	calls   *Calls
-	pending atomic.Int32 // len(awaited)
+	pending atomic.Int32   // len(awaited)
+	replies sync.WaitGroup // answers that are sent later
 
 	mu        sync.Mutex
+	requested *handover.Handover     // by this connection, while it is open
 	awaited   map[string]awaitedCall // by callKey
 	temporary []string               // contexts that Chromium disposes of when the connection ends
 	captured  map[string]bool        // contexts whose download settings Chromium resets when the connection ends
@@ -48,19 +55,29 @@ type awaitedCall struct {
 // sends.
 func (n *Connection) Streams(client, browser *ws.Raw) (*ClientStream, *BrowserStream) {
 	out := &BrowserStream{conn: client.Conn}
-	in := &ClientStream{browser: browser.Conn, calls: n, reply: out.Send}
+	n.Reply = out.Send
+	in := &ClientStream{browser: browser.Conn, calls: n}
 	out.frames.awaited, out.frames.observe = n.awaits, n.observe
 	return in, out
 }
 
+// Held returns a context that ends when messages of clients may reach the browser
+// again; nil while they may.
+func (n *Connection) Held() context.Context { return n.calls.Handovers().Held() }
+
 // HandleMessage processes a complete message of the client. It returns the frames for
-// the browser, or an answer to the client.
+// the browser, or an answer to the client. It returns neither for a call about a
+// handover: the caller passes that to HandleHandover.
 func (n *Connection) HandleMessage(m wsframe.Message) (forward, answer []byte) {
 	if m.Opcode != wsframe.Text || len(m.Raw) > maxHandled || n.isForBrowser(m.Raw) {
 		return m.Raw, nil
 	}
 	payload := m.Payload()
-	if classify(payload[:min(len(payload), maxPrefix)]) != intercepted {
+	switch classify(payload[:min(len(payload), maxPrefix)]) {
+	case aboutHandover:
+		return nil, nil
+	case intercepted:
+	default:
 		return m.Raw, nil
 	}
 	changed, answer := n.handle(payload)
@@ -90,13 +107,18 @@ func (n *Connection) HandleAnswer(m wsframe.Message) {
 }
 
 // Close ends the connection: Chromium disposes of its temporary contexts and resets its
-// download settings. The browser must have closed its side.
+// download settings, and the handover that it has requested is canceled. The caller has
+// closed the client's socket, and the browser must have closed its side.
 func (n *Connection) Close() {
 	n.mu.Lock()
 	n.closed = true
-	ended, unanswered, reset := n.temporary, n.awaited, slices.Collect(maps.Keys(n.captured))
+	ended, unanswered, reset, requested := n.temporary, n.awaited, slices.Collect(maps.Keys(n.captured)), n.requested
 	n.temporary, n.awaited, n.captured = nil, nil, nil
 	n.mu.Unlock()
+	if requested != nil {
+		requested.Cancel()
+	}
+	n.replies.Wait()
 	if len(reset) > 0 {
 		n.calls.CaptureDownloads(reset...)
 	}

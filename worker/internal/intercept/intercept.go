@@ -9,6 +9,8 @@
 //   - Browser.setDownloadBehavior and Page.setDownloadBehavior, unless they deny downloads.
 //     Clients name paths of their own machine; the browser stores downloads in the
 //     directory of the launch instead, each with its guid as its name.
+//   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
+//     handover). Until the person is done, messages of all clients are held.
 //
 // Frames are forwarded unchanged. Their headers are read to find message boundaries,
 // and the beginning of client messages to find their method.
@@ -19,6 +21,8 @@ import (
 	"io/fs"
 	"strconv"
 	"sync"
+
+	"github.com/browser-svc/svc/worker/internal/handover"
 )
 
 // Options configures Calls.
@@ -42,6 +46,7 @@ type Options struct {
 // safe for concurrent use.
 type Calls struct {
 	Options
+	handovers *handover.Handovers
 
 	mu      sync.Mutex
 	proxies map[string]func() // closes a context's proxy; by browserContextId
@@ -49,7 +54,17 @@ type Calls struct {
 
 // New returns the Calls of a browser. The owner of the proxies closes those that are
 // open when the browser ends.
-func New(o Options) *Calls { return &Calls{Options: o, proxies: map[string]func(){}} }
+func New(o Options) *Calls {
+	return &Calls{Options: o, handovers: handover.New(), proxies: map[string]func(){}}
+}
+
+// Handovers returns the handovers of the browser to persons.
+func (c *Calls) Handovers() *handover.Handovers {
+	if c == nil {
+		return nil
+	}
+	return c.handovers
+}
 
 // Connect returns a new connection. The caller must call Close.
 func (c *Calls) Connect() *Connection { return &Connection{calls: c} }

@@ -148,9 +148,24 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
+	data.Handover = s.openHandover(of)
 	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, nonZero(links.DevTools), &links.View
 	return data, nil
+}
+
+// openHandover returns the handover for which a session needs a person; nil if none is
+// open.
+func (s *Server) openHandover(of session.Session) *workerapi.OpenHandover {
+	running, ok := s.Launches.Running(of.LaunchID)
+	if !ok {
+		return nil
+	}
+	open := running.Handovers.Open()
+	if open == nil {
+		return nil
+	}
+	return &workerapi.OpenHandover{Reason: open.Reason, Since: open.Since, Until: open.Until}
 }
 
 func chosenBundle(of session.Bundle) *workerapi.ChosenBundle {
