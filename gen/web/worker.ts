@@ -614,6 +614,64 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/extensions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List extensions
+         * @description Lists the extensions that launches on this worker can load, sorted by name.
+         */
+        get: operations["listExtensions"];
+        put?: never;
+        /**
+         * Create an extension
+         * @description Stores an extension on this worker, for `browser.extensions` of launches. The body is the package: a zip archive
+         *     of the extension's folder, or a `.crx` file (CRX3), up to 64 MiB and 256 MiB unpacked. `manifest.json` is at the
+         *     top of the archive or in its only folder. The signature of a `.crx` file is checked.
+         *
+         *     The manifest version must be 3. The permission `nativeMessaging` is refused, because it starts programs. The
+         *     extension keeps its Chromium id in all launches: that of the `.crx` file or of `key` in the manifest, otherwise one
+         *     derived from the package. The same package again returns the same extension. Stored extensions survive a restart
+         *     of the worker. A worker stores up to 1000 extensions.
+         */
+        post: operations["createExtension"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/extensions/{extensionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get an extension
+         * @description Returns an extension that launches on this worker can load.
+         */
+        get: operations["getExtension"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an extension
+         * @description Launches can no longer load the extension. Running browsers keep it until they end.
+         */
+        delete: operations["deleteExtension"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/fleet/drain": {
         parameters: {
             query?: never;
@@ -1329,6 +1387,8 @@ export interface components {
             browserVersion: components["schemas"]["BrowserVersion"];
             /** @description Whether the browser contains the DevTools front end. */
             devtools: boolean;
+            /** @description Whether the browser can load extensions (`browser.extensions`). */
+            extensions: boolean;
             /** @description The full version number. */
             fullVersion: string;
             /** @description Whether the browser supports headful mode. */
@@ -1410,6 +1470,7 @@ export interface components {
             args?: components["schemas"]["BrowserArgs"];
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
+            extensions?: components["schemas"]["Extensions"];
             geolocation?: components["schemas"]["Geolocation"];
             /**
              * @description Whether to run headless. A headful browser gets its own virtual display.
@@ -1736,6 +1797,61 @@ export interface components {
             error: components["schemas"]["Error"];
             success: components["schemas"]["False"];
         };
+        /** @description An extension that launches can load. */
+        Extension: {
+            /** @description The id of the extension in Chromium, as in `chrome-extension://` URLs. */
+            chromiumId: string;
+            createdAt: components["schemas"]["Timestamp"];
+            id: components["schemas"]["ExtensionId"];
+            /**
+             * Format: int32
+             * @description The manifest version.
+             */
+            manifestVersion: number;
+            /** @description The name, in the default language of the extension. */
+            name: string;
+            /**
+             * Format: int64
+             * @description The size of the package, in bytes.
+             */
+            sizeBytes: number;
+            /** @description The version in the manifest. */
+            version: string;
+        };
+        /**
+         * @description The id of an extension: the SHA-256 of its package.
+         * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+         */
+        ExtensionId: string;
+        /** @description The extensions of this worker. */
+        ExtensionList: {
+            /** @description The extensions, sorted by name. */
+            items: components["schemas"]["Extension"][];
+        };
+        /** @description A success with the extensions. */
+        ExtensionListResponse: {
+            data: components["schemas"]["ExtensionList"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * Format: binary
+         * @description A zip archive or a CRX3 file.
+         */
+        ExtensionPackage: string;
+        /** @description A success with an extension. */
+        ExtensionResponse: {
+            data: components["schemas"]["Extension"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description The extensions to load, by the ids of `GET /extensions`. They are loaded before the first page, in the order of
+         *     the list, for this launch only: they are not part of the profile. Such a launch starts a new browser. Extensions
+         *     that could change the proxy (permissions `proxy` and `privacy`) are refused on a host without a network namespace.
+         * @example [
+         *       "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+         *     ]
+         */
+        Extensions: components["schemas"]["ExtensionId"][];
         /**
          * @description Headers that are added to every request of the browser.
          * @example {
@@ -2846,6 +2962,8 @@ export interface components {
         BundleWindowsVersionQuery: components["schemas"]["BundleWindowsVersion"];
         /** @description The control token. */
         ControlTokenQuery: string;
+        /** @description The extension. */
+        ExtensionId: components["schemas"]["ExtensionId"];
         /** @description Whether to capture the whole page instead of the visible part. */
         FullPage: boolean;
         /** @description Whether to use landscape orientation. */
@@ -4152,6 +4270,261 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    listExtensions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extensions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "manifestVersion": 3,
+                     *             "name": "Page notes",
+                     *             "sizeBytes": 48213,
+                     *             "version": "1.4.0"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": components["schemas"]["ExtensionPackage"];
+            };
+        };
+        responses: {
+            /** @description The extension is stored. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "manifestVersion": 3,
+                     *         "name": "Page notes",
+                     *         "sizeBytes": 48213,
+                     *         "version": "1.4.0"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionResponse"];
+                };
+            };
+            /** @description The package is not valid. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "field": "body.manifest_version",
+                     *             "message": "must be 3: this worker loads no extensions of another manifest version",
+                     *             "received": 2
+                     *           }
+                     *         ],
+                     *         "message": "The request is not valid."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            /** @description The package is larger than 64 MiB. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_LONG",
+                     *             "constraint": {
+                     *               "max": 67108864
+                     *             },
+                     *             "field": "body",
+                     *             "message": "must be at most 67108864 bytes long"
+                     *           }
+                     *         ],
+                     *         "message": "The request body is larger than 67108864 bytes."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The body is not `application/octet-stream`. */
+            415: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "INVALID_ENUM_VALUE",
+                     *             "constraint": {
+                     *               "allowed": [
+                     *                 "application/octet-stream"
+                     *               ]
+                     *             },
+                     *             "field": "contentType",
+                     *             "message": "must be application/octet-stream",
+                     *             "received": "text/plain"
+                     *           }
+                     *         ],
+                     *         "message": "The body must be application/octet-stream, and Content-Type must match."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extension. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "manifestVersion": 3,
+                     *         "name": "Page notes",
+                     *         "sizeBytes": 48213,
+                     *         "version": "1.4.0"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extension is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
     drainWorker: {
         parameters: {
             query?: never;
@@ -4299,6 +4672,7 @@ export interface operations {
                      *           {
                      *             "browserVersion": 156,
                      *             "devtools": true,
+                     *             "extensions": true,
                      *             "fullVersion": "156.0.8078.79",
                      *             "headful": true
                      *           }
@@ -5292,6 +5666,7 @@ export interface operations {
                      *           {
                      *             "browserVersion": 156,
                      *             "devtools": true,
+                     *             "extensions": true,
                      *             "fullVersion": "156.0.8078.79",
                      *             "headful": true
                      *           }

@@ -39,6 +39,7 @@ type bodyRule struct {
 	required bool
 	accepts  []string         // the media types, for messages
 	schemas  map[string]*rule // by media type; nil for bodies that are not validated
+	maxBytes int64            // maxLength of a body that is not validated; 0 is that of all bodies
 }
 
 // anyOrganization is the only value of x-active-organization.
@@ -205,6 +206,9 @@ func (c *compiler) body(from *requestBody) (*bodyRule, error) {
 		b.accepts = append(b.accepts, base)
 		b.schemas[base] = nil
 		if !isJSON(base) {
+			if s := media.Schema; s != nil && c.spec.schema(s).MaxLength != nil {
+				b.maxBytes = max(b.maxBytes, int64(*c.spec.schema(s).MaxLength))
+			}
 			continue
 		}
 		r, err := c.compile(media.Schema)

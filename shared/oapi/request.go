@@ -2,6 +2,7 @@ package oapi
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +100,11 @@ func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run
 		}
 		return nil
 	case schema == nil:
-		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody)
+		limit := cmp.Or(o.body.maxBytes, g.maxBody)
+		if r.ContentLength > limit {
+			return fault.Oversized(nil, limit)
+		}
+		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, limit)
 		return nil
 	}
 	text, err := g.readBody(c)

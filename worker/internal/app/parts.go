@@ -22,6 +22,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/extension"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
@@ -48,7 +49,9 @@ type worker struct {
 	builds   *browser.Finder
 	presets  *bundle.Set
 	profiles *profiledata.Store
-	sessions *session.Store
+
+	extensions *extension.Store
+	sessions   *session.Store
 
 	host       *host
 	launcher   *browser.Launcher
@@ -99,6 +102,9 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	if w.profiles, err = config.openProfiles(logger); err != nil {
+		return nil, err
+	}
+	if w.extensions, err = extension.Open(extension.Options{Dir: filepath.Join(w.dir, "extensions"), Clock: clock.System{}, Logger: logger}); err != nil {
 		return nil, err
 	}
 	w.openLaunches()
@@ -159,7 +165,7 @@ func (w *worker) openLaunches() {
 		Data: profileStore{w.profiles}, Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
-		MaxWaiting: w.config.MaxWaiting,
+		MaxWaiting: w.config.MaxWaiting, Extensions: extensions{w.extensions, w.launcher.Isolation},
 	})
 }
 
@@ -178,7 +184,7 @@ func (w *worker) describeMachine() cloud.MachineReport {
 // restServer returns the handlers of the REST API. route adds the links.
 func (w *worker) restServer() *rest.Server {
 	return &rest.Server{
-		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Host: w.host,
+		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Extensions: w.extensions, Host: w.host,
 		Readiness: w.readiness, Version: program.Version, WarmPool: w.warmPoolState, Isolation: w.launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,

@@ -118,7 +118,7 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	}()
 	order := sandbox.Config{
 		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env,
-		Dir: b.dirs.home, Writable: b.dirs.writable(),
+		Dir: b.dirs.home, Writable: b.dirs.writable(), ReadOnly: b.extensionDirs(),
 	}
 	if b.paths().ownTimezone {
 		order.Timezone = b.spec.TimezoneID
@@ -183,7 +183,7 @@ func (b *Browser) paths() paths {
 	shared := b.l.sandboxes.manager.SharedMemory()
 	return paths{
 		root: b.dirs.root, home: sandbox.HomeDir, tmp: sandbox.TempDir, runtime: sandbox.TempDir, data: sandbox.DataDir,
-		xauth: sandbox.XAuthority, smallSharedMemory: shared > 0 && shared < enoughSharedMemory,
+		xauth: sandbox.XAuthority, extensions: sandbox.ExtensionsDir, smallSharedMemory: shared > 0 && shared < enoughSharedMemory,
 		ownTimezone: b.spec.TimezoneID == "" || sandbox.HasTimezone(b.spec.TimezoneID),
 	}
 }

@@ -33,17 +33,17 @@ func TestChoose_PrefersHighestCapableVersion(t *testing.T) {
 		{"installed, but headless only", 156, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ok := browser.Choose(builds, c.major, c.headful)
+			got, ok := browser.Choose(builds, c.major, browser.Needs{Headful: c.headful})
 			if got.Path != c.want || ok != (c.want != "") {
 				t.Errorf("got %q, %v, want %q", got.Path, ok, c.want)
 			}
 		})
 	}
-	if got, _ := browser.Choose(builds[:4], 0, false); got.Path != "shell 153.10" {
+	if got, _ := browser.Choose(builds[:4], 0, browser.Needs{}); got.Path != "shell 153.10" {
 		t.Errorf("got %q", got.Path)
 	}
 	same := []browser.Build{builds[1], builds[3]}
-	if got, _ := browser.Choose(same, 153, false); got.Path != "whole 153.9" {
+	if got, _ := browser.Choose(same, 153, browser.Needs{}); got.Path != "whole 153.9" {
 		t.Errorf("a version installed twice: got %q, want the complete browser", got.Path)
 	}
 	if builds[0].Path != "whole 150" || builds[5].Path != "shell 156" {

@@ -38,10 +38,9 @@ type Finder struct {
 // versionResult is the version of an executable, or an error. It is valid as
 // long as the file is unchanged.
 type versionResult struct {
-	stamp   fileStamp
-	version string
-	major   int
-	err     error
+	stamp fileStamp
+	versionInfo
+	err error
 }
 
 // fileStamp identifies a version of a file.
@@ -103,7 +102,10 @@ func (f *Finder) builds(paths []string) []Build {
 			continue
 		}
 		whole := isComplete(path)
-		builds = append(builds, Build{Major: known.major, Version: known.version, Path: path, Headful: whole, DevTools: whole})
+		builds = append(builds, Build{
+			Major: known.major, Version: known.version, Path: path, Headful: whole, DevTools: whole,
+			Extensions: whole && known.loadsExtensions(),
+		})
 	}
 	slices.SortStableFunc(builds, compareNewest)
 	return builds
@@ -123,7 +125,7 @@ func (f *Finder) queryNew(ctx context.Context, paths []string) {
 	}
 	var asking sync.WaitGroup
 	for path, a := range fresh {
-		asking.Go(func() { a.version, a.major, a.err = f.queryVersion(context.WithoutCancel(ctx), path) })
+		asking.Go(func() { a.versionInfo, a.err = f.queryVersion(context.WithoutCancel(ctx), path) })
 	}
 	asking.Wait()
 	for path, a := range fresh {

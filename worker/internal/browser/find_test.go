@@ -67,12 +67,12 @@ func TestFind_SupportsBuildLayouts(t *testing.T) {
 	dir.add(".new-1/chrome", "Chromium 98.0.4758.1")
 	want := []browser.Build{
 		{Major: 96, Version: "96.0.4664.1", Path: dir.path("npm/headless_shell")},
-		{Major: 95, Version: "95.0.4638.1", Path: dir.path("google/opt/google/chrome/chrome"), Headful: true, DevTools: true},
-		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium"), Headful: true, DevTools: true},
+		{Major: 95, Version: "95.0.4638.1", Path: dir.path("google/opt/google/chrome/chrome"), Headful: true, DevTools: true, Extensions: true},
+		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium"), Headful: true, DevTools: true, Extensions: true},
 		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium-headless-shell")},
 		{Major: 93, Version: "93.0.4577.1", Path: dir.path("93.0.4577.1/chrome-headless-shell-linux64/chrome-headless-shell")},
-		{Major: 92, Version: "92.0.4515.1", Path: dir.path("92.0.4515.1/chrome-linux64/chrome"), Headful: true, DevTools: true},
-		{Major: 91, Version: "91.0.4472.1", Path: dir.path("91.0.4472.1/chrome"), Headful: true, DevTools: true},
+		{Major: 92, Version: "92.0.4515.1", Path: dir.path("92.0.4515.1/chrome-linux64/chrome"), Headful: true, DevTools: true, Extensions: true},
+		{Major: 91, Version: "91.0.4472.1", Path: dir.path("91.0.4472.1/chrome"), Headful: true, DevTools: true, Extensions: true},
 		{Major: 90, Version: "90.0.4430.1", Path: dir.path("chromium")},
 	}
 	// Through a symbolic link, as scripts/browsers creates.

@@ -85,6 +85,9 @@ func (b *Browser) start(ctx context.Context) error {
 	if err := b.readEndpoint(ctx); err != nil {
 		return err
 	}
+	if err := b.checkExtensions(ctx); err != nil {
+		return err
+	}
 	if b.spec.Warm {
 		return b.warmUpTimezone(ctx)
 	}
@@ -124,6 +127,9 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 	}
 	r := record{UID: b.uid}
 	if err := b.dirs.writeRecord(r); err != nil {
+		return err
+	}
+	if err := b.copyExtensions(); err != nil {
 		return err
 	}
 	if b.Headless {

@@ -56,6 +56,7 @@ type Spec struct {
 	// OpenContextProxy opens an address of that proxy for one browser context, as
 	// package intercept needs it. Nil: contexts use their proxies directly.
 	OpenContextProxy func(server, bypass string) (address string, closeProxy func(), err error)
+	Extensions       []Extension   // loaded before the first page
 	StartURLs        []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
 	Timeout          time.Duration // limit of the launch; DefaultTimeout when zero
 	Data             Data          // persistent data; nil for none
@@ -106,6 +107,7 @@ func (s *Spec) validate() error {
 	check(s.Screen == nil || s.Screen.inRange(), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
 	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent contains a line break or NUL")
+	check(len(s.Extensions) == 0 || s.Build.Extensions, "build %s cannot load extensions", s.Build.Version)
 	for _, p := range s.Permissions {
 		check(permissions[p] != "", "permission %q is unknown", p)
 	}

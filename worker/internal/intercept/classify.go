@@ -14,6 +14,7 @@ const (
 	createContext  = "Target.createBrowserContext"
 	disposeContext = "Target.disposeBrowserContext"
 	setFiles       = "DOM.setFileInputFiles"
+	loadExtension  = "Extensions.loadUnpacked"
 )
 
 // recipient is the recipient of a message.
@@ -137,7 +138,7 @@ func (s *scanner) classifyMethod() recipient {
 	if !s.truncated {
 		return forBrowser
 	}
-	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles} {
+	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles, loadExtension} {
 		if n := min(len(begun), len(name)); string(begun[:n]) == name[:n] {
 			return undecided
 		}
@@ -150,7 +151,7 @@ func (s *scanner) classifyMethod() recipient {
 
 func recipientOf(method string) recipient {
 	switch {
-	case method == createContext, method == disposeContext, method == setFiles:
+	case method == createContext, method == disposeContext, method == setFiles, method == loadExtension:
 		return intercepted
 	case strings.HasPrefix(method, MethodPrefix):
 		return forWorker

@@ -6,6 +6,8 @@
 //     context, and the browser gets the address in place of the proxy's.
 //   - DOM.setFileInputFiles with a path that the browser cannot read. Chromium would
 //     put an empty file into the page.
+//   - Extensions.loadUnpacked. The worker checks extensions before it stores them, and
+//     loads them at the launch.
 //
 // Frames are forwarded unchanged. Their headers are read to find message boundaries,
 // and the beginning of client messages to find their method.

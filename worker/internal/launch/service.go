@@ -32,6 +32,7 @@ type Options struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 
+	Extensions  Extensions              // nil: no extensions
 	Admission   Admission               // nil: every launch is admitted
 	Bundles     Bundles                 // nil: no bundles
 	Tokens      Tokens                  // nil: no tokens
@@ -76,6 +77,9 @@ func New(opts Options) *Service {
 	}
 	if opts.Bundles == nil {
 		opts.Bundles = noBundles{}
+	}
+	if opts.Extensions == nil {
+		opts.Extensions = noExtensions{}
 	}
 	if opts.Tokens == nil {
 		opts.Tokens = noTokens{}
@@ -249,13 +253,13 @@ func failureLogLevel(request Request, err error) slog.Level {
 // checkRequest validates a request before the cloud is asked. It returns the build
 // for a spec; the version of a profile is not known yet.
 func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
-	if details := request.Override.check("browser."); len(details) > 0 {
+	if details := append(request.Override.check("browser."), s.checkExtensions(request.Extensions)...); len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	build, err := s.chooseBuild(*request.Spec, host(), !request.Headless)
+	build, err := s.chooseBuild(*request.Spec, host(), request.needs())
 	if err == nil {
 		err = request.checkBuild(build)
 	}
@@ -302,10 +306,16 @@ func (s *Service) start(
 		maxDuration: request.MaxDuration, idleTimeout: request.IdleTimeout, oomKillsBefore: host().oomKills,
 		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
 	}
-	start, err := s.acquireBrowser(ctx, run, grant.Profile, settings.Proxy, field, spec)
+	releaseExtensions, err := s.useExtensions(request.Extensions, &spec)
 	if err != nil {
 		return nil, err
 	}
+	start, err := s.acquireBrowser(ctx, run, grant.Profile, settings.Proxy, field, spec)
+	if err != nil {
+		releaseExtensions()
+		return nil, err
+	}
+	run.resources.extensions = releaseExtensions
 	s.countStart(start)
 	timeline.record(ctx, session.Answered, run.browser.AnsweredAt)
 	timeline.record(ctx, session.Ready, s.Clock.Now())
@@ -338,7 +348,7 @@ func (s *Service) startCold(ctx context.Context, run *running, profile Profile, 
 // prepareSpec builds the browser spec for a profile and a request. acquireResources
 // adds the directories and the proxy address.
 func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapshot) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
-	build, err := host.findBuild(profile.BrowserVersion, !request.Headless)
+	build, err := host.findBuild(profile.BrowserVersion, request.needs())
 	if err == nil {
 		err = request.checkBuild(build)
 	}
@@ -352,6 +362,9 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	settings, bundle = s.settings(request, profile)
 	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
+	}
+	if err := checkExtensionArgs(request.Extensions, settings.Args); err != nil {
+		return browser.Spec{}, settings, bundle, err
 	}
 	spec := settings.browserSpec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
@@ -371,9 +384,11 @@ func (s *Service) launchError(ctx context.Context, launchID string, err error) e
 		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
 	case errors.Is(err, browser.ErrNoSandbox):
 		return fault.Wrap(err, fault.Internal, "The host of this worker does not support Chromium's sandbox. See the worker's log and ALLOW_NO_SANDBOX.")
-	default:
-		return fault.Wrap(err, fault.Internal, "The browser did not start.")
 	}
+	if refused, ok := errors.AsType[*browser.ExtensionError](err); ok {
+		return extensionRefused(refused)
+	}
+	return fault.Wrap(err, fault.Internal, "The browser did not start.")
 }
 
 func launchCanceled(cause error) error {

@@ -90,7 +90,7 @@ func (s WarmStarter) First(ctx context.Context) (WarmKind, bool) {
 	if err != nil {
 		return WarmKind{}, false
 	}
-	build, ok := browser.Choose(builds, 0, false)
+	build, ok := browser.Choose(builds, 0, browser.Needs{})
 	return WarmKind{Build: build, Headless: true}, ok
 }
 

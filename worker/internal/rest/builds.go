@@ -28,6 +28,7 @@ func buildsToAPI(builds []browser.Build) []workerapi.BrowserBuild {
 	for _, build := range builds {
 		list = append(list, workerapi.BrowserBuild{
 			BrowserVersion: int32(build.Major), FullVersion: build.Version, Headful: build.Headful, Devtools: build.DevTools,
+			Extensions: build.Extensions,
 		})
 	}
 	return list

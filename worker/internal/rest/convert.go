@@ -28,6 +28,7 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		ProfileID:   body.ProfileId,
 		Headless:    valueOr(settings.Headless, true),
 		Override:    overrides(settings),
+		Extensions:  valueOr(settings.Extensions, nil),
 		Timeout:     time.Duration(valueOr(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
 		MaxDuration: time.Duration(valueOr(settings.MaxDurationSeconds, 0)) * time.Second,
 		IdleTimeout: time.Duration(valueOr(settings.IdleTimeoutSeconds, 0)) * time.Second,

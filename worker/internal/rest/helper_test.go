@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/bundle"
+	"github.com/browser-svc/svc/worker/internal/extension"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/rest"
@@ -101,6 +103,22 @@ func (h *host) Last() fleet.Sample {
 	return fleet.Sample{At: started, CPUPercent: 12.5, MemoryPercent: 100.0001, MemoryUsedBytes: 900, MemoryLimitBytes: 1000, Load1: 0.5, DiskFreeBytes: 5}
 }
 
+// storedExtension is the only extension.
+var storedExtension = extension.Extension{
+	ID: strings.Repeat("0a", 32), ChromiumID: strings.Repeat("ap", 16), Name: "Notes", Version: "1.4.0", ManifestVersion: 3, Size: 7, CreatedAt: started,
+}
+
+// extensions is a store with storedExtension.
+type extensions struct{}
+
+func (extensions) Add(_ context.Context, packed io.Reader) (extension.Extension, error) {
+	_, err := io.Copy(io.Discard, packed)
+	return storedExtension, err
+}
+func (extensions) Get(string) (extension.Extension, error) { return storedExtension, nil }
+func (extensions) List() []extension.Extension             { return []extension.Extension{storedExtension} }
+func (extensions) Delete(string) error                     { return nil }
+
 type builds []browser.Build
 
 func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
@@ -141,7 +159,7 @@ func newTestServer(t *testing.T, public string) *testServer {
 		t.Fatal(err)
 	}
 	r.server = &rest.Server{
-		Launches: r.launches, Sessions: r.sessions, Bundles: bundles, Host: r.host,
+		Launches: r.launches, Sessions: r.sessions, Bundles: bundles, Extensions: extensions{}, Host: r.host,
 		Links:   access.Links{Address: access.NewAddress(base), Tokens: r.tokens},
 		Console: console,
 		Identity: rest.Identity{
@@ -166,7 +184,7 @@ func newTestServer(t *testing.T, public string) *testServer {
 				Cold: map[string]int64{"persist": 2, "args": 1}, Died: 3, Stale: 4,
 			}
 		},
-		Builds: builds{{Major: 156, Version: "156.0.1.2", Headful: true, DevTools: true}, {Major: 156, Version: "156.0.1.1"}, {Major: 91, Version: "91.0.0.0"}},
+		Builds: builds{{Major: 156, Version: "156.0.1.2", Headful: true, DevTools: true, Extensions: true}, {Major: 156, Version: "156.0.1.1"}, {Major: 91, Version: "91.0.0.0"}},
 	}
 	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware())

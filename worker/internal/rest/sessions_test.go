@@ -211,7 +211,7 @@ func TestHealth_AndBrowserVersions(t *testing.T) {
 	var versions workerapi.BrowserVersionsResponse
 	r.call(t.Context(), t, "GET", "/profiles/versions", "", &versions)
 	want := workerapi.BrowserVersions{Versions: []sharedapi.BrowserVersion{156, 91}, Builds: []workerapi.BrowserBuild{
-		{BrowserVersion: 156, FullVersion: "156.0.1.2", Headful: true, Devtools: true},
+		{BrowserVersion: 156, FullVersion: "156.0.1.2", Headful: true, Devtools: true, Extensions: true},
 		{BrowserVersion: 156, FullVersion: "156.0.1.1"}, {BrowserVersion: 91, FullVersion: "91.0.0.0"},
 	}}
 	if diff := cmp.Diff(want, versions.Data); diff != "" {

@@ -22,6 +22,8 @@ const (
 	TempDir    = "/tmp"
 	DataDir    = "/svc/data"
 	XAuthority = "/svc/xauth" // of the display
+
+	ExtensionsDir = "/svc/extensions" // for Config.ReadOnly
 )
 
 // Sandbox isolates one launch. It starts with a process that waits for Setup.
@@ -46,11 +48,15 @@ type Config struct {
 	Env        []string
 	Dir        string   // working directory, if files are not private
 	Writable   []string // the launch's directories; if files are not private, it can open only these and what browsers need
+	ReadOnly   []Mount  // directories of the host that the launch can read
 	Timezone   string   // IANA name; "" is the host's
 	Proxy      int      // port where the browser expects its proxy
 	Display    string   // socket of the X server; "" when headless
 	XAuthority string   // Xauthority file of the display
 }
+
+// Mount is a path on the host and its path in a sandbox with private files.
+type Mount struct{ From, To string }
 
 // NewSandbox creates a sandbox. The caller then starts the command of Command.
 func (m *Manager) NewSandbox() (*Sandbox, error) { return m.newSandbox(m.pieces) }
@@ -147,8 +153,11 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 	}
 	if !s.pieces.Private {
 		o.Writable = l.Writable
+		for _, mount := range l.ReadOnly {
+			o.Readable = append(o.Readable, mount.From)
+		}
 		if o.Window {
-			o.Readable = []string{l.XAuthority}
+			o.Readable = append(o.Readable, l.XAuthority)
 		}
 	} else {
 		o.Dir = HomeDir
@@ -156,9 +165,9 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 		if file := s.manager.workerDirBelow(dir); file != "" {
 			return fmt.Errorf("%s is in the same directory as the worker's files in %s: move it to a separate directory", l.Program, file)
 		}
-		o.Binds = []bindMount{{dir, dir}}
+		o.Binds = append([]Mount{{dir, dir}}, l.ReadOnly...)
 		if o.Window {
-			o.Binds = append(o.Binds, bindMount{l.Display, l.Display}, bindMount{l.XAuthority, XAuthority})
+			o.Binds = append(o.Binds, Mount{l.Display, l.Display}, Mount{l.XAuthority, XAuthority})
 		}
 	}
 	_, err := s.request(ctx, o)
