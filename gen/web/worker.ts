@@ -1387,13 +1387,25 @@ export interface components {
             browserVersion: components["schemas"]["BrowserVersion"];
             /** @description Whether the browser contains the DevTools front end. */
             devtools: boolean;
+            engine: components["schemas"]["BrowserEngine"];
             /** @description Whether the browser can load extensions (`browser.extensions`). */
             extensions: boolean;
             /** @description The full version number. */
             fullVersion: string;
             /** @description Whether the browser supports headful mode. */
             headful: boolean;
+            /** @description Whether the live view shows a headless browser of this build. */
+            screencast: boolean;
         };
+        /**
+         * @description The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+         *     runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+         *     (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+         *     With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+         * @example headless-shell
+         * @enum {string}
+         */
+        BrowserEngine: "chromium" | "headless-shell";
         /** @description A browser session on this machine. The port and the URLs are null after the session has ended. */
         BrowserSession: {
             browserVersion: components["schemas"]["BrowserVersion"];
@@ -1410,6 +1422,7 @@ export interface components {
             devtoolsFrontendUrl: string | null;
             endReason: components["schemas"]["EndReasonOrNull"];
             endedAt: components["schemas"]["TimestampOrNull"];
+            engine: components["schemas"]["BrowserEngine"];
             /**
              * Format: int32
              * @description The exit code of a browser that exited by itself; a negative value is the signal that ended it.
@@ -1470,6 +1483,7 @@ export interface components {
             args?: components["schemas"]["BrowserArgs"];
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
+            engine?: components["schemas"]["BrowserEngine"];
             extensions?: components["schemas"]["Extensions"];
             geolocation?: components["schemas"]["Geolocation"];
             /**
@@ -2602,6 +2616,7 @@ export interface components {
              * @description The number of browsers.
              */
             count: number;
+            engine: components["schemas"]["BrowserEngine"];
             /** @description Whether the browsers are headless. */
             headless: boolean;
             /** @description The language; empty for the default. */
@@ -2970,6 +2985,8 @@ export interface components {
         Landscape: boolean;
         /** @description The major version of a launch without a profile. Not together with `env`. */
         LaunchBrowserVersion: components["schemas"]["BrowserVersion"];
+        /** @description The kind of browser. Not together with `env`. */
+        LaunchEngine: components["schemas"]["BrowserEngine"];
         /** @description A JSON object, plain or base64url-encoded: `SVC_KEY` and the body of `POST /sessions/profile`. */
         LaunchEnv: string;
         /** @description Whether to run without a window. Not together with `env`. */
@@ -4672,9 +4689,11 @@ export interface operations {
                      *           {
                      *             "browserVersion": 156,
                      *             "devtools": true,
+                     *             "engine": "chromium",
                      *             "extensions": true,
                      *             "fullVersion": "156.0.8078.79",
-                     *             "headful": true
+                     *             "headful": true,
+                     *             "screencast": true
                      *           }
                      *         ],
                      *         "capacity": {
@@ -4757,6 +4776,7 @@ export interface operations {
                      *             {
                      *               "browserVersion": 156,
                      *               "count": 1,
+                     *               "engine": "chromium",
                      *               "headless": true,
                      *               "locale": ""
                      *             }
@@ -5258,6 +5278,8 @@ export interface operations {
                 browserVersion?: components["parameters"]["LaunchBrowserVersion"];
                 /** @description Whether to run without a window. Not together with `env`. */
                 headless?: components["parameters"]["LaunchHeadless"];
+                /** @description The kind of browser. Not together with `env`. */
+                engine?: components["parameters"]["LaunchEngine"];
                 /** @description The proxy, as `scheme://user:password@host:port`, percent-encoded. It replaces the proxy of the profile. Not together with `env`. */
                 proxy?: components["parameters"]["LaunchProxy"];
                 /** @description The maximum duration of the session, in milliseconds, rounded up to seconds. Not together with `env`. */
@@ -5666,9 +5688,20 @@ export interface operations {
                      *           {
                      *             "browserVersion": 156,
                      *             "devtools": true,
+                     *             "engine": "chromium",
                      *             "extensions": true,
                      *             "fullVersion": "156.0.8078.79",
-                     *             "headful": true
+                     *             "headful": true,
+                     *             "screencast": true
+                     *           },
+                     *           {
+                     *             "browserVersion": 156,
+                     *             "devtools": false,
+                     *             "engine": "headless-shell",
+                     *             "extensions": false,
+                     *             "fullVersion": "156.0.8078.79",
+                     *             "headful": false,
+                     *             "screencast": true
                      *           }
                      *         ],
                      *         "versions": [
@@ -5817,6 +5850,7 @@ export interface operations {
                      *         "devtoolsFrontendUrl": "http://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools?ct=TOKEN",
                      *         "endReason": null,
                      *         "endedAt": null,
+                     *         "engine": "chromium",
                      *         "exitCode": null,
                      *         "headless": true,
                      *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
@@ -5973,6 +6007,7 @@ export interface operations {
                      *         "devtoolsFrontendUrl": "http://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools?ct=TOKEN",
                      *         "endReason": null,
                      *         "endedAt": null,
+                     *         "engine": "chromium",
                      *         "exitCode": null,
                      *         "headless": true,
                      *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",

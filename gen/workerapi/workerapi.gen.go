@@ -20,6 +20,24 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for BrowserEngine.
+const (
+	Chromium      BrowserEngine = "chromium"
+	HeadlessShell BrowserEngine = "headless-shell"
+)
+
+// Valid indicates whether the value is a known member of the BrowserEngine enum.
+func (e BrowserEngine) Valid() bool {
+	switch e {
+	case Chromium:
+		return true
+	case HeadlessShell:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BrowserSessionSortField.
 const (
 	EndedAt   BrowserSessionSortField = "endedAt"
@@ -485,6 +503,15 @@ type BrowserBuild struct {
 	// Devtools Whether the browser contains the DevTools front end.
 	Devtools bool `json:"devtools"`
 
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine BrowserEngine `json:"engine"`
+
 	// Extensions Whether the browser can load extensions (`browser.extensions`).
 	Extensions bool `json:"extensions"`
 
@@ -493,7 +520,18 @@ type BrowserBuild struct {
 
 	// Headful Whether the browser supports headful mode.
 	Headful bool `json:"headful"`
+
+	// Screencast Whether the live view shows a headless browser of this build.
+	Screencast bool `json:"screencast"`
 }
+
+// BrowserEngine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+//
+// Example: headless-shell
+type BrowserEngine string
 
 // BrowserSession A browser session on this machine. The port and the URLs are null after the session has ended.
 type BrowserSession struct {
@@ -531,6 +569,15 @@ type BrowserSession struct {
 	//
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
+
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine BrowserEngine `json:"engine"`
 
 	// ExitCode The exit code of a browser that exited by itself; a negative value is the signal that ended it.
 	ExitCode *int32 `json:"exitCode"`
@@ -633,6 +680,15 @@ type BrowserSettings struct {
 	//
 	// Example: 2
 	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor,omitempty"`
+
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine *BrowserEngine `json:"engine,omitempty"`
 
 	// Extensions The extensions to load, by the ids of `GET /extensions`. They are loaded before the first page, in the order of
 	// the list, for this launch only: they are not part of the profile. Such a launch starts a new browser. Extensions
@@ -1576,6 +1632,15 @@ type WarmBrowsers struct {
 	// Count The number of browsers.
 	Count int32 `json:"count"`
 
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine BrowserEngine `json:"engine"`
+
 	// Headless Whether the browsers are headless.
 	Headless bool `json:"headless"`
 
@@ -1753,6 +1818,14 @@ type Landscape = bool
 //
 // Example: 156
 type LaunchBrowserVersion = externalRef0.BrowserVersion
+
+// LaunchEngine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+//
+// Example: headless-shell
+type LaunchEngine = BrowserEngine
 
 // LaunchEnv defines model for LaunchEnv.
 type LaunchEnv = string

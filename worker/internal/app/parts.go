@@ -158,6 +158,7 @@ func (w *worker) openLaunches() {
 	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: w.config.browsersDirs(w.dir), Log: w.logger})
 	starter := launch.WarmStarter{
 		Launcher: denylistLauncher{w.launcher, w.policy}, Egress: egressProvider{w.policy, w.logger}, Builds: w.builds,
+		PreferShell: w.config.AutoEngine,
 	}
 	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
 	w.launches = launch.New(launch.Options{
@@ -166,6 +167,7 @@ func (w *worker) openLaunches() {
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
 		MaxWaiting: w.config.MaxWaiting, Extensions: extensions{w.extensions, w.launcher.Isolation},
+		AutoEngine: w.config.AutoEngine,
 	})
 }
 

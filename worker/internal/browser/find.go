@@ -66,7 +66,7 @@ func NewFinder(opts FindOptions) *Finder {
 
 // Names of executables, and directories of packages.
 var (
-	systemNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"}
+	systemNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chromium-headless-shell", "chrome-headless-shell"}
 	packageDirs = []string{"usr/lib/chromium", "usr/lib/chromium-browser", "usr/lib64/chromium-browser", "opt/google/chrome"}
 	binaryNames = []string{"chromium", "chrome", "chromium-browser", "headless_shell", "chrome-headless-shell", "chromium-headless-shell"}
 )
@@ -101,11 +101,11 @@ func (f *Finder) builds(paths []string) []Build {
 		if !ok || known.err != nil {
 			continue
 		}
-		whole := isComplete(path)
-		builds = append(builds, Build{
-			Major: known.major, Version: known.version, Path: path, Headful: whole, DevTools: whole,
-			Extensions: whole && known.loadsExtensions(),
-		})
+		build := Build{Major: known.major, Version: known.version, Path: path, Engine: HeadlessShell}
+		if isComplete(path) {
+			build.Engine, build.Headful, build.DevTools, build.Extensions = Chromium, true, true, known.loadsExtensions()
+		}
+		builds = append(builds, build)
 	}
 	slices.SortStableFunc(builds, compareNewest)
 	return builds

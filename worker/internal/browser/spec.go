@@ -107,6 +107,7 @@ func (s *Spec) validate() error {
 	check(s.Screen == nil || s.Screen.inRange(), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
 	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent contains a line break or NUL")
+	check(s.ColorScheme != "dark" || s.Build.Engine != HeadlessShell, "build %s does not support the dark color scheme", s.Build.Version)
 	check(len(s.Extensions) == 0 || s.Build.Extensions, "build %s cannot load extensions", s.Build.Version)
 	for _, p := range s.Permissions {
 		check(permissions[p] != "", "permission %q is unknown", p)

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -74,14 +73,6 @@ func (s *Service) useExtensions(ids []string, spec *browser.Spec) (release func(
 		spec.Extensions = append(spec.Extensions, found)
 	}
 	return release, nil
-}
-
-// checkExtensionArgs refuses a switch, also of the profile, that disables extensions.
-func checkExtensionArgs(ids, args []string) error {
-	if len(ids) > 0 && slices.Contains(args, "--disable-extensions") {
-		return fault.Field("browser.extensions", "must be empty: the args of the launch or of the profile contain --disable-extensions")
-	}
-	return nil
 }
 
 // extensionRefused returns the client error for an extension that Chromium refuses.

@@ -42,14 +42,30 @@ func (m hostSnapshot) findBuild(major int, needs browser.Needs) (browser.Build, 
 	if !slices.ContainsFunc(m.builds, installed) {
 		return browser.Build{}, notInstalled(major, m.builds)
 	}
+	if _, ok := browser.Choose(m.builds, major, browser.Needs{Engine: needs.Engine}); !ok {
+		return browser.Build{}, engineNotInstalled(needs.Engine, major)
+	}
 	version := "no browser version on this worker supports"
 	if major != 0 {
 		version = fmt.Sprintf("browser version %d on this worker does not support", major)
 	}
-	if _, ok := browser.Choose(m.builds, major, browser.Needs{Headful: needs.Headful}); !ok {
+	if _, ok := browser.Choose(m.builds, major, browser.Needs{Engine: needs.Engine, Headful: needs.Headful}); !ok {
 		return browser.Build{}, fault.Field("browser.headless", "must be true: "+version+" headful mode")
 	}
 	return browser.Build{}, fault.Field("browser.extensions", "must be empty: "+version+" extensions")
+}
+
+// engineNotInstalled returns the error for a version that is installed as another engine.
+func engineNotInstalled(engine browser.Engine, major int) error {
+	other := browser.Chromium
+	if engine == browser.Chromium {
+		other = browser.HeadlessShell
+	}
+	version := "no browser version is"
+	if major != 0 {
+		version = fmt.Sprintf("browser version %d is not", major)
+	}
+	return fault.Field("browser.engine", fmt.Sprintf("must be %s: %s installed as %s on this worker; GET /profiles/versions lists the builds", other, version, engine))
 }
 
 // notInstalled returns the error of specification 4.3.

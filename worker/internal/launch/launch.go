@@ -73,22 +73,18 @@ type Request struct {
 	// Options of this launch only.
 	Headless    bool
 	Override    Settings
-	Extensions  []string      // ids
-	Direct      bool          // ignore the proxy of the profile
-	Timeout     time.Duration // of the browser's start; 0 is browser.DefaultTimeout
-	Wait        time.Duration // for capacity of this machine and for a slot; 0 is not at all
-	MaxDuration time.Duration // 0 is no limit
-	IdleTimeout time.Duration // without client activity; 0 is no limit
-	KeepAlive   bool          // the session outlives the connection that launched it
+	Engine      browser.Engine // "" if the worker chooses it
+	Extensions  []string       // ids
+	Direct      bool           // ignore the proxy of the profile
+	Timeout     time.Duration  // of the browser's start; 0 is browser.DefaultTimeout
+	Wait        time.Duration  // for capacity of this machine and for a slot; 0 is not at all
+	MaxDuration time.Duration  // 0 is no limit
+	IdleTimeout time.Duration  // without client activity; 0 is no limit
+	KeepAlive   bool           // the session outlives the connection that launched it
 
 	// CheckBuild returns why the client cannot use a build; nil accepts all. It is called
 	// before the authorization, unless a profile determines the build.
 	CheckBuild func(browser.Build) error
-}
-
-// needs returns the capabilities that the launch needs of its build.
-func (r Request) needs() browser.Needs {
-	return browser.Needs{Headful: !r.Headless, Extensions: len(r.Extensions) > 0}
 }
 
 func (r Request) checkBuild(build browser.Build) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type Options struct {
 	Logger   *slog.Logger
 
 	Extensions  Extensions              // nil: no extensions
+	AutoEngine  bool                    // a launch without an engine uses a headless shell if that suffices
 	Admission   Admission               // nil: every launch is admitted
 	Bundles     Bundles                 // nil: no bundles
 	Tokens      Tokens                  // nil: no tokens
@@ -253,13 +255,13 @@ func failureLogLevel(request Request, err error) slog.Level {
 // checkRequest validates a request before the cloud is asked. It returns the build
 // for a spec; the version of a profile is not known yet.
 func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
-	if details := append(request.Override.check("browser."), s.checkExtensions(request.Extensions)...); len(details) > 0 {
+	if details := slices.Concat(request.Override.check("browser."), request.checkEngine(), s.checkExtensions(request.Extensions)); len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	build, err := s.chooseBuild(*request.Spec, host(), request.needs())
+	build, err := s.chooseBuild(*request.Spec, host(), s.needs(request, Profile{}))
 	if err == nil {
 		err = request.checkBuild(build)
 	}
@@ -322,7 +324,7 @@ func (s *Service) start(
 	run.activity = activity.New(s.Clock)
 	s.addSession(run, session.Session{
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
-		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
+		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
 		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
 	})
@@ -348,7 +350,7 @@ func (s *Service) startCold(ctx context.Context, run *running, profile Profile, 
 // prepareSpec builds the browser spec for a profile and a request. acquireResources
 // adds the directories and the proxy address.
 func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapshot) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
-	build, err := host.findBuild(profile.BrowserVersion, request.needs())
+	build, err := host.findBuild(profile.BrowserVersion, s.needs(request, profile))
 	if err == nil {
 		err = request.checkBuild(build)
 	}
@@ -363,7 +365,7 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
-	if err := checkExtensionArgs(request.Extensions, settings.Args); err != nil {
+	if err := checkSettings(request, profile, settings, build); err != nil {
 		return browser.Spec{}, settings, bundle, err
 	}
 	spec := settings.browserSpec()

@@ -57,7 +57,7 @@ func (l *launches) Launch(_ context.Context, request launch.Request) (session.Se
 func (l *launches) add(at time.Time) session.Session {
 	return l.sessions.Add(session.Session{
 		ID: uuid.Must(uuid.NewV7()), LaunchID: uuid.Must(uuid.NewV7()), ProfileID: uuid.Must(uuid.NewV7()), ProfileName: "Checkout",
-		BrowserVersion: 156, Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
+		BrowserVersion: 156, Engine: "chromium", Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
 		Metadata: map[string]string{"team": "checkout"}, Bundle: session.Bundle{Filename: "pixel-9.json", Name: "Google Pixel 9"}, Start: session.Start{ColdReasons: []string{"persist"}},
 		Timeline: []session.Step{{Name: session.Asked, At: at}, {Name: session.Authorized, At: at.Add(2500 * time.Microsecond)}},
 	})
@@ -180,11 +180,11 @@ func newTestServer(t *testing.T, public string) *testServer {
 		},
 		WarmPool: func() rest.WarmPoolState {
 			return rest.WarmPoolState{
-				Size: 2, Ready: []rest.WarmBrowsers{{BrowserVersion: 156, Headless: true, Count: 1}}, Starting: 1, Memory: 200 << 20, Warm: 41,
+				Size: 2, Ready: []rest.WarmBrowsers{{BrowserVersion: 156, Engine: "chromium", Headless: true, Count: 1}}, Starting: 1, Memory: 200 << 20, Warm: 41,
 				Cold: map[string]int64{"persist": 2, "args": 1}, Died: 3, Stale: 4,
 			}
 		},
-		Builds: builds{{Major: 156, Version: "156.0.1.2", Headful: true, DevTools: true, Extensions: true}, {Major: 156, Version: "156.0.1.1"}, {Major: 91, Version: "91.0.0.0"}},
+		Builds: builds{{Major: 156, Version: "156.0.1.2", Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true}, {Major: 156, Version: "156.0.1.1", Engine: browser.HeadlessShell}, {Major: 91, Version: "91.0.0.0", Engine: browser.HeadlessShell}},
 	}
 	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware())
