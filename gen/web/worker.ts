@@ -354,6 +354,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/browsers/{launchId}/logs": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the console messages of a browser
+         * @description Returns console messages, uncaught exceptions, failed requests and messages of the browser, of all tabs, frames and
+         *     workers. The last 1,000 entries (2 MB) are stored, in order of their arrival; `dropped` counts older ones that the
+         *     client has missed. Pass `lastSeq` of a response as `after` of the next request to continue.
+         *
+         *     Collecting starts with the first request, which also returns the earlier messages of documents that are still open,
+         *     or at the launch with `browser.logs`. A page can detect that its messages are collected. Reading the log is not
+         *     client activity.
+         *
+         *     With `Accept: text/event-stream`, the response is a stream of server-sent events: `entry` with an entry, `dropped`
+         *     with a `count`, and `end` when the browser ends. `Last-Event-ID` continues a stream.
+         */
+        get: operations["getPageLogs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/browsers/{launchId}/navigate": {
         parameters: {
             query?: {
@@ -430,6 +465,38 @@ export interface paths {
          *     `idleTimeoutSeconds`. A preview of the visible part does not change the page for other clients.
          */
         get: operations["captureScreenshot"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/state": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the cookies and the storage of a browser
+         * @description Returns the cookies, and the localStorage and IndexedDB databases of all origins that tabs have shown since the
+         *     launch (at most the last 500) or that `browser.state` had. The format of `data` is Playwright's `storageState`: save
+         *     it as a file for Playwright, or launch another browser with it (`browser.state`).
+         *
+         *     It covers the default browser context, which clients use that connect to the browser, and not contexts that
+         *     clients create. Origins that no tab shows are read in a blank tab that is open for a moment. Sites get no request.
+         *     More than 16 MB of storage: 409.
+         */
+        get: operations["getStorageState"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1175,6 +1242,8 @@ export interface paths {
          *     arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
          *     ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
          *     proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+         *
+         *     `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
          */
         post: operations["launchProfile"];
         delete?: never;
@@ -1503,6 +1572,11 @@ export interface components {
             keepAlive: boolean;
             locale?: components["schemas"]["Locale"];
             /**
+             * @description Whether to collect the console messages of pages from the start (`GET /browsers/{launchId}/logs`).
+             * @default false
+             */
+            logs: boolean;
+            /**
              * Format: int32
              * @description The maximum duration of the session, in seconds. The worker then ends the browser.
              */
@@ -1511,6 +1585,7 @@ export interface components {
             permissions?: components["schemas"]["Permissions"];
             screen?: components["schemas"]["Size"];
             startUrls?: components["schemas"]["StartUrls"];
+            state?: components["schemas"]["StorageState"];
             /**
              * Format: int32
              * @description The timeout for the start of the browser, in milliseconds. The license check and the proxy check before it have their own timeouts.
@@ -2321,6 +2396,84 @@ export interface components {
          * @example 14
          */
         OsVersion: string | null;
+        /**
+         * @description A part of the log of a browser.
+         * @example {
+         *       "dropped": 0,
+         *       "items": [],
+         *       "lastSeq": 0
+         *     }
+         */
+        PageLog: {
+            /**
+             * Format: int64
+             * @description The number of entries after `after` that are no longer stored.
+             */
+            dropped: number;
+            /** @description The entries, oldest first. */
+            items: components["schemas"]["PageLogEntry"][];
+            /**
+             * Format: int64
+             * @description The value of `after` for the next request.
+             */
+            lastSeq: number;
+        };
+        /**
+         * @description A message.
+         * @example {
+         *       "at": "2026-11-21T10:15:02.113Z",
+         *       "column": 9,
+         *       "kind": "console",
+         *       "level": "info",
+         *       "line": 12,
+         *       "seq": 1,
+         *       "text": "ready",
+         *       "url": "https://example.com/shop.js"
+         *     }
+         */
+        PageLogEntry: {
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int32
+             * @description The column in the script.
+             */
+            column?: number;
+            kind: components["schemas"]["PageLogKind"];
+            level: components["schemas"]["PageLogLevel"];
+            /**
+             * Format: int32
+             * @description The line in the script.
+             */
+            line?: number;
+            /**
+             * Format: int64
+             * @description The sequence number.
+             */
+            seq: number;
+            /** @description The target id of the tab or worker. */
+            targetId?: string;
+            /** @description The message. A longer one is cut at 4,096 bytes. */
+            text: string;
+            /** @description The script, or the requested address. */
+            url?: string;
+        };
+        /**
+         * @description `console`: from a script. `exception`: an uncaught exception or an unhandled rejection. `request`: a request failed, or its status is 400 or more. `browser`: a message of the browser, such as a violated policy.
+         * @enum {string}
+         */
+        PageLogKind: "console" | "exception" | "request" | "browser";
+        /**
+         * @description The severity.
+         * @enum {string}
+         */
+        PageLogLevel: "debug" | "info" | "warning" | "error";
+        /** @description A success with console messages. */
+        PageLogResponse: {
+            data: components["schemas"]["PageLog"];
+            success: components["schemas"]["True"];
+        };
+        /** @description Server-sent events. */
+        PageLogStream: string;
         /** @description The position of a page in the list. */
         Pagination: {
             /** @description Whether there is a next page. */
@@ -2443,6 +2596,11 @@ export interface components {
          */
         Renderer: string | null;
         /**
+         * @description The requests from other sites that include the cookie.
+         * @enum {string}
+         */
+        SameSite: "Strict" | "Lax" | "None";
+        /**
          * @description - `running`: the browser is running.
          *     - `exited`: the browser ended by itself.
          *     - `killed`: the worker ended the browser.
@@ -2503,6 +2661,165 @@ export interface components {
          *     opens no tab in a headless browser, which is then ready sooner.
          */
         StartUrls: components["schemas"]["StartUrl"][];
+        /**
+         * @description A cookie.
+         * @example {
+         *       "domain": "example.com",
+         *       "expires": -1,
+         *       "httpOnly": true,
+         *       "name": "session",
+         *       "path": "/",
+         *       "sameSite": "Lax",
+         *       "secure": true,
+         *       "value": "abc"
+         *     }
+         */
+        StateCookie: {
+            /** @description The host. A leading dot includes its subdomains. */
+            domain: string;
+            /**
+             * Format: double
+             * @description The expiry in seconds since 1970; -1 for a session cookie.
+             * @default -1
+             */
+            expires: number;
+            /**
+             * @description Whether scripts cannot read it.
+             * @default false
+             */
+            httpOnly: boolean;
+            /** @description The name. */
+            name: string;
+            /** @description The top-level site of a partitioned cookie, such as `https://example.com`. */
+            partitionKey?: string;
+            /** @description The path. */
+            path: string;
+            sameSite?: components["schemas"]["SameSite"];
+            /**
+             * @description Whether it is sent over TLS only.
+             * @default false
+             */
+            secure: boolean;
+            /**
+             * Format: password
+             * @description The value.
+             */
+            value: string;
+        };
+        /**
+         * @description An IndexedDB database.
+         * @example {
+         *       "name": "shop",
+         *       "stores": [],
+         *       "version": 1
+         *     }
+         */
+        StateDatabase: {
+            /** @description The name. */
+            name: string;
+            /** @description The object stores. */
+            stores: components["schemas"]["StateStore"][];
+            /**
+             * Format: int64
+             * @description The version.
+             */
+            version: number;
+        };
+        /**
+         * @description An entry of localStorage.
+         * @example {
+         *       "name": "theme",
+         *       "value": "dark"
+         *     }
+         */
+        StateItem: {
+            /** @description The key. */
+            name: string;
+            /**
+             * Format: password
+             * @description The value.
+             */
+            value: string;
+        };
+        /**
+         * @description The storage of one origin.
+         * @example {
+         *       "localStorage": [
+         *         {
+         *           "name": "theme",
+         *           "value": "dark"
+         *         }
+         *       ],
+         *       "origin": "https://example.com"
+         *     }
+         */
+        StateOrigin: {
+            /** @description The IndexedDB databases. */
+            indexedDB?: components["schemas"]["StateDatabase"][];
+            /** @description The entries of localStorage. */
+            localStorage: components["schemas"]["StateItem"][];
+            /** @description The origin, such as `https://example.com`. */
+            origin: string;
+        };
+        /**
+         * @description An object store, as Playwright writes it: `name`, `autoIncrement`, `keyPath` or `keyPathArray`, `records` (each with
+         *     `key` or `keyEncoded`, and `value` or `valueEncoded`) and `indexes` (each with `name`, `keyPath` or `keyPathArray`,
+         *     `unique` and `multiEntry`).
+         * @example {
+         *       "autoIncrement": false,
+         *       "indexes": [],
+         *       "keyPath": "id",
+         *       "name": "cart",
+         *       "records": [
+         *         {
+         *           "value": {
+         *             "count": 3,
+         *             "id": 1
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        StateStore: {
+            /** @description The name. */
+            name: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * @description Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+         *     loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+         * @example {
+         *       "cookies": [],
+         *       "origins": [
+         *         {
+         *           "localStorage": [
+         *             {
+         *               "name": "theme",
+         *               "value": "dark"
+         *             }
+         *           ],
+         *           "origin": "https://example.com"
+         *         }
+         *       ]
+         *     }
+         */
+        StorageState: {
+            /** @description The cookies. */
+            cookies?: components["schemas"]["StateCookie"][];
+            /**
+             * Format: int32
+             * @description The number of IndexedDB records that the format cannot express: those with a Map, Set, Blob, File, ArrayBuffer or CryptoKey. A launch ignores it.
+             */
+            omittedRecords?: number;
+            /** @description The storage by origin. */
+            origins?: components["schemas"]["StateOrigin"][];
+        };
+        /** @description The state of a browser. */
+        StorageStateResponse: {
+            data: components["schemas"]["StorageState"];
+            success: components["schemas"]["True"];
+        };
         /** @description A step of the launch. */
         TimelineStep: {
             /**
@@ -2981,6 +3298,8 @@ export interface components {
         ExtensionId: components["schemas"]["ExtensionId"];
         /** @description Whether to capture the whole page instead of the visible part. */
         FullPage: boolean;
+        /** @description Whether to include IndexedDB databases. */
+        IndexedDbQuery: boolean;
         /** @description Whether to use landscape orientation. */
         Landscape: boolean;
         /** @description The major version of a launch without a profile. Not together with `env`. */
@@ -3007,6 +3326,10 @@ export interface components {
         LaunchWaitSeconds: components["schemas"]["WaitSeconds"];
         /** @description The maximum number of items per page. */
         Limit: number;
+        /** @description The sequence number of the last entry that the client has. */
+        LogAfter: number;
+        /** @description The maximum number of entries. A stream ignores it. */
+        LogLimit: number;
         /** @description The id of the MCP session. Only the request that begins a session has none. */
         McpSession: string;
         /** @description The page number, starting at 1. */
@@ -3672,6 +3995,89 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    getPageLogs: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description The sequence number of the last entry that the client has. */
+                after?: components["parameters"]["LogAfter"];
+                /** @description The maximum number of entries. A stream ignores it. */
+                limit?: components["parameters"]["LogLimit"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "dropped": 0,
+                     *         "items": [
+                     *           {
+                     *             "at": "2026-11-21T10:15:02.113Z",
+                     *             "column": 9,
+                     *             "kind": "console",
+                     *             "level": "info",
+                     *             "line": 12,
+                     *             "seq": 1,
+                     *             "targetId": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F",
+                     *             "text": "added {id: 1, count: 3}",
+                     *             "url": "https://example.com/shop.js"
+                     *           },
+                     *           {
+                     *             "at": "2026-11-21T10:15:02.250Z",
+                     *             "kind": "request",
+                     *             "level": "error",
+                     *             "seq": 2,
+                     *             "targetId": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F",
+                     *             "text": "Failed to load resource: the server responded with a status of 404 (Not Found)",
+                     *             "url": "https://example.com/missing.png"
+                     *           }
+                     *         ],
+                     *         "lastSeq": 2
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PageLogResponse"];
+                    /**
+                     * @example id: 1
+                     *     event: entry
+                     *     data: {"seq":1,"at":"2026-11-21T10:15:02.113Z","kind":"console","level":"info","text":"ready"}
+                     */
+                    "text/event-stream": components["schemas"]["PageLogStream"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     navigatePage: {
         parameters: {
             query?: {
@@ -3911,6 +4317,123 @@ export interface operations {
                 };
             };
             409: components["responses"]["Conflict"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getStorageState: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description Whether to include IndexedDB databases. */
+                indexedDB?: components["parameters"]["IndexedDbQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "cookies": [
+                     *           {
+                     *             "domain": "example.com",
+                     *             "expires": -1,
+                     *             "httpOnly": true,
+                     *             "name": "session",
+                     *             "path": "/",
+                     *             "sameSite": "Lax",
+                     *             "secure": true,
+                     *             "value": "abc"
+                     *           }
+                     *         ],
+                     *         "omittedRecords": 0,
+                     *         "origins": [
+                     *           {
+                     *             "indexedDB": [
+                     *               {
+                     *                 "name": "shop",
+                     *                 "stores": [
+                     *                   {
+                     *                     "autoIncrement": false,
+                     *                     "indexes": [],
+                     *                     "keyPath": "id",
+                     *                     "name": "cart",
+                     *                     "records": [
+                     *                       {
+                     *                         "value": {
+                     *                           "count": 3,
+                     *                           "id": 1
+                     *                         }
+                     *                       }
+                     *                     ]
+                     *                   }
+                     *                 ],
+                     *                 "version": 1
+                     *               }
+                     *             ],
+                     *             "localStorage": [
+                     *               {
+                     *                 "name": "theme",
+                     *                 "value": "dark"
+                     *               }
+                     *             ],
+                     *             "origin": "https://example.com"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StorageStateResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The storage is too large. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The storage of the browser is larger than 16 MB. Request the state with indexedDB=false."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             default: components["responses"]["Failure"];
         };
     };
@@ -5934,7 +6457,36 @@ export interface operations {
             };
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
+            /** @description The body is larger than 32 MiB. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_LONG",
+                     *             "constraint": {
+                     *               "max": 33554432
+                     *             },
+                     *             "field": "body",
+                     *             "message": "must be at most 33554432 bytes long"
+                     *           }
+                     *         ],
+                     *         "message": "The request body is larger than 33554432 bytes."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
             /**

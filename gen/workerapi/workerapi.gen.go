@@ -278,6 +278,54 @@ func (e McpMessageJsonrpc) Valid() bool {
 	}
 }
 
+// Defines values for PageLogKind.
+const (
+	Browser   PageLogKind = "browser"
+	Console   PageLogKind = "console"
+	Exception PageLogKind = "exception"
+	Request   PageLogKind = "request"
+)
+
+// Valid indicates whether the value is a known member of the PageLogKind enum.
+func (e PageLogKind) Valid() bool {
+	switch e {
+	case Browser:
+		return true
+	case Console:
+		return true
+	case Exception:
+		return true
+	case Request:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PageLogLevel.
+const (
+	PageLogLevelDebug   PageLogLevel = "debug"
+	PageLogLevelError   PageLogLevel = "error"
+	PageLogLevelInfo    PageLogLevel = "info"
+	PageLogLevelWarning PageLogLevel = "warning"
+)
+
+// Valid indicates whether the value is a known member of the PageLogLevel enum.
+func (e PageLogLevel) Valid() bool {
+	switch e {
+	case PageLogLevelDebug:
+		return true
+	case PageLogLevelError:
+		return true
+	case PageLogLevelInfo:
+		return true
+	case PageLogLevelWarning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PaperFormat.
 const (
 	A3      PaperFormat = "a3"
@@ -320,6 +368,27 @@ func (e PictureFormat) Valid() bool {
 	case Jpeg:
 		return true
 	case Png:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SameSite.
+const (
+	SameSiteLax    SameSite = "Lax"
+	SameSiteNone   SameSite = "None"
+	SameSiteStrict SameSite = "Strict"
+)
+
+// Valid indicates whether the value is a known member of the SameSite enum.
+func (e SameSite) Valid() bool {
+	switch e {
+	case SameSiteLax:
+		return true
+	case SameSiteNone:
+		return true
+	case SameSiteStrict:
 		return true
 	default:
 		return false
@@ -409,19 +478,19 @@ func (e UnavailableReason) Valid() bool {
 
 // Defines values for WaitUntil.
 const (
-	Domcontentloaded WaitUntil = "domcontentloaded"
-	Load             WaitUntil = "load"
-	None             WaitUntil = "none"
+	WaitUntilDomcontentloaded WaitUntil = "domcontentloaded"
+	WaitUntilLoad             WaitUntil = "load"
+	WaitUntilNone             WaitUntil = "none"
 )
 
 // Valid indicates whether the value is a known member of the WaitUntil enum.
 func (e WaitUntil) Valid() bool {
 	switch e {
-	case Domcontentloaded:
+	case WaitUntilDomcontentloaded:
 		return true
-	case Load:
+	case WaitUntilLoad:
 		return true
-	case None:
+	case WaitUntilNone:
 		return true
 	default:
 		return false
@@ -717,6 +786,9 @@ type BrowserSettings struct {
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale,omitempty"`
 
+	// Logs Whether to collect the console messages of pages from the start (`GET /browsers/{launchId}/logs`).
+	Logs *bool `json:"logs,omitempty"`
+
 	// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser.
 	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
 
@@ -738,6 +810,13 @@ type BrowserSettings struct {
 	// StartUrls URLs to open at launch, each in its own tab. Defaults to one blank tab. An empty list in `browser` of a launch
 	// opens no tab in a headless browser, which is then ready sooner.
 	StartUrls *externalRef0.StartUrls `json:"startUrls,omitempty"`
+
+	// State Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+	// loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+	//
+	//
+	// Example: {"cookies":[],"origins":[{"localStorage":[{"name":"theme","value":"dark"}],"origin":"https://example.com"}]}
+	State *StorageState `json:"state,omitempty"`
 
 	// TimeoutMs The timeout for the start of the browser, in milliseconds. The license check and the proxy check before it have their own timeouts.
 	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
@@ -1516,6 +1595,74 @@ type Navigation struct {
 	Url string `json:"url"`
 }
 
+// PageLog A part of the log of a browser.
+//
+// Example: {"dropped":0,"items":[],"lastSeq":0}
+type PageLog struct {
+	// Dropped The number of entries after `after` that are no longer stored.
+	Dropped int64 `json:"dropped"`
+
+	// Items The entries, oldest first.
+	Items []PageLogEntry `json:"items"`
+
+	// LastSeq The value of `after` for the next request.
+	LastSeq int64 `json:"lastSeq"`
+}
+
+// PageLogEntry A message.
+//
+// Example: {"at":"2026-11-21T10:15:02.113Z","column":9,"kind":"console","level":"info","line":12,"seq":1,"text":"ready","url":"https://example.com/shop.js"}
+type PageLogEntry struct {
+	// At A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// Column The column in the script.
+	Column *int32 `json:"column,omitempty"`
+
+	// Kind `console`: from a script. `exception`: an uncaught exception or an unhandled rejection. `request`: a request failed, or its status is 400 or more. `browser`: a message of the browser, such as a violated policy.
+	Kind PageLogKind `json:"kind"`
+
+	// Level The severity.
+	Level PageLogLevel `json:"level"`
+
+	// Line The line in the script.
+	Line *int32 `json:"line,omitempty"`
+
+	// Seq The sequence number.
+	Seq int64 `json:"seq"`
+
+	// TargetId The target id of the tab or worker.
+	TargetId *string `json:"targetId,omitempty"`
+
+	// Text The message. A longer one is cut at 4,096 bytes.
+	Text string `json:"text"`
+
+	// Url The script, or the requested address.
+	Url *string `json:"url,omitempty"`
+}
+
+// PageLogKind `console`: from a script. `exception`: an uncaught exception or an unhandled rejection. `request`: a request failed, or its status is 400 or more. `browser`: a message of the browser, such as a violated policy.
+type PageLogKind string
+
+// PageLogLevel The severity.
+type PageLogLevel string
+
+// PageLogResponse A success with console messages.
+type PageLogResponse struct {
+	// Data A part of the log of a browser.
+	//
+	// Example: {"dropped":0,"items":[],"lastSeq":0}
+	Data PageLog `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// PageLogStream Server-sent events.
+type PageLogStream = string
+
 // PaperFormat The paper size.
 type PaperFormat string
 
@@ -1532,6 +1679,119 @@ type ProxyTraffic struct {
 
 	// SentBytes Bytes sent to the proxy.
 	SentBytes int64 `json:"sentBytes"`
+}
+
+// SameSite The requests from other sites that include the cookie.
+type SameSite string
+
+// StateCookie A cookie.
+//
+// Example: {"domain":"example.com","expires":-1,"httpOnly":true,"name":"session","path":"/","sameSite":"Lax","secure":true,"value":"abc"}
+type StateCookie struct {
+	// Domain The host. A leading dot includes its subdomains.
+	Domain string `json:"domain"`
+
+	// Expires The expiry in seconds since 1970; -1 for a session cookie.
+	Expires *float64 `json:"expires,omitempty"`
+
+	// HttpOnly Whether scripts cannot read it.
+	HttpOnly *bool `json:"httpOnly,omitempty"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// PartitionKey The top-level site of a partitioned cookie, such as `https://example.com`.
+	PartitionKey *string `json:"partitionKey,omitempty"`
+
+	// Path The path.
+	Path string `json:"path"`
+
+	// SameSite The requests from other sites that include the cookie.
+	SameSite *SameSite `json:"sameSite,omitempty"`
+
+	// Secure Whether it is sent over TLS only.
+	Secure *bool `json:"secure,omitempty"`
+
+	// Value The value.
+	Value string `json:"value"`
+}
+
+// StateDatabase An IndexedDB database.
+//
+// Example: {"name":"shop","stores":[],"version":1}
+type StateDatabase struct {
+	// Name The name.
+	Name string `json:"name"`
+
+	// Stores The object stores.
+	Stores []StateStore `json:"stores"`
+
+	// Version The version.
+	Version int64 `json:"version"`
+}
+
+// StateItem An entry of localStorage.
+//
+// Example: {"name":"theme","value":"dark"}
+type StateItem struct {
+	// Name The key.
+	Name string `json:"name"`
+
+	// Value The value.
+	Value string `json:"value"`
+}
+
+// StateOrigin The storage of one origin.
+//
+// Example: {"localStorage":[{"name":"theme","value":"dark"}],"origin":"https://example.com"}
+type StateOrigin struct {
+	// IndexedDB The IndexedDB databases.
+	IndexedDB *[]StateDatabase `json:"indexedDB,omitempty"`
+
+	// LocalStorage The entries of localStorage.
+	LocalStorage []StateItem `json:"localStorage"`
+
+	// Origin The origin, such as `https://example.com`.
+	Origin string `json:"origin"`
+}
+
+// StateStore An object store, as Playwright writes it: `name`, `autoIncrement`, `keyPath` or `keyPathArray`, `records` (each with
+// `key` or `keyEncoded`, and `value` or `valueEncoded`) and `indexes` (each with `name`, `keyPath` or `keyPathArray`,
+// `unique` and `multiEntry`).
+//
+// Example: {"autoIncrement":false,"indexes":[],"keyPath":"id","name":"cart","records":[{"value":{"count":3,"id":1}}]}
+type StateStore struct {
+	// Name The name.
+	Name                 string                 `json:"name"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// StorageState Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+// loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+//
+// Example: {"cookies":[],"origins":[{"localStorage":[{"name":"theme","value":"dark"}],"origin":"https://example.com"}]}
+type StorageState struct {
+	// Cookies The cookies.
+	Cookies *[]StateCookie `json:"cookies,omitempty"`
+
+	// OmittedRecords The number of IndexedDB records that the format cannot express: those with a Map, Set, Blob, File, ArrayBuffer or CryptoKey. A launch ignores it.
+	OmittedRecords *int32 `json:"omittedRecords,omitempty"`
+
+	// Origins The storage by origin.
+	Origins *[]StateOrigin `json:"origins,omitempty"`
+}
+
+// StorageStateResponse The state of a browser.
+type StorageStateResponse struct {
+	// Data Cookies and storage, in the format of Playwright's `storageState`. At a launch they are set before the first page
+	// loads: the cookies are added, and the localStorage and the named databases of each origin are replaced.
+	//
+	//
+	// Example: {"cookies":[],"origins":[{"localStorage":[{"name":"theme","value":"dark"}],"origin":"https://example.com"}]}
+	Data StorageState `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
 }
 
 // TimelineStep A step of the launch.
@@ -1811,6 +2071,9 @@ type ControlTokenQuery = string
 // FullPage defines model for FullPage.
 type FullPage = bool
 
+// IndexedDbQuery defines model for IndexedDbQuery.
+type IndexedDbQuery = bool
+
 // Landscape defines model for Landscape.
 type Landscape = bool
 
@@ -1859,6 +2122,12 @@ type LaunchToken = string
 
 // LaunchWaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
 type LaunchWaitSeconds = externalRef0.WaitSeconds
+
+// LogAfter defines model for LogAfter.
+type LogAfter = int32
+
+// LogLimit defines model for LogLimit.
+type LogLimit = int32
 
 // McpSession defines model for McpSession.
 type McpSession = string
@@ -1970,6 +2239,72 @@ type ListBrowserSessionsParams struct {
 
 // LaunchProfileJSONRequestBody defines body for LaunchProfile for application/json ContentType.
 type LaunchProfileJSONRequestBody = LaunchProfileRequest
+
+// Getter for additional properties for StateStore. Returns the specified
+// element and whether it was found
+func (a StateStore) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for StateStore
+func (a *StateStore) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for StateStore to handle AdditionalProperties
+func (a *StateStore) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["name"]; found {
+		err = json.Unmarshal(raw, &a.Name)
+		if err != nil {
+			return fmt.Errorf("error reading 'name': %w", err)
+		}
+		delete(object, "name")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for StateStore to handle AdditionalProperties
+func (a StateStore) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	object["name"], err = json.Marshal(a.Name)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'name': %w", err)
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
 
 // Getter for additional properties for WebDriverCapabilitiesRequest. Returns the specified
 // element and whether it was found
@@ -2371,6 +2706,8 @@ type ClientInterface interface {
 	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 	//
+	// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -2386,6 +2723,8 @@ type ClientInterface interface {
 	// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
 	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+	//
+	// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2738,6 +3077,8 @@ func (c *Client) ListBrowserSessions(ctx context.Context, params *ListBrowserSes
 // ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 // proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 //
+// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -2763,6 +3104,8 @@ func (c *Client) LaunchProfileWithBody(ctx context.Context, contentType string, 
 // arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
 // ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 // proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+//
+// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3902,6 +4245,8 @@ type ClientWithResponsesInterface interface {
 	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 	//
+	// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -3917,6 +4262,8 @@ type ClientWithResponsesInterface interface {
 	// arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
 	// ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 	// proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+	//
+	// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5098,7 +5445,7 @@ type LaunchProfileResult struct {
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *externalRef0.Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *externalRef0.PayloadTooLarge
+	JSON413 *externalRef0.ErrorResponse
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -5148,7 +5495,7 @@ func (r LaunchProfileResult) GetJSON409() *externalRef0.Conflict {
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r LaunchProfileResult) GetJSON413() *externalRef0.PayloadTooLarge {
+func (r LaunchProfileResult) GetJSON413() *externalRef0.ErrorResponse {
 	return r.JSON413
 }
 
@@ -5645,6 +5992,8 @@ func (c *ClientWithResponses) ListBrowserSessionsWithResponse(ctx context.Contex
 // ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 // proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
 //
+// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /sessions/profile (the `LaunchProfile` operationId).
@@ -5666,6 +6015,8 @@ func (c *ClientWithResponses) LaunchProfileWithBodyWithResponse(ctx context.Cont
 // arrival. A client that disconnects leaves the line. When the worker drains, waiting launches get 503. The time
 // ends with the grant of a slot: the start of the browser is not part of it. The response is one long request;
 // proxies between the client and the worker must allow for `waitSeconds` plus the start of the browser.
+//
+// `browser.state` sets cookies and storage before the first page loads. With it, the body can have up to 32 MiB.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -6659,7 +7010,7 @@ func ParseLaunchProfileResult(rsp *http.Response) (*LaunchProfileResult, error) 
 		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest externalRef0.PayloadTooLarge
+		var dest externalRef0.ErrorResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -8773,9 +9124,7 @@ func (response LaunchProfile409JSONResponse) VisitLaunchProfileResponse(w http.R
 	return err
 }
 
-type LaunchProfile413JSONResponse struct {
-	externalRef0.PayloadTooLargeJSONResponse
-}
+type LaunchProfile413JSONResponse externalRef0.ErrorResponse
 
 func (response LaunchProfile413JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 

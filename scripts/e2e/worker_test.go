@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // worker is a running svc-worker.
@@ -104,6 +106,30 @@ func (w *worker) launch(t *testing.T, request workerapi.LaunchProfileRequest) wo
 	answer, err := w.api.LaunchProfileWithResponse(t.Context(), request)
 	requireAnswer(t, err, answer, http.StatusCreated)
 	return answer.JSON201.Data
+}
+
+// requireRoute sends a GET to a route of a browser and returns the response, which the
+// contract client checks. It fails the test for another status.
+func (w *worker) requireRoute(t *testing.T, of workerapi.BrowserSession, path string, status int) []byte {
+	t.Helper()
+	ctx := t.Context()
+	if status == http.StatusBadRequest {
+		ctx = contracttest.AllowInvalidRequest(ctx)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/browsers/"+of.LaunchId.String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := contractClient(t, workerDocument, "X-API-Key", w.key).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != status {
+		t.Fatalf("%s, want %d: %s: %v", answer.Status, status, text, err)
+	}
+	return text
 }
 
 // requireLaunchRefused fails the test unless the launch is refused with the status

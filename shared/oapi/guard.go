@@ -2,6 +2,7 @@ package oapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,15 +46,17 @@ type Options struct {
 	// Authorize, if set, is called after authentication and before validation. An
 	// error refuses the request.
 	Authorize func(ctx context.Context, op Operation) (context.Context, error)
-	// MaxBody is the maximum size of a body in bytes; 0 means 1 MiB.
+	// MaxBody is the maximum size of a body in bytes, for operations without x-max-body;
+	// 0 means 1 MiB.
 	MaxBody int64
 }
+
+const defaultMaxBody = 1 << 20
 
 // Guard authenticates, authorizes and validates requests. It is safe for
 // concurrent use.
 type Guard struct {
 	authorize func(context.Context, Operation) (context.Context, error)
-	maxBody   int64
 	routes    map[string]map[string]*operation // method, then pattern
 	checks    sync.Pool
 }
@@ -67,10 +70,7 @@ type Guard struct {
 // an operation with `x-guard: request` authorizes the caller itself and then calls
 // Inspect to validate the request.
 func NewGuard(doc *Document, opts Options) (*Guard, error) {
-	g := &Guard{authorize: opts.Authorize, maxBody: opts.MaxBody, routes: map[string]map[string]*operation{}}
-	if g.maxBody == 0 {
-		g.maxBody = 1 << 20
-	}
+	g := &Guard{authorize: opts.Authorize, routes: map[string]map[string]*operation{}}
 	s, err := readSpec(doc.json)
 	if err != nil {
 		return nil, err
@@ -94,6 +94,7 @@ func NewGuard(doc *Document, opts Options) (*Guard, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
+			o.maxBody = cmp.Or(o.maxBody, opts.MaxBody, defaultMaxBody)
 			if err := g.addRoute(o); err != nil {
 				return nil, err
 			}

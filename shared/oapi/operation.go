@@ -21,6 +21,7 @@ type operation struct {
 	// selfAuthorizing operations authorize the caller themselves, before Inspect.
 	selfAuthorizing bool
 	body            *bodyRule
+	maxBody         int64 // in bytes
 }
 
 // param is a compiled parameter.
@@ -39,7 +40,6 @@ type bodyRule struct {
 	required bool
 	accepts  []string         // the media types, for messages
 	schemas  map[string]*rule // by media type; nil for bodies that are not validated
-	maxBytes int64            // maxLength of a body that is not validated; 0 is that of all bodies
 }
 
 // anyOrganization is the only value of x-active-organization.
@@ -86,7 +86,7 @@ func (c *compiler) operation(path, method string, item *pathItem, op *endpoint) 
 		info: Operation{
 			ID: op.OperationID, Method: method, Path: path, Roles: roles, AnyOrganization: op.ActiveOrg == anyOrganization,
 		},
-		query: map[string]*param{},
+		query: map[string]*param{}, maxBody: op.MaxBody,
 	}
 	if err := c.params(o, item.Parameters, op.Parameters); err != nil {
 		return nil, err
@@ -206,9 +206,6 @@ func (c *compiler) body(from *requestBody) (*bodyRule, error) {
 		b.accepts = append(b.accepts, base)
 		b.schemas[base] = nil
 		if !isJSON(base) {
-			if s := media.Schema; s != nil && c.spec.schema(s).MaxLength != nil {
-				b.maxBytes = max(b.maxBytes, int64(*c.spec.schema(s).MaxLength))
-			}
 			continue
 		}
 		r, err := c.compile(media.Schema)

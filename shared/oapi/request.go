@@ -2,7 +2,6 @@ package oapi
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +90,7 @@ func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run
 	r := c.Request()
 	switch {
 	case o.body == nil && hasBody(r):
-		return g.rejectBody(c, run)
+		return o.rejectBody(c, run)
 	case o.body == nil:
 		return nil
 	case !hasBody(r):
@@ -99,15 +98,13 @@ func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run
 			run.report(finding{code: fault.Required, message: "is required"})
 		}
 		return nil
+	case schema == nil && r.ContentLength > o.maxBody:
+		return o.tooLargeError()
 	case schema == nil:
-		limit := cmp.Or(o.body.maxBytes, g.maxBody)
-		if r.ContentLength > limit {
-			return fault.Oversized(nil, limit)
-		}
-		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, limit)
+		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, o.maxBody)
 		return nil
 	}
-	text, err := g.readBody(c)
+	text, err := o.readBody(c)
 	if err != nil {
 		return err
 	}
@@ -150,8 +147,8 @@ func (c *checkedBody) Close() error { return nil }
 
 // rejectBody refuses a body if the operation has none. An empty object is accepted,
 // because generic clients send it with each POST.
-func (g *Guard) rejectBody(c echo.Context, run *checker) error {
-	text, err := g.readBody(c)
+func (o *operation) rejectBody(c echo.Context, run *checker) error {
+	text, err := o.readBody(c)
 	if err != nil {
 		return err
 	}
@@ -172,10 +169,10 @@ func (g *Guard) rejectBody(c echo.Context, run *checker) error {
 var emptyObject = rule{object: objectRule{closed: true, max: -1}}
 
 // readBody reads the complete body, up to the limit.
-func (g *Guard) readBody(c echo.Context) ([]byte, error) {
+func (o *operation) readBody(c echo.Context) ([]byte, error) {
 	r := c.Request()
-	if r.ContentLength > g.maxBody {
-		return nil, g.tooLargeError()
+	if r.ContentLength > o.maxBody {
+		return nil, o.tooLargeError()
 	}
 	// Trust a small Content-Length only. For larger ones, allocate as data arrives.
 	const believed = 64 << 10
@@ -188,10 +185,10 @@ func (g *Guard) readBody(c echo.Context) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	buf.Grow(int(max(0, min(r.ContentLength, believed))) + bytes.MinRead)
-	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody))
+	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response().Writer, r.Body, o.maxBody))
 	var over *http.MaxBytesError
 	if errors.As(err, &over) {
-		return nil, g.tooLargeError()
+		return nil, o.tooLargeError()
 	}
 	if err != nil {
 		return nil, bodyReadError(err)
@@ -199,8 +196,8 @@ func (g *Guard) readBody(c echo.Context) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-func (g *Guard) tooLargeError() error {
-	return fault.Oversized(nil, g.maxBody)
+func (o *operation) tooLargeError() error {
+	return fault.Oversized(nil, o.maxBody)
 }
 
 func bodyReadError(err error) error {

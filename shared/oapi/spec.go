@@ -64,6 +64,7 @@ type endpoint struct {
 	Guard        string `json:"x-guard"`
 	Roles        any    `json:"x-roles"`
 	ActiveOrg    any    `json:"x-active-organization"`
+	MaxBody      int64  `json:"x-max-body"`
 	DeprecatedAt any    `json:"x-deprecated-at"`
 	Sunset       any    `json:"x-sunset"`
 }

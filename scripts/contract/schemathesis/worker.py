@@ -233,6 +233,11 @@ class Worker(Surface):
         # is not there.
         if "profileId" in body and call.odds(0.3):
             call.fill(profileId=self._seed["profileId"])
+        # Most generated states are refused by the browser, at the cost of one: a cookie of no domain, an unknown origin.
+        settings = body.get("browser")
+        if isinstance(settings, dict) and isinstance(settings.get("state"), dict):
+            state = {"cookies": [{"name": "a", "value": "b", "domain": "example.com", "path": "/"}], "origins": []}
+            call.fill(browser={**settings, "state": state})
         spec = body.get("spec")
         if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and call.odds(0.3):
             call.fill(spec={**spec, "browserVersion": self._seed["browserVersion"]})

@@ -73,7 +73,8 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer context.AfterFunc(ctx, func() {
 		w.readiness.Shutdown(config.ShutdownDelay, nil)
 		w.drain(config.DrainTimeout, logger)
-		w.mcp.Close() // its streams would delay the end of the web server
+		w.mcp.Close() // its streams would delay the end of the web server, as those of logs
+		w.logs.Close()
 		stop()
 	})()
 	defer stop()

@@ -104,6 +104,9 @@ func (w *worker) closeParts() {
 	if w.relay != nil {
 		_ = w.relay.Close()
 	}
+	if w.logs != nil {
+		w.logs.Close()
+	}
 	if w.host != nil {
 		w.host.Close()
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/google/uuid"
+
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/metrics"
@@ -27,6 +29,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/mcp"
+	"github.com/browser-svc/svc/worker/internal/pagelog"
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 	"github.com/browser-svc/svc/worker/internal/report"
@@ -69,6 +72,7 @@ type worker struct {
 	web     *echo.Echo
 	options httpd.Options
 	relay   *devtools.Service
+	logs    *pagelog.Service
 	viewer  *view.Service
 	sockets *launchsock.Service
 	mcp     *mcp.Service
@@ -161,14 +165,25 @@ func (w *worker) openLaunches() {
 		PreferShell: w.config.AutoEngine,
 	}
 	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
+	w.logs = pagelog.New()
 	w.launches = launch.New(launch.Options{
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
 		Data: profileStore{w.profiles}, Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
-		MaxWaiting: w.config.MaxWaiting, Extensions: extensions{w.extensions, w.launcher.Isolation},
+		MaxWaiting: w.config.MaxWaiting, Launched: w.collectLogs, Extensions: extensions{w.extensions, w.launcher.Isolation},
 		AutoEngine: w.config.AutoEngine,
 	})
+}
+
+// collectLogs starts to collect the console messages of a launch that asks for it.
+func (w *worker) collectLogs(launchID uuid.UUID, request launch.Request) {
+	if !request.CollectLogs {
+		return
+	}
+	if of, ok := (browserFinder{w.launches}).Find(launchID.String()); ok {
+		w.logs.Start(of)
+	}
 }
 
 // maxHostName is the length of the longest host name that the cloud accepts.

@@ -59,7 +59,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	w.contract = document.ContractVersion()
 	server.Links, server.ContractVersion = links, w.contract
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
-	w.relay = devtools.New(devtools.Options{Links: links, Tickets: w.tickets, End: w.killLaunch, Resume: config.resume()})
+	w.relay = devtools.New(devtools.Options{Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Resume: config.resume()})
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
 	gates := access.New(access.Options{
 		Browsers: browserFinder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,

@@ -77,6 +77,7 @@ type Browser struct {
 	drivers       driverState
 	conn          *cdp.Conn
 	emul          *emulator
+	origins       originLog
 	calls         *intercept.Calls
 	stderr        *tail
 	stopTail      func()
@@ -110,6 +111,10 @@ func (b *Browser) CDP() *cdp.Conn { return b.conn }
 
 // Calls handles some calls of the clients' CDP connections.
 func (b *Browser) Calls() *intercept.Calls { return b.calls }
+
+// Origins returns the origins of the pages that tabs have shown, at most maxOrigins: the
+// latest, in order.
+func (b *Browser) Origins() []string { return b.origins.list() }
 
 // Done is closed when the browser and all its processes have ended.
 func (b *Browser) Done() <-chan struct{} { return b.done }
@@ -209,6 +214,7 @@ func (b *Browser) supervise() {
 	b.exit.OutOfMemory = b.sandbox != nil && !b.exit.Killed && b.exit.Signal != 0 && b.sandbox.OutOfMemory()
 	_ = b.conn.Close()
 	b.emul.wait()
+	b.origins.wait()
 	b.killTree()
 	close(b.done)
 	b.l.log.Debug("browser ended", "launchId", b.LaunchID, "exit", b.exit.String())

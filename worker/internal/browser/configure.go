@@ -69,13 +69,27 @@ func (b *Browser) configure(ctx context.Context, s *Spec) error {
 		return err
 	}
 	b.AnsweredAt = time.Now().UTC()
-	if err := b.openFirstTab(ctx, s); err != nil {
-		return fmt.Errorf("first tab: %w", err)
+	if err := b.prepareFirstPage(ctx, s); err != nil {
+		return err
 	}
 	return b.applySettings(ctx, s)
 }
 
-// openFirstTab gives a warm browser the first tab that a launch would open.
+// prepareFirstPage prepares a browser with one blank tab for its first page, and opens
+// the page.
+func (b *Browser) prepareFirstPage(ctx context.Context, s *Spec) error {
+	if s.BeforeFirstPage != nil {
+		if err := s.BeforeFirstPage(ctx, b.conn); err != nil {
+			return err
+		}
+	}
+	if err := b.openFirstTab(ctx, s); err != nil {
+		return fmt.Errorf("first tab: %w", err)
+	}
+	return nil
+}
+
+// openFirstTab gives a browser with one blank tab the first tab that a launch would open.
 func (b *Browser) openFirstTab(ctx context.Context, s *Spec) error {
 	switch first := firstURL(s); {
 	case s.noTabs():

@@ -88,8 +88,14 @@ func (b *Browser) start(ctx context.Context) error {
 	if err := b.checkExtensions(ctx); err != nil {
 		return err
 	}
+	b.origins.start(b.conn)
 	if b.spec.Warm {
 		return b.warmUpTimezone(ctx)
+	}
+	if b.spec.BeforeFirstPage != nil { // the first tab is blank
+		if err := b.prepareFirstPage(ctx, &b.spec); err != nil {
+			return err
+		}
 	}
 	return b.applySettings(ctx, &b.spec)
 }

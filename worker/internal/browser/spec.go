@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/switches"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
 // DefaultTimeout is the timeout of a launch without Spec.Timeout.
@@ -56,10 +58,13 @@ type Spec struct {
 	// OpenContextProxy opens an address of that proxy for one browser context, as
 	// package intercept needs it. Nil: contexts use their proxies directly.
 	OpenContextProxy func(server, bypass string) (address string, closeProxy func(), err error)
-	Extensions       []Extension   // loaded before the first page
-	StartURLs        []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
-	Timeout          time.Duration // limit of the launch; DefaultTimeout when zero
-	Data             Data          // persistent data; nil for none
+	// BeforeFirstPage is called with the control connection when the browser answers, before
+	// it opens a start URL. An error ends the launch. Optional.
+	BeforeFirstPage func(ctx context.Context, conn *cdp.Conn) error
+	Extensions      []Extension   // loaded before the first page
+	StartURLs       []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
+	Timeout         time.Duration // limit of the launch; DefaultTimeout when zero
+	Data            Data          // persistent data; nil for none
 }
 
 // permissions translates Playwright's names to the protocol's.

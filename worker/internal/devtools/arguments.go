@@ -28,8 +28,8 @@ func (q *query) text(name, byDefault string) string {
 	return q.values.Get(name)
 }
 
-func (q *query) flag(name string) bool {
-	return read(q, name, false, strconv.ParseBool, fault.InvalidType)
+func (q *query) flag(name string, byDefault bool) bool {
+	return read(q, name, byDefault, strconv.ParseBool, fault.InvalidType)
 }
 
 func (q *query) integer(name string, byDefault int) int {

@@ -76,7 +76,7 @@ type picture struct {
 func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
 	target := q.text("targetId", "")
-	p := picture{format: q.text("format", "png"), quality: q.integer("quality", defaultQuality), full: q.flag("fullPage"), width: q.integer("width", 0)}
+	p := picture{format: q.text("format", "png"), quality: q.integer("quality", defaultQuality), full: q.flag("fullPage", false), width: q.integer("width", 0)}
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (s *Service) pdf(c echo.Context, v access.AuthorizedRequest) error {
 		return fault.Field("paperFormat", "is an unknown paper size")
 	}
 	params := map[string]any{
-		"landscape": q.flag("landscape"), "printBackground": q.flag("printBackground"), "scale": q.number("scale", 1),
+		"landscape": q.flag("landscape", false), "printBackground": q.flag("printBackground", false), "scale": q.number("scale", 1),
 		"paperWidth": size.width, "paperHeight": size.height,
 	}
 	if err := q.err(); err != nil {

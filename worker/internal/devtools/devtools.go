@@ -35,6 +35,7 @@ type Options struct {
 	Tickets     Tickets
 	End         func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
 	Connections int                                              // concurrent connections of one launch, including calls such as screenshots; DefaultConnections when 0
+	Logs        Logs                                             // the console messages of browsers
 	Resume      resume.Options                                   // for connections that outlive their sockets
 }
 
@@ -46,6 +47,7 @@ type Service struct {
 	chromium  chromium
 	tasks     *taskGroup
 	resumable *resume.Connections
+	logs      Logs
 	sockets   atomic.Int64 // CDP sockets of clients
 }
 
@@ -55,7 +57,7 @@ func New(o Options) *Service {
 		o.Connections = DefaultConnections
 	}
 	return &Service{
-		links: o.Links, tickets: o.Tickets, endLaunch: o.End,
+		links: o.Links, tickets: o.Tickets, endLaunch: o.End, logs: o.Logs,
 		chromium: newChromium(), tasks: newTaskGroup(o.Connections), resumable: resume.New(o.Resume),
 	}
 }
@@ -86,6 +88,8 @@ func (s *Service) Routes() []access.Route {
 		{Path: "/screenshot", Handle: s.screenshot},
 		{Path: "/pdf", Handle: s.pdf},
 		{Path: "/navigate", Method: "POST", Handle: s.navigate},
+		{Path: "/state", Handle: s.storageState},
+		{Path: "/logs", Handle: s.pageLogs},
 		{Path: "/close", Method: "POST", Handle: s.close},
 		{Path: "/view-ticket", Method: "POST", Handle: s.viewTicket},
 	}

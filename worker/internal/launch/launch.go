@@ -11,6 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/storagestate"
 )
 
 // Proxy is the upstream proxy of a browser.
@@ -73,14 +74,16 @@ type Request struct {
 	// Options of this launch only.
 	Headless    bool
 	Override    Settings
-	Engine      browser.Engine // "" if the worker chooses it
-	Extensions  []string       // ids
-	Direct      bool           // ignore the proxy of the profile
-	Timeout     time.Duration  // of the browser's start; 0 is browser.DefaultTimeout
-	Wait        time.Duration  // for capacity of this machine and for a slot; 0 is not at all
-	MaxDuration time.Duration  // 0 is no limit
-	IdleTimeout time.Duration  // without client activity; 0 is no limit
-	KeepAlive   bool           // the session outlives the connection that launched it
+	Engine      browser.Engine      // "" if the worker chooses it
+	Extensions  []string            // ids
+	State       *storagestate.State // set before the first page; nil for none
+	CollectLogs bool                // from the start
+	Direct      bool                // ignore the proxy of the profile
+	Timeout     time.Duration       // of the browser's start; 0 is browser.DefaultTimeout
+	Wait        time.Duration       // for capacity of this machine and for a slot; 0 is not at all
+	MaxDuration time.Duration       // 0 is no limit
+	IdleTimeout time.Duration       // without client activity; 0 is no limit
+	KeepAlive   bool                // the session outlives the connection that launched it
 
 	// CheckBuild returns why the client cannot use a build; nil accepts all. It is called
 	// before the authorization, unless a profile determines the build.

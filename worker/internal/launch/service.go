@@ -18,6 +18,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -47,6 +48,9 @@ type Options struct {
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
 	Waited func(ctx context.Context, wait time.Duration, granted bool)
+	// Launched is called for each browser that has started, with its request. It must not
+	// block. nil: no call.
+	Launched func(launchID uuid.UUID, request Request)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
 }
@@ -255,7 +259,8 @@ func failureLogLevel(request Request, err error) slog.Level {
 // checkRequest validates a request before the cloud is asked. It returns the build
 // for a spec; the version of a profile is not known yet.
 func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
-	if details := slices.Concat(request.Override.check("browser."), request.checkEngine(), s.checkExtensions(request.Extensions)); len(details) > 0 {
+	details := slices.Concat(request.Override.check("browser."), request.State.Check(stateField), request.checkEngine(), s.checkExtensions(request.Extensions))
+	if len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
@@ -328,6 +333,9 @@ func (s *Service) start(
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
 		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
 	})
+	if s.Launched != nil {
+		s.Launched(run.session.LaunchID, request)
+	}
 	return run, nil
 }
 
@@ -373,11 +381,20 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	if len(spec.StartURLs) == 0 && !spec.Headless {
 		spec.StartURLs = nil // a headful browser needs a tab
 	}
+	if request.State != nil {
+		spec.BeforeFirstPage = func(ctx context.Context, conn *cdp.Conn) error { return request.State.Write(ctx, conn, stateField) }
+	}
 	return spec, settings, bundle, nil
 }
 
+// stateField is the prefix of the names of a state's fields.
+const stateField = "browser.state."
+
 // launchError returns the client error for a browser that did not start.
 func (s *Service) launchError(ctx context.Context, launchID string, err error) error {
+	if invalid, ok := errors.AsType[*fault.Error](err); ok { // the browser refuses the state
+		return invalid
+	}
 	s.Logger.WarnContext(ctx, "browser did not start", "launchId", launchID, "error", err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

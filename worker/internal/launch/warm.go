@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/warm"
@@ -153,9 +156,17 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, fie
 		s.stopWarm(claimed)
 		return "", err
 	}
-	claimCtx, cancel := context.WithTimeout(ctx, claimTimeout)
+	timeout := claimTimeout
+	if spec.BeforeFirstPage != nil { // takes longer, and would take as long in a new browser
+		timeout = cmp.Or(spec.Timeout, browser.DefaultTimeout)
+	}
+	claimCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := claimed.browser.Configure(claimCtx, spec); err != nil {
+		if invalid, ok := errors.AsType[*fault.Error](err); ok {
+			s.stopWarm(claimed)
+			return "", invalid
+		}
 		s.Logger.WarnContext(ctx, "failed to configure warm browser", "kind", warmKindOf(spec), "error", err)
 		s.stopWarm(claimed)
 		return claimFailed, nil

@@ -34,7 +34,10 @@ func (s *Service) addTabTools(server *sdk.Server) {
 		if err != nil {
 			return result{}, err
 		}
-		return result{}, b.selectTab(ctx, t)
+		if err := b.selectTab(ctx, t); err != nil {
+			return result{}, err
+		}
+		return result{}, b.awaitFirstPage(ctx, t)
 	})
 	addBrowserTool(s, server, "close_tab", "Close a tab.", func(ctx context.Context, b *browser, in closeTabInput) (result, error) {
 		return b.closeTab(ctx, in.Tab)
@@ -85,6 +88,20 @@ func (b *browser) selectTab(ctx context.Context, t *tab) error {
 	b.current, t.reported = t, true
 	b.mu.Unlock()
 	return b.conn.Call(ctx, "", "Target.activateTarget", map[string]any{"targetId": t.target}, nil)
+}
+
+// awaitFirstPage waits until a tab that a page has just opened shows its first page.
+func (b *browser) awaitFirstPage(ctx context.Context, t *tab) error {
+	limited, cancel := context.WithTimeout(ctx, settleMax)
+	defer cancel()
+	_ = poll(limited, func() bool {
+		var of struct{ TargetInfo targetInfo }
+		err := b.conn.Call(limited, "", "Target.getTargetInfo", map[string]any{"targetId": t.target}, &of)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return err != nil || of.TargetInfo.URL != "" && !t.loading
+	})
+	return ctx.Err()
 }
 
 func (b *browser) closeTab(ctx context.Context, name string) (result, error) {

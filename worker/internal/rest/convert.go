@@ -11,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/storagestate"
 )
 
 func valueOr[T any](p *T, byDefault T) T {
@@ -34,11 +35,18 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		MaxDuration: time.Duration(valueOr(settings.MaxDurationSeconds, 0)) * time.Second,
 		IdleTimeout: time.Duration(valueOr(settings.IdleTimeoutSeconds, 0)) * time.Second,
 		KeepAlive:   valueOr(settings.KeepAlive, false),
+		CollectLogs: valueOr(settings.Logs, false),
 		Wait:        time.Duration(valueOr(body.WaitSeconds, 0)) * time.Second,
 	}
 	if body.Spec != nil {
 		request.Spec = &launch.Spec{
 			BrowserVersion: int(valueOr(body.Spec.BrowserVersion, 0)), Criteria: criteria(body.Spec), Body: body.Spec,
+		}
+	}
+	if settings.State != nil {
+		var err error
+		if request.State, err = storageState(*settings.State); err != nil {
+			return launch.Request{}, err
 		}
 	}
 	switch override := bytes.TrimSpace(body.ProxyOverride); {
@@ -55,6 +63,19 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		}
 	}
 	return request, nil
+}
+
+// storageState converts a state, which has the same JSON format in both types.
+func storageState(of workerapi.StorageState) (*storagestate.State, error) {
+	raw, err := json.Marshal(of)
+	if err != nil {
+		return nil, fmt.Errorf("encode state: %w", err)
+	}
+	state := new(storagestate.State)
+	if err := json.Unmarshal(raw, state); err != nil {
+		return nil, fmt.Errorf("decode state: %w", err)
+	}
+	return state, nil
 }
 
 func criteria(spec *sharedapi.LaunchSpec) launch.Criteria {

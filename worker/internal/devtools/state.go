@@ -1,0 +1,61 @@
+package devtools
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/storagestate"
+)
+
+const (
+	stateTimeout    = 30 * time.Second
+	maxStateMessage = 64 << 20 // bytes; the state of one origin, with escapes
+)
+
+// storageState answers with the cookies and the storage of a browser.
+func (s *Service) storageState(c echo.Context, v access.AuthorizedRequest) error {
+	q := queryOf(c)
+	databases := q.flag("indexedDB", true)
+	if err := q.err(); err != nil {
+		return err
+	}
+	ctx, done, err := s.beginTask(c.Request().Context(), v, stateTimeout)
+	if err != nil {
+		return err
+	}
+	defer done()
+	state, err := readState(ctx, v.Browser, databases)
+	if err != nil {
+		return s.toFault(v, err)
+	}
+	return c.JSON(http.StatusOK, struct {
+		Success bool               `json:"success"`
+		Data    storagestate.State `json:"data"`
+	}{true, state})
+}
+
+func readState(ctx context.Context, of access.Browser, databases bool) (storagestate.State, error) {
+	socket, err := ws.Dial(ctx, "ws://"+loopback(of.DebugPort)+of.DebugPath, nil, ws.Options{ReadLimit: maxStateMessage, DialContext: of.Dial})
+	if err != nil {
+		return storagestate.State{}, err
+	}
+	conn := cdp.OverWebSocket(socket)
+	defer func() { _ = conn.Close() }()
+	var origins []string
+	if of.Origins != nil {
+		origins = of.Origins()
+	}
+	state, err := storagestate.Read(ctx, conn, origins, databases)
+	if errors.Is(err, storagestate.ErrTooLarge) {
+		return state, fault.Wrap(err, fault.Conflict, "The storage of the browser is larger than 16 MB. Request the state with indexedDB=false.")
+	}
+	return state, err
+}
