@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,15 +75,12 @@ func (b *Browser) copyExtensions() error {
 			return fmt.Errorf("copy extension: %w", err)
 		}
 	}
-	if b.uid < 0 {
-		return nil
+	root, err := os.OpenRoot(b.dirs.extensions)
+	if err != nil {
+		return fmt.Errorf("copy extensions: %w", err)
 	}
-	return filepath.WalkDir(b.dirs.extensions, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(path, b.uid, b.uid)
-	})
+	defer root.Close()
+	return b.chownAll(root)
 }
 
 // loadedExtension is an extension as Chromium lists it.
