@@ -11,7 +11,7 @@ run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a fir
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
 # The programs that the tests need.
-needed := go postgres chromium display chromedriver node haproxy nginx caddy tinyproxy microsocks
+needed := go postgres chromium headless-shell display chromedriver node haproxy nginx caddy tinyproxy microsocks
 
 .PHONY: test
 test: ## Run all tests, with real PostgreSQL, Chromium and clients, at a few repetitions each

@@ -869,6 +869,64 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/extensions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List extensions
+         * @description Lists the extensions that launches on this worker can load, sorted by name.
+         */
+        get: operations["listExtensions"];
+        put?: never;
+        /**
+         * Create an extension
+         * @description Stores an extension on this worker, for `browser.extensions` of launches. The body is the package: a zip archive
+         *     of the extension's folder, or a `.crx` file (CRX3), up to 64 MiB and 256 MiB unpacked. `manifest.json` is at the
+         *     top of the archive or in its only folder. The signature of a `.crx` file is checked.
+         *
+         *     The manifest version must be 3. The permission `nativeMessaging` is refused, because it starts programs. The
+         *     extension keeps its Chromium id in all launches: that of the `.crx` file or of `key` in the manifest, otherwise one
+         *     derived from the package. The same package again returns the same extension. Stored extensions survive a restart
+         *     of the worker. A worker stores up to 1000 extensions.
+         */
+        post: operations["createExtension"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/extensions/{extensionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get an extension
+         * @description Returns an extension that launches on this worker can load.
+         */
+        get: operations["getExtension"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an extension
+         * @description Launches can no longer load the extension. Running browsers keep it until they end.
+         */
+        delete: operations["deleteExtension"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/fleet/drain": {
         parameters: {
             query?: never;
@@ -1665,11 +1723,25 @@ export interface components {
             browserVersion: components["schemas"]["BrowserVersion"];
             /** @description Whether the browser contains the DevTools front end. */
             devtools: boolean;
+            engine: components["schemas"]["BrowserEngine"];
+            /** @description Whether the browser can load extensions (`browser.extensions`). */
+            extensions: boolean;
             /** @description The full version number. */
             fullVersion: string;
             /** @description Whether the browser supports headful mode. */
             headful: boolean;
+            /** @description Whether the live view shows a headless browser of this build. */
+            screencast: boolean;
         };
+        /**
+         * @description The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+         *     runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+         *     (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+         *     With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+         * @example headless-shell
+         * @enum {string}
+         */
+        BrowserEngine: "chromium" | "headless-shell";
         /** @description A browser session on this machine. The port and the URLs are null after the session has ended. */
         BrowserSession: {
             browserVersion: components["schemas"]["BrowserVersion"];
@@ -1686,6 +1758,7 @@ export interface components {
             devtoolsFrontendUrl: string | null;
             endReason: components["schemas"]["EndReasonOrNull"];
             endedAt: components["schemas"]["TimestampOrNull"];
+            engine: components["schemas"]["BrowserEngine"];
             /**
              * Format: int32
              * @description The exit code of a browser that exited by itself; a negative value is the signal that ended it.
@@ -1747,6 +1820,8 @@ export interface components {
             args?: components["schemas"]["BrowserArgs"];
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
+            engine?: components["schemas"]["BrowserEngine"];
+            extensions?: components["schemas"]["Extensions"];
             geolocation?: components["schemas"]["Geolocation"];
             /**
              * @description Whether to run headless. A headful browser gets its own virtual display.
@@ -2089,6 +2164,61 @@ export interface components {
             error: components["schemas"]["Error"];
             success: components["schemas"]["False"];
         };
+        /** @description An extension that launches can load. */
+        Extension: {
+            /** @description The id of the extension in Chromium, as in `chrome-extension://` URLs. */
+            chromiumId: string;
+            createdAt: components["schemas"]["Timestamp"];
+            id: components["schemas"]["ExtensionId"];
+            /**
+             * Format: int32
+             * @description The manifest version.
+             */
+            manifestVersion: number;
+            /** @description The name, in the default language of the extension. */
+            name: string;
+            /**
+             * Format: int64
+             * @description The size of the package, in bytes.
+             */
+            sizeBytes: number;
+            /** @description The version in the manifest. */
+            version: string;
+        };
+        /**
+         * @description The id of an extension: the SHA-256 of its package.
+         * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+         */
+        ExtensionId: string;
+        /** @description The extensions of this worker. */
+        ExtensionList: {
+            /** @description The extensions, sorted by name. */
+            items: components["schemas"]["Extension"][];
+        };
+        /** @description A success with the extensions. */
+        ExtensionListResponse: {
+            data: components["schemas"]["ExtensionList"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * Format: binary
+         * @description A zip archive or a CRX3 file.
+         */
+        ExtensionPackage: string;
+        /** @description A success with an extension. */
+        ExtensionResponse: {
+            data: components["schemas"]["Extension"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description The extensions to load, by the ids of `GET /extensions`. They are loaded before the first page, in the order of
+         *     the list, for this launch only: they are not part of the profile. Such a launch starts a new browser. Extensions
+         *     that could change the proxy (permissions `proxy` and `privacy`) are refused on a host without a network namespace.
+         * @example [
+         *       "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+         *     ]
+         */
+        Extensions: components["schemas"]["ExtensionId"][];
         /**
          * @description Headers that are added to every request of the browser.
          * @example {
@@ -3207,6 +3337,7 @@ export interface components {
              * @description The number of browsers.
              */
             count: number;
+            engine: components["schemas"]["BrowserEngine"];
             /** @description Whether the browsers are headless. */
             headless: boolean;
             /** @description The language; empty for the default. */
@@ -3567,6 +3698,8 @@ export interface components {
         BundleWindowsVersionQuery: components["schemas"]["BundleWindowsVersion"];
         /** @description The control token. */
         ControlTokenQuery: string;
+        /** @description The extension. */
+        ExtensionId: components["schemas"]["ExtensionId"];
         /** @description Only files of exactly this name. */
         FileNameQuery: string;
         /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
@@ -3585,6 +3718,8 @@ export interface components {
         Landscape: boolean;
         /** @description The major version of a launch without a profile. Not together with `env`. */
         LaunchBrowserVersion: components["schemas"]["BrowserVersion"];
+        /** @description The kind of browser. Not together with `env`. */
+        LaunchEngine: components["schemas"]["BrowserEngine"];
         /** @description A JSON object, plain or base64url-encoded: `SVC_KEY` and the body of `POST /sessions/profile`. */
         LaunchEnv: string;
         /** @description Whether to run without a window. Not together with `env`. */
@@ -5864,6 +5999,261 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    listExtensions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extensions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "manifestVersion": 3,
+                     *             "name": "Page notes",
+                     *             "sizeBytes": 48213,
+                     *             "version": "1.4.0"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": components["schemas"]["ExtensionPackage"];
+            };
+        };
+        responses: {
+            /** @description The extension is stored. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "manifestVersion": 3,
+                     *         "name": "Page notes",
+                     *         "sizeBytes": 48213,
+                     *         "version": "1.4.0"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionResponse"];
+                };
+            };
+            /** @description The package is not valid. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "field": "body.manifest_version",
+                     *             "message": "must be 3: this worker loads no extensions of another manifest version",
+                     *             "received": 2
+                     *           }
+                     *         ],
+                     *         "message": "The request is not valid."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            /** @description The package is larger than 64 MiB. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_LONG",
+                     *             "constraint": {
+                     *               "max": 67108864
+                     *             },
+                     *             "field": "body",
+                     *             "message": "must be at most 67108864 bytes long"
+                     *           }
+                     *         ],
+                     *         "message": "The request body is larger than 67108864 bytes."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The body is not `application/octet-stream`. */
+            415: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "INVALID_ENUM_VALUE",
+                     *             "constraint": {
+                     *               "allowed": [
+                     *                 "application/octet-stream"
+                     *               ]
+                     *             },
+                     *             "field": "contentType",
+                     *             "message": "must be application/octet-stream",
+                     *             "received": "text/plain"
+                     *           }
+                     *         ],
+                     *         "message": "The body must be application/octet-stream, and Content-Type must match."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extension. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "manifestVersion": 3,
+                     *         "name": "Page notes",
+                     *         "sizeBytes": 48213,
+                     *         "version": "1.4.0"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extension is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
     drainWorker: {
         parameters: {
             query?: never;
@@ -6011,8 +6401,11 @@ export interface operations {
                      *           {
                      *             "browserVersion": 156,
                      *             "devtools": true,
+                     *             "engine": "chromium",
+                     *             "extensions": true,
                      *             "fullVersion": "156.0.8078.79",
-                     *             "headful": true
+                     *             "headful": true,
+                     *             "screencast": true
                      *           }
                      *         ],
                      *         "capacity": {
@@ -6095,6 +6488,7 @@ export interface operations {
                      *             {
                      *               "browserVersion": 156,
                      *               "count": 1,
+                     *               "engine": "chromium",
                      *               "headless": true,
                      *               "locale": ""
                      *             }
@@ -6596,6 +6990,8 @@ export interface operations {
                 browserVersion?: components["parameters"]["LaunchBrowserVersion"];
                 /** @description Whether to run without a window. Not together with `env`. */
                 headless?: components["parameters"]["LaunchHeadless"];
+                /** @description The kind of browser. Not together with `env`. */
+                engine?: components["parameters"]["LaunchEngine"];
                 /** @description The proxy, as `scheme://user:password@host:port`, percent-encoded. It replaces the proxy of the profile. Not together with `env`. */
                 proxy?: components["parameters"]["LaunchProxy"];
                 /** @description The maximum duration of the session, in milliseconds, rounded up to seconds. Not together with `env`. */
@@ -7004,8 +7400,20 @@ export interface operations {
                      *           {
                      *             "browserVersion": 156,
                      *             "devtools": true,
+                     *             "engine": "chromium",
+                     *             "extensions": true,
                      *             "fullVersion": "156.0.8078.79",
-                     *             "headful": true
+                     *             "headful": true,
+                     *             "screencast": true
+                     *           },
+                     *           {
+                     *             "browserVersion": 156,
+                     *             "devtools": false,
+                     *             "engine": "headless-shell",
+                     *             "extensions": false,
+                     *             "fullVersion": "156.0.8078.79",
+                     *             "headful": false,
+                     *             "screencast": true
                      *           }
                      *         ],
                      *         "versions": [
@@ -7154,6 +7562,7 @@ export interface operations {
                      *         "devtoolsFrontendUrl": "http://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools?ct=TOKEN",
                      *         "endReason": null,
                      *         "endedAt": null,
+                     *         "engine": "chromium",
                      *         "exitCode": null,
                      *         "headless": true,
                      *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
@@ -7339,6 +7748,7 @@ export interface operations {
                      *         "devtoolsFrontendUrl": "http://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools?ct=TOKEN",
                      *         "endReason": null,
                      *         "endedAt": null,
+                     *         "engine": "chromium",
                      *         "exitCode": null,
                      *         "headless": true,
                      *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",

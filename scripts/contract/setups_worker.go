@@ -81,10 +81,16 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 			}
 			return exampleSetup{path: map[string]string{"sessionId": l.session}}, nil
 		},
-		"drainWorker":  func(context.Context) (exampleSetup, error) { return exampleSetup{after: p.resumeWorker}, nil },
-		"navigatePage": blank,
-		"closeBrowser": p.tabSetup,
-		"closeTarget":  p.tabSetup,
+		"createExtension": func(context.Context) (exampleSetup, error) {
+			content, err := packExtension()
+			return exampleSetup{content: content}, err
+		},
+		"getExtension":    p.extensionSetup,
+		"deleteExtension": p.extensionSetup,
+		"drainWorker":     func(context.Context) (exampleSetup, error) { return exampleSetup{after: p.resumeWorker}, nil },
+		"navigatePage":    blank,
+		"closeBrowser":    p.tabSetup,
+		"closeTarget":     p.tabSetup,
 		"createWebDriverSession": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{body: map[string]any{"capabilities.alwaysMatch.svc:options.profileId": p.seed.ProfileID}, after: p.endOthers}, nil
 		},
@@ -132,13 +138,15 @@ func (p *exampleRunner) mcpSetup(ctx context.Context) (exampleSetup, error) {
 }
 
 // launchSetup ends the browser after the example.
-func (p *exampleRunner) launchSetup(context.Context) (exampleSetup, error) {
+func (p *exampleRunner) launchSetup(ctx context.Context) (exampleSetup, error) {
+	extension, err := p.newExtension(ctx)
 	return exampleSetup{
 		body: map[string]any{
-			"profileId": p.seed.ProfileID, "spec.browserVersion": p.seed.BrowserVersion, "browser.startUrls": []string{"about:blank"},
+			"browser.extensions": []string{extension},
+			"profileId":          p.seed.ProfileID, "spec.browserVersion": p.seed.BrowserVersion, "browser.startUrls": []string{"about:blank"},
 		},
 		after: p.endOthers,
-	}, nil
+	}, err
 }
 
 // webDriverSetup is a setup with a new WebDriver session, which ends after the example.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import re
 import time
+import zipfile
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlparse
@@ -37,7 +40,12 @@ _INITIALIZE = {
         "clientInfo": {"name": "contract", "version": "1.0"},
     },
 }
+_MAX_EXTENSIONS = 20  # of a launch
 _ROOM_TIME = 20.0  # seconds until a full worker must have room again
+
+
+def _is_extension(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
 
 
 class Browser:
@@ -67,6 +75,9 @@ class Worker(Surface):
             "listAndroidModels": self._version,
             "launchProfile": self._launch_profile,
             "launchBrowser": self._launch_browser,
+            "createExtension": self._create_extension,
+            "getExtension": self._extension,
+            "deleteExtension": self._extension,
             "getBrowserSession": self._session,
             "killBrowserSession": self._kill,
             "closeBrowser": self._close,
@@ -241,6 +252,43 @@ class Worker(Surface):
         spec = body.get("spec")
         if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and call.odds(0.3):
             call.fill(spec={**spec, "browserVersion": self._seed["browserVersion"]})
+
+        self._known_extensions(call)
+
+    def _known_extensions(self, call: Call) -> None:
+        """A valid list of made up extensions becomes one that the worker has."""
+        settings = call.case.body.get("browser")
+        wanted = settings.get("extensions") if isinstance(settings, dict) else None
+        if isinstance(wanted, list) and all(_is_extension(one) for one in wanted) and len(wanted) <= _MAX_EXTENSIONS:
+            call.fill(browser={**settings, "extensions": [self._stored()][: len(wanted)]})
+
+    @staticmethod
+    def _packed(name: str) -> bytes:
+        """The package of an extension."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            manifest = {"manifest_version": 3, "name": name, "version": "1.0"}
+            archive.writestr(zipfile.ZipInfo("manifest.json"), json.dumps(manifest))
+        return packed.getvalue()
+
+    def _stored(self) -> str:
+        """The id of an extension that the worker has."""
+        response = self._api.session.post(
+            f"{self._api.base}/extensions",
+            data=self._packed("standing"),
+            headers={**self._api.headers, "Content-Type": "application/octet-stream"},
+            timeout=30,
+        )
+        response.raise_for_status()
+        return str(response.json()["data"]["id"])
+
+    def _create_extension(self, call: Call) -> None:
+        if isinstance(call.case.body, bytes) and call.odds(0.5):
+            call.case.body = self._packed(call.chance.choice("abcdef"))
+
+    def _extension(self, call: Call) -> None:
+        if not call.linked and call.odds(0.7):
+            call.aim(extensionId=self._stored())
 
     def _launch_browser(self, call: Call) -> None:
         if call.identity.name == "organization env" or call.odds(0.6):

@@ -29,6 +29,7 @@ type Config struct {
 	ChromiumPath     string         `env:"CHROMIUM_PATH" doc:"Path of the Chromium to launch. Default: the system's Chromium."`
 	ChromeDriver     string         `env:"CHROMEDRIVER" doc:"Path of the chromedriver for WebDriver clients, with the major version of the browser. A chromedriver beside a build takes precedence. Default: chromedriver in PATH."`
 	BrowsersDir      string         `env:"BROWSERS_DIR" doc:"Directory with more browser builds, one per subdirectory; svc-worker browsers install puts builds there. Default: DATA_DIR/browsers."`
+	AutoEngine       bool           `env:"AUTO_ENGINE" envDefault:"false" doc:"Use a headless shell for launches without an engine that need nothing else, if the version is installed as both engines. Such browsers start faster, and have no DevTools front end."`
 	BundlesDir       string         `env:"BUNDLES_DIR" doc:"Directory with more bundles, one JSON file each."`
 	MaxSessions      int            `env:"MAX_SESSIONS" envDefault:"0" doc:"Maximum number of browsers at once. 0: no limit."`
 	MaxConnections   int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once, including WebSockets that drive or view a browser. Further connections wait to be accepted. 0: no limit."`

@@ -93,19 +93,11 @@ func number(is bool) float64 {
 
 // warmBrowsers returns the numbers of warm browsers by engine.
 func (w *worker) warmBrowsers() map[string]int {
-	counts := map[string]int{"chromium": 0, "headless-shell": 0}
+	counts := map[string]int{string(browser.Chromium): 0, string(browser.HeadlessShell): 0}
 	for _, held := range w.warmPool.Stats().Ready {
-		counts[engineOf(held.Kind.Build)] += held.Count
+		counts[string(held.Kind.Build.Engine)] += held.Count
 	}
 	return counts
-}
-
-// engineOf returns the engine of a build. Only headless shells cannot show a window.
-func engineOf(build browser.Build) string {
-	if build.Headful {
-		return "chromium"
-	}
-	return "headless-shell"
 }
 
 // metricsHandler returns the handler of GET /metrics.

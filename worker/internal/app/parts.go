@@ -24,6 +24,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/extension"
 	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/fileserver"
 	"github.com/browser-svc/svc/worker/internal/fleet"
@@ -53,7 +54,9 @@ type worker struct {
 	builds   *browser.Finder
 	presets  *bundle.Set
 	profiles *profiledata.Store
-	sessions *session.Store
+
+	extensions *extension.Store
+	sessions   *session.Store
 
 	files      *files.Store
 	host       *host
@@ -113,6 +116,9 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.profiles, err = config.openProfiles(logger); err != nil {
 		return nil, err
 	}
+	if w.extensions, err = extension.Open(extension.Options{Dir: filepath.Join(w.dir, "extensions"), Clock: clock.System{}, Logger: logger}); err != nil {
+		return nil, err
+	}
 	w.openLaunches()
 	w.cloud.OnFailure(w.reports.RequestHeartbeat)
 	w.cloud.DescribeMachine(w.describeMachine)
@@ -164,6 +170,7 @@ func (w *worker) openLaunches() {
 	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: w.config.browsersDirs(w.dir), Log: w.logger})
 	starter := launch.WarmStarter{
 		Launcher: denylistLauncher{w.launcher, w.policy}, Egress: egressProvider{w.policy, w.logger}, Builds: w.builds,
+		PreferShell: w.config.AutoEngine,
 	}
 	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
 	w.logs = pagelog.New()
@@ -173,6 +180,7 @@ func (w *worker) openLaunches() {
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
 		MaxWaiting: w.config.MaxWaiting, KeepsFiles: w.files.Keeps(), Launched: w.collectLogs,
+		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,
 	})
 }
 
@@ -201,7 +209,7 @@ func (w *worker) describeMachine() cloud.MachineReport {
 // restServer returns the handlers of the REST API. route adds the links.
 func (w *worker) restServer() *rest.Server {
 	return &rest.Server{
-		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Host: w.host,
+		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Extensions: w.extensions, Host: w.host,
 		Readiness: w.readiness, Version: program.Version, WarmPool: w.warmPoolState, Isolation: w.launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,

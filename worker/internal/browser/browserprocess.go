@@ -119,7 +119,7 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	}()
 	order := sandbox.Config{
 		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env,
-		Dir: b.dirs.home, Writable: b.dirs.writable(), Files: b.dirs.files,
+		Dir: b.dirs.home, Writable: b.dirs.writable(), Files: b.dirs.files, ReadOnly: b.extensionDirs(),
 	}
 	if b.paths().ownTimezone {
 		order.Timezone = b.spec.TimezoneID
@@ -189,7 +189,7 @@ func (b *Browser) paths() paths {
 	return paths{
 		files: files,
 		root:  b.dirs.root, home: sandbox.HomeDir, tmp: sandbox.TempDir, runtime: sandbox.TempDir, data: sandbox.DataDir,
-		xauth: sandbox.XAuthority, smallSharedMemory: shared > 0 && shared < enoughSharedMemory,
+		xauth: sandbox.XAuthority, extensions: sandbox.ExtensionsDir, smallSharedMemory: shared > 0 && shared < enoughSharedMemory,
 		ownTimezone: b.spec.TimezoneID == "" || sandbox.HasTimezone(b.spec.TimezoneID),
 	}
 }

@@ -17,6 +17,7 @@ import (
 // contents to the launch's user.
 type dirs struct {
 	root, home, tmp, data, xauth string
+	extensions                   string // copies of extensions, unless they are in the sandbox
 	shortTmp                     string // a link to tmp with a short path
 	files                        string // downloads and uploads, on the disk; "" for none
 	vncSocket, vncAuth           string // of the display: its VNC server's socket, its passwords
@@ -33,7 +34,7 @@ func newDirs(parent, launchID string) dirs {
 	root := filepath.Join(parent, launchID)
 	d := dirs{
 		root: root, home: filepath.Join(root, "home"), tmp: filepath.Join(root, "tmp"),
-		data: filepath.Join(root, "data"), xauth: filepath.Join(root, "xauth"),
+		data: filepath.Join(root, "data"), xauth: filepath.Join(root, "xauth"), extensions: filepath.Join(root, "extensions"),
 		shortTmp: filepath.Join(shortParent, shortPrefix+strings.ToLower(rand.Text())[:12]),
 	}
 	d.vncSocket, d.vncAuth = filepath.Join(d.shortTmp, "vnc"), filepath.Join(root, "vncauth")
@@ -45,15 +46,16 @@ type paths struct {
 	root                            string // the marker of the launch; a path on the host
 	home, tmp, runtime, data, xauth string
 	files                           string // "" for none
-	smallSharedMemory               bool   // /dev/shm is too small for a browser
-	ownTimezone                     bool   // the browser has a private /etc/localtime
+	extensions                      string
+	smallSharedMemory               bool // /dev/shm is too small for a browser
+	ownTimezone                     bool // the browser has a private /etc/localtime
 }
 
 // hostPaths returns the paths of a process without a separate root.
 func (d dirs) hostPaths() paths {
 	return paths{
 		root: d.root, home: d.home, tmp: d.shortTmp, runtime: d.tmp, data: d.data, xauth: d.xauth, files: d.files,
-		smallSharedMemory: smallSharedMemory(),
+		extensions: d.extensions, smallSharedMemory: smallSharedMemory(),
 	}
 }
 

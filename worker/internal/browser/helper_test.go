@@ -34,8 +34,8 @@ func systemBuild(t *testing.T) browser.Build {
 	return builds[i]
 }
 
-// majorBuilds returns one build of each installed major version: the system's and
-// those of scripts/browsers.
+// majorBuilds returns one build of each installed major version and engine: the system's
+// and those of scripts/browsers.
 func majorBuilds(t *testing.T) []browser.Build {
 	t.Helper()
 	store, err := filepath.Abs("../../../.svc/browsers")
@@ -46,9 +46,16 @@ func majorBuilds(t *testing.T) []browser.Build {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builds = slices.CompactFunc(builds, func(a, b browser.Build) bool { return a.Major == b.Major })
-	if len(builds) < 3 {
-		t.Fatalf("%d major versions are installed, want three: scripts/browsers", len(builds))
+	builds = slices.CompactFunc(builds, func(a, b browser.Build) bool { return a.Major == b.Major && a.Engine == b.Engine })
+	versions, shells := map[int]bool{}, 0
+	for _, b := range builds {
+		versions[b.Major] = true
+		if b.Engine == browser.HeadlessShell && b.Major == systemBuild(t).Major {
+			shells++
+		}
+	}
+	if len(versions) < 3 || shells == 0 {
+		t.Fatalf("%d major versions, %d headless shells of the system's version are installed, want three and one: scripts/browsers, scripts/need headless-shell", len(versions), shells)
 	}
 	return builds
 }

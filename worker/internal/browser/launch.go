@@ -89,6 +89,9 @@ func (b *Browser) start(ctx context.Context) error {
 	if err := captured(ctx); err != nil {
 		return fmt.Errorf("capture downloads: %w", err)
 	}
+	if err := b.checkExtensions(ctx); err != nil {
+		return err
+	}
 	b.origins.start(b.conn)
 	if b.spec.Warm {
 		return b.warmUpTimezone(ctx)
@@ -137,6 +140,9 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 	}
 	r := record{UID: b.uid}
 	if err := b.dirs.writeRecord(r); err != nil {
+		return err
+	}
+	if err := b.copyExtensions(); err != nil {
 		return err
 	}
 	if b.Headless {

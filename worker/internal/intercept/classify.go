@@ -16,6 +16,7 @@ const (
 	setFiles         = "DOM.setFileInputFiles"
 	setDownloads     = "Browser.setDownloadBehavior"
 	setPageDownloads = "Page.setDownloadBehavior"
+	loadExtension    = "Extensions.loadUnpacked"
 
 	requestHuman = MethodPrefix + "requestHuman"
 	cancelHuman  = MethodPrefix + "cancelHuman"
@@ -143,7 +144,7 @@ func (s *scanner) classifyMethod() recipient {
 	if !s.truncated {
 		return forBrowser
 	}
-	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles, setDownloads, setPageDownloads} {
+	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles, setDownloads, setPageDownloads, loadExtension} {
 		if n := min(len(begun), len(name)); string(begun[:n]) == name[:n] {
 			return undecided
 		}
@@ -156,7 +157,8 @@ func (s *scanner) classifyMethod() recipient {
 
 func recipientOf(method string) recipient {
 	switch {
-	case method == createContext, method == disposeContext, method == setFiles, method == setDownloads, method == setPageDownloads:
+	case method == createContext, method == disposeContext, method == setFiles, method == setDownloads, method == setPageDownloads,
+		method == loadExtension:
 		return intercepted
 	case method == requestHuman, method == cancelHuman:
 		return aboutHandover

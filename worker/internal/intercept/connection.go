@@ -170,6 +170,8 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		if id := params.text("browserContextId"); n.calls.hasProxy(id) {
 			n.await(key, awaitedCall{disposes: id})
 		}
+	case loadExtension:
+		return nil, m.refuse("Extensions are loaded at the launch only: store the extension with POST /extensions and list its id in browser.extensions.")
 	case setFiles:
 		var files []string
 		if json.Unmarshal(params["files"], &files) != nil {

@@ -168,6 +168,7 @@ func TestConnection_AnswersErrors(t *testing.T) {
 		`{"id":3,"sessionId":"S","method":"Target.createBrowserContext","params":{"proxyServer":"bad"}}`:  "The proxyServer cannot be used: it is bad.",
 		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/there","/gone"]}}`: `The browser has no file "/gone"` + advice,
 		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/secret"]}}`:        `The browser cannot read "/secret"` + advice,
+		`{"id":3,"sessionId":"S","method":"Extensions.loadUnpacked","params":{"path":"/tmp/mine"}}`:       "Extensions are loaded at the launch only: store the extension with POST /extensions and list its id in browser.extensions.",
 	} {
 		expected := map[string]any{"id": 3., "sessionId": "S", "error": map[string]any{"code": -32000., "message": want}}
 		s := newFixture().connect()

@@ -11,6 +11,8 @@
 //     directory of the launch instead, each with its guid as its name.
 //   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
 //     handover). Until the person is done, messages of all clients are held.
+//   - Extensions.loadUnpacked. The worker checks extensions before it stores them, and
+//     loads them at the launch.
 //
 // Frames are forwarded unchanged. Their headers are read to find message boundaries,
 // and the beginning of client messages to find their method.

@@ -74,6 +74,8 @@ type Request struct {
 	// Options of this launch only.
 	Headless    bool
 	Override    Settings
+	Engine      browser.Engine      // "" if the worker chooses it
+	Extensions  []string            // ids
 	State       *storagestate.State // set before the first page; nil for none
 	CollectLogs bool                // from the start
 	Direct      bool                // ignore the proxy of the profile

@@ -29,6 +29,8 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		ProfileID:   body.ProfileId,
 		Headless:    valueOr(settings.Headless, true),
 		Override:    overrides(settings),
+		Engine:      browser.Engine(valueOr(settings.Engine, "")),
+		Extensions:  valueOr(settings.Extensions, nil),
 		Timeout:     time.Duration(valueOr(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
 		MaxDuration: time.Duration(valueOr(settings.MaxDurationSeconds, 0)) * time.Second,
 		IdleTimeout: time.Duration(valueOr(settings.IdleTimeoutSeconds, 0)) * time.Second,
@@ -126,7 +128,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	data := workerapi.BrowserSession{
 		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
 		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion),
-		Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
+		Engine: workerapi.BrowserEngine(of.Engine), Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
 		Bundle:   chosenBundle(of.Bundle),
 		Start:    workerapi.BrowserStart{Warm: of.Start.Warm, ColdReasons: append([]string{}, of.Start.ColdReasons...)},
 		Timeline: timeline(of.Timeline),

@@ -24,6 +24,8 @@ const (
 	DataDir  = "/svc/data"
 	FilesDir = "/svc/files" // Config.Files
 
+	ExtensionsDir = "/svc/extensions" // for Config.ReadOnly
+
 	DownloadsDir = FilesDir + "/downloads"
 	XAuthority   = "/svc/xauth" // of the display
 )
@@ -51,10 +53,17 @@ type Config struct {
 	Dir        string   // working directory, if files are not private
 	Writable   []string // the launch's directories; if files are not private, it can open only these and what browsers need
 	Files      string   // directory on the disk that the launch shares with the worker; "" for none
+	ReadOnly   []Mount  // directories of the host that the launch can read
 	Timezone   string   // IANA name; "" is the host's
 	Proxy      int      // port where the browser expects its proxy
 	Display    string   // socket of the X server; "" when headless
 	XAuthority string   // Xauthority file of the display
+}
+
+// Mount is a path on the host and its path in a sandbox with private files.
+type Mount struct {
+	From, To string
+	Writable bool // otherwise read-only
 }
 
 // NewSandbox creates a sandbox. The caller then starts the command of Command.
@@ -155,8 +164,11 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 		if l.Files != "" {
 			o.Writable = append(slices.Clip(o.Writable), l.Files)
 		}
+		for _, mount := range l.ReadOnly {
+			o.Readable = append(o.Readable, mount.From)
+		}
 		if o.Window {
-			o.Readable = []string{l.XAuthority}
+			o.Readable = append(o.Readable, l.XAuthority)
 		}
 	} else {
 		o.Dir = HomeDir
@@ -164,12 +176,12 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 		if file := s.manager.workerDirBelow(dir); file != "" {
 			return fmt.Errorf("%s is in the same directory as the worker's files in %s: move it to a separate directory", l.Program, file)
 		}
-		o.Binds = []bindMount{{From: dir, To: dir}}
+		o.Binds = append([]Mount{{From: dir, To: dir}}, l.ReadOnly...)
 		if l.Files != "" {
-			o.Binds = append(o.Binds, bindMount{From: l.Files, To: FilesDir, Writable: true})
+			o.Binds = append(o.Binds, Mount{From: l.Files, To: FilesDir, Writable: true})
 		}
 		if o.Window {
-			o.Binds = append(o.Binds, bindMount{From: l.Display, To: l.Display}, bindMount{From: l.XAuthority, To: XAuthority})
+			o.Binds = append(o.Binds, Mount{From: l.Display, To: l.Display}, Mount{From: l.XAuthority, To: XAuthority})
 		}
 	}
 	_, err := s.request(ctx, o)

@@ -33,7 +33,7 @@ func (n *newSession) readChromeOptions(raw json.RawMessage) (details []fault.Det
 		case "extensions": // clients send the empty list
 			var files []json.RawMessage
 			if json.Unmarshal(value, &files) != nil || len(files) > 0 {
-				details = append(details, fault.Detail{Field: field, Code: fault.Custom, Message: "is not supported"})
+				details = append(details, fault.Detail{Field: field, Code: fault.Custom, Message: "is not supported: store the extension with POST /extensions and list its id in " + ownOptions + ".browser.extensions"})
 			}
 		case "w3c":
 			if string(value) != "true" {
