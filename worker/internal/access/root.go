@@ -56,7 +56,7 @@ func (a *Authorizer) rewriteRoot(next echo.HandlerFunc) echo.HandlerFunc {
 		if !isRootPath(r.URL.Path) {
 			return next(c)
 		}
-		if r.Method == "get" { // nodriver sends it, and Chromium accepts it
+		if strings.EqualFold(r.Method, http.MethodGet) { // nodriver sends it in lower case, and Chromium accepts it
 			r.Method = http.MethodGet
 		}
 		for _, token := range a.rootTokens(r) {
