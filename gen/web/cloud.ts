@@ -9715,7 +9715,15 @@ export interface operations {
     openProfileData: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 /** @description The profile. */
                 profileId: components["parameters"]["ProfileId"];
@@ -9737,6 +9745,7 @@ export interface operations {
             /** @description The session can use the data. */
             200: {
                 headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
@@ -9821,7 +9830,15 @@ export interface operations {
     addProfileDataVersion: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 /** @description The profile. */
                 profileId: components["parameters"]["ProfileId"];
@@ -9848,6 +9865,7 @@ export interface operations {
             /** @description The version is the current one. */
             200: {
                 headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
@@ -9929,7 +9947,15 @@ export interface operations {
     activateProfileDataVersion: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 /** @description The profile. */
                 profileId: components["parameters"]["ProfileId"];
@@ -9943,6 +9969,7 @@ export interface operations {
             /** @description The version is the current one. */
             200: {
                 headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
                     "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "X-RateLimit-Reset": components["headers"]["RateLimitReset"];

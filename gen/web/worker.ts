@@ -117,7 +117,16 @@ export interface paths {
          *       `DENIED_HOSTS` and `ALLOWED_HOSTS` apply. A browser can have up to 128 such contexts at a time. Their traffic is not
          *       part of `proxyTraffic`.
          *     - `DOM.setFileInputFiles` with a path that the browser cannot read: the response is an error. Paths are those of the
-         *       browser's sandbox.
+         *       browser's sandbox; `createFile` returns such a path.
+         *     - `Browser.setDownloadBehavior` and `Page.setDownloadBehavior`, unless they deny downloads: the browser stores the
+         *       download in the files of the launch (`listFiles`) instead of `downloadPath`, and names it by its `guid`. Events
+         *       pass unchanged, so `guid` of `Browser.downloadWillBegin` is the id of the file.
+         *     - `Svc.requestHuman {reason, timeoutSeconds}` hands the browser to a person, as `startHandover` describes. The response
+         *       comes when the handover ends: `{outcome, seconds, note}`, with the outcome `done`, `timeout` or `canceled`;
+         *       `note` is optional. `timeoutSeconds` is 600 by default. The end of the connection cancels the handover. While one
+         *       is open, another call is refused.
+         *     - `Svc.cancelHuman` ends the open handover, on any connection of the launch. The call is not held. It is not read
+         *       behind more than 256 KiB of held messages (1 MiB with `resume`).
          *
          *     Without `resume` the connection ends with its socket. With `resume` a connection survives broken sockets for up
          *     to `RESUME_SECONDS`, without lost or repeated messages:
@@ -185,6 +194,179 @@ export interface paths {
         get: operations["connectPage"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/files": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the files of a browser
+         * @description Lists the downloads of the browser and the uploads for it, the newest first. A view ticket is not accepted, as for
+         *     all operations on files.
+         *
+         *     Every download of every client and browser context is stored here, whatever path the client has asked for. The
+         *     `id` of a download is the `guid` in the event `Browser.downloadWillBegin`. Clients that know only the suggested name
+         *     use `name`. The files are removed with the browser, unless it was launched with `browser.keepFiles`. Downloads and
+         *     uploads together have at most `LAUNCH_FILES_MB`; deleting a file makes room.
+         */
+        get: operations["listFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/files.zip": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get all complete files as an archive
+         * @description Returns a zip archive, without compression, that is created while it is sent. Files of the same name get numbers. If
+         *     a file cannot be read, the transfer is aborted.
+         */
+        get: operations["downloadFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/files/{file}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the content of a file
+         * @description Returns the file as an attachment, with support for `Range`. While the browser downloads the file, the response
+         *     follows it until the download ends. If the download is canceled or fails meanwhile, the transfer is aborted. A
+         *     download that has ended without success returns 409. With the id `latest`, the newest file is returned, and with
+         *     `name` the newest of exactly this name.
+         */
+        get: operations["downloadFile"];
+        /**
+         * Create a file for the browser
+         * @description Stores the body, of any content type and up to 2 GiB, where the browser can read it. `path` of the response is the
+         *     path to use in `DOM.setFileInputFiles`, in Puppeteer's `createFile` and in Selenium's `send_keys`. Each upload is a
+         *     new file, also with the same name. An incomplete upload leaves nothing, an empty body an empty file. If the upload does not fit into
+         *     `LAUNCH_FILES_MB`, the response is 409. If the disk of the worker is full, it is 503.
+         */
+        put: operations["createFile"];
+        post?: never;
+        /**
+         * Delete a file
+         * @description Deletes a file. A download in progress is canceled.
+         */
+        delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/handover": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the handover
+         * @description Returns the open handover, or the last one. With `waitSeconds`, the response to a request during a handover waits
+         *     until it has ended or the time has passed.
+         */
+        get: operations["getHandover"];
+        put?: never;
+        /**
+         * Start a handover to a person
+         * @description Hands the browser to a person, for example for a captcha, a sign-in or a payment. Until the handover ends,
+         *     messages of all clients are held: those of CDP connections (`connectBrowser`, `connectPage`, `/launch` and, with a
+         *     network namespace, `debugPort`), WebDriver commands and tools of `/mcp`. They are sent to the browser afterwards, in
+         *     order. Events of the browser still arrive, and pings are answered. `/navigate`, `/screenshot` and other requests
+         *     are not held.
+         *
+         *     The handover ends when the person selects *Done* in the live view (`completeHandover`), at the timeout, when it is
+         *     canceled, or with the browser. While it is open, the session is not idle; its maximum duration still applies.
+         *
+         *     Give `viewUrl` to the person. It opens the live view once and allows input. It contains a control token, which is
+         *     valid until 15 minutes after the timeout, but not longer than the token or cookie of the request.
+         *
+         *     A CDP client can wait for the person itself: `Svc.requestHuman` of `connectBrowser`.
+         */
+        post: operations["startHandover"];
+        /**
+         * Cancel the handover
+         * @description Ends the open handover. Messages of clients reach the browser again.
+         */
+        delete: operations["cancelHandover"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/handover/done": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete the handover
+         * @description Ends the open handover because the person is done, as the button *Done* of the live view does. A view ticket does
+         *     not permit it.
+         */
+        post: operations["completeHandover"];
         delete?: never;
         options?: never;
         head?: never;
@@ -575,6 +757,8 @@ export interface paths {
                 ct?: components["parameters"]["ControlTokenQuery"];
                 /** @description The view ticket. */
                 t?: components["parameters"]["ViewTicketQuery"];
+                /** @description Whether the worker also sends text messages. */
+                events?: components["parameters"]["StreamEvents"];
             };
             header?: never;
             path: {
@@ -588,6 +772,10 @@ export interface paths {
          * @description A WebSocket for RFB, the VNC protocol, with binary messages. No RFB password is needed; the token authenticates
          *     the connection. With a view ticket, the worker drops all input of the client, and the stream does not count as
          *     activity for `idleTimeoutSeconds`. An open stream continues after its ticket expires.
+         *
+         *     With `events=true`, the worker also sends text messages, which VNC clients do not expect:
+         *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME,"secondsLeft":NUMBER}}` when a handover to a person begins, and
+         *     `{"handover":null}` when it has ended. The first message is the current state.
          */
         get: operations["connectDesktop"];
         put?: never;
@@ -676,6 +864,64 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/extensions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List extensions
+         * @description Lists the extensions that launches on this worker can load, sorted by name.
+         */
+        get: operations["listExtensions"];
+        put?: never;
+        /**
+         * Create an extension
+         * @description Stores an extension on this worker, for `browser.extensions` of launches. The body is the package: a zip archive
+         *     of the extension's folder, or a `.crx` file (CRX3), up to 64 MiB and 256 MiB unpacked. `manifest.json` is at the
+         *     top of the archive or in its only folder. The signature of a `.crx` file is checked.
+         *
+         *     The manifest version must be 3. The permission `nativeMessaging` is refused, because it starts programs. The
+         *     extension keeps its Chromium id in all launches: that of the `.crx` file or of `key` in the manifest, otherwise one
+         *     derived from the package. The same package again returns the same extension. Stored extensions survive a restart
+         *     of the worker. A worker stores up to 1000 extensions.
+         */
+        post: operations["createExtension"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/extensions/{extensionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get an extension
+         * @description Returns an extension that launches on this worker can load.
+         */
+        get: operations["getExtension"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an extension
+         * @description Launches can no longer load the extension. Running browsers keep it until they end.
+         */
+        delete: operations["deleteExtension"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1013,6 +1259,9 @@ export interface paths {
          *     | `read_page`, `screenshot` | Return the visible text, or a picture of at most 1280 pixels each way |
          *     | `wait_for` | Waits until a text is visible, or for some seconds |
          *     | `list_tabs`, `new_tab`, `select_tab`, `close_tab` | Tabs |
+         *     | `list_files`, `read_file` | Lists downloads and uploads, or returns one: text up to 64 KiB, other content up to 512 KiB as a resource |
+         *     | `upload_file` | Stores a file and, with `ref`, chooses it in a file input of the page |
+         *     | `request_human` | Hands the browser to a person (`startHandover`) with a `reason` and `timeout_seconds`, waits, and returns the outcome. The person opens the live view from the console, which shows the reason; the result has no URL. With a progress token, progress is reported on the stream (`GET /mcp`) |
          *
          *     Each tool has a deadline. A failure, also a refused launch, is a tool result with `isError` and a text that says
          *     what to do. JavaScript dialogs are closed and reported. Results never contain keys, tokens or URLs with tokens;
@@ -1222,6 +1471,82 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{sessionId}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the files of a session
+         * @description `listFiles` of a session that runs, or has ended and was launched with `browser.keepFiles`. The files of an ended
+         *     session are kept for `FILES_RETENTION`, also after a restart of the worker.
+         */
+        get: operations["listSessionFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/files.zip": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get all complete files of a session as an archive
+         * @description `downloadFiles` of a session, as in `listSessionFiles`.
+         */
+        get: operations["downloadSessionFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/files/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the content of a file of a session
+         * @description `downloadFile` of a session, as in `listSessionFiles`.
+         */
+        get: operations["downloadSessionFile"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a file of a session
+         * @description `deleteFile` of a session, as in `listSessionFiles`.
+         */
+        delete: operations["deleteSessionFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/wd/hub/session": {
         parameters: {
             query?: never;
@@ -1398,11 +1723,25 @@ export interface components {
             browserVersion: components["schemas"]["BrowserVersion"];
             /** @description Whether the browser contains the DevTools front end. */
             devtools: boolean;
+            engine: components["schemas"]["BrowserEngine"];
+            /** @description Whether the browser can load extensions (`browser.extensions`). */
+            extensions: boolean;
             /** @description The full version number. */
             fullVersion: string;
             /** @description Whether the browser supports headful mode. */
             headful: boolean;
+            /** @description Whether the live view shows a headless browser of this build. */
+            screencast: boolean;
         };
+        /**
+         * @description The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+         *     runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+         *     (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+         *     With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+         * @example headless-shell
+         * @enum {string}
+         */
+        BrowserEngine: "chromium" | "headless-shell";
         /** @description A browser session on this machine. The port and the URLs are null after the session has ended. */
         BrowserSession: {
             browserVersion: components["schemas"]["BrowserVersion"];
@@ -1419,11 +1758,13 @@ export interface components {
             devtoolsFrontendUrl: string | null;
             endReason: components["schemas"]["EndReasonOrNull"];
             endedAt: components["schemas"]["TimestampOrNull"];
+            engine: components["schemas"]["BrowserEngine"];
             /**
              * Format: int32
              * @description The exit code of a browser that exited by itself; a negative value is the signal that ended it.
              */
             exitCode: number | null;
+            handover?: components["schemas"]["OpenHandover"];
             /** @description Whether the browser is headless. */
             headless: boolean;
             id: components["schemas"]["Uuid"];
@@ -1479,6 +1820,8 @@ export interface components {
             args?: components["schemas"]["BrowserArgs"];
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
+            engine?: components["schemas"]["BrowserEngine"];
+            extensions?: components["schemas"]["Extensions"];
             geolocation?: components["schemas"]["Geolocation"];
             /**
              * @description Whether to run headless. A headful browser gets its own virtual display.
@@ -1495,6 +1838,11 @@ export interface components {
              * @default false
              */
             keepAlive: boolean;
+            /**
+             * @description Whether the downloads and uploads are kept after the end of the browser, for `FILES_RETENTION`. They are then available at `GET /sessions/{sessionId}/files`. If the worker does not keep files (`FILES_RETENTION` is 0), the launch is rejected.
+             * @default false
+             */
+            keepFiles: boolean;
             locale?: components["schemas"]["Locale"];
             /**
              * @description Whether to collect the console messages of pages from the start (`GET /browsers/{launchId}/logs`).
@@ -1665,6 +2013,11 @@ export interface components {
          * @enum {string|null}
          */
         ColorScheme: "light" | "dark" | "no-preference" | null;
+        /** @description What the client should know. */
+        CompleteHandoverRequest: {
+            /** @description A note for the client. */
+            note?: string;
+        };
         /** @description A console session. */
         ConsoleSession: {
             expiresAt: components["schemas"]["Timestamp"];
@@ -1816,6 +2169,61 @@ export interface components {
             error: components["schemas"]["Error"];
             success: components["schemas"]["False"];
         };
+        /** @description An extension that launches can load. */
+        Extension: {
+            /** @description The id of the extension in Chromium, as in `chrome-extension://` URLs. */
+            chromiumId: string;
+            createdAt: components["schemas"]["Timestamp"];
+            id: components["schemas"]["ExtensionId"];
+            /**
+             * Format: int32
+             * @description The manifest version.
+             */
+            manifestVersion: number;
+            /** @description The name, in the default language of the extension. */
+            name: string;
+            /**
+             * Format: int64
+             * @description The size of the package, in bytes.
+             */
+            sizeBytes: number;
+            /** @description The version in the manifest. */
+            version: string;
+        };
+        /**
+         * @description The id of an extension: the SHA-256 of its package.
+         * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+         */
+        ExtensionId: string;
+        /** @description The extensions of this worker. */
+        ExtensionList: {
+            /** @description The extensions, sorted by name. */
+            items: components["schemas"]["Extension"][];
+        };
+        /** @description A success with the extensions. */
+        ExtensionListResponse: {
+            data: components["schemas"]["ExtensionList"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * Format: binary
+         * @description A zip archive or a CRX3 file.
+         */
+        ExtensionPackage: string;
+        /** @description A success with an extension. */
+        ExtensionResponse: {
+            data: components["schemas"]["Extension"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description The extensions to load, by the ids of `GET /extensions`. They are loaded before the first page, in the order of
+         *     the list, for this launch only: they are not part of the profile. Such a launch starts a new browser. Extensions
+         *     that could change the proxy (permissions `proxy` and `privacy`) are refused on a host without a network namespace.
+         * @example [
+         *       "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+         *     ]
+         */
+        Extensions: components["schemas"]["ExtensionId"][];
         /**
          * @description Headers that are added to every request of the browser.
          * @example {
@@ -1830,6 +2238,13 @@ export interface components {
          * @enum {boolean}
          */
         False: false;
+        /**
+         * Format: binary
+         * @description A file.
+         */
+        FileContent: string;
+        /** @description The id of a file. That of a download is its `guid` in CDP. */
+        FileId: string;
         /**
          * @description A flag; null uses the default.
          * @example false
@@ -2059,6 +2474,35 @@ export interface components {
          * @example Intel UHD Graphics
          */
         GpuName: string | null;
+        /** @description A handover of a browser to a person. */
+        Handover: {
+            launchId: components["schemas"]["Uuid"];
+            /** @description The note of the person; null if there is none. */
+            note: string | null;
+            /** @description What the person is to do. */
+            reason: string;
+            /**
+             * Format: double
+             * @description How long it took, in seconds. Null while it is open.
+             */
+            seconds: number | null;
+            since: components["schemas"]["Timestamp"];
+            status: components["schemas"]["HandoverStatus"];
+            until: components["schemas"]["Timestamp"];
+        };
+        /** @description A success with a handover. */
+        HandoverResponse: {
+            data: components["schemas"]["Handover"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description - `open`: the person has the browser.
+         *     - `done`: the person was done.
+         *     - `timeout`: the person was not done in time.
+         *     - `canceled`: a client has canceled it.
+         * @enum {string}
+         */
+        HandoverStatus: "open" | "done" | "timeout" | "canceled";
         /** @description The value of one header. */
         HeaderValue: string;
         /** @description An HTML page. */
@@ -2093,6 +2537,62 @@ export interface components {
          * @example 2026-11-21T10:14:50Z
          */
         LastAnswerAt: string | null;
+        /** @description A download of a browser or an upload for it. */
+        LaunchFile: {
+            createdAt: components["schemas"]["Timestamp"];
+            id: components["schemas"]["FileId"];
+            /** @description The name. That of a download is the suggested file name, with characters replaced that are not allowed in names. */
+            name: string;
+            /** @description The origin of the URL of a download. Null for an upload, and if the URL is not http or https. */
+            origin: string | null;
+            /** @description The path of an upload, as the browser sees it. Null for a download. */
+            path: string | null;
+            /** @description The SHA-256 of the content, in hexadecimal. Null until the file is complete and the worker has read it, which takes about a second per gigabyte. */
+            sha256: string | null;
+            /**
+             * Format: int64
+             * @description The size in bytes, so far.
+             */
+            size: number;
+            source: components["schemas"]["LaunchFileSource"];
+            state: components["schemas"]["LaunchFileState"];
+            /**
+             * Format: int64
+             * @description The expected size in bytes; null if the site has not announced it.
+             */
+            totalSize: number | null;
+        };
+        /** @description A page of files. */
+        LaunchFileList: {
+            /** @description The files of this page. */
+            items: components["schemas"]["LaunchFile"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success with a page of files. */
+        LaunchFileListResponse: {
+            data: components["schemas"]["LaunchFileList"];
+            success: components["schemas"]["True"];
+        };
+        /** @description A success with a file. */
+        LaunchFileResponse: {
+            data: components["schemas"]["LaunchFile"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description Where a file comes from.
+         * @enum {string}
+         */
+        LaunchFileSource: "download" | "upload";
+        /**
+         * @description - `in_progress`: the browser downloads it.
+         *     - `complete`: the content is available.
+         *     - `canceled`: the download was canceled, or interrupted by an error. Chromium does not distinguish the two.
+         *     - `failed`: the browser has ended, or the file cannot be read.
+         *     - `quota_exceeded`: the worker has canceled the download, because it does not fit into `LAUNCH_FILES_MB`.
+         *     - `disk_full`: the worker has canceled the download, because its disk is full.
+         * @enum {string}
+         */
+        LaunchFileState: "in_progress" | "complete" | "canceled" | "failed" | "quota_exceeded" | "disk_full";
         /** @description The launch: either `profileId` or `spec`. */
         LaunchProfileRequest: {
             browser?: components["schemas"]["BrowserSettings"];
@@ -2254,6 +2754,13 @@ export interface components {
         NonEmptyPermissions: components["schemas"]["Permission"][];
         /** @description URLs to open at launch, each in its own tab. Omit the list for one blank tab. */
         NonEmptyStartUrls: components["schemas"]["StartUrl"][];
+        /** @description The handover for which this browser needs a person. Omitted if none is open. */
+        OpenHandover: {
+            /** @description What the person is to do. */
+            reason: string;
+            since: components["schemas"]["Timestamp"];
+            until: components["schemas"]["Timestamp"];
+        };
         /**
          * @description The operating system that the browser reports.
          * @example linux
@@ -2526,6 +3033,17 @@ export interface components {
          * @enum {string}
          */
         SortDirection: "asc" | "desc";
+        /** @description What the person is to do. */
+        StartHandoverRequest: {
+            /** @description What the person is to do. The live view and the console show it as text. */
+            reason: string;
+            /**
+             * Format: int32
+             * @description The time after which the handover ends, in seconds.
+             * @default 600
+             */
+            timeoutSeconds: number;
+        };
         /**
          * @description A URL to open at launch.
          * @example https://example.com/
@@ -2536,6 +3054,22 @@ export interface components {
          *     opens no tab in a headless browser, which is then ready sooner.
          */
         StartUrls: components["schemas"]["StartUrl"][];
+        /** @description A new handover. */
+        StartedHandover: {
+            launchId: components["schemas"]["Uuid"];
+            /** @description What the person is to do. */
+            reason: string;
+            since: components["schemas"]["Timestamp"];
+            status: components["schemas"]["HandoverStatus"];
+            until: components["schemas"]["Timestamp"];
+            /** @description The URL of the live view for the person. It contains a control token, which opens one page. */
+            viewUrl: string;
+        };
+        /** @description A success with the new handover. */
+        StartedHandoverResponse: {
+            data: components["schemas"]["StartedHandover"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description A cookie.
          * @example {
@@ -2808,6 +3342,7 @@ export interface components {
              * @description The number of browsers.
              */
             count: number;
+            engine: components["schemas"]["BrowserEngine"];
             /** @description Whether the browsers are headless. */
             headless: boolean;
             /** @description The language; empty for the default. */
@@ -3168,14 +3703,28 @@ export interface components {
         BundleWindowsVersionQuery: components["schemas"]["BundleWindowsVersion"];
         /** @description The control token. */
         ControlTokenQuery: string;
+        /** @description The extension. */
+        ExtensionId: components["schemas"]["ExtensionId"];
+        /** @description Only files of exactly this name. */
+        FileNameQuery: string;
+        /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
+        FileRange: string;
+        /** @description The id of the file. For its content also `latest`, the newest file. */
+        FileRef: components["schemas"]["FileId"];
+        /** @description The name of the file, percent-encoded: 1 to 255 bytes, without slashes, backslashes and control characters. */
+        FileUploadName: string;
         /** @description Whether to capture the whole page instead of the visible part. */
         FullPage: boolean;
+        /** @description How long the response may wait for the end of the handover, in seconds. */
+        HandoverWait: number;
         /** @description Whether to include IndexedDB databases. */
         IndexedDbQuery: boolean;
         /** @description Whether to use landscape orientation. */
         Landscape: boolean;
         /** @description The major version of a launch without a profile. Not together with `env`. */
         LaunchBrowserVersion: components["schemas"]["BrowserVersion"];
+        /** @description The kind of browser. Not together with `env`. */
+        LaunchEngine: components["schemas"]["BrowserEngine"];
         /** @description A JSON object, plain or base64url-encoded: `SVC_KEY` and the body of `POST /sessions/profile`. */
         LaunchEnv: string;
         /** @description Whether to run without a window. Not together with `env`. */
@@ -3222,6 +3771,8 @@ export interface components {
         ResumeQuery: number;
         /** @description The sort direction. */
         SortOrder: components["schemas"]["SortDirection"];
+        /** @description Whether the worker also sends text messages. */
+        StreamEvents: boolean;
         /** @description The page. */
         TargetId: components["schemas"]["DevtoolsId"];
         /** @description The target id of the page. Defaults to the page that was active last. */
@@ -3235,11 +3786,19 @@ export interface components {
     };
     requestBodies: never;
     headers: {
+        /** @description Indicates that range requests are supported. */
+        AcceptRanges: string;
         /**
          * @description The `svc_console` cookie; HttpOnly, SameSite=Strict, for the path of the public URL, and Secure if the public
          *     URL uses https.
          */
         ConsoleCookie: string;
+        /** @description The file name, always as an attachment. */
+        ContentDisposition: string;
+        /** @description The length of the response body in bytes. A file that is still downloaded has none. */
+        ContentLength: number;
+        /** @description The returned range and the length of the file. */
+        ContentRange: string;
         /** @description The path of the created resource. */
         Location: string;
         /** @description The id of the session. */
@@ -3555,6 +4114,769 @@ export interface operations {
                     "text/plain": components["schemas"]["UnknownBrowser"];
                 };
             };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listFiles: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description Only files of exactly this name. */
+                name?: components["parameters"]["FileNameQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:20Z",
+                     *             "id": "7c1f0f6e-2a70-4f43-9d0e-6d5b0b0f8a11",
+                     *             "name": "report.pdf",
+                     *             "origin": "https://example.com",
+                     *             "path": null,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "size": 48213,
+                     *             "source": "download",
+                     *             "state": "complete",
+                     *             "totalSize": 48213
+                     *           },
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:10Z",
+                     *             "id": "019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07",
+                     *             "name": "photo.png",
+                     *             "origin": null,
+                     *             "path": "/svc/files/uploads/019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07/photo.png",
+                     *             "sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+                     *             "size": 90210,
+                     *             "source": "upload",
+                     *             "state": "complete",
+                     *             "totalSize": 90210
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 2,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LaunchFileListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadFiles: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadFile: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description Only files of exactly this name. */
+                name?: components["parameters"]["FileNameQuery"];
+            };
+            header?: {
+                /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
+                Range?: components["parameters"]["FileRange"];
+            };
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "Accept-Ranges": components["headers"]["AcceptRanges"];
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                };
+            };
+            /** @description The requested part. Several parts are returned as `multipart/byteranges`. */
+            206: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                    "multipart/byteranges": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such file (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "No such file."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The download has ended without success, so there is no content. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The file has no content: the download was canceled. Download it again."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
+            416: {
+                headers: {
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "constraint": {
+                     *               "max": 48213
+                     *             },
+                     *             "field": "Range",
+                     *             "message": "must lie within the file"
+                     *           }
+                     *         ],
+                     *         "message": "The range is outside the file."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createFile: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+                /** @description The name of the file, percent-encoded: 1 to 255 bytes, without slashes, backslashes and control characters. */
+                file: components["parameters"]["FileUploadName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example content */
+                "application/octet-stream": components["schemas"]["FileContent"];
+            };
+        };
+        responses: {
+            /** @description The file is stored. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:10Z",
+                     *         "id": "019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07",
+                     *         "name": "photo.png",
+                     *         "origin": null,
+                     *         "path": "/svc/files/uploads/019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07/photo.png",
+                     *         "sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+                     *         "size": 90210,
+                     *         "source": "upload",
+                     *         "state": "complete",
+                     *         "totalSize": 90210
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LaunchFileResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The upload does not fit into the quota of the launch. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_BIG",
+                     *             "constraint": {
+                     *               "current": 4294900000,
+                     *               "limit": 4294967296
+                     *             },
+                     *             "field": "body",
+                     *             "message": "does not fit into the quota"
+                     *           }
+                     *         ],
+                     *         "message": "The files of this launch have reached their limit (LAUNCH_FILES_MB). Delete files and retry."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The body is larger than 2 GiB. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_LONG",
+                     *             "constraint": {
+                     *               "max": 2147483648
+                     *             },
+                     *             "field": "body",
+                     *             "message": "must be at most 2147483648 bytes long"
+                     *           }
+                     *         ],
+                     *         "message": "The request body is larger than 2147483648 bytes."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong (text); or the browser has no such file (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "No such file."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getHandover: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+                /** @description How long the response may wait for the end of the handover, in seconds. */
+                waitSeconds?: components["parameters"]["HandoverWait"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The handover. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description There was no handover of this browser. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "There was no handover of this browser."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    startHandover: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "Solve the captcha.",
+                 *       "timeoutSeconds": 600
+                 *     }
+                 */
+                "application/json": components["schemas"]["StartHandoverRequest"];
+            };
+        };
+        responses: {
+            /** @description The handover is open. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "reason": "Solve the captcha.",
+                     *         "since": "2026-11-21T10:15:00Z",
+                     *         "status": "open",
+                     *         "until": "2026-11-21T10:25:00Z",
+                     *         "viewUrl": "https://edge.example/w/worker-1/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/view?ct=TOKEN"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StartedHandoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description A handover of this browser is already open. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "A handover of this browser is already open. Wait until it ends, or cancel it (Svc.cancelHuman, DELETE /browsers/{launchId}/handover)."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    cancelHandover: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The handover has ended. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "note": null,
+                     *         "reason": "Solve the captcha.",
+                     *         "seconds": 42.5,
+                     *         "since": "2026-11-21T10:15:00Z",
+                     *         "status": "canceled",
+                     *         "until": "2026-11-21T10:25:00Z"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HandoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description No handover of this browser is open. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "No handover of this browser is open."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    completeHandover: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "note": "The code was sent to the second phone."
+                 *     }
+                 */
+                "application/json": components["schemas"]["CompleteHandoverRequest"];
+            };
+        };
+        responses: {
+            /** @description The handover has ended. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "note": null,
+                     *         "reason": "Solve the captcha.",
+                     *         "seconds": 42.5,
+                     *         "since": "2026-11-21T10:15:00Z",
+                     *         "status": "done",
+                     *         "until": "2026-11-21T10:25:00Z"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HandoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description No handover of this browser is open. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "No handover of this browser is open."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             default: components["responses"]["Failure"];
         };
     };
@@ -4438,6 +5760,8 @@ export interface operations {
                 ct?: components["parameters"]["ControlTokenQuery"];
                 /** @description The view ticket. */
                 t?: components["parameters"]["ViewTicketQuery"];
+                /** @description Whether the worker also sends text messages. */
+                events?: components["parameters"]["StreamEvents"];
             };
             header?: never;
             path: {
@@ -4680,6 +6004,261 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    listExtensions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extensions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "manifestVersion": 3,
+                     *             "name": "Page notes",
+                     *             "sizeBytes": 48213,
+                     *             "version": "1.4.0"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": components["schemas"]["ExtensionPackage"];
+            };
+        };
+        responses: {
+            /** @description The extension is stored. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "manifestVersion": 3,
+                     *         "name": "Page notes",
+                     *         "sizeBytes": 48213,
+                     *         "version": "1.4.0"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionResponse"];
+                };
+            };
+            /** @description The package is not valid. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "field": "body.manifest_version",
+                     *             "message": "must be 3: this worker loads no extensions of another manifest version",
+                     *             "received": 2
+                     *           }
+                     *         ],
+                     *         "message": "The request is not valid."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            /** @description The package is larger than 64 MiB. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "TOO_LONG",
+                     *             "constraint": {
+                     *               "max": 67108864
+                     *             },
+                     *             "field": "body",
+                     *             "message": "must be at most 67108864 bytes long"
+                     *           }
+                     *         ],
+                     *         "message": "The request body is larger than 67108864 bytes."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The body is not `application/octet-stream`. */
+            415: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "INVALID_ENUM_VALUE",
+                     *             "constraint": {
+                     *               "allowed": [
+                     *                 "application/octet-stream"
+                     *               ]
+                     *             },
+                     *             "field": "contentType",
+                     *             "message": "must be application/octet-stream",
+                     *             "received": "text/plain"
+                     *           }
+                     *         ],
+                     *         "message": "The body must be application/octet-stream, and Content-Type must match."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extension. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "chromiumId": "jphgnaibiieebnglfjkcpokamffknabf",
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *         "manifestVersion": 3,
+                     *         "name": "Page notes",
+                     *         "sizeBytes": 48213,
+                     *         "version": "1.4.0"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExtensionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The extension. */
+                extensionId: components["parameters"]["ExtensionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The extension is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
     drainWorker: {
         parameters: {
             query?: never;
@@ -4827,8 +6406,11 @@ export interface operations {
                      *           {
                      *             "browserVersion": 156,
                      *             "devtools": true,
+                     *             "engine": "chromium",
+                     *             "extensions": true,
                      *             "fullVersion": "156.0.8078.79",
-                     *             "headful": true
+                     *             "headful": true,
+                     *             "screencast": true
                      *           }
                      *         ],
                      *         "capacity": {
@@ -4911,6 +6493,7 @@ export interface operations {
                      *             {
                      *               "browserVersion": 156,
                      *               "count": 1,
+                     *               "engine": "chromium",
                      *               "headless": true,
                      *               "locale": ""
                      *             }
@@ -5412,6 +6995,8 @@ export interface operations {
                 browserVersion?: components["parameters"]["LaunchBrowserVersion"];
                 /** @description Whether to run without a window. Not together with `env`. */
                 headless?: components["parameters"]["LaunchHeadless"];
+                /** @description The kind of browser. Not together with `env`. */
+                engine?: components["parameters"]["LaunchEngine"];
                 /** @description The proxy, as `scheme://user:password@host:port`, percent-encoded. It replaces the proxy of the profile. Not together with `env`. */
                 proxy?: components["parameters"]["LaunchProxy"];
                 /** @description The maximum duration of the session, in milliseconds, rounded up to seconds. Not together with `env`. */
@@ -5820,8 +7405,20 @@ export interface operations {
                      *           {
                      *             "browserVersion": 156,
                      *             "devtools": true,
+                     *             "engine": "chromium",
+                     *             "extensions": true,
                      *             "fullVersion": "156.0.8078.79",
-                     *             "headful": true
+                     *             "headful": true,
+                     *             "screencast": true
+                     *           },
+                     *           {
+                     *             "browserVersion": 156,
+                     *             "devtools": false,
+                     *             "engine": "headless-shell",
+                     *             "extensions": false,
+                     *             "fullVersion": "156.0.8078.79",
+                     *             "headful": false,
+                     *             "screencast": true
                      *           }
                      *         ],
                      *         "versions": [
@@ -5970,6 +7567,7 @@ export interface operations {
                      *         "devtoolsFrontendUrl": "http://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools?ct=TOKEN",
                      *         "endReason": null,
                      *         "endedAt": null,
+                     *         "engine": "chromium",
                      *         "exitCode": null,
                      *         "headless": true,
                      *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
@@ -6155,6 +7753,7 @@ export interface operations {
                      *         "devtoolsFrontendUrl": "http://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools?ct=TOKEN",
                      *         "endReason": null,
                      *         "endedAt": null,
+                     *         "engine": "chromium",
                      *         "exitCode": null,
                      *         "headless": true,
                      *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
@@ -6240,6 +7839,256 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BrowserSessionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listSessionFiles: {
+        parameters: {
+            query?: {
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description Only files of exactly this name. */
+                name?: components["parameters"]["FileNameQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:20Z",
+                     *             "id": "7c1f0f6e-2a70-4f43-9d0e-6d5b0b0f8a11",
+                     *             "name": "report.pdf",
+                     *             "origin": "https://example.com",
+                     *             "path": null,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "size": 48213,
+                     *             "source": "download",
+                     *             "state": "complete",
+                     *             "totalSize": 48213
+                     *           },
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:10Z",
+                     *             "id": "019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07",
+                     *             "name": "photo.png",
+                     *             "origin": null,
+                     *             "path": "/svc/files/uploads/019a5f3e-b0c4-4a11-8f6e-7a6b7c8d9e07/photo.png",
+                     *             "sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+                     *             "size": 90210,
+                     *             "source": "upload",
+                     *             "state": "complete",
+                     *             "totalSize": 90210
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 2,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LaunchFileListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadSessionFiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadSessionFile: {
+        parameters: {
+            query?: {
+                /** @description Only files of exactly this name. */
+                name?: components["parameters"]["FileNameQuery"];
+            };
+            header?: {
+                /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
+                Range?: components["parameters"]["FileRange"];
+            };
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "Accept-Ranges": components["headers"]["AcceptRanges"];
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                };
+            };
+            /** @description The requested part. Several parts are returned as `multipart/byteranges`. */
+            206: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                    "multipart/byteranges": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            /** @description The download has ended without success, so there is no content. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The file has no content: the download was canceled. Download it again."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
+            416: {
+                headers: {
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "constraint": {
+                     *               "max": 48213
+                     *             },
+                     *             "field": "Range",
+                     *             "message": "must lie within the file"
+                     *           }
+                     *         ],
+                     *         "message": "The range is outside the file."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteSessionFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+                /** @description The id of the file. For its content also `latest`, the newest file. */
+                file: components["parameters"]["FileRef"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];

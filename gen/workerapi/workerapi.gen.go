@@ -20,6 +20,24 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for BrowserEngine.
+const (
+	Chromium      BrowserEngine = "chromium"
+	HeadlessShell BrowserEngine = "headless-shell"
+)
+
+// Valid indicates whether the value is a known member of the BrowserEngine enum.
+func (e BrowserEngine) Valid() bool {
+	switch e {
+	case Chromium:
+		return true
+	case HeadlessShell:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BrowserSessionSortField.
 const (
 	EndedAt   BrowserSessionSortField = "endedAt"
@@ -179,6 +197,30 @@ func (e DataNotSavedReason) Valid() bool {
 	}
 }
 
+// Defines values for HandoverStatus.
+const (
+	HandoverStatusCanceled HandoverStatus = "canceled"
+	HandoverStatusDone     HandoverStatus = "done"
+	HandoverStatusOpen     HandoverStatus = "open"
+	HandoverStatusTimeout  HandoverStatus = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the HandoverStatus enum.
+func (e HandoverStatus) Valid() bool {
+	switch e {
+	case HandoverStatusCanceled:
+		return true
+	case HandoverStatusDone:
+		return true
+	case HandoverStatusOpen:
+		return true
+	case HandoverStatusTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for IsolationPieceName.
 const (
 	CgroupKill       IsolationPieceName = "cgroupKill"
@@ -212,6 +254,54 @@ func (e IsolationPieceName) Valid() bool {
 	case Sandbox:
 		return true
 	case UserId:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LaunchFileSource.
+const (
+	Download LaunchFileSource = "download"
+	Upload   LaunchFileSource = "upload"
+)
+
+// Valid indicates whether the value is a known member of the LaunchFileSource enum.
+func (e LaunchFileSource) Valid() bool {
+	switch e {
+	case Download:
+		return true
+	case Upload:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LaunchFileState.
+const (
+	LaunchFileStateCanceled      LaunchFileState = "canceled"
+	LaunchFileStateComplete      LaunchFileState = "complete"
+	LaunchFileStateDiskFull      LaunchFileState = "disk_full"
+	LaunchFileStateFailed        LaunchFileState = "failed"
+	LaunchFileStateInProgress    LaunchFileState = "in_progress"
+	LaunchFileStateQuotaExceeded LaunchFileState = "quota_exceeded"
+)
+
+// Valid indicates whether the value is a known member of the LaunchFileState enum.
+func (e LaunchFileState) Valid() bool {
+	switch e {
+	case LaunchFileStateCanceled:
+		return true
+	case LaunchFileStateComplete:
+		return true
+	case LaunchFileStateDiskFull:
+		return true
+	case LaunchFileStateFailed:
+		return true
+	case LaunchFileStateInProgress:
+		return true
+	case LaunchFileStateQuotaExceeded:
 		return true
 	default:
 		return false
@@ -554,12 +644,35 @@ type BrowserBuild struct {
 	// Devtools Whether the browser contains the DevTools front end.
 	Devtools bool `json:"devtools"`
 
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine BrowserEngine `json:"engine"`
+
+	// Extensions Whether the browser can load extensions (`browser.extensions`).
+	Extensions bool `json:"extensions"`
+
 	// FullVersion The full version number.
 	FullVersion string `json:"fullVersion"`
 
 	// Headful Whether the browser supports headful mode.
 	Headful bool `json:"headful"`
+
+	// Screencast Whether the live view shows a headless browser of this build.
+	Screencast bool `json:"screencast"`
 }
+
+// BrowserEngine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+//
+// Example: headless-shell
+type BrowserEngine string
 
 // BrowserSession A browser session on this machine. The port and the URLs are null after the session has ended.
 type BrowserSession struct {
@@ -598,8 +711,20 @@ type BrowserSession struct {
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
 
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine BrowserEngine `json:"engine"`
+
 	// ExitCode The exit code of a browser that exited by itself; a negative value is the signal that ended it.
 	ExitCode *int32 `json:"exitCode"`
+
+	// Handover The handover for which this browser needs a person. Omitted if none is open.
+	Handover *OpenHandover `json:"handover,omitempty"`
 
 	// Headless Whether the browser is headless.
 	Headless bool `json:"headless"`
@@ -700,6 +825,23 @@ type BrowserSettings struct {
 	// Example: 2
 	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor,omitempty"`
 
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine *BrowserEngine `json:"engine,omitempty"`
+
+	// Extensions The extensions to load, by the ids of `GET /extensions`. They are loaded before the first page, in the order of
+	// the list, for this launch only: they are not part of the profile. Such a launch starts a new browser. Extensions
+	// that could change the proxy (permissions `proxy` and `privacy`) are refused on a host without a network namespace.
+	//
+	//
+	// Example: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
+	Extensions *Extensions `json:"extensions,omitempty"`
+
 	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
@@ -713,6 +855,9 @@ type BrowserSettings struct {
 
 	// KeepAlive For launches over `/launch`: whether the browser keeps running when the socket closes.
 	KeepAlive *bool `json:"keepAlive,omitempty"`
+
+	// KeepFiles Whether the downloads and uploads are kept after the end of the browser, for `FILES_RETENTION`. They are then available at `GET /sessions/{sessionId}/files`. If the worker does not keep files (`FILES_RETENTION` is 0), the launch is rejected.
+	KeepFiles *bool `json:"keepFiles,omitempty"`
 
 	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -992,6 +1137,12 @@ type ColdLaunches struct {
 // `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`.
 type ColdReason = string
 
+// CompleteHandoverRequest What the client should know.
+type CompleteHandoverRequest struct {
+	// Note A note for the client.
+	Note *string `json:"note,omitempty"`
+}
+
 // ConsoleSession A console session.
 type ConsoleSession struct {
 	// ExpiresAt A time in UTC, RFC 3339.
@@ -1044,6 +1195,79 @@ type EmptyResponse struct {
 	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
+
+// Extension An extension that launches can load.
+type Extension struct {
+	// ChromiumId The id of the extension in Chromium, as in `chrome-extension://` URLs.
+	ChromiumId string `json:"chromiumId"`
+
+	// CreatedAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	CreatedAt externalRef0.Timestamp `json:"createdAt"`
+
+	// Id The id of an extension: the SHA-256 of its package.
+	//
+	// Example: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+	Id ExtensionId `json:"id"`
+
+	// ManifestVersion The manifest version.
+	ManifestVersion int32 `json:"manifestVersion"`
+
+	// Name The name, in the default language of the extension.
+	Name string `json:"name"`
+
+	// SizeBytes The size of the package, in bytes.
+	SizeBytes int64 `json:"sizeBytes"`
+
+	// Version The version in the manifest.
+	Version string `json:"version"`
+}
+
+// ExtensionId The id of an extension: the SHA-256 of its package.
+//
+// Example: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+type ExtensionId = string
+
+// ExtensionList The extensions of this worker.
+type ExtensionList struct {
+	// Items The extensions, sorted by name.
+	Items []Extension `json:"items"`
+}
+
+// ExtensionListResponse A success with the extensions.
+type ExtensionListResponse struct {
+	// Data The extensions of this worker.
+	Data ExtensionList `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// ExtensionPackage A zip archive or a CRX3 file.
+type ExtensionPackage = openapi_types.File
+
+// ExtensionResponse A success with an extension.
+type ExtensionResponse struct {
+	// Data An extension that launches can load.
+	Data Extension `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// Extensions The extensions to load, by the ids of `GET /extensions`. They are loaded before the first page, in the order of
+// the list, for this launch only: they are not part of the profile. Such a launch starts a new browser. Extensions
+// that could change the proxy (permissions `proxy` and `privacy`) are refused on a host without a network namespace.
+//
+// Example: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
+type Extensions = []ExtensionId
+
+// FileContent A file.
+type FileContent = openapi_types.File
+
+// FileId The id of a file. That of a download is its `guid` in CDP.
+type FileId = string
 
 // FleetCapacity The capacity of the machine.
 type FleetCapacity struct {
@@ -1318,6 +1542,54 @@ type FleetWarmPool struct {
 	WarmLaunches int64 `json:"warmLaunches"`
 }
 
+// Handover A handover of a browser to a person.
+type Handover struct {
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// Note The note of the person; null if there is none.
+	Note *string `json:"note"`
+
+	// Reason What the person is to do.
+	Reason string `json:"reason"`
+
+	// Seconds How long it took, in seconds. Null while it is open.
+	Seconds *float64 `json:"seconds"`
+
+	// Since A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Since externalRef0.Timestamp `json:"since"`
+
+	// Status - `open`: the person has the browser.
+	// - `done`: the person was done.
+	// - `timeout`: the person was not done in time.
+	// - `canceled`: a client has canceled it.
+	Status HandoverStatus `json:"status"`
+
+	// Until A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Until externalRef0.Timestamp `json:"until"`
+}
+
+// HandoverResponse A success with a handover.
+type HandoverResponse struct {
+	// Data A handover of a browser to a person.
+	Data Handover `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// HandoverStatus - `open`: the person has the browser.
+// - `done`: the person was done.
+// - `timeout`: the person was not done in time.
+// - `canceled`: a client has canceled it.
+type HandoverStatus string
+
 // Html An HTML page.
 type Html = string
 
@@ -1356,6 +1628,84 @@ type IsolationSummary struct {
 //
 // Example: 2026-11-21T10:14:50Z
 type LastAnswerAt = time.Time
+
+// LaunchFile A download of a browser or an upload for it.
+type LaunchFile struct {
+	// CreatedAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	CreatedAt externalRef0.Timestamp `json:"createdAt"`
+
+	// Id The id of a file. That of a download is its `guid` in CDP.
+	Id FileId `json:"id"`
+
+	// Name The name. That of a download is the suggested file name, with characters replaced that are not allowed in names.
+	Name string `json:"name"`
+
+	// Origin The origin of the URL of a download. Null for an upload, and if the URL is not http or https.
+	Origin *string `json:"origin"`
+
+	// Path The path of an upload, as the browser sees it. Null for a download.
+	Path *string `json:"path"`
+
+	// Sha256 The SHA-256 of the content, in hexadecimal. Null until the file is complete and the worker has read it, which takes about a second per gigabyte.
+	Sha256 *string `json:"sha256"`
+
+	// Size The size in bytes, so far.
+	Size int64 `json:"size"`
+
+	// Source Where a file comes from.
+	Source LaunchFileSource `json:"source"`
+
+	// State - `in_progress`: the browser downloads it.
+	// - `complete`: the content is available.
+	// - `canceled`: the download was canceled, or interrupted by an error. Chromium does not distinguish the two.
+	// - `failed`: the browser has ended, or the file cannot be read.
+	// - `quota_exceeded`: the worker has canceled the download, because it does not fit into `LAUNCH_FILES_MB`.
+	// - `disk_full`: the worker has canceled the download, because its disk is full.
+	State LaunchFileState `json:"state"`
+
+	// TotalSize The expected size in bytes; null if the site has not announced it.
+	TotalSize *int64 `json:"totalSize"`
+}
+
+// LaunchFileList A page of files.
+type LaunchFileList struct {
+	// Items The files of this page.
+	Items []LaunchFile `json:"items"`
+
+	// Pagination The position of a page in the list.
+	Pagination externalRef0.Pagination `json:"pagination"`
+}
+
+// LaunchFileListResponse A success with a page of files.
+type LaunchFileListResponse struct {
+	// Data A page of files.
+	Data LaunchFileList `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// LaunchFileResponse A success with a file.
+type LaunchFileResponse struct {
+	// Data A download of a browser or an upload for it.
+	Data LaunchFile `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// LaunchFileSource Where a file comes from.
+type LaunchFileSource string
+
+// LaunchFileState - `in_progress`: the browser downloads it.
+// - `complete`: the content is available.
+// - `canceled`: the download was canceled, or interrupted by an error. Chromium does not distinguish the two.
+// - `failed`: the browser has ended, or the file cannot be read.
+// - `quota_exceeded`: the worker has canceled the download, because it does not fit into `LAUNCH_FILES_MB`.
+// - `disk_full`: the worker has canceled the download, because its disk is full.
+type LaunchFileState string
 
 // LaunchProfileRequest The launch: either `profileId` or `spec`.
 type LaunchProfileRequest struct {
@@ -1464,6 +1814,22 @@ type Navigation struct {
 	Url string `json:"url"`
 }
 
+// OpenHandover The handover for which this browser needs a person. Omitted if none is open.
+type OpenHandover struct {
+	// Reason What the person is to do.
+	Reason string `json:"reason"`
+
+	// Since A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Since externalRef0.Timestamp `json:"since"`
+
+	// Until A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Until externalRef0.Timestamp `json:"until"`
+}
+
 // PageLog A part of the log of a browser.
 //
 // Example: {"dropped":0,"items":[],"lastSeq":0}
@@ -1552,6 +1918,54 @@ type ProxyTraffic struct {
 
 // SameSite The requests from other sites that include the cookie.
 type SameSite string
+
+// StartHandoverRequest What the person is to do.
+type StartHandoverRequest struct {
+	// Reason What the person is to do. The live view and the console show it as text.
+	Reason string `json:"reason"`
+
+	// TimeoutSeconds The time after which the handover ends, in seconds.
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+}
+
+// StartedHandover A new handover.
+type StartedHandover struct {
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// Reason What the person is to do.
+	Reason string `json:"reason"`
+
+	// Since A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Since externalRef0.Timestamp `json:"since"`
+
+	// Status - `open`: the person has the browser.
+	// - `done`: the person was done.
+	// - `timeout`: the person was not done in time.
+	// - `canceled`: a client has canceled it.
+	Status HandoverStatus `json:"status"`
+
+	// Until A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Until externalRef0.Timestamp `json:"until"`
+
+	// ViewUrl The URL of the live view for the person. It contains a control token, which opens one page.
+	ViewUrl string `json:"viewUrl"`
+}
+
+// StartedHandoverResponse A success with the new handover.
+type StartedHandoverResponse struct {
+	// Data A new handover.
+	Data StartedHandover `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
 
 // StateCookie A cookie.
 //
@@ -1761,6 +2175,15 @@ type WarmBrowsers struct {
 	// Count The number of browsers.
 	Count int32 `json:"count"`
 
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine BrowserEngine `json:"engine"`
+
 	// Headless Whether the browsers are headless.
 	Headless bool `json:"headless"`
 
@@ -1928,8 +2351,23 @@ type BundleWindowsVersionQuery = BundleWindowsVersion
 // ControlTokenQuery defines model for ControlTokenQuery.
 type ControlTokenQuery = string
 
+// FileNameQuery defines model for FileNameQuery.
+type FileNameQuery = string
+
+// FileRange defines model for FileRange.
+type FileRange = string
+
+// FileRef The id of a file. That of a download is its `guid` in CDP.
+type FileRef = FileId
+
+// FileUploadName defines model for FileUploadName.
+type FileUploadName = string
+
 // FullPage defines model for FullPage.
 type FullPage = bool
+
+// HandoverWait defines model for HandoverWait.
+type HandoverWait = int32
 
 // IndexedDbQuery defines model for IndexedDbQuery.
 type IndexedDbQuery = bool
@@ -1941,6 +2379,14 @@ type Landscape = bool
 //
 // Example: 156
 type LaunchBrowserVersion = externalRef0.BrowserVersion
+
+// LaunchEngine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+//
+// Example: headless-shell
+type LaunchEngine = BrowserEngine
 
 // LaunchEnv defines model for LaunchEnv.
 type LaunchEnv = string
@@ -2007,6 +2453,9 @@ type ResumeClient = string
 
 // ResumeQuery defines model for ResumeQuery.
 type ResumeQuery = int64
+
+// StreamEvents defines model for StreamEvents.
+type StreamEvents = bool
 
 // TargetId A target id of Chromium.
 type TargetId = DevtoolsId
@@ -2419,6 +2868,43 @@ type ClientInterface interface {
 	// Corresponds with POST /console/session (the `CreateConsoleSession` operationId).
 	CreateConsoleSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListExtensions List extensions
+	//
+	// Lists the extensions that launches on this worker can load, sorted by name.
+	//
+	// Corresponds with GET /extensions (the `ListExtensions` operationId).
+	ListExtensions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateExtensionWithBody Create an extension
+	//
+	// Stores an extension on this worker, for `browser.extensions` of launches. The body is the package: a zip archive
+	// of the extension's folder, or a `.crx` file (CRX3), up to 64 MiB and 256 MiB unpacked. `manifest.json` is at the
+	// top of the archive or in its only folder. The signature of a `.crx` file is checked.
+	//
+	// The manifest version must be 3. The permission `nativeMessaging` is refused, because it starts programs. The
+	// extension keeps its Chromium id in all launches: that of the `.crx` file or of `key` in the manifest, otherwise one
+	// derived from the package. The same package again returns the same extension. Stored extensions survive a restart
+	// of the worker. A worker stores up to 1000 extensions.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /extensions (the `CreateExtension` operationId).
+	CreateExtensionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteExtension Delete an extension
+	//
+	// Launches can no longer load the extension. Running browsers keep it until they end.
+	//
+	// Corresponds with DELETE /extensions/{extensionId} (the `DeleteExtension` operationId).
+	DeleteExtension(ctx context.Context, extensionId ExtensionId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetExtension Get an extension
+	//
+	// Returns an extension that launches on this worker can load.
+	//
+	// Corresponds with GET /extensions/{extensionId} (the `GetExtension` operationId).
+	GetExtension(ctx context.Context, extensionId ExtensionId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ResumeWorker Resume launches on this machine
 	//
 	// The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
@@ -2593,6 +3079,83 @@ func (c *Client) DeleteConsoleSession(ctx context.Context, reqEditors ...Request
 // Corresponds with POST /console/session (the `CreateConsoleSession` operationId).
 func (c *Client) CreateConsoleSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateConsoleSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListExtensions List extensions
+//
+// Lists the extensions that launches on this worker can load, sorted by name.
+//
+// Corresponds with GET /extensions (the `ListExtensions` operationId).
+func (c *Client) ListExtensions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListExtensionsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateExtensionWithBody Create an extension
+//
+// Stores an extension on this worker, for `browser.extensions` of launches. The body is the package: a zip archive
+// of the extension's folder, or a `.crx` file (CRX3), up to 64 MiB and 256 MiB unpacked. `manifest.json` is at the
+// top of the archive or in its only folder. The signature of a `.crx` file is checked.
+//
+// The manifest version must be 3. The permission `nativeMessaging` is refused, because it starts programs. The
+// extension keeps its Chromium id in all launches: that of the `.crx` file or of `key` in the manifest, otherwise one
+// derived from the package. The same package again returns the same extension. Stored extensions survive a restart
+// of the worker. A worker stores up to 1000 extensions.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /extensions (the `CreateExtension` operationId).
+func (c *Client) CreateExtensionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateExtensionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteExtension Delete an extension
+//
+// Launches can no longer load the extension. Running browsers keep it until they end.
+//
+// Corresponds with DELETE /extensions/{extensionId} (the `DeleteExtension` operationId).
+func (c *Client) DeleteExtension(ctx context.Context, extensionId ExtensionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteExtensionRequest(c.Server, extensionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetExtension Get an extension
+//
+// Returns an extension that launches on this worker can load.
+//
+// Corresponds with GET /extensions/{extensionId} (the `GetExtension` operationId).
+func (c *Client) GetExtension(ctx context.Context, extensionId ExtensionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetExtensionRequest(c.Server, extensionId)
 	if err != nil {
 		return nil, err
 	}
@@ -2942,6 +3505,130 @@ func NewCreateConsoleSessionRequest(server string) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListExtensionsRequest constructs an http.Request for the ListExtensions method
+func NewListExtensionsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/extensions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateExtensionRequestWithBody constructs an http.Request for the CreateExtension method, with any body, and a specified content type
+func NewCreateExtensionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/extensions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteExtensionRequest constructs an http.Request for the DeleteExtension method
+func NewDeleteExtensionRequest(server string, extensionId ExtensionId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "extensionId", extensionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/extensions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetExtensionRequest constructs an http.Request for the GetExtension method
+func NewGetExtensionRequest(server string, extensionId ExtensionId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "extensionId", extensionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/extensions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -3692,6 +4379,49 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /console/session (the `CreateConsoleSession` operationId).
 	CreateConsoleSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreateConsoleSessionResult, error)
 
+	// ListExtensionsWithResponse List extensions
+	//
+	// Lists the extensions that launches on this worker can load, sorted by name.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /extensions (the `ListExtensions` operationId).
+	ListExtensionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListExtensionsResult, error)
+
+	// CreateExtensionWithBodyWithResponse Create an extension
+	//
+	// Stores an extension on this worker, for `browser.extensions` of launches. The body is the package: a zip archive
+	// of the extension's folder, or a `.crx` file (CRX3), up to 64 MiB and 256 MiB unpacked. `manifest.json` is at the
+	// top of the archive or in its only folder. The signature of a `.crx` file is checked.
+	//
+	// The manifest version must be 3. The permission `nativeMessaging` is refused, because it starts programs. The
+	// extension keeps its Chromium id in all launches: that of the `.crx` file or of `key` in the manifest, otherwise one
+	// derived from the package. The same package again returns the same extension. Stored extensions survive a restart
+	// of the worker. A worker stores up to 1000 extensions.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /extensions (the `CreateExtension` operationId).
+	CreateExtensionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateExtensionResult, error)
+
+	// DeleteExtensionWithResponse Delete an extension
+	//
+	// Launches can no longer load the extension. Running browsers keep it until they end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /extensions/{extensionId} (the `DeleteExtension` operationId).
+	DeleteExtensionWithResponse(ctx context.Context, extensionId ExtensionId, reqEditors ...RequestEditorFn) (*DeleteExtensionResult, error)
+
+	// GetExtensionWithResponse Get an extension
+	//
+	// Returns an extension that launches on this worker can load.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /extensions/{extensionId} (the `GetExtension` operationId).
+	GetExtensionWithResponse(ctx context.Context, extensionId ExtensionId, reqEditors ...RequestEditorFn) (*GetExtensionResult, error)
+
 	// ResumeWorkerWithResponse Resume launches on this machine
 	//
 	// The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
@@ -3986,6 +4716,289 @@ func (r CreateConsoleSessionResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateConsoleSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListExtensionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ExtensionListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListExtensionsResult) GetJSON200() *ExtensionListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListExtensionsResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListExtensionsResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListExtensionsResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListExtensionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListExtensionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListExtensionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListExtensionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateExtensionResult201Headers the declared response headers of an HTTP 201 response for CreateExtension
+type CreateExtensionResult201Headers struct {
+	Location string
+}
+
+type CreateExtensionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *ExtensionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.ErrorResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.ErrorResponse
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.ErrorResponse
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateExtensionResult201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateExtensionResult) GetJSON201() *ExtensionResponse {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateExtensionResult) GetJSON400() *externalRef0.ErrorResponse {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateExtensionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateExtensionResult) GetJSON413() *externalRef0.ErrorResponse {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateExtensionResult) GetJSON415() *externalRef0.ErrorResponse {
+	return r.JSON415
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateExtensionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateExtensionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateExtensionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateExtensionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateExtensionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteExtensionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteExtensionResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteExtensionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteExtensionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteExtensionResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteExtensionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteExtensionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteExtensionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteExtensionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteExtensionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetExtensionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ExtensionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetExtensionResult) GetJSON200() *ExtensionResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetExtensionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetExtensionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetExtensionResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetExtensionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetExtensionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetExtensionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetExtensionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetExtensionResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5023,6 +6036,73 @@ func (c *ClientWithResponses) CreateConsoleSessionWithResponse(ctx context.Conte
 	return ParseCreateConsoleSessionResult(rsp)
 }
 
+// ListExtensionsWithResponse List extensions
+//
+// Lists the extensions that launches on this worker can load, sorted by name.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /extensions (the `ListExtensions` operationId).
+func (c *ClientWithResponses) ListExtensionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListExtensionsResult, error) {
+	rsp, err := c.ListExtensions(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListExtensionsResult(rsp)
+}
+
+// CreateExtensionWithBodyWithResponse Create an extension
+//
+// Stores an extension on this worker, for `browser.extensions` of launches. The body is the package: a zip archive
+// of the extension's folder, or a `.crx` file (CRX3), up to 64 MiB and 256 MiB unpacked. `manifest.json` is at the
+// top of the archive or in its only folder. The signature of a `.crx` file is checked.
+//
+// The manifest version must be 3. The permission `nativeMessaging` is refused, because it starts programs. The
+// extension keeps its Chromium id in all launches: that of the `.crx` file or of `key` in the manifest, otherwise one
+// derived from the package. The same package again returns the same extension. Stored extensions survive a restart
+// of the worker. A worker stores up to 1000 extensions.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /extensions (the `CreateExtension` operationId).
+func (c *ClientWithResponses) CreateExtensionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateExtensionResult, error) {
+	rsp, err := c.CreateExtensionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateExtensionResult(rsp)
+}
+
+// DeleteExtensionWithResponse Delete an extension
+//
+// Launches can no longer load the extension. Running browsers keep it until they end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /extensions/{extensionId} (the `DeleteExtension` operationId).
+func (c *ClientWithResponses) DeleteExtensionWithResponse(ctx context.Context, extensionId ExtensionId, reqEditors ...RequestEditorFn) (*DeleteExtensionResult, error) {
+	rsp, err := c.DeleteExtension(ctx, extensionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteExtensionResult(rsp)
+}
+
+// GetExtensionWithResponse Get an extension
+//
+// Returns an extension that launches on this worker can load.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /extensions/{extensionId} (the `GetExtension` operationId).
+func (c *ClientWithResponses) GetExtensionWithResponse(ctx context.Context, extensionId ExtensionId, reqEditors ...RequestEditorFn) (*GetExtensionResult, error) {
+	rsp, err := c.GetExtension(ctx, extensionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetExtensionResult(rsp)
+}
+
 // ResumeWorkerWithResponse Resume launches on this machine
 //
 // The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
@@ -5389,6 +6469,235 @@ func ParseCreateConsoleSessionResult(rsp *http.Response) (*CreateConsoleSessionR
 			headers.SetCookie = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListExtensionsResult parses an HTTP response from a ListExtensionsWithResponse call
+func ParseListExtensionsResult(rsp *http.Response) (*ListExtensionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListExtensionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ExtensionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateExtensionResult parses an HTTP response from a CreateExtensionWithResponse call
+func ParseCreateExtensionResult(rsp *http.Response) (*CreateExtensionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateExtensionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest ExtensionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.ErrorResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.ErrorResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.ErrorResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateExtensionResult201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteExtensionResult parses an HTTP response from a DeleteExtensionWithResponse call
+func ParseDeleteExtensionResult(rsp *http.Response) (*DeleteExtensionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteExtensionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetExtensionResult parses an HTTP response from a GetExtensionWithResponse call
+func ParseGetExtensionResult(rsp *http.Response) (*GetExtensionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetExtensionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ExtensionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
 	}
 
 	return response, nil
@@ -6204,6 +7513,18 @@ type ServerInterface interface {
 	// CreateConsoleSession Create a console session
 	// (POST /console/session)
 	CreateConsoleSession(ctx echo.Context) error
+	// ListExtensions List extensions
+	// (GET /extensions)
+	ListExtensions(ctx echo.Context) error
+	// CreateExtension Create an extension
+	// (POST /extensions)
+	CreateExtension(ctx echo.Context) error
+	// DeleteExtension Delete an extension
+	// (DELETE /extensions/{extensionId})
+	DeleteExtension(ctx echo.Context, extensionId ExtensionId) error
+	// GetExtension Get an extension
+	// (GET /extensions/{extensionId})
+	GetExtension(ctx echo.Context, extensionId ExtensionId) error
 	// ResumeWorker Resume launches on this machine
 	// (DELETE /fleet/drain)
 	ResumeWorker(ctx echo.Context) error
@@ -6268,6 +7589,56 @@ func (w *ServerInterfaceWrapper) CreateConsoleSession(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateConsoleSession(ctx)
+	return err
+}
+
+// ListExtensions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListExtensions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListExtensions(ctx)
+	return err
+}
+
+// CreateExtension converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateExtension(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateExtension(ctx)
+	return err
+}
+
+// DeleteExtension converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteExtension(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "extensionId" -------------
+	var extensionId ExtensionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "extensionId", ctx.Param("extensionId"), &extensionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter extensionId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteExtension(ctx, extensionId)
+	return err
+}
+
+// GetExtension converts echo context to params.
+func (w *ServerInterfaceWrapper) GetExtension(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "extensionId" -------------
+	var extensionId ExtensionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "extensionId", ctx.Param("extensionId"), &extensionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter extensionId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetExtension(ctx, extensionId)
 	return err
 }
 
@@ -6599,6 +7970,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 
 	router.DELETE(options.BaseURL+"/console/session", wrapper.DeleteConsoleSession, options.OperationMiddlewares["deleteConsoleSession"]...)
 	router.POST(options.BaseURL+"/console/session", wrapper.CreateConsoleSession, options.OperationMiddlewares["createConsoleSession"]...)
+	router.GET(options.BaseURL+"/extensions", wrapper.ListExtensions, options.OperationMiddlewares["listExtensions"]...)
+	router.POST(options.BaseURL+"/extensions", wrapper.CreateExtension, options.OperationMiddlewares["createExtension"]...)
+	router.DELETE(options.BaseURL+"/extensions/:extensionId", wrapper.DeleteExtension, options.OperationMiddlewares["deleteExtension"]...)
+	router.GET(options.BaseURL+"/extensions/:extensionId", wrapper.GetExtension, options.OperationMiddlewares["getExtension"]...)
 	router.DELETE(options.BaseURL+"/fleet/drain", wrapper.ResumeWorker, options.OperationMiddlewares["resumeWorker"]...)
 	router.POST(options.BaseURL+"/fleet/drain", wrapper.DrainWorker, options.OperationMiddlewares["drainWorker"]...)
 	router.GET(options.BaseURL+"/fleet/live", wrapper.GetFleetLive, options.OperationMiddlewares["getFleetLive"]...)
@@ -6745,6 +8120,355 @@ type CreateConsoleSessiondefaultJSONResponse struct {
 }
 
 func (response CreateConsoleSessiondefaultJSONResponse) VisitCreateConsoleSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListExtensionsRequestObject struct {
+}
+
+type ListExtensionsResponseObject interface {
+	VisitListExtensionsResponse(w http.ResponseWriter) error
+}
+
+type ListExtensions200JSONResponse ExtensionListResponse
+
+func (response ListExtensions200JSONResponse) VisitListExtensionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListExtensions400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListExtensions400JSONResponse) VisitListExtensionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListExtensions401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListExtensions401JSONResponse) VisitListExtensionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListExtensionsdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response ListExtensionsdefaultJSONResponse) VisitListExtensionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateExtensionRequestObject struct {
+	Body io.Reader
+}
+
+type CreateExtensionResponseObject interface {
+	VisitCreateExtensionResponse(w http.ResponseWriter) error
+}
+
+type CreateExtension201ResponseHeaders struct {
+	Location string
+}
+
+type CreateExtension201JSONResponse struct {
+	Body    ExtensionResponse
+	Headers CreateExtension201ResponseHeaders
+}
+
+func (response CreateExtension201JSONResponse) VisitCreateExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateExtension400JSONResponse externalRef0.ErrorResponse
+
+func (response CreateExtension400JSONResponse) VisitCreateExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateExtension401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response CreateExtension401JSONResponse) VisitCreateExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateExtension413JSONResponse externalRef0.ErrorResponse
+
+func (response CreateExtension413JSONResponse) VisitCreateExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateExtension415JSONResponse externalRef0.ErrorResponse
+
+func (response CreateExtension415JSONResponse) VisitCreateExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateExtensiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CreateExtensiondefaultJSONResponse) VisitCreateExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteExtensionRequestObject struct {
+	ExtensionId ExtensionId `json:"extensionId"`
+}
+
+type DeleteExtensionResponseObject interface {
+	VisitDeleteExtensionResponse(w http.ResponseWriter) error
+}
+
+type DeleteExtension200JSONResponse EmptyResponse
+
+func (response DeleteExtension200JSONResponse) VisitDeleteExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteExtension400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response DeleteExtension400JSONResponse) VisitDeleteExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteExtension401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response DeleteExtension401JSONResponse) VisitDeleteExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteExtension404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response DeleteExtension404JSONResponse) VisitDeleteExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteExtensiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response DeleteExtensiondefaultJSONResponse) VisitDeleteExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetExtensionRequestObject struct {
+	ExtensionId ExtensionId `json:"extensionId"`
+}
+
+type GetExtensionResponseObject interface {
+	VisitGetExtensionResponse(w http.ResponseWriter) error
+}
+
+type GetExtension200JSONResponse ExtensionResponse
+
+func (response GetExtension200JSONResponse) VisitGetExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetExtension400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetExtension400JSONResponse) VisitGetExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetExtension401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetExtension401JSONResponse) VisitGetExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetExtension404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response GetExtension404JSONResponse) VisitGetExtensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetExtensiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response GetExtensiondefaultJSONResponse) VisitGetExtensionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -8000,6 +9724,18 @@ type StrictServerInterface interface {
 	// CreateConsoleSession Create a console session
 	// (POST /console/session)
 	CreateConsoleSession(ctx context.Context, request CreateConsoleSessionRequestObject) (CreateConsoleSessionResponseObject, error)
+	// ListExtensions List extensions
+	// (GET /extensions)
+	ListExtensions(ctx context.Context, request ListExtensionsRequestObject) (ListExtensionsResponseObject, error)
+	// CreateExtension Create an extension
+	// (POST /extensions)
+	CreateExtension(ctx context.Context, request CreateExtensionRequestObject) (CreateExtensionResponseObject, error)
+	// DeleteExtension Delete an extension
+	// (DELETE /extensions/{extensionId})
+	DeleteExtension(ctx context.Context, request DeleteExtensionRequestObject) (DeleteExtensionResponseObject, error)
+	// GetExtension Get an extension
+	// (GET /extensions/{extensionId})
+	GetExtension(ctx context.Context, request GetExtensionRequestObject) (GetExtensionResponseObject, error)
 	// ResumeWorker Resume launches on this machine
 	// (DELETE /fleet/drain)
 	ResumeWorker(ctx context.Context, request ResumeWorkerRequestObject) (ResumeWorkerResponseObject, error)
@@ -8096,6 +9832,104 @@ func (sh *strictHandler) CreateConsoleSession(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(CreateConsoleSessionResponseObject); ok {
 		return validResponse.VisitCreateConsoleSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListExtensions operation middleware
+func (sh *strictHandler) ListExtensions(ctx echo.Context) error {
+	var request ListExtensionsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListExtensions(ctx.Request().Context(), request.(ListExtensionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListExtensions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListExtensionsResponseObject); ok {
+		return validResponse.VisitListExtensionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateExtension operation middleware
+func (sh *strictHandler) CreateExtension(ctx echo.Context) error {
+	var request CreateExtensionRequestObject
+
+	request.Body = ctx.Request().Body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateExtension(ctx.Request().Context(), request.(CreateExtensionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateExtension")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateExtensionResponseObject); ok {
+		return validResponse.VisitCreateExtensionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteExtension operation middleware
+func (sh *strictHandler) DeleteExtension(ctx echo.Context, extensionId ExtensionId) error {
+	var request DeleteExtensionRequestObject
+
+	request.ExtensionId = extensionId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteExtension(ctx.Request().Context(), request.(DeleteExtensionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteExtension")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteExtensionResponseObject); ok {
+		return validResponse.VisitDeleteExtensionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetExtension operation middleware
+func (sh *strictHandler) GetExtension(ctx echo.Context, extensionId ExtensionId) error {
+	var request GetExtensionRequestObject
+
+	request.ExtensionId = extensionId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetExtension(ctx.Request().Context(), request.(GetExtensionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetExtension")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetExtensionResponseObject); ok {
+		return validResponse.VisitGetExtensionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -21,6 +21,7 @@ import (
 type exampleSetup struct {
 	path, query map[string]string
 	body        map[string]any    // replaced members
+	content     []byte            // a body that is not JSON, for an operation without an example
 	header      map[string]string // another credential than the default one
 	after       func(context.Context) error
 }
@@ -167,12 +168,18 @@ func (p *exampleRunner) request(ctx context.Context, e exampleRequest, s example
 		}
 		body = bytes.NewReader(text)
 	}
+	if s.content != nil {
+		body = bytes.NewReader(s.content)
+	}
 	r, err := http.NewRequestWithContext(ctx, e.method, target, body)
 	if err != nil {
 		return nil, err
 	}
-	if e.body != nil {
-		r.Header.Set("Content-Type", "application/json")
+	switch {
+	case e.body != nil:
+		r.Header.Set("Content-Type", bodyType(e))
+	case s.content != nil:
+		r.Header.Set("Content-Type", "application/octet-stream")
 	}
 	if e.operation.Responses.Status(http.StatusSwitchingProtocols) != nil {
 		r.Header.Set("Connection", "Upgrade")
@@ -184,6 +191,16 @@ func (p *exampleRunner) request(ctx context.Context, e exampleRequest, s example
 		r.Header.Set(name, value)
 	}
 	return r, nil
+}
+
+// bodyType returns the content type of a body: JSON if the operation accepts it.
+func bodyType(e exampleRequest) string {
+	const json = "application/json"
+	types := slices.Sorted(maps.Keys(e.operation.RequestBody.Value.Content))
+	if slices.Contains(types, json) {
+		return json
+	}
+	return types[0]
 }
 
 // replaceMembers returns the body with replaced members, by name or dotted path.

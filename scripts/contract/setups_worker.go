@@ -81,10 +81,16 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 			}
 			return exampleSetup{path: map[string]string{"sessionId": l.session}}, nil
 		},
-		"drainWorker":  func(context.Context) (exampleSetup, error) { return exampleSetup{after: p.resumeWorker}, nil },
-		"navigatePage": blank,
-		"closeBrowser": p.tabSetup,
-		"closeTarget":  p.tabSetup,
+		"createExtension": func(context.Context) (exampleSetup, error) {
+			content, err := packExtension()
+			return exampleSetup{content: content}, err
+		},
+		"getExtension":    p.extensionSetup,
+		"deleteExtension": p.extensionSetup,
+		"drainWorker":     func(context.Context) (exampleSetup, error) { return exampleSetup{after: p.resumeWorker}, nil },
+		"navigatePage":    blank,
+		"closeBrowser":    p.tabSetup,
+		"closeTarget":     p.tabSetup,
 		"createWebDriverSession": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{body: map[string]any{"capabilities.alwaysMatch.svc:options.profileId": p.seed.ProfileID}, after: p.endOthers}, nil
 		},
@@ -96,6 +102,16 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"launchBrowser": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{query: map[string]string{"profileId": p.seed.ProfileID.String()}}, nil
 		},
+		"createFile": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{path: map[string]string{"file": "photo.png"}}, nil
+		},
+		"downloadFile":         p.fileSetup,
+		"deleteFile":           p.fileSetup,
+		"listSessionFiles":     p.fileSetup,
+		"downloadSessionFile":  p.fileSetup,
+		"deleteSessionFile":    p.fileSetup,
+		"downloadSessionFiles": p.fileSetup,
+
 		"openMcpStream": p.mcpSetup,
 		"endMcpSession": p.mcpSetup,
 	}
@@ -122,13 +138,15 @@ func (p *exampleRunner) mcpSetup(ctx context.Context) (exampleSetup, error) {
 }
 
 // launchSetup ends the browser after the example.
-func (p *exampleRunner) launchSetup(context.Context) (exampleSetup, error) {
+func (p *exampleRunner) launchSetup(ctx context.Context) (exampleSetup, error) {
+	extension, err := p.newExtension(ctx)
 	return exampleSetup{
 		body: map[string]any{
-			"profileId": p.seed.ProfileID, "spec.browserVersion": p.seed.BrowserVersion, "browser.startUrls": []string{"about:blank"},
+			"browser.extensions": []string{extension},
+			"profileId":          p.seed.ProfileID, "spec.browserVersion": p.seed.BrowserVersion, "browser.startUrls": []string{"about:blank"},
 		},
 		after: p.endOthers,
-	}, nil
+	}, err
 }
 
 // webDriverSetup is a setup with a new WebDriver session, which ends after the example.
@@ -195,6 +213,29 @@ func (p *exampleRunner) resumeWorker(ctx context.Context) error {
 	}
 	_, err = requireSuccess(worker.ResumeWorkerWithResponse(ctx))
 	return err
+}
+
+// fileSetup is a setup with a new file.
+func (p *exampleRunner) fileSetup(ctx context.Context) (exampleSetup, error) {
+	if p.launch == nil {
+		if _, err := p.sessionSetup(ctx); err != nil {
+			return exampleSetup{}, err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, p.workerURL+"/browsers/"+p.launch.id+"/files/example.txt", strings.NewReader("content"))
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	response, err := withHeader("X-Svc-Token", p.launch.token).Do(r)
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var added workerapi.LaunchFileResponse
+	if err := json.NewDecoder(response.Body).Decode(&added); err != nil || added.Data.Id == "" {
+		return exampleSetup{}, fmt.Errorf("upload a file: %s: %w", response.Status, err)
+	}
+	return exampleSetup{path: map[string]string{"file": added.Data.Id, "sessionId": p.launch.session}}, nil
 }
 
 // tabSetup is a setup with a new tab.

@@ -78,7 +78,7 @@ func servePageOn(t *testing.T, start func(http.Handler) *httptest.Server) string
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprintf(w, "<!doctype html><title>%s</title>", pageTitle)
+		_, _ = fmt.Fprintf(w, "<!doctype html><title>%s</title><p>%[1]s</p>", pageTitle)
 	}))
 	t.Cleanup(server.Close)
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)

@@ -32,6 +32,7 @@ func TestDashboard(t *testing.T) {
 		{"tenants", e.testTenants},
 		{"accessibility", e.testAccessibility},
 		{"faults", e.testFaults},
+		{"handover", e.testHandover},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
@@ -164,6 +165,30 @@ func (e dashboardTest) testAccessibility(t *testing.T) {
 	decode(t, e.begin(t, console, "console-accessibility", map[string]any{"workerKey": w.key, "session": session.Id}).result(t), &found)
 	for _, finding := range found {
 		t.Error(finding)
+	}
+}
+
+// testHandover hands a browser of Playwright to a person, who finds it in the console.
+func (e dashboardTest) testHandover(t *testing.T) {
+	w, console := e.startConsole(t, e.key)
+	automated := w.launch(t, e.newLaunchRequest(t, true))
+	var result struct {
+		Found    []string
+		Outcomes []struct {
+			Outcome, Title string
+			Seconds        float64
+		}
+	}
+	decode(t, e.begin(t, console, "handover", map[string]any{
+		"workerKey": w.key, "automation": *automated.WebSocketDebuggerUrl, "reason": "Résoudre le <captcha> عربى",
+	}).result(t), &result)
+	for _, finding := range result.Found {
+		t.Error(finding)
+	}
+	for i, title := range []string{"clicked light", "clicked dark"} {
+		if len(result.Outcomes) != 2 || result.Outcomes[i].Outcome != "done" || result.Outcomes[i].Seconds <= 0 || result.Outcomes[i].Title != title {
+			t.Fatalf("got the outcomes %+v", result.Outcomes)
+		}
 	}
 }
 

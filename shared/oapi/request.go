@@ -98,6 +98,8 @@ func (g *Guard) checkRequestBody(c echo.Context, o *operation, schema *rule, run
 			run.report(finding{code: fault.Required, message: "is required"})
 		}
 		return nil
+	case schema == nil && r.ContentLength > o.maxBody:
+		return o.tooLargeError()
 	case schema == nil:
 		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, o.maxBody)
 		return nil

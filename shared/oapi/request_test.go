@@ -111,6 +111,8 @@ func TestBody_AsAWhole(t *testing.T) {
 		"too large":                        {call{body: `{"name":"` + strings.Repeat("a", 110<<10) + `"}`}, 413, []string{"body TOO_LONG"}},
 		"large":                            {call{body: `{"name":"ab","metadata":{"a":"` + strings.Repeat("a", 80<<10) + `"}}`}, 200, nil},
 		"bytes":                            {call{target: "/uploads", body: "\x00\x01", contentType: "application/octet-stream"}, 200, nil},
+		"bytes, with a limit of their own": {call{target: "/uploads", body: strings.Repeat("x", 150<<10), contentType: "application/octet-stream"}, 200, nil},
+		"bytes, too large":                 {call{target: "/uploads", body: strings.Repeat("x", 150<<10+1), contentType: "application/octet-stream"}, 413, []string{"body TOO_LONG"}},
 		"bytes, not JSON":                  {call{target: "/uploads", body: "{}"}, 415, []string{"contentType INVALID_ENUM_VALUE"}},
 		"bytes, missing":                   {call{target: "/uploads"}, 400, body("REQUIRED")},
 	}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import re
 import time
+import zipfile
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlparse
@@ -37,7 +40,12 @@ _INITIALIZE = {
         "clientInfo": {"name": "contract", "version": "1.0"},
     },
 }
+_MAX_EXTENSIONS = 20  # of a launch
 _ROOM_TIME = 20.0  # seconds until a full worker must have room again
+
+
+def _is_extension(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
 
 
 class Browser:
@@ -67,10 +75,17 @@ class Worker(Surface):
             "listAndroidModels": self._version,
             "launchProfile": self._launch_profile,
             "launchBrowser": self._launch_browser,
+            "createExtension": self._create_extension,
+            "getExtension": self._extension,
+            "deleteExtension": self._extension,
             "getBrowserSession": self._session,
             "killBrowserSession": self._kill,
             "closeBrowser": self._close,
             "navigatePage": self._navigate,
+            "startHandover": self._start_handover,
+            "cancelHandover": self._open_handover,
+            "completeHandover": self._open_handover,
+            "getHandover": self._get_handover,
             "captureScreenshot": self._page_query,
             "capturePdf": self._page_query,
             "connectBrowser": self._connect,
@@ -88,6 +103,13 @@ class Worker(Surface):
             "createWebDriverSession": self._create_driven,
             "connectWebDriver": self._command,
             "endWebDriverSession": self._end_driven,
+            "createFile": self._create_file,
+            "downloadFile": self._file,
+            "deleteFile": self._file,
+            "listSessionFiles": self._session_file,
+            "downloadSessionFile": self._session_file,
+            "deleteSessionFile": self._session_file,
+            "downloadSessionFiles": self._session_file,
         } | dict.fromkeys(_COMMANDS, self._command)
 
     def identities(self) -> list[Identity]:
@@ -231,6 +253,43 @@ class Worker(Surface):
         if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and call.odds(0.3):
             call.fill(spec={**spec, "browserVersion": self._seed["browserVersion"]})
 
+        self._known_extensions(call)
+
+    def _known_extensions(self, call: Call) -> None:
+        """A valid list of made up extensions becomes one that the worker has."""
+        settings = call.case.body.get("browser")
+        wanted = settings.get("extensions") if isinstance(settings, dict) else None
+        if isinstance(wanted, list) and all(_is_extension(one) for one in wanted) and len(wanted) <= _MAX_EXTENSIONS:
+            call.fill(browser={**settings, "extensions": [self._stored()][: len(wanted)]})
+
+    @staticmethod
+    def _packed(name: str) -> bytes:
+        """The package of an extension."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            manifest = {"manifest_version": 3, "name": name, "version": "1.0"}
+            archive.writestr(zipfile.ZipInfo("manifest.json"), json.dumps(manifest))
+        return packed.getvalue()
+
+    def _stored(self) -> str:
+        """The id of an extension that the worker has."""
+        response = self._api.session.post(
+            f"{self._api.base}/extensions",
+            data=self._packed("standing"),
+            headers={**self._api.headers, "Content-Type": "application/octet-stream"},
+            timeout=30,
+        )
+        response.raise_for_status()
+        return str(response.json()["data"]["id"])
+
+    def _create_extension(self, call: Call) -> None:
+        if isinstance(call.case.body, bytes) and call.odds(0.5):
+            call.case.body = self._packed(call.chance.choice("abcdef"))
+
+    def _extension(self, call: Call) -> None:
+        if not call.linked and call.odds(0.7):
+            call.aim(extensionId=self._stored())
+
     def _launch_browser(self, call: Call) -> None:
         if call.identity.name == "organization env" or call.odds(0.6):
             call.case.query = {"env": self._environment(call)}
@@ -314,6 +373,27 @@ class Worker(Surface):
         if call.works:
             call.fill(**values)
 
+    def _handover(self, method: str, body: dict[str, Any] | None = None) -> None:
+        """Begins or cancels a handover, unless there is one already or none."""
+        try:
+            self._api.call(method, f"/browsers/{self._standing.launch}/handover", body)
+        except Refused as refusal:
+            if refusal.status != requests.codes.conflict:
+                raise
+
+    def _start_handover(self, call: Call) -> None:
+        if call.odds(0.8):
+            self._handover("DELETE")
+
+    def _open_handover(self, call: Call) -> None:
+        if call.odds(0.6):
+            self._handover("POST", {"reason": "Solve the captcha."})
+
+    def _get_handover(self, call: Call) -> None:
+        self._open_handover(call)
+        if call.works and isinstance(call.case.query.get("waitSeconds"), int):  # must not hold the run up
+            call.ask(waitSeconds=1)
+
     def _page_query(self, call: Call) -> None:
         if "targetId" in call.case.query and call.works and call.odds(0.8):
             call.ask(targetId=self._target())
@@ -322,6 +402,34 @@ class Worker(Surface):
         if call.works and call.odds(0.8):
             closing = operation_id(call.case) in ("closeTarget", "closeRootTarget")
             call.aim(targetId=self._target("new" if closing else "list"))
+
+    def _new_file(self) -> str:
+        """The id of a file of the standing browser."""
+        made = self._api.session.put(
+            f"{self._api.base}/browsers/{self._standing.launch}/files/file.txt",
+            data=b"content",
+            headers=self._api.headers,
+            timeout=30,
+        )
+        return str(made.json()["data"]["id"]) if made.ok else "gone"
+
+    @staticmethod
+    def _create_file(call: Call) -> None:
+        if call.works and call.odds(0.7):
+            call.aim(file="file.txt")
+
+    def _file(self, call: Call) -> None:
+        if call.works and not call.linked and call.odds(0.6):
+            call.aim(file=self._new_file())
+            call.case.query = {name: value for name, value in call.case.query.items() if name != "name"}
+
+    def _session_file(self, call: Call) -> None:
+        if call.linked:
+            return
+        if call.odds(0.9):
+            call.aim(sessionId=self._standing.id)
+        if "file" in (call.case.path_parameters or {}):
+            self._file(call)
 
     def _drive(self) -> str:
         """The id of a new WebDriver session."""

@@ -137,6 +137,9 @@ func worker() program {
 			{"Saved profiles, denied requests", "By result and reason.", units.CountsPerSecond, []query{
 				{"profile {{result}}", `sum by (result) (rate(svc_worker_profile_saves_total{$i}[$__rate_interval]))`},
 				{"denied {{reason}}", `sum by (reason) (rate(svc_worker_egress_denied_total{$i}[$__rate_interval]))`}}},
+			{"Handovers to persons", "Open, and ended by outcome.", units.Short, []query{
+				{"open", `sum(svc_worker_handovers_open{$i})`},
+				{"{{outcome}} per second", `sum by (outcome) (rate(svc_worker_handovers_total{$i}[$__rate_interval]))`}}},
 		}},
 		{"Cloud", []panel{
 			{"Requests to the cloud", "By operation and status.", units.RequestsPerSecond, []query{

@@ -3,6 +3,7 @@ import { Badge, Button, CopyButton, Menu, Time, formatDuration } from "../../../
 import type { Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { nameOf, type BrowserPage } from "./session-actions";
+import { HandoverNotice } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
 
@@ -111,6 +112,7 @@ export function SessionCard({ session, paused, ...actions }: { session: Session;
           </Link>
           <SessionStatus session={session} />
         </div>
+        <HandoverNotice session={session} onOpen={() => actions.onOpen(session, "view")} />
         <BrowserBadges session={session} />
         <p class="faint small">
           {running ? (

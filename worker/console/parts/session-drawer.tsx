@@ -23,6 +23,7 @@ import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
 import { EndDialog, nameOf, openPage, type BrowserPage } from "./session-actions";
 import { durationOf } from "./session-card";
+import { HandoverNotice } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
 import { ViewTicketForm } from "./view-ticket";
@@ -132,6 +133,7 @@ function Actions({ session }: { session: Session }) {
     );
   return (
     <>
+      <HandoverNotice session={session} onOpen={() => open("view")} />
       <div class="row">
         <SessionStatus session={session} />
         <span class="grow" />

@@ -4,6 +4,7 @@ import type { Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { nameOf } from "./session-actions";
 import { BrowserBadges, SessionButtons, durationOf, type SessionActions } from "./session-card";
+import { HandoverBadge, HandoverReason } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 
 type Session = Schema<"BrowserSession">;
@@ -15,16 +16,24 @@ function columnsOf(actions: SessionActions): Column<Session>[] {
       title: texts.columns.name,
       look: "title",
       cell: (s) => (
-        <Link href={actions.linkTo(s)} class="truncate">
-          {nameOf(s)}
-        </Link>
+        <>
+          <Link href={actions.linkTo(s)} class="truncate">
+            {nameOf(s)}
+          </Link>
+          <HandoverReason session={s} />
+        </>
       ),
     },
     {
       id: "status",
       title: texts.columns.status,
       look: "fit corner",
-      cell: (s) => <SessionStatus session={s} />,
+      cell: (s) => (
+        <span class="row session-badges">
+          <SessionStatus session={s} />
+          <HandoverBadge session={s} />
+        </span>
+      ),
     },
     {
       id: "browser",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/activity"
+	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/intercept"
 )
 
@@ -24,6 +25,7 @@ type Browser struct {
 	Display        *Display                                // nil for a headless browser
 	Activity       *activity.Meter                         // records client activity
 	Calls          *intercept.Calls                        // handles some calls of CDP connections; nil: none
+	Files          *files.Launch                           // its downloads and uploads
 	Origins        func() []string                         // of the pages that tabs have shown; nil: unknown
 	Done           <-chan struct{}                         // closed when the browser has ended
 	OnLeaving      func()                                  // called when the browser closed its socket and may be ending; optional

@@ -56,6 +56,9 @@ func (a *Authorizer) rewriteRoot(next echo.HandlerFunc) echo.HandlerFunc {
 		if !isRootPath(r.URL.Path) {
 			return next(c)
 		}
+		if strings.EqualFold(r.Method, http.MethodGet) { // nodriver sends it in lower case, and Chromium accepts it
+			r.Method = http.MethodGet
+		}
 		for _, token := range a.rootTokens(r) {
 			launchID, err := a.Tickets.LaunchOf(token)
 			if err != nil {

@@ -49,6 +49,9 @@ func TestRoot_TokenNamesLaunch(t *testing.T) {
 			}
 		}
 	}
+	if got := do(t, "get", "http://"+h.address+"/json/version?ct="+token); got.status != 200 {
+		t.Errorf("a method in lower case: %d %s", got.status, got.body)
+	}
 	for path, status := range map[string]int{"/json/version": 405, "/json/nothing": 404} {
 		if got := do(t, "POST", "http://"+h.address+path+"?ct="+token); got.status != status {
 			t.Errorf("POST %s: %d %s", path, got.status, got.body)

@@ -66,6 +66,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer stopMetrics()
 	defer w.startReporting(ctx, logger)()
 	defer w.startWarmPool(ctx)()
+	defer w.startFileSweep()()
 	logger.InfoContext(ctx, "worker ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
 	debug.FreeOSMemory() // parsing the API documents needs far more memory than the result
@@ -73,8 +74,9 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer context.AfterFunc(ctx, func() {
 		w.readiness.Shutdown(config.ShutdownDelay, nil)
 		w.drain(config.DrainTimeout, logger)
-		w.mcp.Close() // its streams would delay the end of the web server, as those of logs
+		w.mcp.Close() // its streams would delay the end of the web server, as those of logs and files
 		w.logs.Close()
+		w.fileServer.Close()
 		stop()
 	})()
 	defer stop()

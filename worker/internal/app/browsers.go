@@ -103,9 +103,9 @@ func listBrowsers(out, progress io.Writer) program.Command[Config] {
 				return err
 			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(w, "INSTALLED\tHEADFUL\tDEVTOOLS\tPATH")
+			_, _ = fmt.Fprintln(w, "INSTALLED\tENGINE\tHEADFUL\tDEVTOOLS\tEXTENSIONS\tPATH")
 			for _, b := range builds {
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", b.Version, yesNo(b.Headful), yesNo(b.DevTools), b.Path)
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", b.Version, b.Engine, yesNo(b.Headful), yesNo(b.DevTools), yesNo(b.Extensions), b.Path)
 			}
 			if err := w.Flush(); err != nil || config.OrganizationKey == "" {
 				return err

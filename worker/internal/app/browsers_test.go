@@ -48,7 +48,7 @@ func zipped(t *testing.T, build browser.Build) []byte {
 	out.Grow(400 << 20)
 	w := zip.NewWriter(&out)
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
-		spared := strings.Contains(name, "validation") || strings.HasPrefix(name, "locales/") && !strings.Contains(name, "en-US")
+		spared := strings.Contains(name, "validation") || strings.Contains(name, "headless") || strings.HasPrefix(name, "locales/") && !strings.Contains(name, "en-US")
 		if err != nil || spared || !e.Type().IsRegular() {
 			return err
 		}
@@ -112,8 +112,8 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 		t.Errorf("list: %d %q", status, errs)
 	}
 	for _, line := range []string{
-		build.Version + " yes yes " + filepath.Join(place, filepath.Base(build.Path)),
-		build.Version + " yes yes " + build.Path, "IN THE CATALOG CHANNEL SIZE INSTALLED", "99.0.4844.51 stable 16 B no",
+		build.Version + " chromium yes yes yes " + filepath.Join(place, filepath.Base(build.Path)),
+		build.Version + " chromium yes yes yes " + build.Path, "IN THE CATALOG CHANNEL SIZE INSTALLED", "99.0.4844.51 stable 16 B no",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), line) {
 			t.Errorf("list has no %q:\n%s", line, out)

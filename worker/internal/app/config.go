@@ -29,6 +29,7 @@ type Config struct {
 	ChromiumPath     string         `env:"CHROMIUM_PATH" doc:"Path of the Chromium to launch. Default: the system's Chromium."`
 	ChromeDriver     string         `env:"CHROMEDRIVER" doc:"Path of the chromedriver for WebDriver clients, with the major version of the browser. A chromedriver beside a build takes precedence. Default: chromedriver in PATH."`
 	BrowsersDir      string         `env:"BROWSERS_DIR" doc:"Directory with more browser builds, one per subdirectory; svc-worker browsers install puts builds there. Default: DATA_DIR/browsers."`
+	AutoEngine       bool           `env:"AUTO_ENGINE" envDefault:"false" doc:"Use a headless shell for launches without an engine that need nothing else, if the version is installed as both engines. Such browsers start faster, and have no DevTools front end."`
 	BundlesDir       string         `env:"BUNDLES_DIR" doc:"Directory with more bundles, one JSON file each."`
 	MaxSessions      int            `env:"MAX_SESSIONS" envDefault:"0" doc:"Maximum number of browsers at once. 0: no limit."`
 	MaxConnections   int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once, including WebSockets that drive or view a browser. Further connections wait to be accepted. 0: no limit."`
@@ -50,6 +51,8 @@ type Config struct {
 	ResumeSeconds    int            `env:"RESUME_SECONDS" envDefault:"30" doc:"How long a resumable CDP connection is kept after its socket was cut off, in seconds. 0: not kept."`
 	ResumeBuffer     int            `env:"RESUME_BUFFER_MB" envDefault:"32" doc:"Maximum size of the messages that are kept for all resumable connections of a browser, in megabytes. Also the maximum size of one message."`
 	LaunchDisk       int64          `env:"LAUNCH_DISK_MB" envDefault:"1024" doc:"Maximum size of the files of a launch, and of its shared memory, in megabytes each. 0: no limit. If launches have private files, the files are in memory."`
+	LaunchFiles      int64          `env:"LAUNCH_FILES_MB" envDefault:"4096" doc:"Maximum size of the downloads and uploads of a launch together, in megabytes. They are on the disk of DATA_DIR, not in LAUNCH_DISK_MB. Further uploads are refused, further downloads are canceled. 0: no limit."`
+	FilesRetention   time.Duration  `env:"FILES_RETENTION" envDefault:"24h" doc:"How long the files of a launch with browser.keepFiles are kept after its end. The oldest are removed earlier if DATA_DIR has less free space than MIN_FREE_DISK_MB. 0: launches with browser.keepFiles are rejected."`
 	LaunchMemory     int64          `env:"LAUNCH_MEMORY_MB" envDefault:"0" doc:"Maximum memory of a launch, including its files, in megabytes. A browser that exceeds it is killed. 0: no limit."`
 	LaunchPIDs       int            `env:"LAUNCH_PIDS" envDefault:"4096" doc:"Maximum number of processes and threads of a launch. A tab needs about 20. 0: no limit."`
 	RequireIsolation bool           `env:"REQUIRE_ISOLATION" envDefault:"false" doc:"Refuse to start if this host does not allow full isolation of launches. Otherwise the missing features are reported and left out."`
@@ -85,8 +88,8 @@ func (c Config) Validate() error {
 	if c.ProfileVersions < 1 || c.ProfileVersions > 1000 || c.ProfileData < 1 || c.ProfileData > 1<<20 {
 		problems = append(problems, errors.New("PROFILE_VERSIONS must be from 1 to 1000, and PROFILE_DATA_MB from 1 to 1048576"))
 	}
-	if c.LaunchDisk < 0 || c.LaunchMemory < 0 || c.LaunchPIDs < 0 {
-		problems = append(problems, errors.New("LAUNCH_DISK_MB, LAUNCH_MEMORY_MB and LAUNCH_PIDS must not be negative"))
+	if c.LaunchDisk < 0 || c.LaunchFiles < 0 || c.LaunchMemory < 0 || c.LaunchPIDs < 0 || c.FilesRetention < 0 {
+		problems = append(problems, errors.New("LAUNCH_DISK_MB, LAUNCH_FILES_MB, LAUNCH_MEMORY_MB, LAUNCH_PIDS and FILES_RETENTION must not be negative"))
 	}
 	if c.WarmPool < 0 || c.WarmPool > 100 || c.WarmPoolMemory < 0 {
 		problems = append(problems, errors.New("WARM_POOL must be from 0 to 100, and WARM_POOL_MEMORY_MB must not be negative"))

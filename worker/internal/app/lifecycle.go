@@ -30,6 +30,16 @@ func (w *worker) startReporting(ctx context.Context, logger *slog.Logger) (stop 
 	return func() { cancel(); <-done }
 }
 
+// startFileSweep removes expired files until stop is called.
+func (w *worker) startFileSweep() (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.files.Run(done)
+	}()
+	return func() { close(done); <-ended }
+}
+
 // drainPollInterval is how often a draining worker checks for running sessions.
 const drainPollInterval = 100 * time.Millisecond
 
@@ -84,6 +94,7 @@ func (w *worker) close(logger *slog.Logger) {
 	if err := w.launcher.Close(); err != nil {
 		logger.Error("failed to close the browser launcher", "error", err)
 	}
+	w.files.Wait()
 	logger.Info("worker stopped")
 }
 

@@ -62,6 +62,8 @@ func newMCPSite(t *testing.T) *mcpSite {
 			_, _ = fmt.Fprint(w, content)
 		})
 	}
+	page("/upload", `<input type="file" aria-label="Attachment" onchange="said.textContent = files[0].name + ' has ' + files[0].size + ' bytes'">
+<button>Other</button><p id="said"></p>`)
 	page("/other", "<title>Other</title>An other page")
 	page("/inner", `<button onclick="this.textContent='Pressed inside'">Inside</button><input aria-label="Inner field">`)
 	page("/long", "<title>Long</title>"+strings.Repeat("<button>Press this button</button><p>Some words here.</p>", 3000))

@@ -18,7 +18,7 @@ type stateCollector struct {
 
 	sessions, capacity, available, draining        *prometheus.Desc
 	warmBrowsers, cdpConnections, resumes, backlog *prometheus.Desc
-	egressDenied                                   *prometheus.Desc
+	egressDenied, keptFiles                        *prometheus.Desc
 }
 
 func newStateCollector(w *worker) *stateCollector {
@@ -35,6 +35,7 @@ func newStateCollector(w *worker) *stateCollector {
 		cdpConnections: describe("cdp_connections", "Open CDP sockets of clients."),
 		resumes:        describe("resumes_total", "Attempts to resume a CDP connection, by result.", "result"),
 		backlog:        describe("report_backlog_age_seconds", "Time since the oldest start or end of a session that the cloud has not acknowledged; 0 without one."),
+		keptFiles:      describe("kept_files_sessions", "Ended sessions whose files are kept."),
 		egressDenied:   describe("egress_denied_total", "Requests of browsers that the egress policy denied, by reason.", "reason"),
 	}
 }
@@ -42,7 +43,7 @@ func newStateCollector(w *worker) *stateCollector {
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.sessions, c.capacity, c.available, c.draining, c.warmBrowsers, c.cdpConnections, c.resumes, c.backlog, c.egressDenied,
+		c.sessions, c.capacity, c.available, c.draining, c.warmBrowsers, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.keptFiles,
 	} {
 		to <- desc
 	}
@@ -76,6 +77,8 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 		age = max(time.Since(oldest), 0)
 	}
 	gauge(c.backlog, age.Seconds())
+	_, kept := w.files.Counts()
+	gauge(c.keptFiles, float64(kept))
 	requested, resolved := w.policy.Denied()
 	send(c.egressDenied, prometheus.CounterValue, float64(requested), "requested")
 	send(c.egressDenied, prometheus.CounterValue, float64(resolved), "resolved")
@@ -90,19 +93,11 @@ func number(is bool) float64 {
 
 // warmBrowsers returns the numbers of warm browsers by engine.
 func (w *worker) warmBrowsers() map[string]int {
-	counts := map[string]int{"chromium": 0, "headless-shell": 0}
+	counts := map[string]int{string(browser.Chromium): 0, string(browser.HeadlessShell): 0}
 	for _, held := range w.warmPool.Stats().Ready {
-		counts[engineOf(held.Kind.Build)] += held.Count
+		counts[string(held.Kind.Build.Engine)] += held.Count
 	}
 	return counts
-}
-
-// engineOf returns the engine of a build. Only headless shells cannot show a window.
-func engineOf(build browser.Build) string {
-	if build.Headful {
-		return "chromium"
-	}
-	return "headless-shell"
 }
 
 // metricsHandler returns the handler of GET /metrics.

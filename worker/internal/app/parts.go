@@ -24,6 +24,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/extension"
+	"github.com/browser-svc/svc/worker/internal/files"
+	"github.com/browser-svc/svc/worker/internal/fileserver"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
@@ -52,8 +55,11 @@ type worker struct {
 	presets  *bundle.Set
 	profiles *profiledata.Store
 	remote   *remoteProfiles // nil without PROFILE_STORE_URL
-	sessions *session.Store
 
+	extensions *extension.Store
+	sessions   *session.Store
+
+	files      *files.Store
 	host       *host
 	launcher   *browser.Launcher
 	launches   *launch.Service
@@ -72,9 +78,11 @@ type worker struct {
 	relay   *devtools.Service
 	logs    *pagelog.Service
 	viewer  *view.Service
-	sockets *launchsock.Service
-	mcp     *mcp.Service
-	drivers *webdriver.Service
+
+	fileServer *fileserver.Service
+	sockets    *launchsock.Service
+	mcp        *mcp.Service
+	drivers    *webdriver.Service
 }
 
 // assemble creates the parts of a worker and connects them. The caller must call
@@ -85,7 +93,10 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	// The launcher comes first: it locks DATA_DIR against other workers.
-	if w.launcher, err = openLauncher(ctx, config, w.dir, logger); err != nil {
+	if w.files, err = w.openFiles(); err != nil {
+		return nil, err
+	}
+	if w.launcher, err = openLauncher(ctx, config, w.dir, w.files, logger); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -107,6 +118,9 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	if w.remote, err = config.openRemoteProfiles(ctx, w.cloud, logger); err != nil {
+		return nil, err
+	}
+	if w.extensions, err = extension.Open(extension.Options{Dir: filepath.Join(w.dir, "extensions"), Clock: clock.System{}, Logger: logger}); err != nil {
 		return nil, err
 	}
 	w.openLaunches()
@@ -160,6 +174,7 @@ func (w *worker) openLaunches() {
 	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: w.config.browsersDirs(w.dir), Log: w.logger})
 	starter := launch.WarmStarter{
 		Launcher: denylistLauncher{w.launcher, w.policy}, Egress: egressProvider{w.policy, w.logger}, Builds: w.builds,
+		PreferShell: w.config.AutoEngine,
 	}
 	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
 	w.logs = pagelog.New()
@@ -168,7 +183,8 @@ func (w *worker) openLaunches() {
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
-		MaxWaiting: w.config.MaxWaiting, Launched: w.collectLogs,
+		MaxWaiting: w.config.MaxWaiting, KeepsFiles: w.files.Keeps(), Launched: w.collectLogs,
+		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,
 	})
 }
 
@@ -197,7 +213,7 @@ func (w *worker) describeMachine() cloud.MachineReport {
 // restServer returns the handlers of the REST API. route adds the links.
 func (w *worker) restServer() *rest.Server {
 	return &rest.Server{
-		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Host: w.host,
+		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Extensions: w.extensions, Host: w.host,
 		Readiness: w.readiness, Version: program.Version, WarmPool: w.warmPoolState, Isolation: w.launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,
@@ -208,9 +224,17 @@ func (w *worker) restServer() *rest.Server {
 	}
 }
 
+// openFiles opens the store of downloads and uploads.
+func (w *worker) openFiles() (*files.Store, error) {
+	return files.Open(files.Options{
+		Dir: filepath.Join(w.dir, "files"), Quota: w.config.LaunchFiles << 20, MinFree: w.config.MinFreeDisk << 20, Retention: w.config.FilesRetention,
+		Clock: clock.System{}, Log: w.logger, Metrics: files.NewMetrics(w.metrics),
+	})
+}
+
 // openLauncher starts the launcher and removes what a crashed worker left
 // behind.
-func openLauncher(ctx context.Context, config Config, dir string, logger *slog.Logger) (*browser.Launcher, error) {
+func openLauncher(ctx context.Context, config Config, dir string, stored *files.Store, logger *slog.Logger) (*browser.Launcher, error) {
 	debugUsers, err := config.debugPortUsers()
 	if err != nil {
 		return nil, err
@@ -218,7 +242,7 @@ func openLauncher(ctx context.Context, config Config, dir string, logger *slog.L
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
 		UnresponsiveTimeout: config.Unresponsive,
-		DebugUsers:          debugUsers,
+		DebugUsers:          debugUsers, Files: stored,
 	})
 	if err != nil {
 		return nil, err
@@ -231,6 +255,9 @@ func openLauncher(ctx context.Context, config Config, dir string, logger *slog.L
 	if err != nil {
 		_ = launcher.Close()
 		return nil, fmt.Errorf("remove leftovers of an earlier worker: %w", err)
+	}
+	if err := stored.Load(); err != nil {
+		logger.WarnContext(ctx, "failed to remove files of earlier launches", "error", err)
 	}
 	if swept != (browser.SweepReport{}) {
 		logger.WarnContext(ctx, "removed leftovers of an earlier worker",

@@ -21,6 +21,7 @@ import (
 	"github.com/browser-svc/svc/shared/webapp"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/fileserver"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/mcp"
 	"github.com/browser-svc/svc/worker/internal/rest"
@@ -66,7 +67,9 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		FrameAncestors: config.FrameAncestors,
 	})
 	gates.RegisterRoot(w.web)
-	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
+	w.fileServer = fileserver.New(w.files, w.address)
+	w.fileServer.Register(w.web)
+	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes(), w.fileServer.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,

@@ -24,6 +24,7 @@ func selftestCommand(out, progress io.Writer) program.Command[Config] {
 		seconds, rounds, browser int
 		seed                     uint64
 		asJSON                   bool
+		engine                   string
 	)
 	return program.Command[Config]{
 		Name: "selftest", Summary: "Test that browsers work on this machine and leak no resources",
@@ -35,6 +36,7 @@ func selftestCommand(out, progress io.Writer) program.Command[Config] {
 			f.IntVar(&seconds, "seconds", 60, "Launch browsers for this many `SECONDS`")
 			f.IntVar(&rounds, "rounds", 0, "Run every scenario `N` times instead, without a time limit")
 			f.IntVar(&browser, "browser", 0, "Major `VERSION` of the browser (default: newest)")
+			f.StringVar(&engine, "engine", "", "Engine of the browser, `ENGINE`: chromium or headless-shell (default: chromium if it is installed)")
 			f.Uint64Var(&seed, "seed", 0, "Repeat the random choices of an earlier run with this `SEED`")
 			f.BoolVar(&asJSON, "json", false, "Report in JSON")
 		},
@@ -53,7 +55,7 @@ func selftestCommand(out, progress io.Writer) program.Command[Config] {
 			report, err := selftest.Run(ctx, selftest.Options{
 				Program: []string{executable, "serve"}, Environ: os.Environ(), Duration: time.Duration(seconds) * time.Second,
 				BrowsersDirs: strings.Join(config.browsersDirs(dataDir), string(os.PathListSeparator)),
-				Rounds:       rounds, Version: browser, Seed: seed, Progress: progress,
+				Rounds:       rounds, Version: browser, Engine: engine, Seed: seed, Progress: progress,
 			})
 			if err != nil {
 				return err

@@ -55,7 +55,7 @@ func (w *worker) warmPoolState() rest.WarmPoolState {
 	}
 	for _, held := range stats.Ready {
 		state.Ready = append(state.Ready, rest.WarmBrowsers{
-			BrowserVersion: held.Kind.Build.Major, Locale: held.Kind.Locale, Headless: held.Kind.Headless, Count: held.Count,
+			BrowserVersion: held.Kind.Build.Major, Engine: string(held.Kind.Build.Engine), Locale: held.Kind.Locale, Headless: held.Kind.Headless, Count: held.Count,
 		})
 	}
 	return state

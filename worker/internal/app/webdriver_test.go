@@ -171,7 +171,7 @@ func TestWebDriver_DrivesBrowser(t *testing.T) {
 	if n := len(r.drivers()); n != 1 {
 		t.Errorf("%d chromedrivers run", n)
 	}
-	if d.capabilities["pageLoadStrategy"] != "eager" || d.capabilities["acceptInsecureCerts"] != true || d.capabilities["goog:chromeOptions"] != nil {
+	if d.capabilities["pageLoadStrategy"] != "eager" || d.capabilities["acceptInsecureCerts"] != true || fmt.Sprint(d.capabilities["goog:chromeOptions"]) != "map[]" {
 		t.Errorf("got the capabilities %v", d.capabilities)
 	}
 	if cdp, _ := d.capabilities["se:cdp"].(string); !strings.HasPrefix(cdp, "ws://localhost:") || !strings.HasSuffix(cdp, "/w/worker-1"+d.base+"/se/cdp") {

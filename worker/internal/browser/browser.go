@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
@@ -75,6 +76,8 @@ type Browser struct {
 	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
 	debugListener *debugPortListener // nil until the browser is ready
 	drivers       driverState
+	files         *files.Launch // nil without Options.Files
+	downloads     *downloads
 	conn          *cdp.Conn
 	emul          *emulator
 	origins       originLog
@@ -101,9 +104,19 @@ func newBrowser(l *Launcher, spec Spec) *Browser {
 		stderr: &tail{}, stopTail: func() {},
 		done: make(chan struct{}), cleaned: make(chan struct{}),
 	}
-	b.calls = intercept.New(intercept.Options{OpenProxy: spec.OpenContextProxy, CheckFile: b.checkFile})
+	b.calls = intercept.New(b.interception())
 	b.drivers.ctx, b.drivers.cancel = context.WithCancel(context.Background())
 	return b
+}
+
+// interception returns what package intercept needs.
+func (b *Browser) interception() intercept.Options {
+	options := intercept.Options{OpenProxy: b.spec.OpenContextProxy, CheckFile: b.checkFile}
+	if b.l.opts.Files != nil {
+		b.dirs.files = b.l.opts.Files.SharedDir(b.LaunchID)
+		options.CaptureDownloads, options.DownloadPath = b.captureDownloads, b.downloadPath()
+	}
+	return options
 }
 
 // CDP returns the private control connection. It closes when the browser ends.
@@ -111,6 +124,9 @@ func (b *Browser) CDP() *cdp.Conn { return b.conn }
 
 // Calls handles some calls of the clients' CDP connections.
 func (b *Browser) Calls() *intercept.Calls { return b.calls }
+
+// Files returns the downloads and uploads of the launch; nil without Options.Files.
+func (b *Browser) Files() *files.Launch { return b.files }
 
 // Origins returns the origins of the pages that tabs have shown, at most maxOrigins: the
 // latest, in order.
@@ -214,6 +230,7 @@ func (b *Browser) supervise() {
 	b.exit.OutOfMemory = b.sandbox != nil && !b.exit.Killed && b.exit.Signal != 0 && b.sandbox.OutOfMemory()
 	_ = b.conn.Close()
 	b.emul.wait()
+	b.downloads.wait()
 	b.origins.wait()
 	b.killTree()
 	close(b.done)
@@ -257,6 +274,11 @@ func (b *Browser) cleanUp() {
 	}
 	if b.sandbox != nil {
 		b.sandbox.Close()
+	}
+	if b.files != nil {
+		if err := b.files.Close(); err != nil {
+			b.l.log.Error("failed to end the files of a launch", "launchId", b.LaunchID, "error", err)
+		}
 	}
 	if err := b.dirs.remove(); err != nil {
 		b.l.log.Error("failed to remove launch directory", "launchId", b.LaunchID, "error", err)

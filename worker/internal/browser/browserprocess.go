@@ -84,6 +84,7 @@ func (b *Browser) startProcess(ctx context.Context) error {
 	b.ExecutedAt = time.Now().UTC()
 	b.proc, b.sandbox, b.stderr, b.stopTail = made.proc, made.sandbox, made.stderr, made.stopTail
 	b.conn = cdp.New(made.toWorker, made.fromWorker)
+	b.downloads = newDownloads(b)
 	b.emul = newEmulator(b.conn, b.l.log.With("launchId", b.LaunchID))
 	return nil
 }
@@ -118,7 +119,7 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	}()
 	order := sandbox.Config{
 		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env,
-		Dir: b.dirs.home, Writable: b.dirs.writable(),
+		Dir: b.dirs.home, Writable: b.dirs.writable(), Files: b.dirs.files, ReadOnly: b.extensionDirs(),
 	}
 	if b.paths().ownTimezone {
 		order.Timezone = b.spec.TimezoneID
@@ -181,9 +182,14 @@ func (b *Browser) paths() paths {
 		return b.dirs.hostPaths()
 	}
 	shared := b.l.sandboxes.manager.SharedMemory()
+	files := ""
+	if b.l.opts.Files != nil {
+		files = sandbox.FilesDir
+	}
 	return paths{
-		root: b.dirs.root, home: sandbox.HomeDir, tmp: sandbox.TempDir, runtime: sandbox.TempDir, data: sandbox.DataDir,
-		xauth: sandbox.XAuthority, smallSharedMemory: shared > 0 && shared < enoughSharedMemory,
+		files: files,
+		root:  b.dirs.root, home: sandbox.HomeDir, tmp: sandbox.TempDir, runtime: sandbox.TempDir, data: sandbox.DataDir,
+		xauth: sandbox.XAuthority, extensions: sandbox.ExtensionsDir, smallSharedMemory: shared > 0 && shared < enoughSharedMemory,
 		ownTimezone: b.spec.TimezoneID == "" || sandbox.HasTimezone(b.spec.TimezoneID),
 	}
 }

@@ -7,27 +7,64 @@ import (
 	"strings"
 )
 
+// Engine is a kind of browser.
+type Engine string
+
+// The engines.
+const (
+	Chromium      Engine = "chromium"       // a complete browser
+	HeadlessShell Engine = "headless-shell" // a program without windows, extensions and DevTools front end
+)
+
 // Build is one installed Chromium.
 type Build struct {
-	Major    int
-	Version  string // four numbers
-	Path     string // of the real executable, never of a wrapper script
-	Headful  bool   // can show a window
-	DevTools bool   // serves its own DevTools front end
+	Major      int
+	Version    string // four numbers
+	Path       string // of the real executable, never of a wrapper script
+	Engine     Engine
+	Headful    bool // can show a window
+	DevTools   bool // serves its own DevTools front end
+	Extensions bool // can load extensions
+}
+
+// Needs are the capabilities that a launch needs of its build.
+type Needs struct {
+	Engine              Engine // "" for any
+	Headful, Extensions bool
+	PreferShell         bool // if there is one with the same major version
+}
+
+// in reports whether a build has the capabilities.
+func (n Needs) in(b Build) bool {
+	return (n.Engine == "" || b.Engine == n.Engine) && (b.Headful || !n.Headful) && (b.Extensions || !n.Extensions)
 }
 
 // Choose picks the build for a launch: the highest version among those of the major
-// version, or among all if that is 0, that supports headful mode if headful is set.
+// version, or among all if that is 0, that has the needed capabilities. Complete browsers
+// take precedence over headless shells, also of a higher version.
 // If a version is installed more than once, it prefers a complete browser, then the
 // build listed first. It returns false if no build fits.
-func Choose(builds []Build, major int, headful bool) (Build, bool) {
+func Choose(builds []Build, major int, needs Needs) (Build, bool) {
 	able := slices.DeleteFunc(slices.Clone(builds), func(b Build) bool {
-		return major != 0 && b.Major != major || headful && !b.Headful
+		return major != 0 && b.Major != major || !needs.in(b)
 	})
 	if len(able) == 0 {
 		return Build{}, false
 	}
-	return slices.MinFunc(able, compareNewest), true
+	chosen := slices.MinFunc(preferEngine(able, Chromium), compareNewest)
+	if needs.PreferShell {
+		able = slices.DeleteFunc(able, func(b Build) bool { return b.Major != chosen.Major })
+		chosen = slices.MinFunc(preferEngine(able, HeadlessShell), compareNewest)
+	}
+	return chosen, true
+}
+
+// preferEngine returns the builds of an engine, or all builds if there are none.
+func preferEngine(builds []Build, engine Engine) []Build {
+	if !slices.ContainsFunc(builds, func(b Build) bool { return b.Engine == engine }) {
+		return builds
+	}
+	return slices.DeleteFunc(slices.Clone(builds), func(b Build) bool { return b.Engine != engine })
 }
 
 // compareNewest orders builds by version, highest first, then by capabilities.
@@ -41,7 +78,7 @@ func compareNewest(a, b Build) int {
 
 func (b Build) capabilities() int {
 	n := 0
-	for _, able := range []bool{b.Headful, b.DevTools} {
+	for _, able := range []bool{b.Headful, b.DevTools, b.Extensions} {
 		if able {
 			n++
 		}

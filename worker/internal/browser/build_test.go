@@ -8,7 +8,11 @@ import (
 
 func TestChoose_PrefersHighestCapableVersion(t *testing.T) {
 	build := func(major int, version, path string, whole bool) browser.Build {
-		return browser.Build{Major: major, Version: version, Path: path, Headful: whole, DevTools: whole}
+		engine := browser.HeadlessShell
+		if whole {
+			engine = browser.Chromium
+		}
+		return browser.Build{Major: major, Version: version, Path: path, Engine: engine, Headful: whole, DevTools: whole, Extensions: whole}
 	}
 	builds := []browser.Build{
 		build(150, "150.0.7871.100", "whole 150", true),
@@ -19,31 +23,34 @@ func TestChoose_PrefersHighestCapableVersion(t *testing.T) {
 		build(156, "156.0.8078.79", "shell 156", false),
 	}
 	for _, c := range []struct {
-		name    string
-		major   int
-		headful bool
-		want    string
+		name  string
+		major int
+		needs browser.Needs
+		want  string
 	}{
-		{"any version, any build", 0, false, "shell 156"},
-		{"any version, a window", 0, true, "whole 153.9"},
-		{"numbers compare as numbers", 153, false, "shell 153.10"},
-		{"a shell shows no window", 153, true, "whole 153.9"},
-		{"one major", 150, false, "whole 150"},
-		{"not installed", 151, false, ""},
-		{"installed, but headless only", 156, true, ""},
+		{"any version, any build", 0, browser.Needs{}, "whole 153.9"},
+		{"any version, a window", 0, browser.Needs{Headful: true}, "whole 153.9"},
+		{"a version as a shell only", 156, browser.Needs{}, "shell 156"},
+		{"numbers compare as numbers", 153, browser.Needs{Engine: browser.HeadlessShell}, "shell 153.10"},
+		{"any shell", 0, browser.Needs{Engine: browser.HeadlessShell}, "shell 156"},
+		{"no shell", 156, browser.Needs{Engine: browser.Chromium}, ""},
+		{"a shell shows no window", 153, browser.Needs{Headful: true}, "whole 153.9"},
+		{"extensions", 0, browser.Needs{Extensions: true}, "whole 153.9"},
+		{"a shell if there is one", 0, browser.Needs{PreferShell: true}, "shell 153.10"},
+		{"a shell, but there is none", 150, browser.Needs{PreferShell: true}, "whole 150"},
+		{"one major", 150, browser.Needs{}, "whole 150"},
+		{"not installed", 151, browser.Needs{}, ""},
+		{"installed, but headless only", 156, browser.Needs{Headful: true}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ok := browser.Choose(builds, c.major, c.headful)
+			got, ok := browser.Choose(builds, c.major, c.needs)
 			if got.Path != c.want || ok != (c.want != "") {
 				t.Errorf("got %q, %v, want %q", got.Path, ok, c.want)
 			}
 		})
 	}
-	if got, _ := browser.Choose(builds[:4], 0, false); got.Path != "shell 153.10" {
-		t.Errorf("got %q", got.Path)
-	}
 	same := []browser.Build{builds[1], builds[3]}
-	if got, _ := browser.Choose(same, 153, false); got.Path != "whole 153.9" {
+	if got, _ := browser.Choose(same, 153, browser.Needs{}); got.Path != "whole 153.9" {
 		t.Errorf("a version installed twice: got %q, want the complete browser", got.Path)
 	}
 	if builds[0].Path != "whole 150" || builds[5].Path != "shell 156" {

@@ -38,19 +38,23 @@ func (b *Browser) restore(ctx context.Context) error {
 			return fmt.Errorf("restore data: %w", err)
 		}
 	}
-	if b.uid < 0 {
-		return nil
-	}
-	err := fs.WalkDir(b.dataDir.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return b.dataDir.Lchown(path, b.uid, b.uid)
-	})
-	if err != nil {
+	if err := b.chownAll(b.dataDir); err != nil {
 		return fmt.Errorf("restore data: %w", err)
 	}
 	return nil
+}
+
+// chownAll gives the browser's user a directory with all its contents.
+func (b *Browser) chownAll(root *os.Root) error {
+	if b.uid < 0 {
+		return nil
+	}
+	return fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return root.Lchown(path, b.uid, b.uid)
+	})
 }
 
 // save saves the data after a clean exit.

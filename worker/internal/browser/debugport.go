@@ -27,7 +27,8 @@ const (
 // debugPortListener is the debugging port, on the host's loopback, of a browser
 // with its own network. It accepts programs of some users only, and no request
 // with an Origin header: pages send it, and Chromium itself accepts the origin
-// of its own server.
+// of its own server. Another one, without a check of users, listens in the sandbox of
+// a WebDriver server.
 type debugPortListener struct {
 	listener  net.Listener
 	server    *http.Server
@@ -35,7 +36,7 @@ type debugPortListener struct {
 	dial      func(context.Context) (net.Conn, error) // to the browser's server
 	calls     *intercept.Calls
 	users     []int                               // users that may connect
-	userOf    func(net.Conn) (uid int, err error) // user of the peer
+	userOf    func(net.Conn) (uid int, err error) // user of the peer; nil: every user may connect
 	log       *slog.Logger
 	warnOnce  sync.Once       // logs the first refusal as a warning
 	ctx       context.Context // ends with close
@@ -99,6 +100,9 @@ type refusalKey struct{}
 
 // authorize returns why a peer may not connect; "" if it may.
 func (d *debugPortListener) authorize(c net.Conn) (refusal string) {
+	if d.userOf == nil {
+		return ""
+	}
 	uid, err := d.userOf(c)
 	if err == nil && slices.Contains(d.users, uid) {
 		return ""
@@ -150,6 +154,8 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	connection := d.calls.Connect()
+	defer connection.Close() // after the client's socket
 	up, err := ws.DialUpstream(r.Context(), d.dial, r.Host, r.URL.RequestURI(), r.Header)
 	if err != nil {
 		d.writeError(w, err)
@@ -166,8 +172,6 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		client.Conn.Close()
 		up.Conn.Close()
 	})()
-	connection := d.calls.Connect()
-	defer connection.Close()
 	in, out := connection.Streams(client, &up.Raw)
 	var both sync.WaitGroup
 	both.Go(func() {

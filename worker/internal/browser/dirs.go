@@ -9,13 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/browser-svc/svc/worker/internal/files"
 )
 
 // dirs are the paths of one launch's files. The root belongs to the worker, its
 // contents to the launch's user.
 type dirs struct {
 	root, home, tmp, data, xauth string
+	extensions                   string // copies of extensions, unless they are in the sandbox
 	shortTmp                     string // a link to tmp with a short path
+	files                        string // downloads and uploads, on the disk; "" for none
 	vncSocket, vncAuth           string // of the display: its VNC server's socket, its passwords
 }
 
@@ -30,7 +34,7 @@ func newDirs(parent, launchID string) dirs {
 	root := filepath.Join(parent, launchID)
 	d := dirs{
 		root: root, home: filepath.Join(root, "home"), tmp: filepath.Join(root, "tmp"),
-		data: filepath.Join(root, "data"), xauth: filepath.Join(root, "xauth"),
+		data: filepath.Join(root, "data"), xauth: filepath.Join(root, "xauth"), extensions: filepath.Join(root, "extensions"),
 		shortTmp: filepath.Join(shortParent, shortPrefix+strings.ToLower(rand.Text())[:12]),
 	}
 	d.vncSocket, d.vncAuth = filepath.Join(d.shortTmp, "vnc"), filepath.Join(root, "vncauth")
@@ -41,6 +45,8 @@ func newDirs(parent, launchID string) dirs {
 type paths struct {
 	root                            string // the marker of the launch; a path on the host
 	home, tmp, runtime, data, xauth string
+	files                           string // "" for none
+	extensions                      string
 	smallSharedMemory               bool // /dev/shm is too small for a browser
 	ownTimezone                     bool // the browser has a private /etc/localtime
 }
@@ -48,7 +54,8 @@ type paths struct {
 // hostPaths returns the paths of a process without a separate root.
 func (d dirs) hostPaths() paths {
 	return paths{
-		root: d.root, home: d.home, tmp: d.shortTmp, runtime: d.tmp, data: d.data, xauth: d.xauth, smallSharedMemory: smallSharedMemory(),
+		root: d.root, home: d.home, tmp: d.shortTmp, runtime: d.tmp, data: d.data, xauth: d.xauth, files: d.files,
+		extensions: d.extensions, smallSharedMemory: smallSharedMemory(),
 	}
 }
 
@@ -77,6 +84,13 @@ func (d dirs) create(uid int, private bool) error {
 		}
 	}
 	if err := os.Symlink(d.tmp, d.shortTmp); err != nil {
+		return fmt.Errorf("launch directory: %w", err)
+	}
+	if d.files == "" {
+		return nil
+	}
+	// Chromium's own default for downloads, if a client has reset the worker's settings.
+	if err := os.Symlink(filepath.Join(d.files, files.DownloadsBelow), filepath.Join(d.home, "Downloads")); err != nil {
 		return fmt.Errorf("launch directory: %w", err)
 	}
 	return nil

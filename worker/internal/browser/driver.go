@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -20,8 +17,6 @@ import (
 const (
 	driverPort         = 9515 // of the WebDriver server, in its own network
 	driverStartTimeout = 30 * time.Second
-	// uploads is the directory of uploaded files, in the data directory.
-	uploads = "svc-uploads"
 )
 
 // DriverBrowser is the address of the browser's debugging server as its WebDriver
@@ -41,10 +36,9 @@ func (l *Launcher) SupportsDrivers() bool { return l.report.On(sandbox.NetworkNa
 // Driver is a WebDriver server for one browser. It runs in a sandbox of its own as
 // the browser's user, and reaches nothing but the browser's debugging server.
 type Driver struct {
-	b      *Browser
-	made   *browserProcess
-	bridge sync.WaitGroup // connections from the server to the browser
-	done   chan struct{}
+	b    *Browser
+	made *browserProcess
+	done chan struct{}
 }
 
 // driverState orders the start of WebDriver servers and the end of their browser.
@@ -111,7 +105,7 @@ func (b *Browser) startDriver(ctx context.Context, program string) (*Driver, err
 	at := b.paths()
 	err = made.sandbox.Setup(ctx, sandbox.Config{
 		UID: b.uid, Proxy: proxyPort("//" + DriverBrowser), Program: program, Args: []string{"--port=" + strconv.Itoa(driverPort)},
-		Env: baseEnv(at), Dir: b.dirs.home, Writable: b.dirs.writable(),
+		Env: baseEnv(at), Dir: b.dirs.home, Writable: b.dirs.writable(), Files: b.dirs.files,
 	})
 	if err == nil {
 		err = made.sandbox.Exec(ctx, made.proc.kill)
@@ -123,57 +117,21 @@ func (b *Browser) startDriver(ctx context.Context, program string) (*Driver, err
 	return &Driver{b: b, made: made, done: make(chan struct{})}, nil
 }
 
-// run connects the server with the browser until either has ended.
+// run connects the server with the browser until either has ended. The worker handles
+// the same calls of it as of other clients.
 func (d *Driver) run() {
 	defer d.b.drivers.work.Done()
 	defer close(d.done)
-	ctx, cancel := context.WithCancel(d.b.drivers.ctx)
-	d.bridge.Go(func() { d.accept(ctx) })
+	port := newDebugPortListener(d.made.sandbox.Proxy(), nil, d.b.Dial, d.b.calls, d.b.l.log.With("launchId", d.b.LaunchID))
+	port.userOf = nil
+	port.serve()
 	select {
 	case <-d.made.proc.died:
-	case <-ctx.Done():
+	case <-d.b.drivers.ctx.Done():
 	}
-	cancel()
-	_ = d.made.sandbox.Proxy().Close()
-	d.bridge.Wait()
+	port.close()
 	d.made.sandbox.Kill()
 	d.made.discard()
-}
-
-// accept connects each connection of the server with the browser's debugging server.
-func (d *Driver) accept(ctx context.Context) {
-	for {
-		conn, err := d.made.sandbox.Proxy().Accept()
-		if err != nil {
-			return // closed
-		}
-		d.bridge.Go(func() {
-			defer conn.Close()
-			browser, err := d.b.Dial(ctx)
-			if err != nil {
-				d.b.l.log.Debug("WebDriver server not connected to the browser", "launchId", d.b.LaunchID, "error", err)
-				return
-			}
-			defer browser.Close()
-			defer context.AfterFunc(ctx, func() {
-				conn.Close()
-				browser.Close()
-			})()
-			copyBoth(conn, browser)
-		})
-	}
-}
-
-// copyBoth copies between two connections until one of them ends.
-func copyBoth(a, b net.Conn) {
-	var back sync.WaitGroup
-	back.Go(func() {
-		_, _ = io.Copy(a, b)
-		a.Close()
-	})
-	_, _ = io.Copy(b, a)
-	b.Close()
-	back.Wait()
 }
 
 // awaitReady waits until the server accepts connections.
@@ -183,16 +141,25 @@ func (d *Driver) awaitReady(ctx context.Context) error {
 		if err == nil {
 			return conn.Close()
 		}
-		if !errors.Is(err, unix.ECONNREFUSED) {
+		if !errors.Is(err, unix.ECONNREFUSED) && !d.hasExited() { // its network ends with it
 			return err
 		}
 		select {
 		case <-time.After(wait):
-		case <-d.done:
+		case <-d.made.proc.died:
 			return errors.New("it has exited")
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+func (d *Driver) hasExited() bool {
+	select {
+	case <-d.made.proc.died:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -206,52 +173,4 @@ func (d *Driver) Done() <-chan struct{} { return d.done }
 func (d *Driver) Close() {
 	d.made.proc.kill()
 	<-d.done
-}
-
-// AddFile makes a file available to pages of the browser and returns its path, which
-// the WebDriver server accepts too. dir is a new directory for the file. The file is
-// removed with the launch.
-func (d *Driver) AddFile(dir, name string, content io.Reader) (path string, err error) {
-	if !d.b.drivers.begin() {
-		return "", ErrEnded
-	}
-	defer d.b.drivers.work.Done()
-	below := filepath.Join(uploads, dir)
-	if err := d.b.writeFile(d.b.dataDir, below, name, content); err != nil {
-		return "", err
-	}
-	// The server only checks that the path exists.
-	if own := d.made.sandbox.Data(); own != nil {
-		if err := d.b.writeFile(own, below, name, nil); err != nil {
-			return "", err
-		}
-	}
-	return filepath.Join(d.b.paths().data, below, name), nil
-}
-
-// writeFile writes a file of the browser's user to a directory below root.
-func (b *Browser) writeFile(root *os.Root, dir, name string, content io.Reader) (err error) {
-	if err := root.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("add file: %w", err)
-	}
-	path := filepath.Join(dir, name)
-	f, err := root.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("add file: %w", err)
-	}
-	if content != nil {
-		_, err = io.Copy(f, content)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("add file: %w", err)
-	}
-	for _, path := range []string{uploads, dir, path} {
-		if b.uid < 0 {
-			break
-		}
-		if err := root.Lchown(path, b.uid, b.uid); err != nil {
-			return fmt.Errorf("add file: %w", err)
-		}
-	}
-	return nil
 }

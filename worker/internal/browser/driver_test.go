@@ -126,17 +126,7 @@ func TestStartDriver_ReachesOnlyItsBrowser(t *testing.T) {
 			if _, err := http.Get("http://127.0.0.1:9515/status"); err == nil {
 				t.Error("the host reaches chromedriver")
 			}
-			path, err := d.AddFile("1", "a file", strings.NewReader("content"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := dial(t, b)
-			if !canReadFile(t, c, c.visit(t, "data:text/html,"), path) {
-				t.Errorf("the browser cannot read %s", path)
-			}
-			if _, err := d.AddFile("1", "a file", strings.NewReader("")); err == nil {
-				t.Error("a file was replaced")
-			}
+			assertFilesChecked(t, client, text)
 			if n := len(r.drivers(b)); n != 1 {
 				t.Errorf("%d chromedrivers run as the browser's user", n)
 			}
@@ -151,14 +141,43 @@ func TestStartDriver_ReachesOnlyItsBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-second.Done()
-			if _, err := second.AddFile("2", "x", strings.NewReader("")); !errors.Is(err, browser.ErrEnded) {
-				t.Errorf("a file after the end: %v", err)
-			}
 			if _, err := b.StartDriver(t.Context(), "/nonexistent"); !errors.Is(err, browser.ErrEnded) {
 				t.Errorf("a start after the end: %v", err)
 			}
 			r.assertNoLeaks(t)
 		})
+	}
+}
+
+// assertFilesChecked sends chromedriver keys for a file input: a path that the browser
+// cannot read.
+func assertFilesChecked(t *testing.T, client *http.Client, created []byte) {
+	t.Helper()
+	var session struct{ Value struct{ SessionID string } }
+	unmarshal(t, created, &session)
+	send := func(command, body string) string {
+		t.Helper()
+		answer, err := client.Post("http://127.0.0.1:9515/session/"+session.Value.SessionID+command, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	send("/url", `{"url":"data:text/html,<input type=file>"}`)
+	var found struct{ Value map[string]string }
+	unmarshal(t, []byte(send("/element", `{"using":"css selector","value":"input"}`)), &found)
+	for _, element := range found.Value {
+		if refusal := send("/element/"+element+"/value", `{"text":"/no/such/file"}`); !strings.Contains(refusal, "The browser has no file") {
+			t.Errorf("a missing file: %s", refusal)
+		}
+	}
+	if len(found.Value) != 1 {
+		t.Errorf("found %v", found.Value)
 	}
 }
 

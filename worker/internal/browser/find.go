@@ -38,10 +38,9 @@ type Finder struct {
 // versionResult is the version of an executable, or an error. It is valid as
 // long as the file is unchanged.
 type versionResult struct {
-	stamp   fileStamp
-	version string
-	major   int
-	err     error
+	stamp fileStamp
+	versionInfo
+	err error
 }
 
 // fileStamp identifies a version of a file.
@@ -67,7 +66,7 @@ func NewFinder(opts FindOptions) *Finder {
 
 // Names of executables, and directories of packages.
 var (
-	systemNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"}
+	systemNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chromium-headless-shell", "chrome-headless-shell"}
 	packageDirs = []string{"usr/lib/chromium", "usr/lib/chromium-browser", "usr/lib64/chromium-browser", "opt/google/chrome"}
 	binaryNames = []string{"chromium", "chrome", "chromium-browser", "headless_shell", "chrome-headless-shell", "chromium-headless-shell"}
 )
@@ -102,8 +101,11 @@ func (f *Finder) builds(paths []string) []Build {
 		if !ok || known.err != nil {
 			continue
 		}
-		whole := isComplete(path)
-		builds = append(builds, Build{Major: known.major, Version: known.version, Path: path, Headful: whole, DevTools: whole})
+		build := Build{Major: known.major, Version: known.version, Path: path, Engine: HeadlessShell}
+		if isComplete(path) {
+			build.Engine, build.Headful, build.DevTools, build.Extensions = Chromium, true, true, known.loadsExtensions()
+		}
+		builds = append(builds, build)
 	}
 	slices.SortStableFunc(builds, compareNewest)
 	return builds
@@ -123,7 +125,7 @@ func (f *Finder) queryNew(ctx context.Context, paths []string) {
 	}
 	var asking sync.WaitGroup
 	for path, a := range fresh {
-		asking.Go(func() { a.version, a.major, a.err = f.queryVersion(context.WithoutCancel(ctx), path) })
+		asking.Go(func() { a.versionInfo, a.err = f.queryVersion(context.WithoutCancel(ctx), path) })
 	}
 	asking.Wait()
 	for path, a := range fresh {

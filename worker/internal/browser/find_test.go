@@ -66,14 +66,14 @@ func TestFind_SupportsBuildLayouts(t *testing.T) {
 	dir.add("npm/locales/chrome", "Chromium 97.0.4692.1")
 	dir.add(".new-1/chrome", "Chromium 98.0.4758.1")
 	want := []browser.Build{
-		{Major: 96, Version: "96.0.4664.1", Path: dir.path("npm/headless_shell")},
-		{Major: 95, Version: "95.0.4638.1", Path: dir.path("google/opt/google/chrome/chrome"), Headful: true, DevTools: true},
-		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium"), Headful: true, DevTools: true},
-		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium-headless-shell")},
-		{Major: 93, Version: "93.0.4577.1", Path: dir.path("93.0.4577.1/chrome-headless-shell-linux64/chrome-headless-shell")},
-		{Major: 92, Version: "92.0.4515.1", Path: dir.path("92.0.4515.1/chrome-linux64/chrome"), Headful: true, DevTools: true},
-		{Major: 91, Version: "91.0.4472.1", Path: dir.path("91.0.4472.1/chrome"), Headful: true, DevTools: true},
-		{Major: 90, Version: "90.0.4430.1", Path: dir.path("chromium")},
+		{Major: 96, Version: "96.0.4664.1", Path: dir.path("npm/headless_shell"), Engine: browser.HeadlessShell},
+		{Major: 95, Version: "95.0.4638.1", Path: dir.path("google/opt/google/chrome/chrome"), Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true},
+		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium"), Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true},
+		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium-headless-shell"), Engine: browser.HeadlessShell},
+		{Major: 93, Version: "93.0.4577.1", Path: dir.path("93.0.4577.1/chrome-headless-shell-linux64/chrome-headless-shell"), Engine: browser.HeadlessShell},
+		{Major: 92, Version: "92.0.4515.1", Path: dir.path("92.0.4515.1/chrome-linux64/chrome"), Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true},
+		{Major: 91, Version: "91.0.4472.1", Path: dir.path("91.0.4472.1/chrome"), Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true},
+		{Major: 90, Version: "90.0.4430.1", Path: dir.path("chromium"), Engine: browser.HeadlessShell},
 	}
 	// Through a symbolic link, as scripts/browsers creates.
 	linked := filepath.Join(testenv.PublicTempDir(t), "browsers")
@@ -85,7 +85,7 @@ func TestFind_SupportsBuildLayouts(t *testing.T) {
 	if err := os.Symlink(elsewhere.root, dir.path("linked")); err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, browser.Build{Major: 89, Version: "89.0.4389.1", Path: elsewhere.path("chrome")})
+	want = append(want, browser.Build{Major: 89, Version: "89.0.4389.1", Path: elsewhere.path("chrome"), Engine: browser.HeadlessShell})
 	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("chromium"), Dirs: []string{linked, dir.root}})
 	if diff := cmp.Diff(want, find(t, finder)); diff != "" {
 		t.Errorf("builds (-want +got):\n%s", diff)

@@ -91,7 +91,7 @@ func (f *DriverFinder) version(ctx context.Context, path string) (versionResult,
 		return found, found.err
 	}
 	found = versionResult{stamp: now}
-	if found.version, found.major, found.err = f.finder.queryVersion(context.WithoutCancel(ctx), path); found.err != nil {
+	if found.versionInfo, found.err = f.finder.queryVersion(context.WithoutCancel(ctx), path); found.err != nil {
 		f.finder.opts.Log.Warn("skipping WebDriver server", "path", path, "error", found.err)
 	}
 	if !isTransient(found.err) {

@@ -81,6 +81,7 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	}, baseFlags...)
 	args = append(args, windowFlags(s)...)
 	args = append(args, settingFlags(s)...)
+	args = append(args, extensionFlags(s, at)...)
 	if noSandbox {
 		args = append(args, "--no-sandbox")
 	}

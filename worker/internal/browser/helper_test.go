@@ -16,6 +16,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
@@ -33,8 +34,8 @@ func systemBuild(t *testing.T) browser.Build {
 	return builds[i]
 }
 
-// majorBuilds returns one build of each installed major version: the system's and
-// those of scripts/browsers.
+// majorBuilds returns one build of each installed major version and engine: the system's
+// and those of scripts/browsers.
 func majorBuilds(t *testing.T) []browser.Build {
 	t.Helper()
 	store, err := filepath.Abs("../../../.svc/browsers")
@@ -45,9 +46,16 @@ func majorBuilds(t *testing.T) []browser.Build {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builds = slices.CompactFunc(builds, func(a, b browser.Build) bool { return a.Major == b.Major })
-	if len(builds) < 3 {
-		t.Fatalf("%d major versions are installed, want three: scripts/browsers", len(builds))
+	builds = slices.CompactFunc(builds, func(a, b browser.Build) bool { return a.Major == b.Major && a.Engine == b.Engine })
+	versions, shells := map[int]bool{}, 0
+	for _, b := range builds {
+		versions[b.Major] = true
+		if b.Engine == browser.HeadlessShell && b.Major == systemBuild(t).Major {
+			shells++
+		}
+	}
+	if len(versions) < 3 || shells == 0 {
+		t.Fatalf("%d major versions, %d headless shells of the system's version are installed, want three and one: scripts/browsers, scripts/need headless-shell", len(versions), shells)
 	}
 	return builds
 }
@@ -67,14 +75,25 @@ func newFixture(t *testing.T) *fixture {
 
 func newFixtureWith(t *testing.T, change func(*browser.Options)) *fixture {
 	t.Helper()
-	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
-	options := browser.Options{Dir: dir, Log: testLog(t)}
+	top := testenv.PublicTempDir(t)
+	dir := filepath.Join(top, "launches")
+	stored, err := files.Open(files.Options{Dir: filepath.Join(top, "files"), Quota: 64 << 20, Log: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := browser.Options{Dir: dir, Log: testLog(t), Files: stored}
 	change(&options)
 	l, err := browser.NewLauncher(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() {
+		l.Close()
+		if left, err := os.ReadDir(stored.Dir); err != nil || len(left) > 0 {
+			t.Errorf("files left: %v %v", left, err)
+		}
+		stored.Wait()
+	})
 	return &fixture{Launcher: l, dir: dir, build: systemBuild(t), isolated: l.Isolation().On(sandbox.NetworkNamespace)}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,7 +42,12 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 		files, processes bool // visible host resources
 		plain            bool
 	}{
-		"isolated":                {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }, private: true},
+		"isolated": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }, private: true},
+		"isolated headless shell": {newFixture: func(t *testing.T) *fixture {
+			r := newIsolatedFixture(t)
+			r.build = majorBuilds(t)[slices.IndexFunc(majorBuilds(t), func(b browser.Build) bool { return b.Engine == browser.HeadlessShell })]
+			return r
+		}, private: true},
 		"without private files":   {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: !landlock},
 		"without a PID namespace": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, private: true, processes: true},
 		"without anything":        {newFixture: newFixture, files: true, processes: true, plain: true},

@@ -78,11 +78,18 @@ func (b *Browser) start(ctx context.Context) error {
 		return err
 	}
 	go b.supervise()
+	captured := b.downloads.start(ctx)
 	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil {
 		return err
 	}
 	b.AnsweredAt = time.Now().UTC()
 	if err := b.readEndpoint(ctx); err != nil {
+		return err
+	}
+	if err := captured(ctx); err != nil {
+		return fmt.Errorf("capture downloads: %w", err)
+	}
+	if err := b.checkExtensions(ctx); err != nil {
 		return err
 	}
 	b.origins.start(b.conn)
@@ -125,11 +132,17 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 		}
 		b.uid = uid
 	}
+	if err := b.createFiles(); err != nil {
+		return err
+	}
 	if err := b.dirs.create(b.uid, b.l.hasPrivateFiles() && b.Headless); err != nil {
 		return err
 	}
 	r := record{UID: b.uid}
 	if err := b.dirs.writeRecord(r); err != nil {
+		return err
+	}
+	if err := b.copyExtensions(); err != nil {
 		return err
 	}
 	if b.Headless {

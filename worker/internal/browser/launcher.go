@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
@@ -42,6 +43,9 @@ type Options struct {
 	// DebugUsers may connect to the debugging ports of browsers with a separate
 	// network, besides root and the worker's user.
 	DebugUsers []int
+
+	// Files stores the downloads and uploads of launches. Nil: downloads are not captured.
+	Files *files.Store
 
 	// Isolation runs each launch in its own sandbox, as far as this host allows;
 	// nil disables isolation. Its program must call sandbox.Main.

@@ -39,7 +39,7 @@ func TestIdleBrowser_SendsNoRequests(t *testing.T) {
 			if !headless && !build.Headful {
 				continue
 			}
-			spec := r.spec(fmt.Sprintf("idle-%d-%t", build.Major, headless))
+			spec := r.spec(fmt.Sprintf("idle-%d-%s-%t", build.Major, build.Engine, headless))
 			spec.Build, spec.Headless, spec.ProxyServer = build, headless, proxy.URL
 			r.launch(t, spec)
 		}

@@ -61,6 +61,7 @@ type Spec struct {
 	// BeforeFirstPage is called with the control connection when the browser answers, before
 	// it opens a start URL. An error ends the launch. Optional.
 	BeforeFirstPage func(ctx context.Context, conn *cdp.Conn) error
+	Extensions      []Extension   // loaded before the first page
 	StartURLs       []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
 	Timeout         time.Duration // limit of the launch; DefaultTimeout when zero
 	Data            Data          // persistent data; nil for none
@@ -111,6 +112,8 @@ func (s *Spec) validate() error {
 	check(s.Screen == nil || s.Screen.inRange(), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
 	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent contains a line break or NUL")
+	check(s.ColorScheme != "dark" || s.Build.Engine != HeadlessShell, "build %s does not support the dark color scheme", s.Build.Version)
+	check(len(s.Extensions) == 0 || s.Build.Extensions, "build %s cannot load extensions", s.Build.Version)
 	for _, p := range s.Permissions {
 		check(permissions[p] != "", "permission %q is unknown", p)
 	}

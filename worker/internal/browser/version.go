@@ -21,8 +21,15 @@ import (
 // maxOutput limits how much of an executable's output is kept, in bytes.
 const maxOutput = 4096
 
+// versionInfo is what an executable prints about itself.
+type versionInfo struct {
+	product string // Chromium, Google Chrome
+	version string // four numbers
+	major   int
+}
+
 // versionPattern is a product's name and version: Chromium 156.0.8078.79.
-var versionPattern = lazy.Regexp(`^[A-Z][A-Za-z]*(?: [A-Za-z]+)* ((\d{1,4})\.0\.\d{3,5}\.\d{1,5})\b`)
+var versionPattern = lazy.Regexp(`^([A-Z][A-Za-z]*(?: [A-Za-z]+)*) ((\d{1,4})\.0\.\d{3,5}\.\d{1,5})\b`)
 
 var elfMachines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
@@ -56,9 +63,9 @@ func checkExecutable(path string) error {
 
 // queryVersion runs an executable with --version, with a timeout and without
 // privileges. Its process group is killed afterwards.
-func (f *Finder) queryVersion(ctx context.Context, path string) (version string, major int, err error) {
+func (f *Finder) queryVersion(ctx context.Context, path string) (found versionInfo, err error) {
 	if err := checkExecutable(path); err != nil {
-		return "", 0, err
+		return found, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
 	defer cancel()
@@ -82,15 +89,16 @@ func (f *Finder) queryVersion(ctx context.Context, path string) (version string,
 	match := versionPattern().FindSubmatch(out.text)
 	switch {
 	case ctx.Err() != nil:
-		return "", 0, fmt.Errorf("query version: no output within %s", f.opts.Timeout)
+		return found, fmt.Errorf("query version: no output within %s", f.opts.Timeout)
 	case err != nil:
 		line, _, _ := bytes.Cut(bytes.TrimSpace(stderr.text), []byte("\n"))
-		return "", 0, fmt.Errorf("query version: %w: %.200q", err, line)
+		return found, fmt.Errorf("query version: %w: %.200q", err, line)
 	case match == nil:
-		return "", 0, fmt.Errorf("query version: no version in the output %.80q", out.text)
+		return found, fmt.Errorf("query version: no version in the output %.80q", out.text)
 	}
-	major, err = strconv.Atoi(string(match[2]))
-	return string(match[1]), major, err
+	found.product, found.version = string(match[1]), string(match[2])
+	found.major, err = strconv.Atoi(string(match[3]))
+	return found, err
 }
 
 // isTransient reports whether an error comes from a shortage on this machine and
@@ -107,3 +115,7 @@ func (h *headBuffer) Write(p []byte) (int, error) {
 	h.text = append(h.text, p[:min(len(p), maxOutput-len(h.text))]...)
 	return len(p), nil
 }
+
+// loadsExtensions reports whether a complete browser loads the extensions of its command
+// line: Google Chrome does not since version 137, Chromium and Chrome for Testing do.
+func (v versionInfo) loadsExtensions() bool { return v.product != "Google Chrome" || v.major < 137 }

@@ -96,6 +96,7 @@ func (s *Service) Routes() []access.Route {
 	for _, name := range frontEndPages {
 		routes = append(routes, access.Route{Path: "/devtools/" + name, Kind: access.Page, Handle: s.frontEndPage(name)})
 	}
+	routes = append(routes, s.handoverRoutes()...)
 	return append(routes, s.discovery()...)
 }
 

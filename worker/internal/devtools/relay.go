@@ -69,7 +69,7 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 			closed = v.OnLeaving
 		}
 		connection := v.Calls.Connect()
-		defer connection.Close()
+		defer connection.Close() // relay has closed the client's socket
 		s.relay(connection, client, &up.Raw, v.Done, closed)
 		return nil
 	}

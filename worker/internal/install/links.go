@@ -7,6 +7,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/browser-svc/svc/worker/internal/unzip"
 )
 
 // maxTarget limits the length of a link's target, in bytes.
@@ -17,14 +19,14 @@ const maxTarget = 1024
 func writeLink(ctx context.Context, root *os.Root, f *zip.File, name string) error {
 	content, err := f.Open()
 	if err != nil {
-		return unsafeError("%w", err)
+		return unzip.Unsafe("%w", err)
 	}
 	defer content.Close()
 	target, err := io.ReadAll(io.LimitReader(content, maxTarget+1))
 	if err != nil || len(target) > maxTarget || !filepath.IsLocal(path.Join(path.Dir(name), string(target))) || path.IsAbs(string(target)) {
-		return unsafeError("link %q points outside the browser's directory", f.Name)
+		return unzip.Unsafe("link %q points outside the browser's directory", f.Name)
 	}
-	if err := makeDirs(ctx, root, path.Dir(name)); err != nil {
+	if err := unzip.MakeDirs(ctx, root, path.Dir(name)); err != nil {
 		return err
 	}
 	return root.Symlink(string(target), name)

@@ -11,19 +11,26 @@ const MethodPrefix = "Svc."
 
 // The intercepted methods.
 const (
-	createContext  = "Target.createBrowserContext"
-	disposeContext = "Target.disposeBrowserContext"
-	setFiles       = "DOM.setFileInputFiles"
+	createContext    = "Target.createBrowserContext"
+	disposeContext   = "Target.disposeBrowserContext"
+	setFiles         = "DOM.setFileInputFiles"
+	setDownloads     = "Browser.setDownloadBehavior"
+	setPageDownloads = "Page.setDownloadBehavior"
+	loadExtension    = "Extensions.loadUnpacked"
+
+	requestHuman = MethodPrefix + "requestHuman"
+	cancelHuman  = MethodPrefix + "cancelHuman"
 )
 
 // recipient is the recipient of a message.
 type recipient int
 
 const (
-	undecided   recipient = iota // more bytes are needed
-	forBrowser                   // it is for the browser
-	forWorker                    // its method begins with Svc.
-	intercepted                  // Calls handles it
+	undecided     recipient = iota // more bytes are needed
+	forBrowser                     // it is for the browser
+	forWorker                      // its method begins with Svc.
+	intercepted                    // Calls handles it
+	aboutHandover                  // likewise, with an answer that may come later
 )
 
 // classify finds the recipient from the beginning of a message, a JSON object.
@@ -137,7 +144,7 @@ func (s *scanner) classifyMethod() recipient {
 	if !s.truncated {
 		return forBrowser
 	}
-	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles} {
+	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles, setDownloads, setPageDownloads, loadExtension} {
 		if n := min(len(begun), len(name)); string(begun[:n]) == name[:n] {
 			return undecided
 		}
@@ -150,8 +157,11 @@ func (s *scanner) classifyMethod() recipient {
 
 func recipientOf(method string) recipient {
 	switch {
-	case method == createContext, method == disposeContext, method == setFiles:
+	case method == createContext, method == disposeContext, method == setFiles, method == setDownloads, method == setPageDownloads,
+		method == loadExtension:
 		return intercepted
+	case method == requestHuman, method == cancelHuman:
+		return aboutHandover
 	case strings.HasPrefix(method, MethodPrefix):
 		return forWorker
 	}

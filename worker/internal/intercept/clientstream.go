@@ -42,7 +42,6 @@ type ClientStream struct {
 
 	browser net.Conn
 	calls   *Connection
-	reply   func(answer []byte) error // sends an answer of calls to the client
 
 	head      []byte // of an incomplete header
 	frame     wsframe.Header
@@ -50,11 +49,12 @@ type ClientStream struct {
 	inPayload bool  // the frame's payload is incomplete
 	inMessage bool  // a message is incomplete
 	recipient recipient
-	unmasked  []byte // the beginning of an undecided message, or all of one that is not for the browser
-	buffered  []byte // an undecided or intercepted message, as received
-	nextLook  int    // length of unmasked at which an undecided message is looked at again
-	control   []byte // a control frame, as received
-	out       []byte // bytes for the browser from the last read
+	unmasked  []byte  // the beginning of an undecided message, or all of one that is not for the browser
+	buffered  []byte  // an undecided or intercepted message, as received
+	nextLook  int     // length of unmasked at which an undecided message is looked at again
+	control   []byte  // a control frame, as received
+	out       []byte  // bytes for the browser from the last read
+	held      backlog // what the client has sent during a handover
 
 	closing atomic.Bool // the client has sent a close frame
 }
@@ -63,6 +63,10 @@ type ClientStream struct {
 func (b *ClientStream) process(p []byte) error {
 	b.out = b.out[:0]
 	for len(p) > 0 {
+		if b.atMessageStart() && b.calls.Held() != nil {
+			b.held.add(p)
+			break
+		}
 		if !b.inPayload {
 			n, err := b.readHeader(p)
 			if err != nil {
@@ -82,6 +86,11 @@ func (b *ClientStream) process(p []byte) error {
 			}
 		}
 	}
+	return b.flush()
+}
+
+// flush sends the bytes for the browser.
+func (b *ClientStream) flush() error {
 	if len(b.out) == 0 {
 		return nil
 	}
@@ -162,7 +171,7 @@ func (b *ClientStream) unmask(p []byte, at int64) int {
 		limit = n
 	case intercepted:
 		limit = min(n, maxHandled+1-len(b.unmasked))
-	case forWorker:
+	case forWorker, aboutHandover:
 		limit = min(n, MaxWorkerMessage+1-len(b.unmasked))
 	}
 	b.unmasked = b.frame.Unmask(b.unmasked, p[:limit], at)
@@ -190,7 +199,7 @@ func (b *ClientStream) setRecipient(v recipient) {
 	case forBrowser:
 		b.out = append(b.out, b.buffered...)
 		b.unmasked, b.buffered = b.unmasked[:0], b.buffered[:0]
-	case forWorker:
+	case forWorker, aboutHandover:
 		b.buffered = b.buffered[:0]
 	}
 }
@@ -200,13 +209,7 @@ func (b *ClientStream) endFrame() error {
 	b.inPayload = false
 	if b.frame.Control() {
 		// The browser has received nothing of a buffered message, so this can go first.
-		b.out = append(b.out, b.control...)
-		if b.frame.Opcode == wsframe.Close {
-			b.closing.Store(true)
-			if b.OnClose != nil {
-				b.OnClose()
-			}
-		}
+		b.forwardControl(b.frame.Opcode, b.control)
 		return nil
 	}
 	if b.recipient == undecided && (b.frame.Final || len(b.buffered) >= maxUndecided) { // or too many empty frames
@@ -226,11 +229,13 @@ func (b *ClientStream) endMessage() (err error) {
 		b.setRecipient(forBrowser)
 	case forWorker:
 		err = b.Answer(b.unmasked)
+	case aboutHandover:
+		err = b.calls.answerHandover(b.unmasked)
 	case intercepted:
 		forward, answer := b.calls.handle(b.unmasked)
 		switch {
 		case answer != nil:
-			err = b.reply(answer)
+			err = b.calls.Reply(answer)
 		case forward != nil:
 			b.out = append(b.out, wsframe.FromClient(wsframe.Text, forward)...)
 		default:
@@ -260,6 +265,12 @@ func (b *ClientStream) Run(client *ws.Raw) error {
 	}
 	buffer := make([]byte, bufferSize)
 	for {
+		if !b.held.empty() {
+			if err := b.hold(client.Conn, buffer); err != nil {
+				return err
+			}
+			continue
+		}
 		if n := b.passthrough(); n >= passthroughThreshold {
 			moved, err := io.CopyN(b.browser, client.Conn, n)
 			b.offset += moved

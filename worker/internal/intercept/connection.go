@@ -1,12 +1,16 @@
 package intercept
 
 import (
+	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/handover"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
@@ -25,19 +29,25 @@ const (
 // Connection handles the intercepted calls of one CDP connection. Its methods for
 // messages of the client are called one at a time, as are those for the browser's.
 type Connection struct {
+	// Reply sends an answer of the worker to the client. Streams sets it.
+	Reply func(answer []byte) error
+
 	calls   *Calls
-	pending atomic.Int32 // len(awaited)
+	pending atomic.Int32   // len(awaited)
+	replies sync.WaitGroup // answers that are sent later
 
 	mu        sync.Mutex
+	requested *handover.Handover     // by this connection, while it is open
 	awaited   map[string]awaitedCall // by callKey
 	temporary []string               // contexts that Chromium disposes of when the connection ends
+	captured  map[string]bool        // contexts whose download settings Chromium resets when the connection ends
 	closed    bool
 }
 
 // awaitedCall is a call to the browser whose answer is awaited.
 type awaitedCall struct {
 	disposes   string // context; "" for a call that creates one
-	closeProxy func() // of the new context
+	closeProxy func() // of the new context; nil without a proxy
 	temporary  bool   // the new context ends with the connection
 }
 
@@ -45,19 +55,29 @@ type awaitedCall struct {
 // sends.
 func (n *Connection) Streams(client, browser *ws.Raw) (*ClientStream, *BrowserStream) {
 	out := &BrowserStream{conn: client.Conn}
-	in := &ClientStream{browser: browser.Conn, calls: n, reply: out.Send}
+	n.Reply = out.Send
+	in := &ClientStream{browser: browser.Conn, calls: n}
 	out.frames.awaited, out.frames.observe = n.awaits, n.observe
 	return in, out
 }
 
+// Held returns a context that ends when messages of clients may reach the browser
+// again; nil while they may.
+func (n *Connection) Held() context.Context { return n.calls.Handovers().Held() }
+
 // HandleMessage processes a complete message of the client. It returns the frames for
-// the browser, or an answer to the client.
+// the browser, or an answer to the client. It returns neither for a call about a
+// handover: the caller passes that to HandleHandover.
 func (n *Connection) HandleMessage(m wsframe.Message) (forward, answer []byte) {
 	if m.Opcode != wsframe.Text || len(m.Raw) > maxHandled || n.isForBrowser(m.Raw) {
 		return m.Raw, nil
 	}
 	payload := m.Payload()
-	if classify(payload[:min(len(payload), maxPrefix)]) != intercepted {
+	switch classify(payload[:min(len(payload), maxPrefix)]) {
+	case aboutHandover:
+		return nil, nil
+	case intercepted:
+	default:
 		return m.Raw, nil
 	}
 	changed, answer := n.handle(payload)
@@ -86,20 +106,29 @@ func (n *Connection) HandleAnswer(m wsframe.Message) {
 	}
 }
 
-// Close ends the connection: Chromium disposes of its temporary contexts.
+// Close ends the connection: Chromium disposes of its temporary contexts and resets its
+// download settings, and the handover that it has requested is canceled. The caller has
+// closed the client's socket, and the browser must have closed its side.
 func (n *Connection) Close() {
 	n.mu.Lock()
 	n.closed = true
-	ended, unanswered := n.temporary, n.awaited
-	n.temporary, n.awaited = nil, nil
+	ended, unanswered, reset, requested := n.temporary, n.awaited, slices.Collect(maps.Keys(n.captured)), n.requested
+	n.temporary, n.awaited, n.captured = nil, nil, nil
 	n.mu.Unlock()
+	if requested != nil {
+		requested.Cancel()
+	}
+	n.replies.Wait()
+	if len(reset) > 0 {
+		n.calls.CaptureDownloads(reset...)
+	}
 	for _, id := range ended {
 		n.calls.closeProxy(id)
 	}
 	for _, call := range unanswered {
 		if call.disposes != "" {
 			n.calls.closeProxy(call.disposes)
-		} else if call.temporary {
+		} else if call.temporary && call.closeProxy != nil {
 			call.closeProxy()
 		}
 	}
@@ -127,7 +156,7 @@ func (m message) callKey() (key string, ok bool) {
 // Invalid messages are the browser's to refuse.
 func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 	var m, params message
-	if n.calls == nil || json.Unmarshal(raw, &m) != nil || json.Unmarshal(m["params"], &params) != nil {
+	if n.calls == nil || json.Unmarshal(raw, &m) != nil || m["params"] != nil && json.Unmarshal(m["params"], &params) != nil {
 		return nil, nil
 	}
 	key, ok := m.callKey()
@@ -141,6 +170,8 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		if id := params.text("browserContextId"); n.calls.hasProxy(id) {
 			n.await(key, awaitedCall{disposes: id})
 		}
+	case loadExtension:
+		return nil, m.refuse("Extensions are loaded at the launch only: store the extension with POST /extensions and list its id in browser.extensions.")
 	case setFiles:
 		var files []string
 		if json.Unmarshal(params["files"], &files) != nil {
@@ -151,14 +182,23 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 				return nil, m.refuse(text)
 			}
 		}
+	case setDownloads:
+		return n.setDownloads(m, params), nil
+	case setPageDownloads:
+		return nil, n.setPageDownloads(m, params)
 	}
 	return nil, nil
 }
 
 // createContext opens the proxy of a new context.
 func (n *Connection) createContext(key string, m, params message) (forward, answer []byte) {
+	var temporary bool
+	_ = json.Unmarshal(params["disposeOnDetach"], &temporary) // false for another type
 	var server string
 	if n.calls.OpenProxy == nil || json.Unmarshal(params["proxyServer"], &server) != nil {
+		if n.calls.CaptureDownloads != nil {
+			n.await(key, awaitedCall{temporary: temporary})
+		}
 		return nil, nil
 	}
 	address, closeProxy, err := n.calls.OpenProxy(server, params.text("proxyBypassList"))
@@ -168,10 +208,11 @@ func (n *Connection) createContext(key string, m, params message) (forward, answ
 	if address == "" {
 		delete(params, "proxyServer")
 		delete(params, "proxyBypassList")
+		closeProxy = nil
 	} else {
 		params["proxyServer"], params["proxyBypassList"] = encode(address), encode(sandboxBypass)
-		var temporary bool
-		_ = json.Unmarshal(params["disposeOnDetach"], &temporary) // false for another type
+	}
+	if address != "" || n.calls.CaptureDownloads != nil {
 		n.await(key, awaitedCall{closeProxy: closeProxy, temporary: temporary})
 	}
 	m["params"] = encode(params)
@@ -218,13 +259,24 @@ func (n *Connection) observe(raw []byte) {
 	case call.disposes != "" && succeeded:
 		n.calls.closeProxy(call.disposes)
 	case call.disposes != "":
-	case id == "":
+	case id == "" && call.closeProxy != nil:
 		call.closeProxy()
-	default:
-		n.calls.add(id, call.closeProxy)
-		if call.temporary {
-			n.addTemporary(id)
-		}
+	case id != "":
+		n.addContext(id, call)
+	}
+}
+
+// addContext registers a new context, before the client knows it.
+func (n *Connection) addContext(id string, call awaitedCall) {
+	if n.calls.CaptureDownloads != nil {
+		n.calls.CaptureDownloads(id)
+	}
+	if call.closeProxy == nil {
+		return
+	}
+	n.calls.add(id, call.closeProxy)
+	if call.temporary {
+		n.addTemporary(id)
 	}
 }
 

@@ -20,6 +20,8 @@ type fixture struct {
 	*Calls
 	opened []string // server and bypass list of each proxy
 	closed []string // addresses
+
+	captured [][]string // contexts of each call, if downloads are captured
 }
 
 func newFixture() *fixture {
@@ -161,11 +163,12 @@ func TestConnection_KeepsOwnEgressForEmptyProxy(t *testing.T) {
 }
 
 func TestConnection_AnswersErrors(t *testing.T) {
-	advice := ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path (Playwright: setInputFiles with name, mimeType and buffer), or use a path that the browser can read."
+	advice := ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path (Playwright: setInputFiles with name, mimeType and buffer; Selenium: LocalFileDetector), or use a path that the browser can read. PUT /browsers/{launchId}/files/{name} uploads a file and returns such a path."
 	for message, want := range map[string]string{
 		`{"id":3,"sessionId":"S","method":"Target.createBrowserContext","params":{"proxyServer":"bad"}}`:  "The proxyServer cannot be used: it is bad.",
 		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/there","/gone"]}}`: `The browser has no file "/gone"` + advice,
 		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/secret"]}}`:        `The browser cannot read "/secret"` + advice,
+		`{"id":3,"sessionId":"S","method":"Extensions.loadUnpacked","params":{"path":"/tmp/mine"}}`:       "Extensions are loaded at the launch only: store the extension with POST /extensions and list its id in browser.extensions.",
 	} {
 		expected := map[string]any{"id": 3., "sessionId": "S", "error": map[string]any{"code": -32000., "message": want}}
 		s := newFixture().connect()

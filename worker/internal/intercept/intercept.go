@@ -6,6 +6,13 @@
 //     context, and the browser gets the address in place of the proxy's.
 //   - DOM.setFileInputFiles with a path that the browser cannot read. Chromium would
 //     put an empty file into the page.
+//   - Browser.setDownloadBehavior and Page.setDownloadBehavior, unless they deny downloads.
+//     Clients name paths of their own machine; the browser stores downloads in the
+//     directory of the launch instead, each with its guid as its name.
+//   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
+//     handover). Until the person is done, messages of all clients are held.
+//   - Extensions.loadUnpacked. The worker checks extensions before it stores them, and
+//     loads them at the launch.
 //
 // Frames are forwarded unchanged. Their headers are read to find message boundaries,
 // and the beginning of client messages to find their method.
@@ -16,6 +23,8 @@ import (
 	"io/fs"
 	"strconv"
 	"sync"
+
+	"github.com/browser-svc/svc/worker/internal/handover"
 )
 
 // Options configures Calls.
@@ -28,12 +37,18 @@ type Options struct {
 	// CheckFile returns an error if the browser cannot read a file: fs.ErrNotExist if
 	// there is none. Nil: not checked.
 	CheckFile func(path string) error
+	// CaptureDownloads makes browser contexts, "" for the default one and none for all,
+	// store their downloads in DownloadPath, with their guids as names. Nil: clients choose
+	// where downloads are stored.
+	CaptureDownloads func(contexts ...string)
+	DownloadPath     string
 }
 
 // Calls handles the intercepted calls of one browser. Nil intercepts nothing. It is
 // safe for concurrent use.
 type Calls struct {
 	Options
+	handovers *handover.Handovers
 
 	mu      sync.Mutex
 	proxies map[string]func() // closes a context's proxy; by browserContextId
@@ -41,7 +56,17 @@ type Calls struct {
 
 // New returns the Calls of a browser. The owner of the proxies closes those that are
 // open when the browser ends.
-func New(o Options) *Calls { return &Calls{Options: o, proxies: map[string]func(){}} }
+func New(o Options) *Calls {
+	return &Calls{Options: o, handovers: handover.New(), proxies: map[string]func(){}}
+}
+
+// Handovers returns the handovers of the browser to persons.
+func (c *Calls) Handovers() *handover.Handovers {
+	if c == nil {
+		return nil
+	}
+	return c.handovers
+}
 
 // Connect returns a new connection. The caller must call Close.
 func (c *Calls) Connect() *Connection { return &Connection{calls: c} }
@@ -76,7 +101,8 @@ func (c *Calls) checkFile(path string) string {
 		return ""
 	}
 	const advice = ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path " +
-		"(Playwright: setInputFiles with name, mimeType and buffer), or use a path that the browser can read."
+		"(Playwright: setInputFiles with name, mimeType and buffer; Selenium: LocalFileDetector), or use a path that the browser can read. " +
+		"PUT /browsers/{launchId}/files/{name} uploads a file and returns such a path."
 	switch err := c.CheckFile(path); {
 	case err == nil:
 		return ""

@@ -132,6 +132,7 @@ func (s *Service) checkAdmission() error {
 // end it.
 func (s *Service) addSession(run *running, added session.Session) {
 	s.Tokens.Begin(added.LaunchID.String())
+	s.observeHandovers(run, added)
 	s.mu.Lock()
 	run.session = s.Sessions.Add(added)
 	s.live[added.ID] = run

@@ -34,7 +34,7 @@ func (noBundles) Filenames() []string                                 { return [
 // chooseBuild returns the build for a spec: the requested browser version, or else
 // the newest version that has a bundle for the spec's criteria. Errors:
 // NotInstalled, Validation.
-func (s *Service) chooseBuild(spec Spec, host hostSnapshot, headful bool) (browser.Build, error) {
+func (s *Service) chooseBuild(spec Spec, host hostSnapshot, needs browser.Needs) (browser.Build, error) {
 	major := spec.BrowserVersion
 	if spec.Criteria.Filename != "" {
 		bundle, misfits, ok := s.Bundles.ByFilename(spec.Criteria, major)
@@ -47,7 +47,7 @@ func (s *Service) chooseBuild(spec Spec, host hostSnapshot, headful bool) (brows
 			major = bundle.BrowserVersion
 		}
 	}
-	build, err := host.findBuild(major, headful)
+	build, err := host.findBuild(major, needs)
 	if err != nil || spec.Criteria == (Criteria{}) {
 		return build, err
 	}
@@ -56,7 +56,7 @@ func (s *Service) chooseBuild(spec Spec, host hostSnapshot, headful bool) (brows
 	}
 	for _, older := range host.builds {
 		if _, ok := s.Bundles.Match(spec.Criteria, older.Major); ok && major == 0 {
-			if build, err := host.findBuild(older.Major, headful); err == nil {
+			if build, err := host.findBuild(older.Major, needs); err == nil {
 				return build, nil
 			}
 		}

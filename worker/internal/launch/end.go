@@ -93,6 +93,7 @@ func (s *Service) watch(run *running) {
 			}
 		}
 	}
+	run.browser.Calls().Handovers().Close()
 	s.stopBrowser(run)
 	s.finalizeSession(run)
 	close(run.done)

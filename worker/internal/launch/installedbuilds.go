@@ -30,23 +30,42 @@ func (s *Service) snapshotHost(ctx context.Context) func() hostSnapshot {
 }
 
 // findBuild returns the installed build of a major version, or the newest build for
-// 0, that supports the requested mode. Errors: NotInstalled, Validation.
-func (m hostSnapshot) findBuild(major int, headful bool) (browser.Build, error) {
+// 0, that has the needed capabilities. Errors: NotInstalled, Validation.
+func (m hostSnapshot) findBuild(major int, needs browser.Needs) (browser.Build, error) {
 	if m.buildsErr != nil {
 		return browser.Build{}, fmt.Errorf("list installed browsers: %w", m.buildsErr)
 	}
-	if build, ok := browser.Choose(m.builds, major, headful); ok {
+	if build, ok := browser.Choose(m.builds, major, needs); ok {
 		return build, nil
 	}
 	installed := func(b browser.Build) bool { return major == 0 || b.Major == major }
-	switch {
-	case !slices.ContainsFunc(m.builds, installed):
+	if !slices.ContainsFunc(m.builds, installed) {
 		return browser.Build{}, notInstalled(major, m.builds)
-	case major == 0:
-		return browser.Build{}, fault.Field("browser.headless", "must be true: no browser version on this worker supports headful mode")
-	default:
-		return browser.Build{}, fault.Field("browser.headless", fmt.Sprintf("must be true: browser version %d on this worker does not support headful mode", major))
 	}
+	if _, ok := browser.Choose(m.builds, major, browser.Needs{Engine: needs.Engine}); !ok {
+		return browser.Build{}, engineNotInstalled(needs.Engine, major)
+	}
+	version := "no browser version on this worker supports"
+	if major != 0 {
+		version = fmt.Sprintf("browser version %d on this worker does not support", major)
+	}
+	if _, ok := browser.Choose(m.builds, major, browser.Needs{Engine: needs.Engine, Headful: needs.Headful}); !ok {
+		return browser.Build{}, fault.Field("browser.headless", "must be true: "+version+" headful mode")
+	}
+	return browser.Build{}, fault.Field("browser.extensions", "must be empty: "+version+" extensions")
+}
+
+// engineNotInstalled returns the error for a version that is installed as another engine.
+func engineNotInstalled(engine browser.Engine, major int) error {
+	other := browser.Chromium
+	if engine == browser.Chromium {
+		other = browser.HeadlessShell
+	}
+	version := "no browser version is"
+	if major != 0 {
+		version = fmt.Sprintf("browser version %d is not", major)
+	}
+	return fault.Field("browser.engine", fmt.Sprintf("must be %s: %s installed as %s on this worker; GET /profiles/versions lists the builds", other, version, engine))
 }
 
 // notInstalled returns the error of specification 4.3.

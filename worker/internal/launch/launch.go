@@ -74,6 +74,8 @@ type Request struct {
 	// Options of this launch only.
 	Headless    bool
 	Override    Settings
+	Engine      browser.Engine      // "" if the worker chooses it
+	Extensions  []string            // ids
 	State       *storagestate.State // set before the first page; nil for none
 	CollectLogs bool                // from the start
 	Direct      bool                // ignore the proxy of the profile
@@ -82,6 +84,7 @@ type Request struct {
 	MaxDuration time.Duration       // 0 is no limit
 	IdleTimeout time.Duration       // without client activity; 0 is no limit
 	ReadOnly    bool                // the data of a profile is not saved
+	KeepFiles   bool                // downloads and uploads outlive the browser
 	KeepAlive   bool                // the session outlives the connection that launched it
 
 	// CheckBuild returns why the client cannot use a build; nil accepts all. It is called

@@ -11,6 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/metrics"
+	"github.com/browser-svc/svc/worker/internal/handover"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -46,6 +47,9 @@ type Metrics struct {
 	saves       *prometheus.CounterVec
 	queueLength prometheus.Gauge
 	queueWait   prometheus.Histogram
+
+	handovers     *prometheus.CounterVec
+	openHandovers prometheus.Gauge
 }
 
 // launchBuckets are the limits for durations of launches and of their steps, in seconds.
@@ -77,6 +81,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "svc_worker_queue_wait_seconds", Help: "Time that launches with waitSeconds waited for this machine and for a slot.",
 			Buckets: launchBuckets,
 		}),
+		handovers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "svc_worker_handovers_total", Help: "Ended handovers of browsers to persons, by outcome.",
+		}, []string{"outcome"}),
+		openHandovers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "svc_worker_handovers_open", Help: "Open handovers of browsers to persons.",
+		}),
 	}
 	// All series exist from the start, so that their first increase is visible.
 	for _, result := range []launchResult{launchSucceeded, launchRefused, notAdmitted, launchInvalid, launchGivenUp, launchFailed} {
@@ -99,7 +109,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	} {
 		m.saves.WithLabelValues(string(reason))
 	}
-	r.MustRegister(m.launches, m.steps, m.ends, m.saves, m.queueLength, m.queueWait)
+	for _, outcome := range []handover.Outcome{handover.Done, handover.TimedOut, handover.Canceled, handover.BrowserEnded} {
+		m.handovers.WithLabelValues(string(outcome))
+	}
+	r.MustRegister(m.launches, m.steps, m.ends, m.saves, m.queueLength, m.queueWait, m.handovers, m.openHandovers)
 	return m
 }
 

@@ -13,6 +13,8 @@ type resources struct {
 	data    SavedData // nil if the profile keeps no data
 	egress  Egress
 	proxied bool // egress uses an upstream proxy
+
+	extensions func() // releases the extensions; nil without any
 }
 
 // acquireResources acquires the profile's data, if the profile keeps any, and an
@@ -72,5 +74,8 @@ func (h resources) release() {
 	}
 	if h.data != nil {
 		h.data.Release()
+	}
+	if h.extensions != nil {
+		h.extensions()
 	}
 }

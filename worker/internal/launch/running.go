@@ -9,6 +9,7 @@ import (
 
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/handover"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -77,6 +78,8 @@ type Running struct {
 	Session  session.Session
 	Browser  *browser.Browser
 	Activity *activity.Meter // the routes report client activity to it
+
+	Handovers *handover.Handovers
 }
 
 // Running returns the running browser of a launch.
@@ -89,7 +92,7 @@ func (s *Service) Running(launchID uuid.UUID) (Running, bool) {
 	if !ok {
 		return Running{}, false
 	}
-	return Running{Session: found, Browser: run.browser, Activity: run.activity}, true
+	return Running{Session: found, Browser: run.browser, Activity: run.activity, Handovers: run.browser.Calls().Handovers()}, true
 }
 
 // Browser returns the running browser of a launch.

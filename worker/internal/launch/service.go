@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type Options struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 
+	Extensions  Extensions              // nil: no extensions
+	AutoEngine  bool                    // a launch without an engine uses a headless shell if that suffices
 	Admission   Admission               // nil: every launch is admitted
 	Bundles     Bundles                 // nil: no bundles
 	Tokens      Tokens                  // nil: no tokens
@@ -41,6 +44,7 @@ type Options struct {
 	Tracer      trace.Tracer            // nil: no traces
 	Metrics     *Metrics                // nil: not exported
 	Key         session.OrganizationKey // the worker's own; zero if it has none
+	KeepsFiles  bool                    // files can outlive a browser
 	MaxWaiting  int                     // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
@@ -80,6 +84,9 @@ func New(opts Options) *Service {
 	}
 	if opts.Bundles == nil {
 		opts.Bundles = noBundles{}
+	}
+	if opts.Extensions == nil {
+		opts.Extensions = noExtensions{}
 	}
 	if opts.Tokens == nil {
 		opts.Tokens = noTokens{}
@@ -253,18 +260,29 @@ func failureLogLevel(request Request, err error) slog.Level {
 // checkRequest validates a request before the cloud is asked. It returns the build
 // for a spec; the version of a profile is not known yet.
 func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
-	details := append(request.Override.check("browser."), request.State.Check(stateField)...)
+	details := slices.Concat(request.Override.check("browser."), request.State.Check(stateField), request.checkEngine(),
+		s.checkExtensions(request.Extensions), s.checkKeepFiles(request))
 	if len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	build, err := s.chooseBuild(*request.Spec, host(), !request.Headless)
+	build, err := s.chooseBuild(*request.Spec, host(), s.needs(request, Profile{}))
 	if err == nil {
 		err = request.checkBuild(build)
 	}
 	return build, err
+}
+
+// checkKeepFiles refuses keepFiles on a worker that keeps none.
+func (s *Service) checkKeepFiles(request Request) []fault.Detail {
+	if !request.KeepFiles || s.KeepsFiles {
+		return nil
+	}
+	return []fault.Detail{{
+		Field: "browser.keepFiles", Code: fault.Custom, Message: "must be false: this worker does not keep files (FILES_RETENTION is 0)", Received: true,
+	}}
 }
 
 func newAuthorization(id uuid.UUID, request Request, build browser.Build) Authorization {
@@ -308,17 +326,26 @@ func (s *Service) start(
 		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
 		dataUse: DataUse{ProfileID: grant.Profile.ID, SessionID: id, OrganizationKey: request.OrganizationKey, ReadOnly: request.ReadOnly},
 	}
-	start, err := s.acquireBrowser(ctx, run, grant.Profile, settings.Proxy, field, spec)
+	releaseExtensions, err := s.useExtensions(request.Extensions, &spec)
 	if err != nil {
 		return nil, err
 	}
+	start, err := s.acquireBrowser(ctx, run, grant.Profile, settings.Proxy, field, spec)
+	if err != nil {
+		releaseExtensions()
+		return nil, err
+	}
+	run.resources.extensions = releaseExtensions
 	s.countStart(start)
 	timeline.record(ctx, session.Answered, run.browser.AnsweredAt)
 	timeline.record(ctx, session.Ready, s.Clock.Now())
 	run.activity = activity.New(s.Clock)
+	if err := s.bindFiles(run, id, request.KeepFiles); err != nil {
+		return nil, err
+	}
 	s.addSession(run, session.Session{
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
-		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
+		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
 		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
 	})
@@ -326,6 +353,22 @@ func (s *Service) start(
 		s.Launched(run.session.LaunchID, request)
 	}
 	return run, nil
+}
+
+// bindFiles gives the files of a browser to its session. After an error the browser has
+// ended.
+func (s *Service) bindFiles(run *running, id uuid.UUID, keep bool) error {
+	of := run.browser.Files()
+	if of == nil {
+		return nil
+	}
+	err := of.Bind(id, keep)
+	if err == nil {
+		return nil
+	}
+	s.stopBrowser(run)
+	run.resources.release()
+	return fault.Wrap(err, fault.Internal, "The files of the browser could not be stored.")
 }
 
 // startCold starts a new browser for a launch.
@@ -347,7 +390,7 @@ func (s *Service) startCold(ctx context.Context, run *running, profile Profile, 
 // prepareSpec builds the browser spec for a profile and a request. acquireResources
 // adds the directories and the proxy address.
 func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapshot) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
-	build, err := host.findBuild(profile.BrowserVersion, !request.Headless)
+	build, err := host.findBuild(profile.BrowserVersion, s.needs(request, profile))
 	if err == nil {
 		err = request.checkBuild(build)
 	}
@@ -361,6 +404,9 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	settings, bundle = s.settings(request, profile)
 	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
+	}
+	if err := checkSettings(request, profile, settings, build); err != nil {
+		return browser.Spec{}, settings, bundle, err
 	}
 	spec := settings.browserSpec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
@@ -389,9 +435,11 @@ func (s *Service) launchError(ctx context.Context, launchID string, err error) e
 		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
 	case errors.Is(err, browser.ErrNoSandbox):
 		return fault.Wrap(err, fault.Internal, "The host of this worker does not support Chromium's sandbox. See the worker's log and ALLOW_NO_SANDBOX.")
-	default:
-		return fault.Wrap(err, fault.Internal, "The browser did not start.")
 	}
+	if refused, ok := errors.AsType[*browser.ExtensionError](err); ok {
+		return extensionRefused(refused)
+	}
+	return fault.Wrap(err, fault.Internal, "The browser did not start.")
 }
 
 func launchCanceled(cause error) error {

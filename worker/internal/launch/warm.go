@@ -43,6 +43,9 @@ func (k WarmKind) String() string {
 	if k.Locale != "" {
 		words = append(words, k.Locale)
 	}
+	if k.Build.Engine == browser.HeadlessShell {
+		words = append(words, string(browser.HeadlessShell))
+	}
 	if k.Headless {
 		words = append(words, "headless")
 	}
@@ -81,9 +84,10 @@ func (s *WarmBrowser) Stop(ctx context.Context) error {
 
 // WarmStarter starts the browsers of a WarmPool.
 type WarmStarter struct {
-	Launcher Launcher
-	Egress   EgressProvider
-	Builds   Builds
+	Launcher    Launcher
+	Egress      EgressProvider
+	Builds      Builds
+	PreferShell bool // as Options.AutoEngine
 }
 
 // First returns the kind to keep ready before the first launch: the newest version,
@@ -93,7 +97,7 @@ func (s WarmStarter) First(ctx context.Context) (WarmKind, bool) {
 	if err != nil {
 		return WarmKind{}, false
 	}
-	build, ok := browser.Choose(builds, 0, false)
+	build, ok := browser.Choose(builds, 0, browser.Needs{PreferShell: s.PreferShell})
 	return WarmKind{Build: build, Headless: true}, ok
 }
 

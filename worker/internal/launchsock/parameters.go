@@ -16,7 +16,7 @@ const maxTimeout = 7 * 24 * 60 * 60 * 1000
 
 // parameters are the parameters of a launch without env.
 func parameters() []string {
-	return []string{"token", "profile", "profileId", "browserVersion", "headless", "proxy", "timeout", "waitSeconds"}
+	return []string{"token", "profile", "profileId", "browserVersion", "headless", "engine", "proxy", "timeout", "waitSeconds"}
 }
 
 // parseParameters returns the launch of a request without env, like the body of POST
@@ -55,6 +55,9 @@ func (a *launchRequest) parseParameters(query url.Values) (body map[string]any, 
 			refuse(fault.Detail{Field: "headless", Code: fault.InvalidType, Message: "must be true or false", Received: headless})
 		}
 		browser["headless"] = headless == "true"
+	}
+	if query.Has("engine") {
+		browser["engine"], a.names["browser.engine"] = query.Get("engine"), "engine"
 	}
 	if timeout := query.Get("timeout"); query.Has("timeout") {
 		ms, err := strconv.ParseInt(timeout, 10, 64)

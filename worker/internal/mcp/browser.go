@@ -15,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -41,7 +42,8 @@ type browser struct {
 	keepAlive bool
 	busy      chan struct{} // a semaphore of one
 
-	conn   *cdp.Conn // nil until the first tool
+	conn   *cdp.Conn     // nil until the first tool
+	files  *files.Launch // set with conn
 	events sync.WaitGroup
 
 	mu      sync.Mutex

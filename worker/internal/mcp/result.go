@@ -23,6 +23,8 @@ type result struct {
 	note    string // of the worker
 	content string // of the page, which is not to be trusted
 	jpeg    []byte
+
+	resource *sdk.ResourceContents // a file
 }
 
 func (r result) contents(page string) (all []sdk.Content) {
@@ -33,6 +35,9 @@ func (r result) contents(page string) (all []sdk.Content) {
 	all = append(all, &sdk.TextContent{Text: text})
 	if r.jpeg != nil {
 		all = append(all, &sdk.ImageContent{Data: r.jpeg, MIMEType: "image/jpeg"})
+	}
+	if r.resource != nil {
+		all = append(all, &sdk.EmbeddedResource{Resource: r.resource})
 	}
 	return all
 }

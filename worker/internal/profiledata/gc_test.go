@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
 // garbageAge is the minimum age of deleted objects.

@@ -27,7 +27,8 @@ func buildsToAPI(builds []browser.Build) []workerapi.BrowserBuild {
 	list := []workerapi.BrowserBuild{}
 	for _, build := range builds {
 		list = append(list, workerapi.BrowserBuild{
-			BrowserVersion: int32(build.Major), FullVersion: build.Version, Headful: build.Headful, Devtools: build.DevTools,
+			BrowserVersion: int32(build.Major), FullVersion: build.Version, Engine: workerapi.BrowserEngine(build.Engine),
+			Headful: build.Headful, Devtools: build.DevTools, Extensions: build.Extensions, Screencast: true,
 		})
 	}
 	return list

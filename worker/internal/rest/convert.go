@@ -29,11 +29,14 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		ProfileID:   body.ProfileId,
 		Headless:    valueOr(settings.Headless, true),
 		Override:    overrides(settings),
+		Engine:      browser.Engine(valueOr(settings.Engine, "")),
+		Extensions:  valueOr(settings.Extensions, nil),
 		Timeout:     time.Duration(valueOr(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
 		MaxDuration: time.Duration(valueOr(settings.MaxDurationSeconds, 0)) * time.Second,
 		IdleTimeout: time.Duration(valueOr(settings.IdleTimeoutSeconds, 0)) * time.Second,
 		KeepAlive:   valueOr(settings.KeepAlive, false),
 		ReadOnly:    valueOr(settings.ReadOnly, false),
+		KeepFiles:   valueOr(settings.KeepFiles, false),
 		CollectLogs: valueOr(settings.Logs, false),
 		Wait:        time.Duration(valueOr(body.WaitSeconds, 0)) * time.Second,
 	}
@@ -126,7 +129,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	data := workerapi.BrowserSession{
 		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
 		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion),
-		Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
+		Engine: workerapi.BrowserEngine(of.Engine), Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
 		Bundle:   chosenBundle(of.Bundle),
 		Start:    workerapi.BrowserStart{Warm: of.Start.Warm, ColdReasons: append([]string{}, of.Start.ColdReasons...)},
 		Timeline: timeline(of.Timeline),
@@ -148,9 +151,24 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
+	data.Handover = s.openHandover(of)
 	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, nonZero(links.DevTools), &links.View
 	return data, nil
+}
+
+// openHandover returns the handover for which a session needs a person; nil if none is
+// open.
+func (s *Server) openHandover(of session.Session) *workerapi.OpenHandover {
+	running, ok := s.Launches.Running(of.LaunchID)
+	if !ok {
+		return nil
+	}
+	open := running.Handovers.Open()
+	if open == nil {
+		return nil
+	}
+	return &workerapi.OpenHandover{Reason: open.Reason, Since: open.Since, Until: open.Until}
 }
 
 func chosenBundle(of session.Bundle) *workerapi.ChosenBundle {

@@ -37,7 +37,7 @@ func TestFleetStatus_ShowsMachineAndSessions(t *testing.T) {
 		t.Errorf("isolation (-want +got):\n%s", diff)
 	}
 	pool := workerapi.FleetWarmPool{
-		Size: 2, Ready: []workerapi.WarmBrowsers{{BrowserVersion: 156, Headless: true, Count: 1}}, Starting: 1, MemoryBytes: 200 << 20,
+		Size: 2, Ready: []workerapi.WarmBrowsers{{BrowserVersion: 156, Engine: "chromium", Headless: true, Count: 1}}, Starting: 1, MemoryBytes: 200 << 20,
 		WarmLaunches: 41, ColdLaunches: []workerapi.ColdLaunches{{Reason: "args", Count: 1}, {Reason: "persist", Count: 2}}, Died: 3, Stale: 4,
 	}
 	if diff := cmp.Diff(pool, d.WarmPool); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/bundle"
+	"github.com/browser-svc/svc/worker/internal/extension"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/rest"
@@ -55,7 +57,7 @@ func (l *launches) Launch(_ context.Context, request launch.Request) (session.Se
 func (l *launches) add(at time.Time) session.Session {
 	return l.sessions.Add(session.Session{
 		ID: uuid.Must(uuid.NewV7()), LaunchID: uuid.Must(uuid.NewV7()), ProfileID: uuid.Must(uuid.NewV7()), ProfileName: "Checkout",
-		BrowserVersion: 156, Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
+		BrowserVersion: 156, Engine: "chromium", Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
 		Metadata: map[string]string{"team": "checkout"}, Bundle: session.Bundle{Filename: "pixel-9.json", Name: "Google Pixel 9"}, Start: session.Start{ColdReasons: []string{"persist"}},
 		Timeline: []session.Step{{Name: session.Asked, At: at}, {Name: session.Authorized, At: at.Add(2500 * time.Microsecond)}},
 	})
@@ -101,6 +103,22 @@ func (h *host) Last() fleet.Sample {
 	return fleet.Sample{At: started, CPUPercent: 12.5, MemoryPercent: 100.0001, MemoryUsedBytes: 900, MemoryLimitBytes: 1000, Load1: 0.5, DiskFreeBytes: 5}
 }
 
+// storedExtension is the only extension.
+var storedExtension = extension.Extension{
+	ID: strings.Repeat("0a", 32), ChromiumID: strings.Repeat("ap", 16), Name: "Notes", Version: "1.4.0", ManifestVersion: 3, Size: 7, CreatedAt: started,
+}
+
+// extensions is a store with storedExtension.
+type extensions struct{}
+
+func (extensions) Add(_ context.Context, packed io.Reader) (extension.Extension, error) {
+	_, err := io.Copy(io.Discard, packed)
+	return storedExtension, err
+}
+func (extensions) Get(string) (extension.Extension, error) { return storedExtension, nil }
+func (extensions) List() []extension.Extension             { return []extension.Extension{storedExtension} }
+func (extensions) Delete(string) error                     { return nil }
+
 type builds []browser.Build
 
 func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
@@ -141,7 +159,7 @@ func newTestServer(t *testing.T, public string) *testServer {
 		t.Fatal(err)
 	}
 	r.server = &rest.Server{
-		Launches: r.launches, Sessions: r.sessions, Bundles: bundles, Host: r.host,
+		Launches: r.launches, Sessions: r.sessions, Bundles: bundles, Extensions: extensions{}, Host: r.host,
 		Links:   access.Links{Address: access.NewAddress(base), Tokens: r.tokens},
 		Console: console,
 		Identity: rest.Identity{
@@ -162,11 +180,11 @@ func newTestServer(t *testing.T, public string) *testServer {
 		},
 		WarmPool: func() rest.WarmPoolState {
 			return rest.WarmPoolState{
-				Size: 2, Ready: []rest.WarmBrowsers{{BrowserVersion: 156, Headless: true, Count: 1}}, Starting: 1, Memory: 200 << 20, Warm: 41,
+				Size: 2, Ready: []rest.WarmBrowsers{{BrowserVersion: 156, Engine: "chromium", Headless: true, Count: 1}}, Starting: 1, Memory: 200 << 20, Warm: 41,
 				Cold: map[string]int64{"persist": 2, "args": 1}, Died: 3, Stale: 4,
 			}
 		},
-		Builds: builds{{Major: 156, Version: "156.0.1.2", Headful: true, DevTools: true}, {Major: 156, Version: "156.0.1.1"}, {Major: 91, Version: "91.0.0.0"}},
+		Builds: builds{{Major: 156, Version: "156.0.1.2", Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true}, {Major: 156, Version: "156.0.1.1", Engine: browser.HeadlessShell}, {Major: 91, Version: "91.0.0.0", Engine: browser.HeadlessShell}},
 	}
 	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/extension"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -35,8 +36,8 @@ var requestDefects = []requestDefect{
 	}},
 	{"a body of another type", http.StatusUnsupportedMediaType, hasBody, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }},
 	{"a body that is too large", http.StatusRequestEntityTooLarge, hasBody, func(r *http.Request) {
-		text := strings.Repeat(" ", 32<<20+1) // more than any operation accepts
-		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+		const size = extension.MaxPackage + 1 // more than any operation accepts
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat(" ", size))), int64(size)
 	}},
 }
 
@@ -46,7 +47,8 @@ func needsKey(op *openapi3.Operation) bool  { return op.Security == nil || len(*
 func hasNoBody(op *openapi3.Operation) bool { return op.RequestBody == nil }
 
 // validRequests contains the queries and bodies that operations require.
-var validRequests = map[string]struct{ query, body string }{
+var validRequests = map[string]struct{ query, body, contentType string }{
+	"createExtension":   {body: "package", contentType: "application/octet-stream"},
 	"listAndroidModels": {query: "?browserVersion=156"},
 	"launchProfile":     {body: `{"profileId":"` + profile + `"}`},
 }
@@ -111,10 +113,15 @@ func (r *testServer) eachOperation(t *testing.T, test func(t *testing.T, op *ope
 				continue
 			}
 			session := r.add(started)
-			address := r.url + strings.ReplaceAll(path, "{sessionId}", session.ID.String()) + validRequests[op.OperationID].query
+			filled := strings.NewReplacer("{sessionId}", session.ID.String(), "{extensionId}", storedExtension.ID).Replace(path)
+			valid := validRequests[op.OperationID]
 			t.Run(op.OperationID, func(t *testing.T) {
 				test(t, op, func(ctx context.Context) *http.Request {
-					return request(ctx, t, method, address, validRequests[op.OperationID].body)
+					made := request(ctx, t, method, r.url+filled+valid.query, valid.body)
+					if valid.contentType != "" {
+						made.Header.Set("Content-Type", valid.contentType)
+					}
+					return made
 				})
 			})
 		}

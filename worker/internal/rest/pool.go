@@ -22,6 +22,7 @@ type WarmPoolState struct {
 // WarmBrowsers are the warm browsers of one kind.
 type WarmBrowsers struct {
 	BrowserVersion int
+	Engine         string
 	Locale         string // empty for the default
 	Headless       bool
 	Count          int
@@ -34,7 +35,7 @@ func (p WarmPoolState) toAPI() workerapi.FleetWarmPool {
 	}
 	for _, kind := range p.Ready {
 		data.Ready = append(data.Ready, workerapi.WarmBrowsers{
-			BrowserVersion: int32(kind.BrowserVersion), Locale: kind.Locale, Headless: kind.Headless, Count: int32(kind.Count),
+			BrowserVersion: int32(kind.BrowserVersion), Engine: workerapi.BrowserEngine(kind.Engine), Locale: kind.Locale, Headless: kind.Headless, Count: int32(kind.Count),
 		})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(p.Cold)) {

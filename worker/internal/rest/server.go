@@ -54,6 +54,7 @@ type Server struct {
 	Sessions        Sessions
 	Builds          Builds
 	Bundles         Bundles
+	Extensions      Extensions
 	Host            Host
 	Readiness       Readiness
 	Links           access.Links

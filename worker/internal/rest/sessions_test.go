@@ -94,7 +94,7 @@ func TestGetBrowserSession_EndedHasNoURLs(t *testing.T) {
 	endedAt, reason := started.Add(time.Minute), sharedapi.EndReasonOrNullKilled
 	want := workerapi.BrowserSession{
 		Id: s.ID, LaunchId: s.LaunchID, Status: sharedapi.SessionStatusKilled, StartedAt: started, ProfileId: s.ProfileID, ProfileName: "Checkout",
-		BrowserVersion: 156, Headless: true, Metadata: sharedapi.Metadata{"team": "checkout"}, EndedAt: &endedAt, EndReason: &reason,
+		BrowserVersion: 156, Engine: "chromium", Headless: true, Metadata: sharedapi.Metadata{"team": "checkout"}, EndedAt: &endedAt, EndReason: &reason,
 		Bundle: &workerapi.ChosenBundle{Filename: "pixel-9.json", Name: "Google Pixel 9"},
 		Start:  workerapi.BrowserStart{ColdReasons: []string{"persist"}},
 		Timeline: []workerapi.TimelineStep{
@@ -211,8 +211,8 @@ func TestHealth_AndBrowserVersions(t *testing.T) {
 	var versions workerapi.BrowserVersionsResponse
 	r.call(t.Context(), t, "GET", "/profiles/versions", "", &versions)
 	want := workerapi.BrowserVersions{Versions: []sharedapi.BrowserVersion{156, 91}, Builds: []workerapi.BrowserBuild{
-		{BrowserVersion: 156, FullVersion: "156.0.1.2", Headful: true, Devtools: true},
-		{BrowserVersion: 156, FullVersion: "156.0.1.1"}, {BrowserVersion: 91, FullVersion: "91.0.0.0"},
+		{BrowserVersion: 156, FullVersion: "156.0.1.2", Engine: "chromium", Headful: true, Devtools: true, Extensions: true, Screencast: true},
+		{BrowserVersion: 156, FullVersion: "156.0.1.1", Engine: "headless-shell", Screencast: true}, {BrowserVersion: 91, FullVersion: "91.0.0.0", Engine: "headless-shell", Screencast: true},
 	}}
 	if diff := cmp.Diff(want, versions.Data); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)

@@ -35,7 +35,8 @@ type Conn struct {
 	unsent       int      // buffered bytes after sent
 	received     int64    // number of the client's messages accepted
 	queue        [][]byte // client messages on their way to the browser
-	queued       int      // bytes in queue
+	held         [][]byte // client messages that follow those of queue after a handover
+	queued       int      // bytes in queue and held
 	socket       *socket  // nil while the client is disconnected
 	attached     bool     // a client has had the connection
 	stopWatch    func()   // stops counting the client
@@ -49,6 +50,10 @@ type Conn struct {
 func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
 	c := &Conn{browser: b, calls: b.Calls.Connect(), resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: kept}, ended: make(chan struct{})}
 	c.changed = sync.NewCond(&c.mu)
+	c.calls.Reply = func(answer []byte) error {
+		c.bufferMessage(wsframe.FromServer(wsframe.Text, answer))
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopWatch = func() {}
@@ -128,6 +133,11 @@ func (c *Conn) attach(s *socket, received int64) (refused *closeReason) {
 func (c *Conn) detach(s *socket, g *closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.detachLocked(s, g)
+}
+
+// detachLocked is detach. The caller holds the lock.
+func (c *Conn) detachLocked(s *socket, g *closeReason) {
 	if g != nil {
 		s.closeWith(*g)
 	} else { // the peer receives nothing more
@@ -168,6 +178,7 @@ func (c *Conn) closeLocked(g closeReason) {
 		c.resumeTimer = nil
 	}
 	c.stopWatch()
+	c.held = nil
 	c.buffer.drop(c.buffer.last())
 	c.changed.Broadcast()
 }
@@ -224,14 +235,14 @@ func (c *Conn) acceptClientMessage(s *socket, message []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.socket == s && c.browserClose == nil && c.queued > 0 && c.queued+len(message) > maxQueued {
-		c.changed.Wait()
+		c.awaitRoom(s)
 	}
 	if c.socket != s || c.browserClose != nil {
 		return false
 	}
 	c.received++
 	if message != nil {
-		c.enqueue(message)
+		c.enqueueOrHold(message)
 	}
 	return true
 }

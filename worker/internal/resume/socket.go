@@ -96,6 +96,12 @@ func (s *socket) readClient() {
 // handleCall sends a client's message to the browser, or answers it.
 func (s *socket) handleCall(m wsframe.Message) {
 	forward, answer := s.conn.calls.HandleMessage(m)
+	if forward == nil && answer == nil { // executed once: after it is accepted
+		if s.conn.acceptClientMessage(s, nil) {
+			s.conn.calls.HandleHandover(m)
+		}
+		return
+	}
 	if s.conn.acceptClientMessage(s, forward) && answer != nil {
 		s.conn.bufferMessage(wsframe.FromServer(wsframe.Text, answer))
 	}

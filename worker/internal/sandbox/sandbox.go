@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,10 +19,15 @@ import (
 
 // Paths inside a sandbox with private files.
 const (
-	HomeDir    = "/svc/home"
-	TempDir    = "/tmp"
-	DataDir    = "/svc/data"
-	XAuthority = "/svc/xauth" // of the display
+	HomeDir  = "/svc/home"
+	TempDir  = "/tmp"
+	DataDir  = "/svc/data"
+	FilesDir = "/svc/files" // Config.Files
+
+	ExtensionsDir = "/svc/extensions" // for Config.ReadOnly
+
+	DownloadsDir = FilesDir + "/downloads"
+	XAuthority   = "/svc/xauth" // of the display
 )
 
 // Sandbox isolates one launch. It starts with a process that waits for Setup.
@@ -46,10 +52,18 @@ type Config struct {
 	Env        []string
 	Dir        string   // working directory, if files are not private
 	Writable   []string // the launch's directories; if files are not private, it can open only these and what browsers need
+	Files      string   // directory on the disk that the launch shares with the worker; "" for none
+	ReadOnly   []Mount  // directories of the host that the launch can read
 	Timezone   string   // IANA name; "" is the host's
 	Proxy      int      // port where the browser expects its proxy
 	Display    string   // socket of the X server; "" when headless
 	XAuthority string   // Xauthority file of the display
+}
+
+// Mount is a path on the host and its path in a sandbox with private files.
+type Mount struct {
+	From, To string
+	Writable bool // otherwise read-only
 }
 
 // NewSandbox creates a sandbox. The caller then starts the command of Command.
@@ -147,8 +161,14 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 	}
 	if !s.pieces.Private {
 		o.Writable = l.Writable
+		if l.Files != "" {
+			o.Writable = append(slices.Clip(o.Writable), l.Files)
+		}
+		for _, mount := range l.ReadOnly {
+			o.Readable = append(o.Readable, mount.From)
+		}
 		if o.Window {
-			o.Readable = []string{l.XAuthority}
+			o.Readable = append(o.Readable, l.XAuthority)
 		}
 	} else {
 		o.Dir = HomeDir
@@ -156,9 +176,12 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 		if file := s.manager.workerDirBelow(dir); file != "" {
 			return fmt.Errorf("%s is in the same directory as the worker's files in %s: move it to a separate directory", l.Program, file)
 		}
-		o.Binds = []bindMount{{dir, dir}}
+		o.Binds = append([]Mount{{From: dir, To: dir}}, l.ReadOnly...)
+		if l.Files != "" {
+			o.Binds = append(o.Binds, Mount{From: l.Files, To: FilesDir, Writable: true})
+		}
 		if o.Window {
-			o.Binds = append(o.Binds, bindMount{l.Display, l.Display}, bindMount{l.XAuthority, XAuthority})
+			o.Binds = append(o.Binds, Mount{From: l.Display, To: l.Display}, Mount{From: l.XAuthority, To: XAuthority})
 		}
 	}
 	_, err := s.request(ctx, o)

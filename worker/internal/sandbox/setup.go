@@ -51,6 +51,7 @@ func (r *setupRequest) setupMounts() (dirs []int, err error) {
 		r.writeTimezone,
 		r.refreshHostFiles,
 		r.bindFiles,
+		r.linkDownloads,
 		r.disableSetuid,
 	} {
 		if err := step(); err != nil {
@@ -169,13 +170,30 @@ func (r *setupRequest) bindFiles() error {
 		if slices.ContainsFunc(systemDirs, func(dir string) bool { return isWithin(bind.To, dir) }) {
 			continue
 		}
-		t, err := cloneMount(bind.From, bind.To, readOnly)
+		attributes := uint64(readOnly)
+		if bind.Writable {
+			attributes = shared
+		}
+		t, err := cloneMount(bind.From, bind.To, attributes)
 		if err != nil {
 			return err
 		}
 		trees = append(trees, t)
 	}
 	return attachMounts(trees)
+}
+
+// linkDownloads makes the default directory of downloads one on the disk.
+func (r *setupRequest) linkDownloads() error {
+	for _, bind := range r.Binds {
+		if bind.To != FilesDir {
+			continue
+		}
+		if err := os.Symlink(DownloadsDir, newRoot+HomeDir+"/Downloads"); err != nil {
+			return &pieceError{PrivateFiles, err}
+		}
+	}
+	return nil
 }
 
 // disableSetuid mounts everything nosuid, unless Chromium's setuid helper is

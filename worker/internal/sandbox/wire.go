@@ -43,14 +43,14 @@ type setupRequest struct {
 	Args         []string
 	Env          []string
 	Dir          string
-	Timezone     string      // "" is the host's
-	Binds        []bindMount // host files
-	Writable     []string    // the launch's directories, if files are not private
-	Readable     []string    // further host files, if files are not private
-	Window       bool        // shares memory with the X server
-	Proxy        int         // port where the browser expects its proxy
-	SetuidHelper bool        // Chromium's setuid helper is needed
-	Canary       bool        // also tries user namespaces
+	Timezone     string   // "" is the host's
+	Binds        []Mount  // host files
+	Writable     []string // the launch's directories, if files are not private
+	Readable     []string // further host files, if files are not private
+	Window       bool     // shares memory with the X server
+	Proxy        int      // port where the browser expects its proxy
+	SetuidHelper bool     // Chromium's setuid helper is needed
+	Canary       bool     // also tries user namespaces
 }
 
 // privateDescriptors is the number of descriptors of directories: /, /etc and data.
@@ -67,9 +67,6 @@ func (p *pieces) descriptorCount() (n int) {
 	}
 	return n
 }
-
-// bindMount is a path on the host and its path in the sandbox.
-type bindMount struct{ From, To string }
 
 // response says that the sandbox is ready, or what failed.
 type response struct {

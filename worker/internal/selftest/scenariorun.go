@@ -45,6 +45,9 @@ func (r *run) newScenarioRun(w scenario, rng *rand.Rand) *scenarioRun {
 		headless = false
 	}
 	t.settings.Headless, t.settings.TimeoutMs = &headless, new(int32(90_000)) // generous: the test is for leaks, not for speed
+	if !w.persist {                                                           // which only the complete browser supports
+		t.settings.Engine = &r.engine
+	}
 	t.profile = r.cloud.Profile(r.version, func(c *cloudapi.ProfileConfig) {
 		c.Persist = w.persist
 		if w.profile != nil {

@@ -34,6 +34,7 @@ type Options struct {
 
 	Rounds      int      // runs of each scenario; replaces Duration
 	Version     int      // browser major version; by default the newest
+	Engine      string   // engine of the browser; by default chromium if it is installed
 	Concurrency int      // concurrent browsers; by default from the number of processors
 	Seed        uint64   // random seed; by default a new one
 	Scenarios   []string // by name, without warm launches; by default all
@@ -54,9 +55,10 @@ type run struct {
 	log     *sessionLog
 	report  *Report
 
-	version    int       // of the browser
-	hasDisplay bool      // headful mode is available
-	baseline   idleState // the worker's resources after the warm-up
+	version    int                     // of the browser
+	engine     workerapi.BrowserEngine // of the browser
+	hasDisplay bool                    // headful mode is available
+	baseline   idleState               // the worker's resources after the warm-up
 }
 
 // Run runs a self-test. The error means that the test could not run; its
@@ -167,15 +169,15 @@ func (r *run) chooseBrowser(ctx context.Context) error {
 	if len(builds) == 0 {
 		return errors.New("no browser is installed: set CHROMIUM_PATH or run svc-worker browsers install")
 	}
-	chosen := builds[0]
-	if r.Version != 0 {
-		i := slices.IndexFunc(builds, func(b workerapi.BrowserBuild) bool { return int(b.BrowserVersion) == r.Version })
-		if i < 0 {
-			return fmt.Errorf("browser version %d is not installed: installed are %v", r.Version, installed)
-		}
-		chosen = builds[i]
+	i := slices.IndexFunc(builds, func(b workerapi.BrowserBuild) bool {
+		return (r.Version == 0 || int(b.BrowserVersion) == r.Version) && (r.Engine == "" || string(b.Engine) == r.Engine)
+	})
+	if i < 0 {
+		return fmt.Errorf("browser version %d with the engine %q is not installed: installed versions are %v", r.Version, r.Engine, installed)
 	}
-	r.version, r.hasDisplay, r.report.Browser = int(chosen.BrowserVersion), chosen.Headful, chosen.FullVersion
+	chosen := builds[i]
+	r.engine = chosen.Engine
+	r.version, r.hasDisplay, r.report.Browser = int(chosen.BrowserVersion), chosen.Headful, chosen.FullVersion+" "+string(chosen.Engine)
 	r.report.Windows = "headless and headful"
 	if _, err := exec.LookPath("Xvnc"); err != nil {
 		r.hasDisplay, r.report.Windows = false, "headless only: Xvnc is not installed"

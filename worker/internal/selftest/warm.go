@@ -51,7 +51,7 @@ func (r *run) awaitWarmBrowser(ctx context.Context) (displayMode, bool) {
 		}
 		for _, kind := range status.WarmPool.Ready {
 			switch {
-			case int(kind.BrowserVersion) != r.version || kind.Locale != "":
+			case int(kind.BrowserVersion) != r.version || kind.Engine != r.engine || kind.Locale != "":
 			case kind.Headless:
 				return headlessOnly, true
 			case r.hasDisplay:

@@ -46,6 +46,7 @@ type Session struct {
 	ProfileID      uuid.UUID
 	ProfileName    string
 	BrowserVersion int
+	Engine         string // of the browser
 	Headless       bool
 	DevTools       bool // the build includes the DevTools front end
 	Metadata       map[string]string

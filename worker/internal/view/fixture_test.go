@@ -53,7 +53,7 @@ func newFixture(t *testing.T, headless bool, prefix string) *fixture {
 	s := &fixture{watched: start(launch, site.URL+"/", headless)}
 	b := access.Browser{
 		BrowserVersion: s.watched.Build.Major, Headless: headless, DebugPort: s.watched.DebugPort,
-		DebugPath: s.watched.WebSocketPath, DevTools: true, Done: s.watched.Done(),
+		DebugPath: s.watched.WebSocketPath, DevTools: true, Done: s.watched.Done(), Calls: s.watched.Calls(),
 	}
 	if d, ok := s.watched.Display(); ok {
 		b.Display = new(access.Display(d))

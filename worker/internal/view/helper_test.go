@@ -253,6 +253,12 @@ func otherRoutes(t *testing.T, b *browser.Browser, tokens func() *testServer) []
 				"viewUrl": w.path("/view?t=" + w.token(t, ticket.View)), "viewExpiresAt": time.Now().Add(15 * time.Minute),
 			}})
 		}},
+		{Path: "/handover/done", Method: http.MethodPost, Handle: func(c echo.Context, v access.AuthorizedRequest) error {
+			if _, err := v.Calls.Handovers().Finish(""); err != nil {
+				return err
+			}
+			return c.NoContent(http.StatusNoContent)
+		}},
 		{Path: "/close", Method: http.MethodPost, Handle: func(c echo.Context, v access.AuthorizedRequest) error {
 			var request struct{ TargetID string }
 			if err := c.Bind(&request); err != nil {

@@ -38,6 +38,10 @@ type viewerSlot struct {
 // stream connects a viewer to the picture of a browser. The stream continues
 // when its ticket expires, but the ticket opens no other.
 func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
+	events, err := wantsEvents(c.QueryParams()[eventsQuery])
+	if err != nil {
+		return err
+	}
 	joined, leave := s.addViewer(viewerSlot{v.LaunchID, v.Use})
 	if leave == nil {
 		return fault.New(fault.Unavailable, "The worker is shutting down.")
@@ -53,7 +57,7 @@ func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 		_ = conn.Close(tooManyViewers, "too many viewers")
 		return nil
 	}
-	s.serveStream(conn, v)
+	s.serveStream(conn, v, events)
 	return nil
 }
 
@@ -82,7 +86,7 @@ func (s *Service) addViewer(in viewerSlot) (joined bool, leave func()) {
 
 // serveStream streams until either side ends and closes the connection with the
 // reason.
-func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest) {
+func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest, events bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the close handshake
 	defer cancel()
 	watcher := &viewerConn{Conn: conn.Stream(ctx, ws.Binary), finished: make(chan struct{})}
@@ -94,6 +98,9 @@ func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest) {
 		s.Logger.Debug("a live view ended", "launchId", v.LaunchID, "error", err)
 	})
 	work.Go(func() { s.ping(ctx, conn) })
+	if events {
+		work.Go(func() { s.sendEvents(ctx, conn, v) })
+	}
 	status, reason := s.waitForEnd(v, watcher)
 	_ = conn.Close(status, reason)
 	cancel()

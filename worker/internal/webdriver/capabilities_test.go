@@ -19,6 +19,7 @@ func TestParseNewSession_Converts(t *testing.T) {
 		"own options": {`{"capabilities":{"alwaysMatch":{"svc:options":{"token":"k","profileId":"p","waitSeconds":3,"browser":{"headless":false}}}}}`, `{"browser":{"headless":false},"profileId":"p","waitSeconds":3}`, `{}`},
 		"version":     {`{"capabilities":{"alwaysMatch":{"browserVersion":"150.0.1.2","svc:options":{"spec":{"locale":"de-DE"}}}}}`, `{"spec":{"browserVersion":150,"locale":"de-DE"}}`, `{}`},
 		"args":        {`{"capabilities":{"alwaysMatch":{"goog:chromeOptions":{"args":["headless=new","--no-sandbox","--lang=de"],"extensions":[],"w3c":true,"windowTypes":["webview"]}}}}`, `{"browser":{"args":["--lang=de"],"headless":true},"spec":{}}`, `{"goog:chromeOptions":{"windowTypes":["webview"]}}`},
+		"indented":    {"{\"capabilities\": {\"firstMatch\": [{\"goog:chromeOptions\": {\n\"args\": [\n ],\n\"extensions\": [\n ]\n}}]}}", `{"spec":{}}`, `{}`},
 		"HTTP proxy":  {`{"capabilities":{"alwaysMatch":{"proxy":{"proxyType":"manual","httpProxy":"p:1","sslProxy":"p:1","noProxy":["a","b"]}}}}`, `{"proxyOverride":{"bypass":"a,b","server":"http://p:1"},"spec":{}}`, `{}`},
 		"SOCKS proxy": {`{"capabilities":{"alwaysMatch":{"proxy":{"proxyType":"MANUAL","socksProxy":"p:1","socksVersion":5}}}}`, `{"proxyOverride":{"server":"socks5://p:1"},"spec":{}}`, `{}`},
 		"no proxy":    {`{"capabilities":{"alwaysMatch":{"proxy":{"proxyType":"direct"}}}}`, `{"proxyOverride":null,"spec":{}}`, `{}`},

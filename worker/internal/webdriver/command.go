@@ -41,6 +41,13 @@ func (s *Service) command(c echo.Context) error {
 		return s.quit(c, d)
 	}
 	defer d.running.Activity.Begin()()
+	if held := d.running.Handovers.Held(); held != nil {
+		select {
+		case <-held.Done():
+		case <-r.Context().Done():
+			return d.unanswered(r.Context().Err())
+		}
+	}
 	if r.Method == http.MethodPost && (path == "/se/file" || path == "/file") {
 		return d.upload(c)
 	}
@@ -170,15 +177,18 @@ func (s *Service) socket(c echo.Context, d *driverSession) error {
 		client.Conn.Close()
 		up.Conn.Close()
 	})()
+	connection := d.running.Browser.Calls().Connect() // holds commands during a handover
+	in, out := connection.Streams(client, &up.Raw)
 	var copies sync.WaitGroup
-	for _, pair := range [][2]*ws.Raw{{client, &up.Raw}, {&up.Raw, client}} {
-		copies.Go(func() {
-			defer cancel()
-			if _, err := pair[1].Conn.Write(pair[0].Early); err == nil {
-				_, _ = io.Copy(pair[1].Conn, pair[0].Conn) // either side may close at any time
-			}
-		})
-	}
+	copies.Go(func() {
+		defer cancel()
+		out.SendErrorClose(in.Run(client))
+	})
+	copies.Go(func() {
+		defer cancel()
+		_ = out.Run(&up.Raw) // either side may close at any time
+	})
 	copies.Wait()
+	connection.Close()
 	return nil
 }

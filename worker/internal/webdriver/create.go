@@ -201,7 +201,9 @@ func (s *Service) describe(d *driverSession, capabilities map[string]any) (map[s
 	if err != nil {
 		return nil, fmt.Errorf("build the URLs: %w", err)
 	}
-	delete(capabilities, chromeOptions) // an address that clients cannot reach
+	// Without the address of the debugging server, which clients cannot reach. webdriverio
+	// has the commands of Chromium only if the capability exists.
+	capabilities[chromeOptions] = map[string]any{}
 	if capabilities["webSocketUrl"] != nil {
 		capabilities["webSocketUrl"] = s.Links.Address.Socket(hub + "/session/" + d.id)
 	}

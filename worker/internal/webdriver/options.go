@@ -31,8 +31,9 @@ func (n *newSession) readChromeOptions(raw json.RawMessage) (details []fault.Det
 		case "args":
 			details = append(details, n.readArgs(value)...)
 		case "extensions": // clients send the empty list
-			if string(value) != "[]" && string(value) != "null" {
-				details = append(details, fault.Detail{Field: field, Code: fault.Custom, Message: "is not supported"})
+			var files []json.RawMessage
+			if json.Unmarshal(value, &files) != nil || len(files) > 0 {
+				details = append(details, fault.Detail{Field: field, Code: fault.Custom, Message: "is not supported: store the extension with POST /extensions and list its id in " + ownOptions + ".browser.extensions"})
 			}
 		case "w3c":
 			if string(value) != "true" {

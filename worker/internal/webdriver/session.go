@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -33,7 +32,6 @@ type driverSession struct {
 	client   *http.Client
 
 	uploading sync.Mutex // one at a time: an upload is in memory
-	uploads   atomic.Int64
 }
 
 func newDriverSession(launched session.Session, running launch.Running, driver *browser.Driver) *driverSession {

@@ -14,12 +14,12 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/files"
 )
 
 const (
 	maxUpload   = 64 << 20  // of the body, in bytes
 	maxUnpacked = 512 << 20 // of the file, in bytes
-	maxName     = 255       // of the file, in bytes
 )
 
 // upload answers Selenium's command for a file of the client: a zip archive with one
@@ -45,8 +45,8 @@ func (d *driverSession) upload(c echo.Context) error {
 		return invalidUpload("must contain exactly one file")
 	}
 	name := path.Base(strings.ReplaceAll(archive.File[0].Name, `\`, "/"))
-	if len(name) > maxName || strings.ContainsRune(name, 0) || name == "." || name == ".." || name == "/" {
-		return invalidUpload("must contain a file with a valid name")
+	if problem := files.CheckName(name); problem != "" {
+		return invalidUpload("must contain a file with a valid name; its name " + problem)
 	}
 	content, err := archive.File[0].Open()
 	if err != nil {
@@ -54,16 +54,16 @@ func (d *driverSession) upload(c echo.Context) error {
 	}
 	defer content.Close()
 	limited := &io.LimitedReader{R: content, N: maxUnpacked + 1}
-	at, err := d.driver.AddFile(strconv.FormatInt(d.uploads.Add(1), 10), name, limited)
+	added, err := d.running.Browser.Files().Add(name, -1, limited)
 	switch {
 	case limited.N == 0:
 		return invalidUpload("is larger than " + strconv.Itoa(maxUnpacked>>20) + " MB when unpacked")
 	case errors.Is(err, zip.ErrChecksum), errors.Is(err, zip.ErrFormat):
 		return invalidUpload("cannot be unpacked")
 	case err != nil:
-		return &commandError{http.StatusInternalServerError, unableToUpload, fault.Wrap(err, fault.Internal, "The file could not be stored; the disk of the launch may be full.")}
+		return &commandError{http.StatusInternalServerError, unableToUpload, fault.Wrap(err, fault.Internal, "The file could not be stored; the files of the launch may have reached LAUNCH_FILES_MB.")}
 	}
-	return writeValue(c, at)
+	return writeValue(c, added.Path)
 }
 
 func invalidUpload(problem string) error {

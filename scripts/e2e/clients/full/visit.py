@@ -34,7 +34,7 @@ async def pydoll(given):
     tab = await browser.new_tab(given["url"])
     value = (await tab.execute_script("return " + given["expression"]))["result"]["result"]["value"]
     picture = base64.b64decode(await tab.take_screenshot(as_base64=True))
-    seen = await tab.title, value, (await browser.get_version())["product"], picture
+    seen = await tab.title(), value, (await browser.get_version())["product"], picture
     await tab.close()
     return seen
 
@@ -100,12 +100,81 @@ async def selenium(given):
         driver.quit()
 
 
-async def main():
+async def browser_use(given):
+    os.environ.update(ANONYMIZED_TELEMETRY="false", BROWSER_USE_LOGGING_LEVEL="warning")
+    from browser_use import Browser
+
+    browser = Browser(cdp_url=given["endpoint"], headers=given.get("headers"))
+    await browser.start()
+    page = await browser.new_page(given["url"])
+    await browser.get_browser_state_summary(include_screenshot=False)  # waits for the page
+    value = int(await page.evaluate(f"() => {given['expression']}"))
+    agent = await page.evaluate("() => navigator.userAgent")
+    seen = await page.get_title(), value, agent.split("Chrome/")[1].split(" ")[0], base64.b64decode(await page.screenshot(format="png"))
+    await browser.close_page(page)
+    await browser.stop()
+    return seen
+
+
+def scrapy_playwright(given):
+    import scrapy
+    from scrapy.crawler import CrawlerProcess
+    from scrapy_playwright.page import PageMethod
+
+    seen = []
+
+    class Visit(scrapy.Spider):
+        name = "visit"
+
+        async def start(self):
+            methods = [PageMethod("evaluate", script) for script in (given["expression"], "navigator.userAgent")] + [PageMethod("screenshot")]
+            yield scrapy.Request(given["url"], meta={"playwright": True, "playwright_page_methods": methods})
+
+        def parse(self, response):
+            value, agent, picture = (method.result for method in response.meta["playwright_page_methods"])
+            seen.extend((response.css("title::text").get(), value, agent.split("Chrome/")[1].split(" ")[0], picture))
+
+    handler = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
+    process = CrawlerProcess({
+        "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
+        "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
+        "PLAYWRIGHT_CDP_URL": given["endpoint"],
+        "PLAYWRIGHT_CDP_KWARGS": {"headers": given.get("headers")},
+        "ROBOTSTXT_OBEY": False,
+        "TELNETCONSOLE_ENABLED": False,
+    })
+    process.crawl(Visit)
+    process.start()
+    return tuple(seen)
+
+
+async def mcp(given):
+    from mcp import ClientSession
+    from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+
+    async with create_mcp_http_client(headers=given["headers"]) as http, streamable_http_client(given["endpoint"], http_client=http) as streams:
+        async with ClientSession(streams[0], streams[1]) as session:
+            await session.initialize()
+            await session.call_tool("launch_browser", {})
+            opened = await session.call_tool("navigate", {"url": given["url"]})
+            picture = await session.call_tool("screenshot", {})
+            title = opened.content[0].text.split('title "')[1].split('"')[0]
+            data = next(part.data for part in picture.content if part.type == "image")
+            return title, 0, "", base64.b64decode(data)
+
+
+def result(client, given):
+    if client == "scrapy_playwright":  # Scrapy runs its own event loop
+        return scrapy_playwright(given)
+    return asyncio.run(globals()[client](given))
+
+
+def main():
     given = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):
-        title, value, version, picture = await globals()[sys.argv[1]](given)
+        title, value, version, picture = result(sys.argv[1], given)
     print(json.dumps({"title": title, "value": value, "version": version, "screenshot": len(picture)}), flush=True)
     os._exit(0)  # some clients leave threads that wait for the browser
 
 
-asyncio.run(main())
+main()

@@ -35,6 +35,8 @@ export const closeTab = (id) => request('close', 'POST', {targetId: id});
 
 export const endBrowser = () => request('close', 'POST');
 
+export const completeHandover = () => request('handover/done', 'POST');
+
 export async function viewTicket() {
   const answer = await (await request('view-ticket', 'POST')).json();
   return answer.data ?? answer;

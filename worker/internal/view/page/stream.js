@@ -22,12 +22,13 @@ export class Stream extends EventTarget {
 
   // The stream draws into target. Events: 'state' with detail {name, message},
   // where name is live, reconnecting or ended; 'clipboard' with the text that was
-  // copied in the browser as detail; 'control' when viewOnly was set.
+  // copied in the browser as detail; 'control' when viewOnly was set; 'handover' with
+  // the open handover, or null, as detail.
   constructor(target, viewOnly) {
     super();
     this.#target = target;
     this.#viewOnly = viewOnly;
-    this.#address = new URL('vnc', location.href);
+    this.#address = new URL('vnc?events=true', location.href);
     this.#address.protocol = location.protocol === 'https:' ? 'wss:' : 'ws:';
     addEventListener('online', () => this.retry());
     document.addEventListener('visibilitychange', () => document.hidden || this.retry());
@@ -44,6 +45,11 @@ export class Stream extends EventTarget {
   connect() {
     const socket = new WebSocket(this.#address);
     socket.addEventListener('close', (event) => this.#closed(event));
+    socket.addEventListener('message', (event) => { // before noVNC, which knows no text messages
+      if (typeof event.data !== 'string') return;
+      event.stopImmediatePropagation();
+      this.dispatchEvent(new CustomEvent('handover', {detail: JSON.parse(event.data).handover}));
+    });
     const rfb = new RFB(this.#target, socket, {shared: true});
     Object.assign(rfb, {scaleViewport: true, viewOnly: this.#viewOnly, background: 'transparent'});
     rfb.addEventListener('connect', () => {

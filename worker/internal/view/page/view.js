@@ -1,6 +1,7 @@
 // The live view page: shows the browser's picture and, with control, sends keyboard
 // and pointer input.
 import {setUpClipboard} from './clipboard.js';
+import {setUpHandover} from './handover.js';
 import {setUpKeys} from './keys.js';
 import {Stream} from './stream.js';
 import {Zoom} from './zoom.js';
@@ -131,6 +132,7 @@ function setUpControl() {
 }
 
 setUpFullscreen();
+setUpHandover(stream);
 setUpZoom();
 if (mayControl) setUpControl();
 stream.connect();

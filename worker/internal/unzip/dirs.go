@@ -1,4 +1,4 @@
-package install
+package unzip
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func checkDirs(kinds map[string]fs.FileMode, limits Limits) error {
 		for dir := path.Dir(name); dir != "." && !made[dir]; dir = path.Dir(dir) {
 			kind, known := kinds[dir]
 			if known && kind != fs.ModeDir {
-				return unsafeError("entry %q is below %q, which is not a directory", name, dir)
+				return Unsafe("entry %q is below %q, which is not a directory", name, dir)
 			}
 			if known {
 				break
@@ -24,22 +24,22 @@ func checkDirs(kinds map[string]fs.FileMode, limits Limits) error {
 			made[dir] = true
 		}
 		if len(kinds)+len(made) > limits.Entries {
-			return unsafeError("it has more than %d entries, including directories without an entry", limits.Entries)
+			return Unsafe("it has more than %d entries, including directories without an entry", limits.Entries)
 		}
 	}
 	return nil
 }
 
-// makeDirs creates a directory and its parents, accessible to all users
+// MakeDirs creates a directory and its parents, accessible to all users
 // regardless of the umask.
-func makeDirs(ctx context.Context, root *os.Root, name string) error {
+func MakeDirs(ctx context.Context, root *os.Root, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if name == "." {
 		return root.Chmod(".", 0o755)
 	}
-	if err := makeDirs(ctx, root, path.Dir(name)); err != nil {
+	if err := MakeDirs(ctx, root, path.Dir(name)); err != nil {
 		return err
 	}
 	if err := root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -1,0 +1,233 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/files"
+)
+
+const (
+	captureTimeout  = 2 * time.Second // of one context
+	syncTimeout     = time.Second
+	quotaInterval   = 2 * time.Second // between measurements without progress of a download
+	downloadsQueued = 4096            // unread events
+)
+
+// createFiles creates the directory of the launch's downloads and uploads.
+func (b *Browser) createFiles() (err error) {
+	if b.l.opts.Files == nil {
+		return nil
+	}
+	b.files, err = b.l.opts.Files.Create(b.LaunchID, b.uid, b.paths().files)
+	return err
+}
+
+// downloads makes the browser store all downloads in the launch's files, with their ids
+// as names, and follows them. Chromium ends such a setting of a browser context when the
+// session that made it ends; that of the worker lasts as long as the browser, but a client
+// that makes its own ends it too. Package intercept therefore calls captureDownloads.
+//
+// Events are a matter of a session and not of a browser context: the worker gets those of
+// all contexts.
+type downloads struct {
+	b    *Browser
+	work sync.WaitGroup
+
+	barriers chan chan struct{} // of sync
+
+	mu       sync.Mutex
+	closed   bool
+	contexts map[string]bool // known browser contexts; "" is the default one
+}
+
+func newDownloads(b *Browser) *downloads {
+	return &downloads{b: b, contexts: map[string]bool{"": true}, barriers: make(chan chan struct{})}
+}
+
+// start begins to capture downloads. The returned function waits until it is in effect.
+func (d *downloads) start(ctx context.Context) (wait func(context.Context) error) {
+	if d.b.files == nil {
+		return func(context.Context) error { return nil }
+	}
+	d.b.files.Connect(d.requestCancel, d.sync)
+	events := d.b.conn.Subscribe(downloadsQueued, "Browser.downloadWillBegin", "Browser.downloadProgress")
+	d.work.Go(func() { d.follow(events) })
+	reply, err := d.b.conn.Send(ctx, "", "Browser.setDownloadBehavior", d.behavior(""))
+	if err != nil {
+		return func(context.Context) error { return err }
+	}
+	return func(ctx context.Context) error { return reply.Wait(ctx, nil) }
+}
+
+// wait waits for all work; the connection must be closing.
+func (d *downloads) wait() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.work.Wait()
+}
+
+// sync returns when all downloads are recorded that the browser has announced to any
+// client so far: Chromium announces a download to all its connections at once.
+func (d *downloads) sync(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if d.b.conn.Call(ctx, "", "Browser.getVersion", nil, nil) != nil {
+		return
+	}
+	recorded := make(chan struct{})
+	select {
+	case d.barriers <- recorded:
+		<-recorded
+	case <-d.b.conn.Done():
+	case <-ctx.Done():
+	}
+}
+
+// requestCancel cancels a download in the background.
+func (d *downloads) requestCancel(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.work.Go(func() { d.cancel(id) })
+	}
+}
+
+// behavior returns the parameters for one context.
+func (d *downloads) behavior(browserContext string) object {
+	params := object{"behavior": "allowAndName", "downloadPath": d.b.downloadPath(), "eventsEnabled": true}
+	if browserContext != "" {
+		params["browserContextId"] = browserContext
+	}
+	return params
+}
+
+// downloadPath is where the browser stores downloads, as it sees the directory.
+func (b *Browser) downloadPath() string { return filepath.Join(b.paths().files, files.DownloadsBelow) }
+
+// captureDownloads makes browser contexts store their downloads in the launch's files,
+// without contexts all known ones.
+func (b *Browser) captureDownloads(contexts ...string) {
+	d := b.downloads
+	if len(contexts) == 0 {
+		contexts = d.known()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), captureTimeout)
+	defer cancel()
+	for _, one := range contexts {
+		d.remember(one, true)
+		err := b.conn.Call(ctx, "", "Browser.setDownloadBehavior", d.behavior(one), nil)
+		if _, refused := errors.AsType[*cdp.Error](err); refused && one != "" { // the context has ended
+			d.remember(one, false)
+		} else if err != nil && !errors.Is(err, cdp.ErrClosed) {
+			b.l.log.Warn("failed to capture downloads", "launchId", b.LaunchID, "error", err)
+		}
+	}
+}
+
+func (d *downloads) known() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.contexts))
+}
+
+func (d *downloads) remember(browserContext string, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.contexts, browserContext)
+	if known {
+		d.contexts[browserContext] = true
+	}
+}
+
+// cancel cancels a download. Its context is not known.
+func (d *downloads) cancel(id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), captureTimeout)
+	defer cancel()
+	for _, one := range d.known() {
+		params := object{"guid": id}
+		if one != "" {
+			params["browserContextId"] = one
+		}
+		if d.b.conn.Call(ctx, "", "Browser.cancelDownload", params, nil) == nil {
+			return
+		}
+	}
+}
+
+// downloadEvent has the parameters of both events.
+type downloadEvent struct {
+	GUID              string  `json:"guid"`
+	URL               string  `json:"url"`
+	SuggestedFilename string  `json:"suggestedFilename"`
+	TotalBytes        float64 `json:"totalBytes"`
+	ReceivedBytes     float64 `json:"receivedBytes"`
+	State             string  `json:"state"`
+	FilePath          string  `json:"filePath"`
+}
+
+// follow records the browser's events until its connection ends.
+func (d *downloads) follow(events *cdp.Subscription) {
+	ticker := time.NewTicker(quotaInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case event, open := <-events.Events():
+			if !open {
+				if errors.Is(events.Err(), cdp.ErrLagged) {
+					d.b.l.log.Error("downloads progress faster than they can be recorded; later ones are not listed", "launchId", d.b.LaunchID)
+				}
+				return
+			}
+			d.record(event)
+		case recorded := <-d.barriers:
+			for queued := len(events.Events()); queued > 0; queued-- {
+				if event, open := <-events.Events(); open {
+					d.record(event)
+				}
+			}
+			close(recorded)
+		case <-ticker.C:
+			d.checkQuota()
+		}
+	}
+}
+
+func (d *downloads) record(event cdp.Event) {
+	var e downloadEvent
+	if err := json.Unmarshal(event.Params, &e); err != nil {
+		d.b.l.log.Error("failed to decode download event", "launchId", d.b.LaunchID, "error", err)
+		return
+	}
+	to := d.b.files
+	switch {
+	case event.Method == "Browser.downloadWillBegin":
+		to.Began(e.GUID, e.URL, e.SuggestedFilename)
+		return
+	case e.State == "completed":
+		to.Completed(e.GUID, e.FilePath)
+	case e.State == "canceled":
+		to.Stopped(e.GUID)
+	default:
+		to.Progressed(e.GUID, int64(e.ReceivedBytes), int64(e.TotalBytes))
+	}
+	d.checkQuota()
+}
+
+// checkQuota cancels downloads that exceed the quota. A browser that exceeds it by itself
+// is not an honest one.
+func (d *downloads) checkQuota() {
+	if !d.b.files.CheckQuota() {
+		return
+	}
+	d.b.l.log.Error("browser ended: it has filled its directory of downloads without downloading", "launchId", d.b.LaunchID, "usedBytes", d.b.files.Usage())
+	d.b.killNow()
+}

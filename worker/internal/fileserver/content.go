@@ -1,0 +1,143 @@
+package fileserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/worker/internal/files"
+)
+
+// latest selects the newest file instead of an id.
+const latest = "latest"
+
+// content answers with the content of a file.
+func (s *Service) content(c echo.Context, of *files.Launch) error {
+	f, err := find(c, of)
+	if err != nil {
+		return toFault(err)
+	}
+	if f.State == files.InProgress {
+		return s.follow(c, of, f)
+	}
+	content, f, err := of.Open(f.ID)
+	switch {
+	case errors.Is(err, files.ErrNoContent):
+		return noContent(f)
+	case err != nil:
+		return toFault(err)
+	}
+	defer content.Close()
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	w := httpd.NewContentWriter(c.Response(), cancel)
+	defer w.Stop()
+	header := c.Response().Header()
+	before := header.Clone()
+	setHeaders(header, f.Name)
+	http.ServeContent(w, c.Request().WithContext(ctx), "", time.Time{}, content)
+	if w.Refused() == 0 {
+		return nil
+	}
+	clear(header) // the headers describe the file, not a failure
+	maps.Copy(header, before)
+	header.Set("Content-Range", fmt.Sprintf("bytes */%d", f.Size))
+	return fault.New(fault.RangeNotSatisfiable, "The range is outside the file.", fault.Detail{
+		Field: "Range", Code: fault.Custom, Message: "must lie within the file", Constraint: map[string]any{"max": f.Size},
+	})
+}
+
+// find returns the file that a request names.
+func find(c echo.Context, of *files.Launch) (files.File, error) {
+	id := c.Param("file")
+	if id != latest {
+		f, err := of.Get(id)
+		if name := c.QueryParam("name"); err == nil && name != "" && name != f.Name {
+			err = files.ErrNotFound
+		}
+		return f, err
+	}
+	if found := of.List(c.QueryParam("name")); len(found) > 0 {
+		return found[0], nil
+	}
+	return files.File{}, files.ErrNotFound
+}
+
+// setHeaders sets the headers of content, which must never be rendered.
+func setHeaders(header http.Header, name string) {
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Disposition", disposition(name))
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	header.Set("Cache-Control", "private, no-store")
+}
+
+// disposition returns the header value for a name in any script.
+func disposition(name string) string {
+	return mime.FormatMediaType("attachment", map[string]string{"filename": files.SafeName(name)})
+}
+
+// follow answers with a file that the browser still downloads.
+func (s *Service) follow(c echo.Context, of *files.Launch, f files.File) error {
+	header := c.Response().Header()
+	before := header.Clone()
+	setHeaders(header, f.Name)
+	if c.Request().Method == http.MethodHead {
+		return c.NoContent(http.StatusOK)
+	}
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	w := newFollowWriter(c.Response(), cancel)
+	defer w.Stop()
+	err := of.Follow(ctx, f.ID, w)
+	switch {
+	case err == nil:
+		return nil
+	case c.Response().Committed:
+		panic(http.ErrAbortHandler) // only this shows the client that the file is incomplete
+	}
+	clear(header)
+	maps.Copy(header, before)
+	switch {
+	case errors.Is(err, files.ErrNotFound):
+		return fault.Missing("file")
+	case errors.Is(err, files.ErrNoContent):
+		now, _ := of.Get(f.ID)
+		return noContent(now)
+	case s.ctx.Err() != nil:
+		return fault.New(fault.Unavailable, "This worker is shutting down.")
+	}
+	return err
+}
+
+// followWriter sends what is written at once. A pause between two writes is one of the
+// download, not of the client.
+type followWriter struct {
+	*httpd.ContentWriter
+	control *http.ResponseController
+}
+
+func newFollowWriter(w http.ResponseWriter, cancel func()) *followWriter {
+	f := &followWriter{httpd.NewContentWriter(w, cancel), http.NewResponseController(w)}
+	f.Pause()
+	return f
+}
+
+// Write implements io.Writer.
+func (f *followWriter) Write(p []byte) (int, error) {
+	defer f.Pause()
+	n, err := f.ContentWriter.Write(p)
+	if err == nil {
+		err = f.control.Flush()
+	}
+	return n, err
+}

@@ -1,0 +1,38 @@
+package intercept
+
+// Behaviors of downloads. deny stays as the client wants it; allowAndName names downloads
+// by their guid.
+const (
+	deny         = "deny"
+	allowAndName = "allowAndName"
+)
+
+// setDownloads returns the message that makes the browser store downloads for the worker.
+func (n *Connection) setDownloads(m, params message) (forward []byte) {
+	if n.calls.CaptureDownloads == nil {
+		return nil
+	}
+	n.mu.Lock()
+	if n.captured == nil {
+		n.captured = map[string]bool{}
+	}
+	n.captured[params.text("browserContextId")] = true
+	n.mu.Unlock()
+	switch params.text("behavior") {
+	case "allow", allowAndName, "default":
+		params["behavior"], params["downloadPath"] = encode(allowAndName), encode(n.calls.DownloadPath)
+		m["params"] = encode(params)
+		return encode(m)
+	}
+	return nil
+}
+
+// setPageDownloads answers a call that Chromium would apply to the context of a page,
+// until the page closes. It knows no behavior that names downloads by their guid.
+func (n *Connection) setPageDownloads(m, params message) (answer []byte) {
+	if n.calls.CaptureDownloads == nil || params.text("behavior") == deny {
+		return nil
+	}
+	n.calls.CaptureDownloads()
+	return encode(Answer{ID: m["id"], SessionID: m["sessionId"], Result: message{}})
+}
