@@ -65,7 +65,8 @@ func (a *acceptance) errorDetails(t *testing.T) {
 	a.owner.post(t, "/v1/profiles", `{"name":`).requireError(t, 400, "VALIDATION_ERROR", "body")
 	a.anonymous.do(t, "DELETE", "/health", "").requireError(t, 405, "VALIDATION_ERROR", "method")
 	a.worker.with("Content-Type", "text/plain").post(t, "/sessions/profile", `{}`).requireError(t, 415, "VALIDATION_ERROR", "contentType")
-	a.worker.post(t, "/sessions/profile", large).requireError(t, 413, "VALIDATION_ERROR", "body TOO_LONG")
+	larger := `{"name":"` + strings.Repeat("a", 32<<20) + `"}` // x-max-body of the operation
+	a.worker.post(t, "/sessions/profile", larger).requireError(t, 413, "VALIDATION_ERROR", "body TOO_LONG")
 	a.launchSocket(t, `{"SVC_KEY":`).requireError(t, 400, "VALIDATION_ERROR", "env")
 }
 

@@ -16,6 +16,7 @@ _FORMS = {
     "browserGuid": _CHROMIUMS_ID,
     "targetId": _CHROMIUMS_ID,
     "extensionId": re.compile(r"[0-9a-f]{64}"),
+    "file": _CHROMIUMS_ID,
     "webDriverSessionId": re.compile(r"[A-Za-z0-9_-]{1,64}"),
     "webDriverCommand": re.compile(r".+", re.DOTALL),
 }

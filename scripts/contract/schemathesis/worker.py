@@ -44,6 +44,9 @@ _MAX_EXTENSIONS = 20  # of a launch
 _ROOM_TIME = 20.0  # seconds until a full worker must have room again
 
 
+_FILE_NAME = re.compile(r"[^/\\\x00-\x1f\x7f-\x9f]{1,255}")
+
+
 def _is_extension(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
 
@@ -283,7 +286,7 @@ class Worker(Surface):
         return str(response.json()["data"]["id"])
 
     def _create_extension(self, call: Call) -> None:
-        if isinstance(call.case.body, bytes) and call.odds(0.5):
+        if call.works:  # the document cannot say what a package is
             call.case.body = self._packed(call.chance.choice("abcdef"))
 
     def _extension(self, call: Call) -> None:
@@ -415,8 +418,9 @@ class Worker(Surface):
 
     @staticmethod
     def _create_file(call: Call) -> None:
-        if call.works and call.odds(0.7):
-            call.aim(file="file.txt")
+        parameters = dict(call.case.path_parameters or {})
+        if call.works and _FILE_NAME.fullmatch(str(parameters.get("file", ""))):
+            call.case.path_parameters = parameters | {"file": "file.txt"}
 
     def _file(self, call: Call) -> None:
         if call.works and not call.linked and call.odds(0.6):
