@@ -56,6 +56,8 @@ func newCheckedCloud(t *testing.T, dsn string) checkedCloud {
 			t.Fatalf("POST %s: %s", request.path, answer.Status)
 		}
 	}
+	k.want("a key of profile data", k.send(http.MethodPost, "/v1/profiles/"+k.profile.String()+"/data/lease",
+		`{"sessionId": "`+uuid.NewString()+`", "machineId": "worker-1", "readOnly": true}`), http.StatusOK)
 	sh := h.shell(t)
 	sh.environ["SECRET_KEYS"] = h.config.SecretKeys
 	return checkedCloud{h, k, sh}
@@ -98,7 +100,7 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 			t.Errorf("a sound database: %+v", each)
 		}
 	}
-	if status != 0 || len(found) != 8 {
+	if status != 0 || len(found) != 9 {
 		t.Fatalf("a sound database: status %d, %d checks", status, len(found))
 	}
 	if text := h.shell.run("restore-check"); !regexp.MustCompile(`(?m)^CHECK +RESULT +CHECKED +FAILED +DETAIL\nschema version +ok +0 +0 +version \d`).MatchString(text) {
@@ -128,6 +130,10 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 		{"proxy passwords can be decrypted",
 			`UPDATE profiles SET proxy_secret = set_byte(proxy_secret, 0, 9) WHERE proxy_secret IS NOT NULL`,
 			`UPDATE profiles SET proxy_secret = set_byte(proxy_secret, 0, 1) WHERE proxy_secret IS NOT NULL`,
+			"unknown key 9"},
+		{"profile data keys can be decrypted",
+			`UPDATE profile_data_keys SET key_secret = set_byte(key_secret, 0, 9)`,
+			`UPDATE profile_data_keys SET key_secret = set_byte(key_secret, 0, 1)`,
 			"unknown key 9"},
 		{"queued mail can be decrypted",
 			`UPDATE mail_outbox SET encrypted_text = set_byte(encrypted_text, 14, get_byte(encrypted_text, 14) # 1)`,
@@ -166,7 +172,7 @@ func TestRestoreCheck_NeedsTheKeysOfTheBackup(t *testing.T) {
 	h.shell.environ["SECRET_KEYS"] = "1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 32)))
 	for _, want := range []string{"the secret can't be decrypted", "SECRET_KEYS is not set, and "} {
 		status, found := h.shell.restoreCheck()
-		for _, name := range []string{"proxy passwords can be decrypted", "queued mail can be decrypted", "stored answers can be decrypted"} {
+		for _, name := range []string{"proxy passwords can be decrypted", "profile data keys can be decrypted", "queued mail can be decrypted", "stored answers can be decrypted"} {
 			if c := found[name]; status != 1 || c.OK || c.Failed != c.Checked || !strings.Contains(c.Detail, want) {
 				t.Errorf("status %d, %+v, want %q", status, c, want)
 			}
@@ -221,7 +227,7 @@ func TestRestoreCheck_PassesAfterDumpAndRestore(t *testing.T) {
 			t.Errorf("after the restore: %+v", each)
 		}
 	}
-	if status != 0 || len(found) != 8 {
+	if status != 0 || len(found) != 9 {
 		t.Errorf("after the restore: status %d, %d checks", status, len(found))
 	}
 	// The restored cloud continues: the session still has its slot.
