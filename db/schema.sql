@@ -44,6 +44,16 @@ END $$;
 
 COMMENT ON FUNCTION public.cascade_delete_slots() IS 'Deletes the slots of an organization whose license_org row is deleted, in place of a foreign key.';
 
+CREATE FUNCTION public.delete_profile_data() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM profile_data WHERE organization_id = OLD.organization_id AND profile_id = OLD.id;
+    RETURN NULL;
+END $$;
+
+COMMENT ON FUNCTION public.delete_profile_data() IS 'Deletes the versions of a deleted profile''s data, in place of a foreign key.';
+
 CREATE PROCEDURE public.enable_tenant_rls(IN tenant_table regclass, IN organization_column name)
     LANGUAGE plpgsql
     AS $$
@@ -626,6 +636,57 @@ COMMENT ON COLUMN public.plans.add_ons IS 'The add-ons that can be bought with t
 
 COMMENT ON COLUMN public.plans."position" IS 'The order in the list of plans.';
 
+CREATE TABLE public.profile_data (
+    profile_id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    current_version uuid,
+    lease_session uuid,
+    lease_machine text,
+    CONSTRAINT profile_data_lease CHECK (((lease_session IS NULL) = (lease_machine IS NULL)))
+);
+
+ALTER TABLE ONLY public.profile_data FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.profile_data IS 'The current version of the browser data of each persistent profile, and the session that may write the next one.';
+
+COMMENT ON COLUMN public.profile_data.profile_id IS 'No foreign key: it would be checked for each ephemeral profile. The trigger delete_profile_data deletes the row with the profile.';
+
+COMMENT ON COLUMN public.profile_data.current_version IS 'Null if no version exists.';
+
+COMMENT ON COLUMN public.profile_data.lease_session IS 'The session that last acquired the data. Its lease lasts as long as its license slot.';
+
+CREATE TABLE public.profile_data_keys (
+    organization_id uuid NOT NULL,
+    key_secret bytea NOT NULL
+);
+
+ALTER TABLE ONLY public.profile_data_keys FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.profile_data_keys IS 'The keys with which workers encrypt the browser data of each organization.';
+
+COMMENT ON COLUMN public.profile_data_keys.key_secret IS 'The key, encrypted with this organization as associated data.';
+
+CREATE TABLE public.profile_data_versions (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    profile_id uuid NOT NULL,
+    session_id uuid NOT NULL,
+    machine_id text NOT NULL,
+    size_bytes bigint NOT NULL,
+    sent_bytes bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT profile_data_versions_sent_bytes_check CHECK ((sent_bytes >= 0)),
+    CONSTRAINT profile_data_versions_size_bytes_check CHECK ((size_bytes >= 0))
+);
+
+ALTER TABLE ONLY public.profile_data_versions FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.profile_data_versions IS 'The saved versions of the browser data of profiles.';
+
+COMMENT ON COLUMN public.profile_data_versions.size_bytes IS 'The size of the files.';
+
+COMMENT ON COLUMN public.profile_data_versions.sent_bytes IS 'The size of the objects that the worker added to the store.';
+
 CREATE TABLE public.profiles (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -926,6 +987,15 @@ ALTER TABLE ONLY public.plans
 ALTER TABLE ONLY public.plans
     ADD CONSTRAINT plans_slug_key UNIQUE (slug);
 
+ALTER TABLE ONLY public.profile_data_keys
+    ADD CONSTRAINT profile_data_keys_pkey PRIMARY KEY (organization_id);
+
+ALTER TABLE ONLY public.profile_data
+    ADD CONSTRAINT profile_data_pkey PRIMARY KEY (profile_id);
+
+ALTER TABLE ONLY public.profile_data_versions
+    ADD CONSTRAINT profile_data_versions_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.profiles
     ADD CONSTRAINT profiles_pkey PRIMARY KEY (id);
 
@@ -1013,6 +1083,10 @@ CREATE INDEX organizations_created_by ON public.organizations USING btree (creat
 
 CREATE INDEX payment_events_received_at_idx ON public.payment_events USING btree (received_at);
 
+CREATE INDEX profile_data_organization ON public.profile_data USING btree (organization_id);
+
+CREATE INDEX profile_data_versions_profile ON public.profile_data_versions USING btree (profile_id, created_at);
+
 CREATE INDEX profiles_created_by ON public.profiles USING btree (created_by) WHERE (created_by IS NOT NULL);
 
 CREATE INDEX profiles_ephemeral ON public.profiles USING btree (organization_id) WHERE ephemeral;
@@ -1028,6 +1102,8 @@ CREATE INDEX subscriptions_provider_checkout_id_idx ON public.subscriptions USIN
 CREATE INDEX user_identities_user_id_idx ON public.user_identities USING btree (user_id);
 
 CREATE TRIGGER cascade_delete_slots AFTER DELETE ON public.license_org FOR EACH ROW EXECUTE FUNCTION public.cascade_delete_slots();
+
+CREATE TRIGGER delete_profile_data AFTER DELETE ON public.profiles FOR EACH ROW WHEN ((NOT old.ephemeral)) EXECUTE FUNCTION public.delete_profile_data();
 
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
@@ -1083,6 +1159,15 @@ ALTER TABLE ONLY public.memberships
 ALTER TABLE ONLY public.organizations
     ADD CONSTRAINT organizations_created_by_fkey FOREIGN KEY (created_by) REFERENCES public.users(id) ON DELETE SET NULL;
 
+ALTER TABLE ONLY public.profile_data_keys
+    ADD CONSTRAINT profile_data_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.profile_data
+    ADD CONSTRAINT profile_data_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.profile_data_versions
+    ADD CONSTRAINT profile_data_versions_profile_id_fkey FOREIGN KEY (profile_id) REFERENCES public.profile_data(profile_id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.profiles
     ADD CONSTRAINT profiles_created_by_fkey FOREIGN KEY (created_by) REFERENCES public.users(id) ON DELETE SET NULL;
 
@@ -1137,6 +1222,12 @@ CREATE POLICY all_organizations ON public.license_superseded_boots TO svc_all US
 CREATE POLICY all_organizations ON public.memberships TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.organizations TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.profile_data TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.profile_data_keys TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.profile_data_versions TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.profiles TO svc_all USING (true);
 
@@ -1204,6 +1295,12 @@ CREATE POLICY one_organization ON public.memberships USING ((organization_id = (
 
 CREATE POLICY one_organization ON public.organizations USING ((id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
+CREATE POLICY one_organization ON public.profile_data USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.profile_data_keys USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.profile_data_versions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
 CREATE POLICY one_organization ON public.profiles USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.subscription_add_ons USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
@@ -1211,6 +1308,12 @@ CREATE POLICY one_organization ON public.subscription_add_ons USING ((organizati
 CREATE POLICY one_organization ON public.subscriptions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 ALTER TABLE public.organizations ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.profile_data ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.profile_data_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.profile_data_versions ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.profiles ENABLE ROW LEVEL SECURITY;
 

@@ -651,6 +651,24 @@ func (e PlanSortField) Valid() bool {
 	}
 }
 
+// Defines values for ProfileDataVersionState.
+const (
+	Current ProfileDataVersionState = "current"
+	Kept    ProfileDataVersionState = "kept"
+)
+
+// Valid indicates whether the value is a known member of the ProfileDataVersionState enum.
+func (e ProfileDataVersionState) Valid() bool {
+	switch e {
+	case Current:
+		return true
+	case Kept:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProfileSortField.
 const (
 	ProfileSortFieldBrowserVersion ProfileSortField = "browserVersion"
@@ -908,6 +926,36 @@ type AddOnOffer struct {
 //
 // Example: profiles
 type AddOnSlug = string
+
+// AddProfileDataVersionRequest A version that was saved to the store.
+type AddProfileDataVersionRequest struct {
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// KeepVersions How many versions to keep, including this one.
+	KeepVersions int32 `json:"keepVersions"`
+
+	// MachineId The id of a worker machine, chosen by the worker.
+	//
+	// Example: worker-1
+	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// PreviousVersionId An identifier, or null if there is none.
+	PreviousVersionId *UuidOrNull `json:"previousVersionId"`
+
+	// SentBytes The size of what was added to the store, in bytes.
+	SentBytes int64 `json:"sentBytes"`
+
+	// SessionId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	SessionId externalRef0.Uuid `json:"sessionId"`
+
+	// SizeBytes The size of the files, in bytes.
+	SizeBytes int64 `json:"sizeBytes"`
+}
 
 // ApiKey An organization key, without the full key.
 type ApiKey struct {
@@ -2578,6 +2626,22 @@ type MemberSortField string
 // NewPassword A password of at least ten characters, five of them different, that is not easily guessed.
 type NewPassword = string
 
+// OpenProfileDataRequest The session that uses the data.
+type OpenProfileDataRequest struct {
+	// MachineId The id of a worker machine, chosen by the worker.
+	//
+	// Example: worker-1
+	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// ReadOnly Whether the session only reads the data.
+	ReadOnly *bool `json:"readOnly,omitempty"`
+
+	// SessionId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	SessionId externalRef0.Uuid `json:"sessionId"`
+}
+
 // OperatingSystemFilter An operating system.
 type OperatingSystemFilter string
 
@@ -3079,6 +3143,90 @@ type ProfileConfigResponse struct {
 	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
+
+// ProfileDataAccess What a worker needs to restore and save the data.
+type ProfileDataAccess struct {
+	// Key The key of the organization, 32 bytes. Keep it secret.
+	//
+	// Example: UHJvZmlsZSBkYXRhIGtleSBvZiAzMiBieXRlcyEhISE=
+	Key []byte `json:"key"`
+
+	// VersionId An identifier, or null if there is none.
+	VersionId *UuidOrNull `json:"versionId"`
+}
+
+// ProfileDataAccessResponse A success with the access to a profile's data.
+type ProfileDataAccessResponse struct {
+	// Data What a worker needs to restore and save the data.
+	Data ProfileDataAccess `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// ProfileDataVersion A saved version of the browser data of a profile.
+type ProfileDataVersion struct {
+	// CreatedAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	CreatedAt externalRef0.Timestamp `json:"createdAt"`
+
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// MachineId The id of a worker machine, chosen by the worker.
+	//
+	// Example: worker-1
+	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// ProfileId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	ProfileId externalRef0.Uuid `json:"profileId"`
+
+	// SentBytes The size of what the worker added to the store, in bytes. Parts that the previous version contains are not sent again.
+	SentBytes int64 `json:"sentBytes"`
+
+	// SessionId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	SessionId externalRef0.Uuid `json:"sessionId"`
+
+	// SizeBytes The size of the files, in bytes.
+	SizeBytes int64 `json:"sizeBytes"`
+
+	// State `current`: the next launch starts with this version. `kept`: it can be restored.
+	State ProfileDataVersionState `json:"state"`
+}
+
+// ProfileDataVersionList The versions, newest first.
+type ProfileDataVersionList struct {
+	// Items The versions.
+	Items []ProfileDataVersion `json:"items"`
+}
+
+// ProfileDataVersionListResponse A success with the versions of a profile's data.
+type ProfileDataVersionListResponse struct {
+	// Data The versions, newest first.
+	Data ProfileDataVersionList `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// ProfileDataVersionResponse A success with a version of a profile's data.
+type ProfileDataVersionResponse struct {
+	// Data A saved version of the browser data of a profile.
+	Data ProfileDataVersion `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// ProfileDataVersionState `current`: the next launch starts with this version. `kept`: it can be restored.
+type ProfileDataVersionState string
 
 // ProfileList A page of profiles.
 type ProfileList struct {
@@ -4138,6 +4286,11 @@ type PlanSortBy = PlanSortField
 // Example: 156
 type ProfileBrowserVersion = externalRef0.BrowserVersion
 
+// ProfileDataVersionId An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type ProfileDataVersionId = externalRef0.Uuid
+
 // ProfileId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -4622,6 +4775,12 @@ type CreateProfileJSONRequestBody = CreateProfileRequest
 
 // UpdateProfileJSONRequestBody defines body for UpdateProfile for application/json ContentType.
 type UpdateProfileJSONRequestBody = UpdateProfileRequest
+
+// OpenProfileDataJSONRequestBody defines body for OpenProfileData for application/json ContentType.
+type OpenProfileDataJSONRequestBody = OpenProfileDataRequest
+
+// AddProfileDataVersionJSONRequestBody defines body for AddProfileDataVersion for application/json ContentType.
+type AddProfileDataVersionJSONRequestBody = AddProfileDataVersionRequest
 
 // DuplicateProfileJSONRequestBody defines body for DuplicateProfile for application/json ContentType.
 type DuplicateProfileJSONRequestBody = DuplicateProfileRequest
@@ -5788,6 +5947,78 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/profiles/{profileId}/config (the `GetProfileConfig` operationId).
 	GetProfileConfig(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OpenProfileDataWithBody Get access to a profile's data
+	//
+	// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+	// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+	// license slot of the session. While another session has the lease, the response is 409; its detail contains
+	// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/lease (the `OpenProfileData` operationId).
+	OpenProfileDataWithBody(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OpenProfileData Get access to a profile's data
+	//
+	// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+	// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+	// license slot of the session. While another session has the lease, the response is 409; its detail contains
+	// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/lease (the `OpenProfileData` operationId).
+	OpenProfileData(ctx context.Context, profileId ProfileId, body OpenProfileDataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListProfileDataVersions List the versions of a profile's data
+	//
+	// Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
+	// workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+	//
+	// Corresponds with GET /v1/profiles/{profileId}/data/versions (the `ListProfileDataVersions` operationId).
+	ListProfileDataVersions(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddProfileDataVersionWithBody Report a saved version of a profile's data
+	//
+	// Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+	// `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+	// oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+	// effect.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/versions (the `AddProfileDataVersion` operationId).
+	AddProfileDataVersionWithBody(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddProfileDataVersion Report a saved version of a profile's data
+	//
+	// Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+	// `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+	// oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+	// effect.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/versions (the `AddProfileDataVersion` operationId).
+	AddProfileDataVersion(ctx context.Context, profileId ProfileId, body AddProfileDataVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteProfileDataVersion Delete a version of a profile's data
+	//
+	// Without the current version, the newest remaining version becomes the current one; without any version, the next
+	// launch starts without data. While a session uses the data, the response is 409.
+	//
+	// Corresponds with DELETE /v1/profiles/{profileId}/data/versions/{versionId} (the `DeleteProfileDataVersion` operationId).
+	DeleteProfileDataVersion(ctx context.Context, profileId ProfileId, versionId ProfileDataVersionId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateProfileDataVersion Update the current version of a profile's data
+	//
+	// Makes this version the current one: the next launch starts with it. Newer versions are kept. While a session uses
+	// the data, the response is 409.
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/versions/{versionId}/restore (the `ActivateProfileDataVersion` operationId).
+	ActivateProfileDataVersion(ctx context.Context, profileId ProfileId, versionId ProfileDataVersionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DuplicateProfileWithBody Duplicate a profile
 	//
@@ -7743,6 +7974,148 @@ func (c *Client) UpdateProfile(ctx context.Context, profileId ProfileId, params 
 // Corresponds with GET /v1/profiles/{profileId}/config (the `GetProfileConfig` operationId).
 func (c *Client) GetProfileConfig(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetProfileConfigRequest(c.Server, profileId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OpenProfileDataWithBody Get access to a profile's data
+//
+// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+// license slot of the session. While another session has the lease, the response is 409; its detail contains
+// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/lease (the `OpenProfileData` operationId).
+func (c *Client) OpenProfileDataWithBody(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOpenProfileDataRequestWithBody(c.Server, profileId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OpenProfileData Get access to a profile's data
+//
+// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+// license slot of the session. While another session has the lease, the response is 409; its detail contains
+// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/lease (the `OpenProfileData` operationId).
+func (c *Client) OpenProfileData(ctx context.Context, profileId ProfileId, body OpenProfileDataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOpenProfileDataRequest(c.Server, profileId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListProfileDataVersions List the versions of a profile's data
+//
+// Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
+// workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+//
+// Corresponds with GET /v1/profiles/{profileId}/data/versions (the `ListProfileDataVersions` operationId).
+func (c *Client) ListProfileDataVersions(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListProfileDataVersionsRequest(c.Server, profileId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddProfileDataVersionWithBody Report a saved version of a profile's data
+//
+// Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+// `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+// oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+// effect.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/versions (the `AddProfileDataVersion` operationId).
+func (c *Client) AddProfileDataVersionWithBody(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddProfileDataVersionRequestWithBody(c.Server, profileId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddProfileDataVersion Report a saved version of a profile's data
+//
+// Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+// `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+// oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+// effect.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/versions (the `AddProfileDataVersion` operationId).
+func (c *Client) AddProfileDataVersion(ctx context.Context, profileId ProfileId, body AddProfileDataVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddProfileDataVersionRequest(c.Server, profileId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteProfileDataVersion Delete a version of a profile's data
+//
+// Without the current version, the newest remaining version becomes the current one; without any version, the next
+// launch starts without data. While a session uses the data, the response is 409.
+//
+// Corresponds with DELETE /v1/profiles/{profileId}/data/versions/{versionId} (the `DeleteProfileDataVersion` operationId).
+func (c *Client) DeleteProfileDataVersion(ctx context.Context, profileId ProfileId, versionId ProfileDataVersionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteProfileDataVersionRequest(c.Server, profileId, versionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateProfileDataVersion Update the current version of a profile's data
+//
+// Makes this version the current one: the next launch starts with it. Newer versions are kept. While a session uses
+// the data, the response is 409.
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/versions/{versionId}/restore (the `ActivateProfileDataVersion` operationId).
+func (c *Client) ActivateProfileDataVersion(ctx context.Context, profileId ProfileId, versionId ProfileDataVersionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateProfileDataVersionRequest(c.Server, profileId, versionId)
 	if err != nil {
 		return nil, err
 	}
@@ -11374,6 +11747,216 @@ func NewGetProfileConfigRequest(server string, profileId ProfileId) (*http.Reque
 	return req, nil
 }
 
+// NewOpenProfileDataRequest calls the generic OpenProfileData builder with application/json body
+func NewOpenProfileDataRequest(server string, profileId ProfileId, body OpenProfileDataJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewOpenProfileDataRequestWithBody(server, profileId, "application/json", bodyReader)
+}
+
+// NewOpenProfileDataRequestWithBody constructs an http.Request for the OpenProfileData method, with any body, and a specified content type
+func NewOpenProfileDataRequestWithBody(server string, profileId ProfileId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "profileId", profileId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/profiles/%s/data/lease", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListProfileDataVersionsRequest constructs an http.Request for the ListProfileDataVersions method
+func NewListProfileDataVersionsRequest(server string, profileId ProfileId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "profileId", profileId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/profiles/%s/data/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddProfileDataVersionRequest calls the generic AddProfileDataVersion builder with application/json body
+func NewAddProfileDataVersionRequest(server string, profileId ProfileId, body AddProfileDataVersionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddProfileDataVersionRequestWithBody(server, profileId, "application/json", bodyReader)
+}
+
+// NewAddProfileDataVersionRequestWithBody constructs an http.Request for the AddProfileDataVersion method, with any body, and a specified content type
+func NewAddProfileDataVersionRequestWithBody(server string, profileId ProfileId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "profileId", profileId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/profiles/%s/data/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteProfileDataVersionRequest constructs an http.Request for the DeleteProfileDataVersion method
+func NewDeleteProfileDataVersionRequest(server string, profileId ProfileId, versionId ProfileDataVersionId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "profileId", profileId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "versionId", versionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/profiles/%s/data/versions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewActivateProfileDataVersionRequest constructs an http.Request for the ActivateProfileDataVersion method
+func NewActivateProfileDataVersionRequest(server string, profileId ProfileId, versionId ProfileDataVersionId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "profileId", profileId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "versionId", versionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/profiles/%s/data/versions/%s/restore", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDuplicateProfileRequest calls the generic DuplicateProfile builder with application/json body
 func NewDuplicateProfileRequest(server string, profileId ProfileId, body DuplicateProfileJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -12820,6 +13403,84 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/profiles/{profileId}/config (the `GetProfileConfig` operationId).
 	GetProfileConfigWithResponse(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*GetProfileConfigResult, error)
+
+	// OpenProfileDataWithBodyWithResponse Get access to a profile's data
+	//
+	// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+	// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+	// license slot of the session. While another session has the lease, the response is 409; its detail contains
+	// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/lease (the `OpenProfileData` operationId).
+	OpenProfileDataWithBodyWithResponse(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OpenProfileDataResult, error)
+
+	// OpenProfileDataWithResponse Get access to a profile's data
+	//
+	// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+	// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+	// license slot of the session. While another session has the lease, the response is 409; its detail contains
+	// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/lease (the `OpenProfileData` operationId).
+	OpenProfileDataWithResponse(ctx context.Context, profileId ProfileId, body OpenProfileDataJSONRequestBody, reqEditors ...RequestEditorFn) (*OpenProfileDataResult, error)
+
+	// ListProfileDataVersionsWithResponse List the versions of a profile's data
+	//
+	// Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
+	// workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/profiles/{profileId}/data/versions (the `ListProfileDataVersions` operationId).
+	ListProfileDataVersionsWithResponse(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*ListProfileDataVersionsResult, error)
+
+	// AddProfileDataVersionWithBodyWithResponse Report a saved version of a profile's data
+	//
+	// Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+	// `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+	// oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+	// effect.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/versions (the `AddProfileDataVersion` operationId).
+	AddProfileDataVersionWithBodyWithResponse(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddProfileDataVersionResult, error)
+
+	// AddProfileDataVersionWithResponse Report a saved version of a profile's data
+	//
+	// Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+	// `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+	// oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+	// effect.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/versions (the `AddProfileDataVersion` operationId).
+	AddProfileDataVersionWithResponse(ctx context.Context, profileId ProfileId, body AddProfileDataVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*AddProfileDataVersionResult, error)
+
+	// DeleteProfileDataVersionWithResponse Delete a version of a profile's data
+	//
+	// Without the current version, the newest remaining version becomes the current one; without any version, the next
+	// launch starts without data. While a session uses the data, the response is 409.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/profiles/{profileId}/data/versions/{versionId} (the `DeleteProfileDataVersion` operationId).
+	DeleteProfileDataVersionWithResponse(ctx context.Context, profileId ProfileId, versionId ProfileDataVersionId, reqEditors ...RequestEditorFn) (*DeleteProfileDataVersionResult, error)
+
+	// ActivateProfileDataVersionWithResponse Update the current version of a profile's data
+	//
+	// Makes this version the current one: the next launch starts with it. Newer versions are kept. While a session uses
+	// the data, the response is 409.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/profiles/{profileId}/data/versions/{versionId}/restore (the `ActivateProfileDataVersion` operationId).
+	ActivateProfileDataVersionWithResponse(ctx context.Context, profileId ProfileId, versionId ProfileDataVersionId, reqEditors ...RequestEditorFn) (*ActivateProfileDataVersionResult, error)
 
 	// DuplicateProfileWithBodyWithResponse Duplicate a profile
 	//
@@ -19757,6 +20418,526 @@ func (r GetProfileConfigResult) ContentType() string {
 	return ""
 }
 
+// OpenProfileDataResult503Headers the declared response headers of an HTTP 503 response for OpenProfileData
+type OpenProfileDataResult503Headers struct {
+	RetryAfter *int32
+}
+
+type OpenProfileDataResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProfileDataAccessResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *OpenProfileDataResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r OpenProfileDataResult) GetJSON200() *ProfileDataAccessResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r OpenProfileDataResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r OpenProfileDataResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r OpenProfileDataResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r OpenProfileDataResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r OpenProfileDataResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r OpenProfileDataResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r OpenProfileDataResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r OpenProfileDataResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r OpenProfileDataResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r OpenProfileDataResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r OpenProfileDataResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r OpenProfileDataResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r OpenProfileDataResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListProfileDataVersionsResult503Headers the declared response headers of an HTTP 503 response for ListProfileDataVersions
+type ListProfileDataVersionsResult503Headers struct {
+	RetryAfter *int32
+}
+
+type ListProfileDataVersionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProfileDataVersionListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListProfileDataVersionsResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListProfileDataVersionsResult) GetJSON200() *ProfileDataVersionListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListProfileDataVersionsResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListProfileDataVersionsResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListProfileDataVersionsResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListProfileDataVersionsResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListProfileDataVersionsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListProfileDataVersionsResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListProfileDataVersionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListProfileDataVersionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListProfileDataVersionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListProfileDataVersionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddProfileDataVersionResult503Headers the declared response headers of an HTTP 503 response for AddProfileDataVersion
+type AddProfileDataVersionResult503Headers struct {
+	RetryAfter *int32
+}
+
+type AddProfileDataVersionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProfileDataVersionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddProfileDataVersionResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON200() *ProfileDataVersionResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddProfileDataVersionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r AddProfileDataVersionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AddProfileDataVersionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddProfileDataVersionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddProfileDataVersionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddProfileDataVersionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteProfileDataVersionResult503Headers the declared response headers of an HTTP 503 response for DeleteProfileDataVersion
+type DeleteProfileDataVersionResult503Headers struct {
+	RetryAfter *int32
+}
+
+type DeleteProfileDataVersionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteProfileDataVersionResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteProfileDataVersionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteProfileDataVersionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteProfileDataVersionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteProfileDataVersionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteProfileDataVersionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateProfileDataVersionResult503Headers the declared response headers of an HTTP 503 response for ActivateProfileDataVersion
+type ActivateProfileDataVersionResult503Headers struct {
+	RetryAfter *int32
+}
+
+type ActivateProfileDataVersionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProfileDataVersionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateProfileDataVersionResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSON200() *ProfileDataVersionResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ActivateProfileDataVersionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateProfileDataVersionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateProfileDataVersionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateProfileDataVersionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateProfileDataVersionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // DuplicateProfileResult201Headers the declared response headers of an HTTP 201 response for DuplicateProfile
 type DuplicateProfileResult201Headers struct {
 	ETag     string
@@ -21889,6 +23070,126 @@ func (c *ClientWithResponses) GetProfileConfigWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseGetProfileConfigResult(rsp)
+}
+
+// OpenProfileDataWithBodyWithResponse Get access to a profile's data
+//
+// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+// license slot of the session. While another session has the lease, the response is 409; its detail contains
+// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/lease (the `OpenProfileData` operationId).
+func (c *ClientWithResponses) OpenProfileDataWithBodyWithResponse(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OpenProfileDataResult, error) {
+	rsp, err := c.OpenProfileDataWithBody(ctx, profileId, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOpenProfileDataResult(rsp)
+}
+
+// OpenProfileDataWithResponse Get access to a profile's data
+//
+// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+// license slot of the session. While another session has the lease, the response is 409; its detail contains
+// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/lease (the `OpenProfileData` operationId).
+func (c *ClientWithResponses) OpenProfileDataWithResponse(ctx context.Context, profileId ProfileId, body OpenProfileDataJSONRequestBody, reqEditors ...RequestEditorFn) (*OpenProfileDataResult, error) {
+	rsp, err := c.OpenProfileData(ctx, profileId, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOpenProfileDataResult(rsp)
+}
+
+// ListProfileDataVersionsWithResponse List the versions of a profile's data
+//
+// Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
+// workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/profiles/{profileId}/data/versions (the `ListProfileDataVersions` operationId).
+func (c *ClientWithResponses) ListProfileDataVersionsWithResponse(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*ListProfileDataVersionsResult, error) {
+	rsp, err := c.ListProfileDataVersions(ctx, profileId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListProfileDataVersionsResult(rsp)
+}
+
+// AddProfileDataVersionWithBodyWithResponse Report a saved version of a profile's data
+//
+// Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+// `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+// oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+// effect.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/versions (the `AddProfileDataVersion` operationId).
+func (c *ClientWithResponses) AddProfileDataVersionWithBodyWithResponse(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddProfileDataVersionResult, error) {
+	rsp, err := c.AddProfileDataVersionWithBody(ctx, profileId, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddProfileDataVersionResult(rsp)
+}
+
+// AddProfileDataVersionWithResponse Report a saved version of a profile's data
+//
+// Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+// `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+// oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+// effect.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/versions (the `AddProfileDataVersion` operationId).
+func (c *ClientWithResponses) AddProfileDataVersionWithResponse(ctx context.Context, profileId ProfileId, body AddProfileDataVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*AddProfileDataVersionResult, error) {
+	rsp, err := c.AddProfileDataVersion(ctx, profileId, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddProfileDataVersionResult(rsp)
+}
+
+// DeleteProfileDataVersionWithResponse Delete a version of a profile's data
+//
+// Without the current version, the newest remaining version becomes the current one; without any version, the next
+// launch starts without data. While a session uses the data, the response is 409.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/profiles/{profileId}/data/versions/{versionId} (the `DeleteProfileDataVersion` operationId).
+func (c *ClientWithResponses) DeleteProfileDataVersionWithResponse(ctx context.Context, profileId ProfileId, versionId ProfileDataVersionId, reqEditors ...RequestEditorFn) (*DeleteProfileDataVersionResult, error) {
+	rsp, err := c.DeleteProfileDataVersion(ctx, profileId, versionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteProfileDataVersionResult(rsp)
+}
+
+// ActivateProfileDataVersionWithResponse Update the current version of a profile's data
+//
+// Makes this version the current one: the next launch starts with it. Newer versions are kept. While a session uses
+// the data, the response is 409.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/profiles/{profileId}/data/versions/{versionId}/restore (the `ActivateProfileDataVersion` operationId).
+func (c *ClientWithResponses) ActivateProfileDataVersionWithResponse(ctx context.Context, profileId ProfileId, versionId ProfileDataVersionId, reqEditors ...RequestEditorFn) (*ActivateProfileDataVersionResult, error) {
+	rsp, err := c.ActivateProfileDataVersion(ctx, profileId, versionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateProfileDataVersionResult(rsp)
 }
 
 // DuplicateProfileWithBodyWithResponse Duplicate a profile
@@ -28352,6 +29653,481 @@ func ParseGetProfileConfigResult(rsp *http.Response) (*GetProfileConfigResult, e
 	return response, nil
 }
 
+// ParseOpenProfileDataResult parses an HTTP response from a OpenProfileDataWithResponse call
+func ParseOpenProfileDataResult(rsp *http.Response) (*OpenProfileDataResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &OpenProfileDataResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProfileDataAccessResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers OpenProfileDataResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListProfileDataVersionsResult parses an HTTP response from a ListProfileDataVersionsWithResponse call
+func ParseListProfileDataVersionsResult(rsp *http.Response) (*ListProfileDataVersionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListProfileDataVersionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProfileDataVersionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListProfileDataVersionsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddProfileDataVersionResult parses an HTTP response from a AddProfileDataVersionWithResponse call
+func ParseAddProfileDataVersionResult(rsp *http.Response) (*AddProfileDataVersionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddProfileDataVersionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProfileDataVersionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers AddProfileDataVersionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteProfileDataVersionResult parses an HTTP response from a DeleteProfileDataVersionWithResponse call
+func ParseDeleteProfileDataVersionResult(rsp *http.Response) (*DeleteProfileDataVersionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteProfileDataVersionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers DeleteProfileDataVersionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateProfileDataVersionResult parses an HTTP response from a ActivateProfileDataVersionWithResponse call
+func ParseActivateProfileDataVersionResult(rsp *http.Response) (*ActivateProfileDataVersionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateProfileDataVersionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProfileDataVersionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ActivateProfileDataVersionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseDuplicateProfileResult parses an HTTP response from a DuplicateProfileWithResponse call
 func ParseDuplicateProfileResult(rsp *http.Response) (*DuplicateProfileResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -29060,6 +30836,21 @@ type ServerInterface interface {
 	// GetProfileConfig Get a profile's launch configuration
 	// (GET /v1/profiles/{profileId}/config)
 	GetProfileConfig(ctx echo.Context, profileId ProfileId) error
+	// OpenProfileData Get access to a profile's data
+	// (POST /v1/profiles/{profileId}/data/lease)
+	OpenProfileData(ctx echo.Context, profileId ProfileId) error
+	// ListProfileDataVersions List the versions of a profile's data
+	// (GET /v1/profiles/{profileId}/data/versions)
+	ListProfileDataVersions(ctx echo.Context, profileId ProfileId) error
+	// AddProfileDataVersion Report a saved version of a profile's data
+	// (POST /v1/profiles/{profileId}/data/versions)
+	AddProfileDataVersion(ctx echo.Context, profileId ProfileId) error
+	// DeleteProfileDataVersion Delete a version of a profile's data
+	// (DELETE /v1/profiles/{profileId}/data/versions/{versionId})
+	DeleteProfileDataVersion(ctx echo.Context, profileId ProfileId, versionId ProfileDataVersionId) error
+	// ActivateProfileDataVersion Update the current version of a profile's data
+	// (POST /v1/profiles/{profileId}/data/versions/{versionId}/restore)
+	ActivateProfileDataVersion(ctx echo.Context, profileId ProfileId, versionId ProfileDataVersionId) error
 	// DuplicateProfile Duplicate a profile
 	// (POST /v1/profiles/{profileId}/duplicate)
 	DuplicateProfile(ctx echo.Context, profileId ProfileId) error
@@ -30480,6 +32271,102 @@ func (w *ServerInterfaceWrapper) GetProfileConfig(ctx echo.Context) error {
 	return err
 }
 
+// OpenProfileData converts echo context to params.
+func (w *ServerInterfaceWrapper) OpenProfileData(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "profileId" -------------
+	var profileId ProfileId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "profileId", ctx.Param("profileId"), &profileId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter profileId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.OpenProfileData(ctx, profileId)
+	return err
+}
+
+// ListProfileDataVersions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListProfileDataVersions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "profileId" -------------
+	var profileId ProfileId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "profileId", ctx.Param("profileId"), &profileId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter profileId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListProfileDataVersions(ctx, profileId)
+	return err
+}
+
+// AddProfileDataVersion converts echo context to params.
+func (w *ServerInterfaceWrapper) AddProfileDataVersion(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "profileId" -------------
+	var profileId ProfileId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "profileId", ctx.Param("profileId"), &profileId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter profileId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddProfileDataVersion(ctx, profileId)
+	return err
+}
+
+// DeleteProfileDataVersion converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteProfileDataVersion(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "profileId" -------------
+	var profileId ProfileId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "profileId", ctx.Param("profileId"), &profileId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter profileId: %s", err))
+	}
+
+	// ------------- Path parameter "versionId" -------------
+	var versionId ProfileDataVersionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "versionId", ctx.Param("versionId"), &versionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter versionId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteProfileDataVersion(ctx, profileId, versionId)
+	return err
+}
+
+// ActivateProfileDataVersion converts echo context to params.
+func (w *ServerInterfaceWrapper) ActivateProfileDataVersion(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "profileId" -------------
+	var profileId ProfileId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "profileId", ctx.Param("profileId"), &profileId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter profileId: %s", err))
+	}
+
+	// ------------- Path parameter "versionId" -------------
+	var versionId ProfileDataVersionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "versionId", ctx.Param("versionId"), &versionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter versionId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ActivateProfileDataVersion(ctx, profileId, versionId)
+	return err
+}
+
 // DuplicateProfile converts echo context to params.
 func (w *ServerInterfaceWrapper) DuplicateProfile(ctx echo.Context) error {
 	var err error
@@ -30753,6 +32640,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/profiles/:profileId", wrapper.GetProfile, options.OperationMiddlewares["getProfile"]...)
 	router.PATCH(options.BaseURL+"/v1/profiles/:profileId", wrapper.UpdateProfile, options.OperationMiddlewares["updateProfile"]...)
 	router.GET(options.BaseURL+"/v1/profiles/:profileId/config", wrapper.GetProfileConfig, options.OperationMiddlewares["getProfileConfig"]...)
+	router.POST(options.BaseURL+"/v1/profiles/:profileId/data/lease", wrapper.OpenProfileData, options.OperationMiddlewares["openProfileData"]...)
+	router.GET(options.BaseURL+"/v1/profiles/:profileId/data/versions", wrapper.ListProfileDataVersions, options.OperationMiddlewares["listProfileDataVersions"]...)
+	router.POST(options.BaseURL+"/v1/profiles/:profileId/data/versions", wrapper.AddProfileDataVersion, options.OperationMiddlewares["addProfileDataVersion"]...)
+	router.DELETE(options.BaseURL+"/v1/profiles/:profileId/data/versions/:versionId", wrapper.DeleteProfileDataVersion, options.OperationMiddlewares["deleteProfileDataVersion"]...)
+	router.POST(options.BaseURL+"/v1/profiles/:profileId/data/versions/:versionId/restore", wrapper.ActivateProfileDataVersion, options.OperationMiddlewares["activateProfileDataVersion"]...)
 	router.POST(options.BaseURL+"/v1/profiles/:profileId/duplicate", wrapper.DuplicateProfile, options.OperationMiddlewares["duplicateProfile"]...)
 	router.POST(options.BaseURL+"/v1/profiles/:profileId/sessions", wrapper.StartProfileSession, options.OperationMiddlewares["startProfileSession"]...)
 	router.DELETE(options.BaseURL+"/v1/profiles/:profileId/sessions/:sessionId", wrapper.EndProfileSession, options.OperationMiddlewares["endProfileSession"]...)
@@ -40578,6 +42470,780 @@ func (response GetProfileConfigdefaultJSONResponse) VisitGetProfileConfigRespons
 	return err
 }
 
+type OpenProfileDataRequestObject struct {
+	ProfileId ProfileId `json:"profileId"`
+	Body      *OpenProfileDataJSONRequestBody
+}
+
+type OpenProfileDataResponseObject interface {
+	VisitOpenProfileDataResponse(w http.ResponseWriter) error
+}
+
+type OpenProfileData200JSONResponse ProfileDataAccessResponse
+
+func (response OpenProfileData200JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileData400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response OpenProfileData400JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileData401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response OpenProfileData401JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileData404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response OpenProfileData404JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileData409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response OpenProfileData409JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileData413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response OpenProfileData413JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileData415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response OpenProfileData415JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileData500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response OpenProfileData500JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileData503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response OpenProfileData503JSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenProfileDatadefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response OpenProfileDatadefaultJSONResponse) VisitOpenProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfileDataVersionsRequestObject struct {
+	ProfileId ProfileId `json:"profileId"`
+}
+
+type ListProfileDataVersionsResponseObject interface {
+	VisitListProfileDataVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListProfileDataVersions200JSONResponse ProfileDataVersionListResponse
+
+func (response ListProfileDataVersions200JSONResponse) VisitListProfileDataVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfileDataVersions400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListProfileDataVersions400JSONResponse) VisitListProfileDataVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfileDataVersions401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListProfileDataVersions401JSONResponse) VisitListProfileDataVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfileDataVersions404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response ListProfileDataVersions404JSONResponse) VisitListProfileDataVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfileDataVersions500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListProfileDataVersions500JSONResponse) VisitListProfileDataVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfileDataVersions503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListProfileDataVersions503JSONResponse) VisitListProfileDataVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfileDataVersionsdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response ListProfileDataVersionsdefaultJSONResponse) VisitListProfileDataVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersionRequestObject struct {
+	ProfileId ProfileId `json:"profileId"`
+	Body      *AddProfileDataVersionJSONRequestBody
+}
+
+type AddProfileDataVersionResponseObject interface {
+	VisitAddProfileDataVersionResponse(w http.ResponseWriter) error
+}
+
+type AddProfileDataVersion200JSONResponse ProfileDataVersionResponse
+
+func (response AddProfileDataVersion200JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersion400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response AddProfileDataVersion400JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersion401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response AddProfileDataVersion401JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersion404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response AddProfileDataVersion404JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersion409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response AddProfileDataVersion409JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersion413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response AddProfileDataVersion413JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersion415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response AddProfileDataVersion415JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersion500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response AddProfileDataVersion500JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersion503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response AddProfileDataVersion503JSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddProfileDataVersiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response AddProfileDataVersiondefaultJSONResponse) VisitAddProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersionRequestObject struct {
+	ProfileId ProfileId            `json:"profileId"`
+	VersionId ProfileDataVersionId `json:"versionId"`
+}
+
+type DeleteProfileDataVersionResponseObject interface {
+	VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error
+}
+
+type DeleteProfileDataVersion200JSONResponse EmptyResponse
+
+func (response DeleteProfileDataVersion200JSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersion400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response DeleteProfileDataVersion400JSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersion401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response DeleteProfileDataVersion401JSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersion403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response DeleteProfileDataVersion403JSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersion404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response DeleteProfileDataVersion404JSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersion409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response DeleteProfileDataVersion409JSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersion500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response DeleteProfileDataVersion500JSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersion503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response DeleteProfileDataVersion503JSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteProfileDataVersiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response DeleteProfileDataVersiondefaultJSONResponse) VisitDeleteProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersionRequestObject struct {
+	ProfileId ProfileId            `json:"profileId"`
+	VersionId ProfileDataVersionId `json:"versionId"`
+}
+
+type ActivateProfileDataVersionResponseObject interface {
+	VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error
+}
+
+type ActivateProfileDataVersion200JSONResponse ProfileDataVersionResponse
+
+func (response ActivateProfileDataVersion200JSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersion400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ActivateProfileDataVersion400JSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersion401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ActivateProfileDataVersion401JSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersion403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ActivateProfileDataVersion403JSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersion404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response ActivateProfileDataVersion404JSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersion409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response ActivateProfileDataVersion409JSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersion500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ActivateProfileDataVersion500JSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersion503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ActivateProfileDataVersion503JSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivateProfileDataVersiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response ActivateProfileDataVersiondefaultJSONResponse) VisitActivateProfileDataVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DuplicateProfileRequestObject struct {
 	ProfileId ProfileId `json:"profileId"`
 	Body      *DuplicateProfileJSONRequestBody
@@ -41565,6 +44231,21 @@ type StrictServerInterface interface {
 	// GetProfileConfig Get a profile's launch configuration
 	// (GET /v1/profiles/{profileId}/config)
 	GetProfileConfig(ctx context.Context, request GetProfileConfigRequestObject) (GetProfileConfigResponseObject, error)
+	// OpenProfileData Get access to a profile's data
+	// (POST /v1/profiles/{profileId}/data/lease)
+	OpenProfileData(ctx context.Context, request OpenProfileDataRequestObject) (OpenProfileDataResponseObject, error)
+	// ListProfileDataVersions List the versions of a profile's data
+	// (GET /v1/profiles/{profileId}/data/versions)
+	ListProfileDataVersions(ctx context.Context, request ListProfileDataVersionsRequestObject) (ListProfileDataVersionsResponseObject, error)
+	// AddProfileDataVersion Report a saved version of a profile's data
+	// (POST /v1/profiles/{profileId}/data/versions)
+	AddProfileDataVersion(ctx context.Context, request AddProfileDataVersionRequestObject) (AddProfileDataVersionResponseObject, error)
+	// DeleteProfileDataVersion Delete a version of a profile's data
+	// (DELETE /v1/profiles/{profileId}/data/versions/{versionId})
+	DeleteProfileDataVersion(ctx context.Context, request DeleteProfileDataVersionRequestObject) (DeleteProfileDataVersionResponseObject, error)
+	// ActivateProfileDataVersion Update the current version of a profile's data
+	// (POST /v1/profiles/{profileId}/data/versions/{versionId}/restore)
+	ActivateProfileDataVersion(ctx context.Context, request ActivateProfileDataVersionRequestObject) (ActivateProfileDataVersionResponseObject, error)
 	// DuplicateProfile Duplicate a profile
 	// (POST /v1/profiles/{profileId}/duplicate)
 	DuplicateProfile(ctx context.Context, request DuplicateProfileRequestObject) (DuplicateProfileResponseObject, error)
@@ -43788,6 +46469,179 @@ func (sh *strictHandler) GetProfileConfig(ctx echo.Context, profileId ProfileId)
 		return err
 	} else if validResponse, ok := response.(GetProfileConfigResponseObject); ok {
 		return validResponse.VisitGetProfileConfigResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// OpenProfileData operation middleware
+func (sh *strictHandler) OpenProfileData(ctx echo.Context, profileId ProfileId) error {
+	var request OpenProfileDataRequestObject
+
+	request.ProfileId = profileId
+
+	var body OpenProfileDataJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.OpenProfileData(ctx.Request().Context(), request.(OpenProfileDataRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OpenProfileData")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(OpenProfileDataResponseObject); ok {
+		return validResponse.VisitOpenProfileDataResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListProfileDataVersions operation middleware
+func (sh *strictHandler) ListProfileDataVersions(ctx echo.Context, profileId ProfileId) error {
+	var request ListProfileDataVersionsRequestObject
+
+	request.ProfileId = profileId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListProfileDataVersions(ctx.Request().Context(), request.(ListProfileDataVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListProfileDataVersions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListProfileDataVersionsResponseObject); ok {
+		return validResponse.VisitListProfileDataVersionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddProfileDataVersion operation middleware
+func (sh *strictHandler) AddProfileDataVersion(ctx echo.Context, profileId ProfileId) error {
+	var request AddProfileDataVersionRequestObject
+
+	request.ProfileId = profileId
+
+	var body AddProfileDataVersionJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddProfileDataVersion(ctx.Request().Context(), request.(AddProfileDataVersionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddProfileDataVersion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddProfileDataVersionResponseObject); ok {
+		return validResponse.VisitAddProfileDataVersionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteProfileDataVersion operation middleware
+func (sh *strictHandler) DeleteProfileDataVersion(ctx echo.Context, profileId ProfileId, versionId ProfileDataVersionId) error {
+	var request DeleteProfileDataVersionRequestObject
+
+	request.ProfileId = profileId
+	request.VersionId = versionId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteProfileDataVersion(ctx.Request().Context(), request.(DeleteProfileDataVersionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteProfileDataVersion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteProfileDataVersionResponseObject); ok {
+		return validResponse.VisitDeleteProfileDataVersionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ActivateProfileDataVersion operation middleware
+func (sh *strictHandler) ActivateProfileDataVersion(ctx echo.Context, profileId ProfileId, versionId ProfileDataVersionId) error {
+	var request ActivateProfileDataVersionRequestObject
+
+	request.ProfileId = profileId
+	request.VersionId = versionId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ActivateProfileDataVersion(ctx.Request().Context(), request.(ActivateProfileDataVersionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ActivateProfileDataVersion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ActivateProfileDataVersionResponseObject); ok {
+		return validResponse.VisitActivateProfileDataVersionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1543,6 +1543,115 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/profiles/{profileId}/data/lease": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get access to a profile's data
+         * @description Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
+         *     Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
+         *     license slot of the session. While another session has the lease, the response is 409; its detail contains
+         *     `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
+         */
+        post: operations["openProfileData"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/profiles/{profileId}/data/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the versions of a profile's data
+         * @description Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
+         *     workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+         */
+        get: operations["listProfileDataVersions"];
+        put?: never;
+        /**
+         * Report a saved version of a profile's data
+         * @description Makes a version that the worker has saved to the store the current one. The session must have the lease, and
+         *     `previousVersionId` must still be the current version; otherwise the response is 409 and nothing changes. The
+         *     oldest versions above `keepVersions` are removed from the list. A repeated request with the same `id` has no
+         *     effect.
+         */
+        post: operations["addProfileDataVersion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/profiles/{profileId}/data/versions/{versionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+                /** @description The version of the data. */
+                versionId: components["parameters"]["ProfileDataVersionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a version of a profile's data
+         * @description Without the current version, the newest remaining version becomes the current one; without any version, the next
+         *     launch starts without data. While a session uses the data, the response is 409.
+         */
+        delete: operations["deleteProfileDataVersion"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/profiles/{profileId}/data/versions/{versionId}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+                /** @description The version of the data. */
+                versionId: components["parameters"]["ProfileDataVersionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Update the current version of a profile's data
+         * @description Makes this version the current one: the next launch starts with it. Newer versions are kept. While a session uses
+         *     the data, the response is 409.
+         */
+        post: operations["activateProfileDataVersion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/profiles/{profileId}/duplicate": {
         parameters: {
             query?: never;
@@ -1753,6 +1862,28 @@ export interface components {
          * @example profiles
          */
         AddOnSlug: string;
+        /** @description A version that was saved to the store. */
+        AddProfileDataVersionRequest: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * Format: int32
+             * @description How many versions to keep, including this one.
+             */
+            keepVersions: number;
+            machineId: components["schemas"]["MachineId"];
+            previousVersionId: components["schemas"]["UuidOrNull"];
+            /**
+             * Format: int64
+             * @description The size of what was added to the store, in bytes.
+             */
+            sentBytes: number;
+            sessionId: components["schemas"]["Uuid"];
+            /**
+             * Format: int64
+             * @description The size of the files, in bytes.
+             */
+            sizeBytes: number;
+        };
         /** @description An organization key, without the full key. */
         ApiKey: {
             createdAt: components["schemas"]["Timestamp"];
@@ -3081,6 +3212,16 @@ export interface components {
          *     ]
          */
         NonEmptyTags: components["schemas"]["Tag"][];
+        /** @description The session that uses the data. */
+        OpenProfileDataRequest: {
+            machineId: components["schemas"]["MachineId"];
+            /**
+             * @description Whether the session only reads the data.
+             * @default false
+             */
+            readOnly: boolean;
+            sessionId: components["schemas"]["Uuid"];
+        };
         /**
          * @description The operating system that the browser reports.
          * @example linux
@@ -3360,6 +3501,60 @@ export interface components {
             data: components["schemas"]["ProfileConfig"];
             success: components["schemas"]["True"];
         };
+        /** @description What a worker needs to restore and save the data. */
+        ProfileDataAccess: {
+            /**
+             * Format: byte
+             * @description The key of the organization, 32 bytes. Keep it secret.
+             * @example UHJvZmlsZSBkYXRhIGtleSBvZiAzMiBieXRlcyEhISE=
+             */
+            key: string;
+            versionId: components["schemas"]["UuidOrNull"];
+        };
+        /** @description A success with the access to a profile's data. */
+        ProfileDataAccessResponse: {
+            data: components["schemas"]["ProfileDataAccess"];
+            success: components["schemas"]["True"];
+        };
+        /** @description A saved version of the browser data of a profile. */
+        ProfileDataVersion: {
+            createdAt: components["schemas"]["Timestamp"];
+            id: components["schemas"]["Uuid"];
+            machineId: components["schemas"]["MachineId"];
+            profileId: components["schemas"]["Uuid"];
+            /**
+             * Format: int64
+             * @description The size of what the worker added to the store, in bytes. Parts that the previous version contains are not sent again.
+             */
+            sentBytes: number;
+            sessionId: components["schemas"]["Uuid"];
+            /**
+             * Format: int64
+             * @description The size of the files, in bytes.
+             */
+            sizeBytes: number;
+            state: components["schemas"]["ProfileDataVersionState"];
+        };
+        /** @description The versions, newest first. */
+        ProfileDataVersionList: {
+            /** @description The versions. */
+            items: components["schemas"]["ProfileDataVersion"][];
+        };
+        /** @description A success with the versions of a profile's data. */
+        ProfileDataVersionListResponse: {
+            data: components["schemas"]["ProfileDataVersionList"];
+            success: components["schemas"]["True"];
+        };
+        /** @description A success with a version of a profile's data. */
+        ProfileDataVersionResponse: {
+            data: components["schemas"]["ProfileDataVersion"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description `current`: the next launch starts with this version. `kept`: it can be restored.
+         * @enum {string}
+         */
+        ProfileDataVersionState: "current" | "kept";
         /** @description A page of profiles. */
         ProfileList: {
             /** @description The profiles of this page. */
@@ -4485,6 +4680,8 @@ export interface components {
         PlanSortBy: components["schemas"]["PlanSortField"];
         /** @description Only this browser major version. */
         ProfileBrowserVersion: components["schemas"]["BrowserVersion"];
+        /** @description The version of the data. */
+        ProfileDataVersionId: components["schemas"]["Uuid"];
         /** @description The profile. */
         ProfileId: components["schemas"]["Uuid"];
         /** @description Only this operating system. */
@@ -9510,6 +9707,300 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    openProfileData: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "machineId": "worker-1",
+                 *       "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenProfileDataRequest"];
+            };
+        };
+        responses: {
+            /** @description The session can use the data. */
+            200: {
+                headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "key": "UHJvZmlsZSBkYXRhIGtleSBvZiAzMiBieXRlcyEhISE=",
+                     *         "versionId": "019a5f3e-d000-7abc-8def-0123456789ab"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProfileDataAccessResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listProfileDataVersions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All versions. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:16:31Z",
+                     *             "id": "019a5f3e-d000-7abc-8def-0123456789ab",
+                     *             "machineId": "worker-1",
+                     *             "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *             "sentBytes": 5242880,
+                     *             "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+                     *             "sizeBytes": 31457280,
+                     *             "state": "current"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProfileDataVersionListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    addProfileDataVersion: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": "019a5f3e-d000-7abc-8def-0123456789ab",
+                 *       "keepVersions": 3,
+                 *       "machineId": "worker-1",
+                 *       "previousVersionId": null,
+                 *       "sentBytes": 5242880,
+                 *       "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+                 *       "sizeBytes": 31457280
+                 *     }
+                 */
+                "application/json": components["schemas"]["AddProfileDataVersionRequest"];
+            };
+        };
+        responses: {
+            /** @description The version is the current one. */
+            200: {
+                headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:16:31Z",
+                     *         "id": "019a5f3e-d000-7abc-8def-0123456789ab",
+                     *         "machineId": "worker-1",
+                     *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *         "sentBytes": 5242880,
+                     *         "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+                     *         "sizeBytes": 31457280,
+                     *         "state": "current"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProfileDataVersionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteProfileDataVersion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+                /** @description The version of the data. */
+                versionId: components["parameters"]["ProfileDataVersionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    activateProfileDataVersion: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The profile. */
+                profileId: components["parameters"]["ProfileId"];
+                /** @description The version of the data. */
+                versionId: components["parameters"]["ProfileDataVersionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The version is the current one. */
+            200: {
+                headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:16:31Z",
+                     *         "id": "019a5f3e-d000-7abc-8def-0123456789ab",
+                     *         "machineId": "worker-1",
+                     *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *         "sentBytes": 5242880,
+                     *         "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+                     *         "sizeBytes": 31457280,
+                     *         "state": "current"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProfileDataVersionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];

@@ -1856,6 +1856,11 @@ export interface components {
             maxDurationSeconds?: number;
             metadata?: components["schemas"]["Metadata"];
             permissions?: components["schemas"]["Permissions"];
+            /**
+             * @description For profiles with `persist`: whether to launch with a copy of the last saved data that is not saved at the end. Any number of such launches can run besides one that saves.
+             * @default false
+             */
+            readOnly: boolean;
             screen?: components["schemas"]["Size"];
             startUrls?: components["schemas"]["StartUrls"];
             state?: components["schemas"]["StorageState"];

@@ -880,6 +880,9 @@ type BrowserSettings struct {
 	// Example: ["geolocation"]
 	Permissions *externalRef0.Permissions `json:"permissions,omitempty"`
 
+	// ReadOnly For profiles with `persist`: whether to launch with a copy of the last saved data that is not saved at the end. Any number of such launches can run besides one that saves.
+	ReadOnly *bool `json:"readOnly,omitempty"`
+
 	// Screen A width and a height in CSS pixels.
 	//
 	// Example: {"height":720,"width":1280}

@@ -119,6 +119,19 @@ func (p *exampleRunner) licenseSetups() map[string]func(context.Context) (exampl
 			return exampleSetup{body: map[string]any{"machineId": s.MachineId, "bootId": s.BootId, "sessions": []uuid.UUID{s.SessionId}}}, err
 		},
 		"startProfileSession": p.startSetup,
+		"openProfileData": func(ctx context.Context) (exampleSetup, error) {
+			of, s, err := p.newDataSession(ctx)
+			return exampleSetup{path: map[string]string{"profileId": of.ProfileID.String()}, body: map[string]any{"sessionId": s.SessionId, "machineId": s.MachineId}}, err
+		},
+		"addProfileDataVersion": func(ctx context.Context) (exampleSetup, error) {
+			of, version, err := p.newDataVersion(ctx, false)
+			return exampleSetup{path: map[string]string{"profileId": of.ProfileID.String()}, body: map[string]any{
+				"id": version.Id, "sessionId": version.SessionId, "machineId": version.MachineId,
+			}}, err
+		},
+		"listProfileDataVersions":    p.savedDataSetup,
+		"deleteProfileDataVersion":   p.savedDataSetup,
+		"activateProfileDataVersion": p.savedDataSetup,
 		"endProfileSession": func(ctx context.Context) (exampleSetup, error) {
 			s, err := p.newSession(ctx, p.seed.tenant, p.seed.BrowserVersion)
 			return exampleSetup{path: map[string]string{"sessionId": s.SessionId.String()}, body: map[string]any{"endedAt": time.Now().UTC()}}, err

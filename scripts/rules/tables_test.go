@@ -38,6 +38,9 @@ var tableOwners = map[string]string{
 	"organizations":            "org",
 	"payment_events":           "billing",
 	"plans":                    "", // written by migrations only
+	"profile_data":             "profiledata",
+	"profile_data_keys":        "profiledata",
+	"profile_data_versions":    "profiledata",
 	"profiles":                 "profile",
 	"schema_compatibility":     "", // written by migrations only
 	"subscription_add_ons":     "billing",

@@ -60,6 +60,14 @@ const actions: Record<string, { label: string; says: (details: Details) => strin
     label: "Profile deleted",
     says: (d) => `deleted the profile${quoted(d["name"])}`,
   },
+  "profile.dataRestored": {
+    label: "Profile data restored",
+    says: (d) => `restored the version ${text(d["versionId"])} of a profile's data`,
+  },
+  "profile.dataVersionDeleted": {
+    label: "Profile data version deleted",
+    says: (d) => `deleted the version ${text(d["versionId"])} of a profile's data`,
+  },
   "organization.created": {
     label: "Organization created",
     says: (d) => `created the organization${quoted(d["name"])}`,

@@ -125,6 +125,9 @@ var requests = []request{
 	{operation: "updateProfile"},
 	{operation: "deleteProfile", path: "/v1/profiles/{idleProfileId}"},
 	{operation: "duplicateProfile"},
+	{operation: "listProfileDataVersions"},
+	{operation: "deleteProfileDataVersion"},
+	{operation: "activateProfileDataVersion"},
 	{operation: "listSessions"},
 	{operation: "getSession", path: "/v1/sessions/{pastId}"},
 	{operation: "listMachines"},
@@ -138,6 +141,11 @@ var requests = []request{
 		body: `{"machineId": "machine-{mark}", "bootId": "{bootId}", "seq": 12, "sessions": ["{sessionId}"]}`},
 	{operation: "reclaimLicenseSessions"},
 	{operation: "getProfileConfig"},
+	{operation: "openProfileData", body: `{"sessionId": "{sessionId}", "machineId": "machine-{mark}"}`},
+	{operation: "addProfileDataVersion", body: `{"id": "{freshId}", "sessionId": "{sessionId}", "machineId": "machine-{mark}",
+		"previousVersionId": "{versionId}", "sizeBytes": 1, "sentBytes": 1, "keepVersions": 3}`, before: func(a *call) {
+		a.exec(`UPDATE profile_data SET lease_session = '{sessionId}', lease_machine = 'machine-{mark}' WHERE profile_id = '{profileId}'`)
+	}},
 	{operation: "startProfileSession", body: `{"sessionId": "{sessionId}", "slotId": "{slotId}", "machineId": "machine-{mark}",
 		"bootId": "{bootId}", "seq": 11, "launchId": "{sessionId}", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`},
 	{operation: "endProfileSession"},

@@ -17,6 +17,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/cloud/internal/mail"
 	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/profiledata"
 	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/pg"
@@ -183,6 +184,7 @@ func checkSecrets(ctx context.Context, config Config, system *sqlx.DB, logger *s
 		check func() (int, []error, error)
 	}{
 		{"proxy passwords can be decrypted", func() (int, []error, error) { return profile.CheckPasswords(ctx, system, box) }},
+		{"profile data keys can be decrypted", func() (int, []error, error) { return profiledata.CheckKeys(ctx, system, box) }},
 		{"queued mail can be decrypted", func() (int, []error, error) { return mail.CheckQueued(ctx, system, box) }},
 		{"stored answers can be decrypted", func() (int, []error, error) { return idempotency.CheckAnswers(ctx, system, box) }},
 	} {

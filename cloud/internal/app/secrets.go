@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/profiledata"
 	"github.com/browser-svc/svc/shared/program"
 )
 
@@ -15,7 +16,7 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "secrets", Summary: "Manage encryption keys",
 		Commands: []program.Command[Config]{{
-			Name: "rotate", Summary: "Re-encrypt all proxy passwords with the first of SECRET_KEYS",
+			Name: "rotate", Summary: "Re-encrypt all proxy passwords and profile data keys with the first of SECRET_KEYS",
 			Detail: "To replace a key: 1. Add the new key as second of SECRET_KEYS and restart all replicas, so that every replica can\n" +
 				"decrypt with it. 2. Move the new key to the first place and restart all replicas. 3. Run this command. 4. Remove\n" +
 				"the old key once RETENTION_IDEMPOTENCY has passed (24h by default) and the mail queued before step 2 has been\n" +
@@ -30,7 +31,11 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 					if err != nil {
 						return err
 					}
-					_, err = fmt.Fprintf(out, "Re-encrypted %d proxy passwords\n", n)
+					keys, err := profiledata.ReencryptKeys(ctx, pools.system, box)
+					if err != nil {
+						return err
+					}
+					_, err = fmt.Fprintf(out, "Re-encrypted %d proxy passwords and %d profile data keys\n", n, keys)
 					return err
 				})
 			},

@@ -78,6 +78,7 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Audit:         rest.Audit{Events: p.audit},
 		Plans:         rest.Plans{Plans: p.plans},
 		Profiles:      rest.Profiles{Profiles: p.profiles, Requests: p.usage},
+		ProfileData:   rest.ProfileData{Data: p.profileData},
 		Sessions:      rest.Sessions{Feed: p.activity, Licenses: p.licenses},
 		Machines:      rest.Machines{Machines: p.licenses},
 		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},

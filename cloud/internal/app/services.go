@@ -26,6 +26,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/org"
 	"github.com/browser-svc/svc/cloud/internal/plan"
 	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/profiledata"
 	"github.com/browser-svc/svc/cloud/internal/retention"
 	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/cloud/internal/usage"
@@ -50,6 +51,7 @@ type services struct {
 	plans         *plan.Service
 	billing       *billing.Service
 	profiles      *profile.Service
+	profileData   *profiledata.Service
 	activity      *activity.Feed
 	licenses      *license.Service
 	catalog       *catalog.Service
@@ -87,6 +89,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	p.profiles = &profile.Service{
 		DB: pools.tenants, System: pools.system, ConfigDB: pools.configs, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
+	p.profileData = &profiledata.Service{DB: pools.tenants, Sealer: box, Recorder: p.audit}
 	p.contact = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
 	p.idempotency = &idempotency.Store{DB: pools.tenants, Sealer: box, Retention: config.Idempotency.Kept}
 	p.usage = usage.New(usage.Options{

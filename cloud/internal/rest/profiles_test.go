@@ -39,6 +39,7 @@ type profilesAPI struct {
 	requests *usage.Service
 	caller   credential // a member of org
 	worker   credential // of org
+	handlers profileHandlers
 }
 
 type profileHandlers struct {
@@ -60,7 +61,8 @@ func newProfilesAPI(t *testing.T) *profilesAPI {
 	a.org = a.organization()
 	a.caller, a.worker = bearer(a.org.String()), apiKey(a.org.String())
 	a.requests = usage.New(usage.Options{DB: a.db, System: a.db, Limits: planLimits{plan.New(a.db), a.db}, Clock: fake})
-	a.serve(profileHandlers{Profiles: rest.Profiles{Profiles: service, Requests: a.requests}, Sessions: rest.Sessions{Feed: a.feed}})
+	a.handlers = profileHandlers{Profiles: rest.Profiles{Profiles: service, Requests: a.requests}, Sessions: rest.Sessions{Feed: a.feed}}
+	a.serve(a.handlers)
 	return a
 }
 

@@ -22,6 +22,7 @@ type Server struct {
 	Plans
 	Billing
 	Profiles
+	ProfileData
 	Sessions
 	Machines
 	License

@@ -31,6 +31,11 @@ class Usage(CloudBase):
             "addAddOn": self._add_on,
             "removeAddOn": self._remove_add_on,
             "deleteProfile": self._delete_profile,
+            "openProfileData": self._open_data,
+            "addProfileDataVersion": self._add_data,
+            "listProfileDataVersions": self._data,
+            "deleteProfileDataVersion": self._data,
+            "activateProfileDataVersion": self._data,
             "authorizeLaunch": self._authorize,
             "heartbeatLicenseSessions": self._machine,
             "startProfileSession": self._start,
@@ -99,6 +104,35 @@ class Usage(CloudBase):
     def _delete_profile(self, call: Call) -> None:
         if call.works and not call.linked:
             call.aim(profileId=self._profile())
+
+    def _leased_data(self) -> tuple[str, dict[str, Any]]:
+        """A profile, and a session that may save its data."""
+        profile = self._profile()
+        machine = {"machineId": "contract-0", "bootId": str(uuid4()), "sessionId": str(uuid4())}
+        self._workers.call("POST", "/v1/license/authorize", {**machine, "profileId": profile})
+        session = {"sessionId": machine["sessionId"], "machineId": "contract-0"}
+        self._workers.call("POST", f"/v1/profiles/{profile}/data/lease", session)
+        return profile, session
+
+    def _open_data(self, call: Call) -> None:
+        if call.works and call.odds(0.8) and not call.linked and isinstance(call.case.body, dict):
+            profile, session = self._leased_data()
+            call.aim(profileId=profile)
+            call.fill(**{name: session[name] for name in session.keys() & call.case.body.keys()})
+
+    def _add_data(self, call: Call) -> None:
+        self._open_data(call)
+        if isinstance(call.case.body, dict) and "previousVersionId" in call.case.body and call.odds(0.8):
+            call.fill(previousVersionId=None)
+
+    def _data(self, call: Call) -> None:
+        if not call.works or call.linked or not call.odds(0.8):
+            return
+        profile, session = self._leased_data()
+        version = {"id": str(uuid4()), "previousVersionId": None, "sizeBytes": 7, "sentBytes": 5, "keepVersions": 3}
+        self._workers.call("POST", f"/v1/profiles/{profile}/data/versions", {**session, **version})
+        self._workers.call("DELETE", f"/v1/profiles/{profile}/sessions/{session['sessionId']}")
+        call.aim(profileId=profile, versionId=version["id"])
 
     def _machine(self, call: Call) -> None:
         # Whoever speaks for the house's own worker would end its sessions.

@@ -118,6 +118,7 @@ func (w *worker) closeParts() {
 	if w.logs != nil {
 		w.logs.Close()
 	}
+	_ = w.remote.close()
 	if w.host != nil {
 		w.host.Close()
 	}

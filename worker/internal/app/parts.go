@@ -54,6 +54,7 @@ type worker struct {
 	builds   *browser.Finder
 	presets  *bundle.Set
 	profiles *profiledata.Store
+	remote   *remoteProfiles // nil without PROFILE_STORE_URL
 
 	extensions *extension.Store
 	sessions   *session.Store
@@ -116,6 +117,9 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.profiles, err = config.openProfiles(logger); err != nil {
 		return nil, err
 	}
+	if w.remote, err = config.openRemoteProfiles(ctx, w.cloud, logger); err != nil {
+		return nil, err
+	}
 	if w.extensions, err = extension.Open(extension.Options{Dir: filepath.Join(w.dir, "extensions"), Clock: clock.System{}, Logger: logger}); err != nil {
 		return nil, err
 	}
@@ -176,7 +180,7 @@ func (w *worker) openLaunches() {
 	w.logs = pagelog.New()
 	w.launches = launch.New(launch.Options{
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
-		Data: profileStore{w.profiles}, Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
+		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
 		MaxWaiting: w.config.MaxWaiting, KeepsFiles: w.files.Keeps(), Launched: w.collectLogs,

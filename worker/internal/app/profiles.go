@@ -35,12 +35,15 @@ func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
 	})
 }
 
-// profileStore gives launches the saved data of profiles.
+// profileStore gives launches the data of profiles that is saved on this machine.
 type profileStore struct{ store *profiledata.Store }
 
 // Acquire implements launch.Data.
-func (k profileStore) Acquire(ctx context.Context, profileID uuid.UUID) (launch.SavedData, error) {
-	claim, err := k.store.Acquire(profileID)
+func (k profileStore) Acquire(_ context.Context, use launch.DataUse) (launch.SavedData, error) {
+	if use.ReadOnly {
+		return k.store.Reader(use.ProfileID), nil
+	}
+	claim, err := k.store.Acquire(use.ProfileID)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +53,8 @@ func (k profileStore) Acquire(ctx context.Context, profileID uuid.UUID) (launch.
 // profilesCommand manages the saved profile data on this machine.
 func profilesCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "profiles", Summary: "List, roll back and remove the saved browser data of profiles on this machine",
-		Commands: []program.Command[Config]{listProfiles(out), listVersions(out), rollbackProfile(out), removeProfile(out)},
+		Name: "profiles", Summary: "Manage the saved browser data of profiles",
+		Commands: []program.Command[Config]{listProfiles(out), listVersions(out), rollbackProfile(out), removeProfile(out), collectProfiles(out)},
 	}
 }
 

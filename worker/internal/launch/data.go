@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"os"
 	"syscall"
 
 	"github.com/google/uuid"
@@ -14,9 +15,17 @@ import (
 
 // Data keeps the browser data of profiles between launches.
 type Data interface {
-	// Acquire gives a launch exclusive use of a profile's data. Errors: Conflict if
-	// the data is in use on this machine.
-	Acquire(ctx context.Context, profileID uuid.UUID) (SavedData, error)
+	// Acquire gives a launch the use of a profile's data, exclusive unless it only
+	// reads. Errors: Conflict if the data is in use, and those of the cloud.
+	Acquire(ctx context.Context, use DataUse) (SavedData, error)
+}
+
+// DataUse is how a launch uses the data of its profile.
+type DataUse struct {
+	ProfileID       uuid.UUID
+	SessionID       uuid.UUID
+	OrganizationKey session.OrganizationKey // zero is the worker's own
+	ReadOnly        bool                    // Save is not called
 }
 
 // SavedData is the data of one profile. The launch owns it until Release.
@@ -25,10 +34,16 @@ type SavedData interface {
 	Release()
 }
 
+// readOnlyData is data that is not saved.
+type readOnlyData struct{ browser.Data }
+
+// Save implements browser.Data.
+func (readOnlyData) Save(context.Context, *os.Root) error { return nil }
+
 // saveResult reports whether the browser data was saved. It is nil if the profile
-// keeps no data.
+// keeps no data or the launch only reads it.
 func (r *running) saveResult() *session.SaveResult {
-	if r.resources.data == nil {
+	if r.resources.data == nil || r.dataUse.ReadOnly {
 		return nil
 	}
 	err := r.browser.SaveError()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
@@ -38,8 +37,11 @@ func openStore(t *testing.T, dir string, maxBytes int64, log *slog.Logger) *prof
 	return store
 }
 
-func (k dataStore) Acquire(ctx context.Context, profileID uuid.UUID) (launch.SavedData, error) {
-	claim, err := k.store.Acquire(profileID)
+func (k dataStore) Acquire(_ context.Context, use launch.DataUse) (launch.SavedData, error) {
+	if use.ReadOnly {
+		return k.store.Reader(use.ProfileID), nil
+	}
+	claim, err := k.store.Acquire(use.ProfileID)
 	if err != nil {
 		return nil, err
 	}
@@ -152,14 +154,44 @@ func TestPersist_CrashKeepsLastSavedData(t *testing.T) {
 	}
 }
 
+func TestReadOnly_RunsBesideWriterAndSavesNothing(t *testing.T) {
+	r := newFixture(t)
+	r.cloud.profile.Persist = true
+	request := byProfile()
+	first := r.launch(t, request)
+	setCookie(t, r.browser(t, first), "saved")
+	if _, err := r.Kill(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	writer := r.launch(t, request)
+	reading := request
+	reading.ReadOnly = true
+	for range 2 {
+		reader := r.launch(t, reading)
+		if got := cookieOf(t, r.browser(t, reader)); got != "saved" {
+			t.Errorf("the reader has the cookie %q", got)
+		}
+		setCookie(t, r.browser(t, reader), "of a reader")
+		if ended, err := r.Kill(t.Context(), reader.ID); err != nil || ended.SaveResult != nil {
+			t.Errorf("the reader ended with %+v, %v", ended.SaveResult, err)
+		}
+	}
+	if _, err := r.Kill(t.Context(), writer.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := cookieOf(t, r.browser(t, r.launch(t, request))); got != "saved" {
+		t.Errorf("after the readers the cookie is %q", got)
+	}
+}
+
 // failingDataStore fails to save data.
 type failingDataStore struct {
 	dataStore
 	err error
 }
 
-func (f failingDataStore) Acquire(ctx context.Context, profileID uuid.UUID) (launch.SavedData, error) {
-	claimed, err := f.dataStore.Acquire(ctx, profileID)
+func (f failingDataStore) Acquire(ctx context.Context, use launch.DataUse) (launch.SavedData, error) {
+	claimed, err := f.dataStore.Acquire(ctx, use)
 	return failingData{claimed, f.err}, err
 }
 

@@ -83,6 +83,7 @@ type Request struct {
 	Wait        time.Duration       // for capacity of this machine and for a slot; 0 is not at all
 	MaxDuration time.Duration       // 0 is no limit
 	IdleTimeout time.Duration       // without client activity; 0 is no limit
+	ReadOnly    bool                // the data of a profile is not saved
 	KeepFiles   bool                // downloads and uploads outlive the browser
 	KeepAlive   bool                // the session outlives the connection that launched it
 

@@ -203,7 +203,7 @@ func TestLaunch_FailureReleasesSlotAndResources(t *testing.T) {
 				t.Errorf("live %v, started %v", live, r.cloud.started)
 			}
 			r.assertNoResourcesLeak(t)
-			if claim, err := r.Data.Acquire(t.Context(), *request.ProfileID); err != nil {
+			if claim, err := r.Data.Acquire(t.Context(), launch.DataUse{ProfileID: *request.ProfileID}); err != nil {
 				t.Errorf("its data is still in use: %v", err)
 			} else {
 				claim.Release()

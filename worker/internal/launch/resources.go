@@ -20,7 +20,7 @@ type resources struct {
 // acquireResources acquires the profile's data, if the profile keeps any, and an
 // egress with the upstream proxy, if there is one. After an error no resources are
 // held.
-func (s *Service) acquireResources(ctx context.Context, profile Profile, proxy *Proxy, field string, spec *browser.Spec) (h resources, err error) {
+func (s *Service) acquireResources(ctx context.Context, profile Profile, use DataUse, proxy *Proxy, field string, spec *browser.Spec) (h resources, err error) {
 	defer func() {
 		if err != nil {
 			h.release()
@@ -28,10 +28,12 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, proxy *
 		}
 	}()
 	if profile.Persist {
-		if h.data, err = s.Data.Acquire(ctx, profile.ID); err != nil {
+		if h.data, err = s.Data.Acquire(ctx, use); err != nil {
 			return h, err
 		}
-		spec.Data = h.data
+		if spec.Data = h.data; use.ReadOnly {
+			spec.Data = readOnlyData{h.data}
+		}
 	}
 	if h.egress, err = s.Egress.Open(ctx); err != nil {
 		return h, fmt.Errorf("open egress: %w", err)

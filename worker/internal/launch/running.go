@@ -22,6 +22,7 @@ type running struct {
 	idleTimeout    time.Duration // 0 is no limit
 	oomKillsBefore uint64        // the machine's count of OOM kills before the start
 	resources      resources
+	dataUse        DataUse
 	timeline       *timeline
 
 	done        chan struct{}          // closed when the session is finalized

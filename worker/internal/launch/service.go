@@ -324,6 +324,7 @@ func (s *Service) start(
 	run := &running{
 		maxDuration: request.MaxDuration, idleTimeout: request.IdleTimeout, oomKillsBefore: host().oomKills,
 		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
+		dataUse: DataUse{ProfileID: grant.Profile.ID, SessionID: id, OrganizationKey: request.OrganizationKey, ReadOnly: request.ReadOnly},
 	}
 	releaseExtensions, err := s.useExtensions(request.Extensions, &spec)
 	if err != nil {
@@ -372,7 +373,7 @@ func (s *Service) bindFiles(run *running, id uuid.UUID, keep bool) error {
 
 // startCold starts a new browser for a launch.
 func (s *Service) startCold(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) error {
-	held, err := s.acquireResources(ctx, profile, proxy, field, &spec)
+	held, err := s.acquireResources(ctx, profile, run.dataUse, proxy, field, &spec)
 	if err != nil {
 		return err
 	}

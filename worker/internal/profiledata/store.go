@@ -197,9 +197,13 @@ func (s *Store) removeLeftovers() error {
 
 // acquireSlot waits for a slot to pack or unpack. Call release to return it.
 func (s *Store) acquireSlot(ctx context.Context) (release func(), err error) {
+	return acquireSlot(ctx, s.slots)
+}
+
+func acquireSlot(ctx context.Context, slots chan struct{}) (release func(), err error) {
 	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, nil
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -20,7 +20,8 @@ const maxDepth = 64
 // unpacker writes the entries of a snapshot into an empty root.
 type unpacker struct {
 	ctx  context.Context
-	from *snapshotReader
+	from tarReader
+	want counts
 	into *os.Root
 
 	kinds   map[string]byte // of the written entries, by name
@@ -50,18 +51,33 @@ func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer
 	if from.Content > s.opts.MaxBytes {
 		return from.trailer, nil, tooLarge(from.Content, from.Entries, s.opts.MaxBytes)
 	}
-	u := &unpacker{ctx: ctx, from: from, into: into, kinds: map[string]byte{}, buffer: make([]byte, bufferSize)}
-	err = u.run()
+	skipped, err := unpackTar(ctx, from, counts{from.Content, from.Entries}, into)
+	return from.trailer, skipped, err
+}
+
+// tarReader reads the tar of a version. Its output is unverified until check succeeds.
+type tarReader interface {
+	io.Reader
+	check() error
+}
+
+// counts are what a version states about its tar.
+type counts struct{ content, entries int64 }
+
+// unpackTar is unpack for an opened version.
+func unpackTar(ctx context.Context, from tarReader, want counts, into *os.Root) (skipped, error) {
+	u := &unpacker{ctx: ctx, from: from, want: want, into: into, kinds: map[string]byte{}, buffer: make([]byte, bufferSize)}
+	err := u.run()
 	if err == nil {
 		err = from.check()
 	}
-	if err == nil && (u.content != from.Content || u.entries != from.Entries) {
-		err = damaged("its entries do not match the trailer")
+	if err == nil && (u.content != want.content || u.entries != want.entries) {
+		err = damaged("its entries do not match the stated counts")
 	}
 	if err != nil {
-		return from.trailer, nil, errors.Join(err, u.removeUnpacked())
+		return nil, errors.Join(err, u.removeUnpacked())
 	}
-	return from.trailer, u.skipped, nil
+	return u.skipped, nil
 }
 
 func (u *unpacker) run() error {
@@ -77,10 +93,10 @@ func (u *unpacker) run() error {
 		if err := u.ctx.Err(); err != nil {
 			return err
 		}
-		if u.entries++; u.entries > u.from.Entries {
+		if u.entries++; u.entries > u.want.entries {
 			return damaged("it has more entries than stated")
 		}
-		if u.content += h.Size; h.Size < 0 || u.content > u.from.Content {
+		if u.content += h.Size; h.Size < 0 || u.content > u.want.content {
 			return damaged("it has more content than stated")
 		}
 		if err := u.entry(h, entries); err != nil {
@@ -93,7 +109,7 @@ func (u *unpacker) run() error {
 // classifyError marks an error as errDamaged, unless it is a write or context error.
 func (u *unpacker) classifyError(err error) error {
 	var write writeError
-	if errors.As(err, &write) || errors.Is(err, errDamaged) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.As(err, &write) || errors.Is(err, errDamaged) || errors.Is(err, errStore) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return damaged("%w", err)

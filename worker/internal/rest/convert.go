@@ -35,6 +35,7 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		MaxDuration: time.Duration(valueOr(settings.MaxDurationSeconds, 0)) * time.Second,
 		IdleTimeout: time.Duration(valueOr(settings.IdleTimeoutSeconds, 0)) * time.Second,
 		KeepAlive:   valueOr(settings.KeepAlive, false),
+		ReadOnly:    valueOr(settings.ReadOnly, false),
 		KeepFiles:   valueOr(settings.KeepFiles, false),
 		CollectLogs: valueOr(settings.Logs, false),
 		Wait:        time.Duration(valueOr(body.WaitSeconds, 0)) * time.Second,

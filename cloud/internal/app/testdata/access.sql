@@ -47,6 +47,9 @@ INSERT INTO license_machine_info (organization_id, machine_id, key_id, host_name
     ('{organizationId}', 'host-{mark}', '{keyId}', 'browsers-{mark}', '1.0.0', false, now());
 INSERT INTO license_slots (id, organization_id, profile_id, session_id, machine_id, boot_id, state, reserved_at, lease_until) VALUES
     ('{slotId}', '{organizationId}', '{profileId}', '{sessionId}', 'machine-{mark}', '{bootId}', 'reserved', now(), now() + interval '2 minutes');
+INSERT INTO profile_data (profile_id, organization_id, current_version) VALUES ('{profileId}', '{organizationId}', '{versionId}');
+INSERT INTO profile_data_versions (id, organization_id, profile_id, session_id, machine_id, size_bytes, sent_bytes, created_at) VALUES
+    ('{versionId}', '{organizationId}', '{profileId}', '{pastId}', 'machine-{mark}', 7, 5, now());
 INSERT INTO activity_sessions (id, organization_id, profile_id, profile_name, machine_id, launch_id, browser_version, status,
         end_reason, started_at, ended_at) VALUES
     ('{pastId}', '{organizationId}', '{profileId}', 'Checkout {mark}', 'machine-{mark}', '{pastId}', 156, 'killed', 'killed',

@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// TestProfileStore_DataFollowsProfile saves cookies and storage on one worker and reads
+// them on another, with one store.
+func TestProfileStore_DataFollowsProfile(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.NewDSN(t)
+	c := startCloud(t, "DATABASE_URL="+dsn)
+	a := c.signUp(t)
+	store := "PROFILE_STORE_URL=file://" + publicDir(t)
+	first, second := startWorker(t, c, a.key, store), startWorker(t, c, a.key, store)
+	server := httptest.NewServer(&cookieSite{})
+	t.Cleanup(server.Close)
+	profileID := a.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: first.newestVersion(t), Persist: new(true)})
+	request := workerapi.LaunchProfileRequest{ProfileId: &profileID}
+	reading := workerapi.LaunchProfileRequest{ProfileId: &profileID, Browser: &workerapi.BrowserSettings{ReadOnly: new(true)}}
+	versions := func() []cloudapi.ProfileDataVersion {
+		t.Helper()
+		answer, err := a.dashboard.ListProfileDataVersionsWithResponse(t.Context(), profileID)
+		requireAnswer(t, err, answer, http.StatusOK)
+		return answer.JSON200.Data.Items
+	}
+	const large = 1 << 20
+	saving := first.launch(t, request)
+	runScript(t, "state", map[string]any{"endpoint": *saving.WebSocketDebuggerUrl, "url": server.URL, "fill": large}, &struct{}{})
+	refusal := second.requireLaunchRefused(t, request, http.StatusConflict)
+	if holder := (*refusal.Details)[0].Constraint; holder == nil || (*holder)["sessionId"] != saving.Id.String() || (*holder)["machineId"] == nil || (*holder)["until"] == nil {
+		t.Errorf("the second launch got %+v", refusal)
+	}
+	if ended := first.killSession(t, saving.Id); ended.DataSaved == nil || !*ended.DataSaved {
+		t.Fatalf("the data was not saved: %v", ended.DataNotSavedReason)
+	}
+	if found := versions(); len(found) != 1 || found[0].State != cloudapi.Current || found[0].SessionId != saving.Id {
+		t.Errorf("got versions %+v", found)
+	}
+
+	read := func(w *worker, s workerapi.BrowserSession) {
+		t.Helper()
+		want := map[string]any{"theme": "dark", "large": float64(large), "cookies": "seen=1", "id": float64(1), "at": "1970-01-01T00:00:00.000Z", "sizes": "1,2"}
+		var got map[string]any
+		runScript(t, "state", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": server.URL}, &got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	using := second.launch(t, request)
+	reader := first.launch(t, reading)
+	read(second, using)
+	read(first, reader)
+	if ended := first.killSession(t, reader.Id); ended.DataSaved != nil {
+		t.Errorf("a reader saved its data: %v", *ended.DataSaved)
+	}
+
+	second.kill() // its slot is stale until it is reclaimed
+	first.requireLaunchRefused(t, request, http.StatusConflict)
+	dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole}).MustExecContext(t.Context(), `UPDATE license_slots SET lease_until = now() WHERE session_id = $1`, using.Id)
+	eventually(t, 10*time.Second, "the slot is reclaimed", func() error {
+		answer, err := a.license.ReclaimLicenseSessionsWithResponse(t.Context())
+		if err != nil || answer.JSON200 == nil || answer.JSON200.Data.Current > 0 {
+			return fmt.Errorf("%s: %w", answer.Body, err)
+		}
+		return nil
+	})
+	again := first.launch(t, request)
+	read(first, again)
+	if ended := first.killSession(t, again.Id); ended.DataSaved == nil || !*ended.DataSaved {
+		t.Errorf("the data was not saved: %v", ended.DataNotSavedReason)
+	}
+	found := versions()
+	if len(found) != 2 {
+		t.Fatalf("got versions %+v", found)
+	}
+	restored, err := a.dashboard.ActivateProfileDataVersionWithResponse(t.Context(), profileID, found[1].Id)
+	requireAnswer(t, err, restored, http.StatusOK)
+	deleted, err := a.dashboard.DeleteProfileDataVersionWithResponse(t.Context(), profileID, found[0].Id)
+	requireAnswer(t, err, deleted, http.StatusOK)
+	last := first.launch(t, request)
+	read(first, last)
+	first.killSession(t, last.Id)
+}

@@ -1,0 +1,99 @@
+package cloud
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// ProfileData is the access to a profile's data.
+type ProfileData struct {
+	Current *uuid.UUID // nil if there is no version
+	Key     []byte     // of the organization
+}
+
+// ProfileDataVersion is a version that was saved to the store.
+type ProfileDataVersion struct {
+	ID            uuid.UUID
+	Previous      *uuid.UUID
+	Content, Sent int64
+	Keep          int
+}
+
+// OpenProfileData gets access to a profile's data (POST /v1/profiles/{id}/data/lease).
+// Errors: Conflict if another session has the lease, with its holder in the details.
+func (c *Client) OpenProfileData(ctx context.Context, use launch.DataUse) (ProfileData, error) {
+	ctx, cancel := c.callContext(ctx, "openProfileData", 0)
+	defer cancel()
+	credential := c.credential(use.OrganizationKey)
+	if credential.key.IsZero() {
+		return ProfileData{}, errNoKey()
+	}
+	answer, err := c.api.OpenProfileDataWithResponse(ctx, use.ProfileID, cloudapi.OpenProfileDataRequest{
+		SessionId: use.SessionID, MachineId: c.machine.ID, ReadOnly: &use.ReadOnly,
+	}, credential.sign)
+	if err != nil {
+		return ProfileData{}, callFault(err)
+	}
+	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
+		refused := credential.answerFault(answer.HTTPResponse, answer.Body)
+		if answer.JSON409 != nil && fault.Is(refused, fault.Conflict) {
+			refused.Details = details(answer.JSON409.Error)
+		}
+		return ProfileData{}, refused
+	}
+	return ProfileData{Current: answer.JSON200.Data.VersionId, Key: answer.JSON200.Data.Key}, nil
+}
+
+// AddProfileDataVersion makes a saved version the current one (POST
+// /v1/profiles/{id}/data/versions). It repeats a request without an answer once: the
+// cloud ignores a repeated version.
+func (c *Client) AddProfileDataVersion(ctx context.Context, use launch.DataUse, saved ProfileDataVersion) error {
+	err := c.addProfileDataVersion(ctx, use, saved)
+	if fault.Is(err, fault.Unavailable) && ctx.Err() == nil {
+		err = c.addProfileDataVersion(ctx, use, saved)
+	}
+	return err
+}
+
+func (c *Client) addProfileDataVersion(ctx context.Context, use launch.DataUse, saved ProfileDataVersion) error {
+	ctx, cancel := c.callContext(ctx, "addProfileDataVersion", 0)
+	defer cancel()
+	credential := c.credential(use.OrganizationKey)
+	answer, err := c.api.AddProfileDataVersionWithResponse(ctx, use.ProfileID, cloudapi.AddProfileDataVersionRequest{
+		Id: saved.ID, SessionId: use.SessionID, MachineId: c.machine.ID, PreviousVersionId: saved.Previous,
+		SizeBytes: saved.Content, SentBytes: saved.Sent, KeepVersions: int32(saved.Keep),
+	}, credential.sign)
+	if err != nil {
+		return callFault(err)
+	}
+	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
+		return credential.answerFault(answer.HTTPResponse, answer.Body)
+	}
+	return nil
+}
+
+// ProfileDataVersions returns the versions of a profile's data (GET
+// /v1/profiles/{id}/data/versions).
+func (c *Client) ProfileDataVersions(ctx context.Context, profileID uuid.UUID) ([]uuid.UUID, error) {
+	ctx, cancel := c.callContext(ctx, "listProfileDataVersions", 0)
+	defer cancel()
+	credential := c.credential(session.OrganizationKey{})
+	answer, err := c.api.ListProfileDataVersionsWithResponse(ctx, profileID, credential.sign)
+	if err != nil {
+		return nil, callFault(err)
+	}
+	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
+		return nil, credential.answerFault(answer.HTTPResponse, answer.Body)
+	}
+	var ids []uuid.UUID
+	for _, v := range answer.JSON200.Data.Items {
+		ids = append(ids, v.Id)
+	}
+	return ids, nil
+}

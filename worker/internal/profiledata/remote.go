@@ -1,0 +1,180 @@
+package profiledata
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"gocloud.dev/blob"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// RemoteOptions configures a Remote. All but SaveTime and Logger are required.
+type RemoteOptions struct {
+	Bucket   *blob.Bucket
+	Versions int           // kept versions of each profile, at least 1
+	MaxBytes int64         // unpacked size of a version
+	SaveTime time.Duration // bounds a Save once it has started; 0: no limit
+	Clock    clock.Clock
+	Logger   *slog.Logger // discarded when nil
+}
+
+// Remote keeps the profile data of an organization's workers in an object store:
+//
+//	<organization>/<profile id>/<version id>/manifest    what the version consists of
+//	<organization>/<profile id>/<version id>/<chunk id>  a chunk that the version added
+//
+// The objects of a version are written once, before the cloud makes it the current one,
+// and a version refers to chunks of the version before it. All objects are encrypted
+// with the key of the organization. The name of the organization's directory and the
+// chunk ids are keyed hashes.
+type Remote struct {
+	opts  RemoteOptions
+	slots chan struct{} // limits concurrent packing and unpacking
+}
+
+// OpenRemote returns the store in a bucket.
+func OpenRemote(opts RemoteOptions) *Remote {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Remote{opts: opts, slots: make(chan struct{}, maxConcurrent)}
+}
+
+// Use is the access of one launch to the data of a profile, as the cloud gave it.
+type Use struct {
+	ProfileID uuid.UUID
+	Current   *uuid.UUID // the version to restore; nil if there is none
+	Key       []byte     // of the organization
+	// Commit makes a complete version the current one, if Current still is. nil: the
+	// launch only reads.
+	Commit func(ctx context.Context, saved SavedVersion) error
+}
+
+// SavedVersion is a complete version in the store.
+type SavedVersion struct {
+	ID      uuid.UUID
+	Content int64 // size of the files
+	Sent    int64 // size of the objects that were added
+	Keep    int   // how many versions to keep
+}
+
+// RemoteHandle is the data of one profile for one launch. It implements browser.Data.
+type RemoteHandle struct {
+	remote *Remote
+	use    Use
+	box    *box
+	log    *slog.Logger
+
+	mu       sync.Mutex // one operation at a time
+	restored bool
+	base     manifest // of the current version; zero if there is none
+}
+
+// Handle returns the data of a profile for one launch.
+func (r *Remote) Handle(use Use) (*RemoteHandle, error) {
+	b, err := newBox(use.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &RemoteHandle{remote: r, use: use, box: b, log: r.opts.Logger.With("profileId", use.ProfileID)}, nil
+}
+
+// Release does nothing: the lease ends with the license slot of the launch.
+func (h *RemoteHandle) Release() {}
+
+// Restore writes the current version into an empty directory. Without a version the
+// directory stays empty. After an error the directory is unchanged.
+func (h *RemoteHandle) Restore(ctx context.Context, into *os.Root) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	done, err := acquireSlot(ctx, h.remote.slots)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if h.use.Current != nil {
+		if err := h.restore(ctx, *h.use.Current, into); err != nil {
+			return h.restoreError(*h.use.Current, err)
+		}
+	}
+	h.restored = true
+	return nil
+}
+
+// restoreError returns what the client of the launch can do.
+func (h *RemoteHandle) restoreError(id uuid.UUID, err error) error {
+	err = fmt.Errorf("restore version %s of the profile's data: %w", id, err)
+	switch {
+	case errors.Is(err, errDamaged):
+		h.log.Error("profile data version is damaged: nothing is changed; activate an older version", "version", id, "error", err)
+		return fault.Wrap(err, fault.Internal, fmt.Sprintf("Version %s of the profile's data is damaged or encrypted with another key. Nothing was changed. Activate an older version of the data and launch again.", id))
+	case errors.Is(err, errStore):
+		return fault.Wrap(err, fault.Unavailable, "The store of profile data (PROFILE_STORE_URL) does not answer. Try again.")
+	}
+	return err
+}
+
+// Save adds a version to the store and commits it, unless it is equal to the restored
+// one. After an error the current version is unchanged. Errors: ErrTooLarge, with the
+// sizes, context errors, read errors, and those of the store and of Commit.
+func (h *RemoteHandle) Save(ctx context.Context, from *os.Root) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.use.Commit == nil {
+		return nil
+	}
+	if !h.restored {
+		return errors.New("the profile's data was not restored, so it must not be replaced")
+	}
+	done, err := acquireSlot(ctx, h.remote.slots)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if bound := h.remote.opts.SaveTime; bound > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, bound)
+		defer cancel()
+	}
+	if err := h.save(ctx, from); err != nil {
+		return fmt.Errorf("save the profile's data: %w", err)
+	}
+	return nil
+}
+
+func (h *RemoteHandle) save(ctx context.Context, from *os.Root) error {
+	began := time.Now()
+	if err := measure(ctx, from, h.remote.opts.MaxBytes); err != nil {
+		return err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("generate a version id: %w", err)
+	}
+	w := &versionWriter{h: h, id: id, known: h.base.chunksByID()}
+	made, err := w.write(ctx, from)
+	if err != nil {
+		return err
+	}
+	if h.use.Current != nil && made.Digest == h.base.Digest { // nothing was added either
+		return nil
+	}
+	if err := w.writeManifest(ctx, made); err != nil {
+		return err
+	}
+	saved := SavedVersion{ID: id, Content: made.Content, Sent: w.sent.Load(), Keep: h.remote.opts.Versions}
+	if err := h.use.Commit(ctx, saved); err != nil {
+		return err
+	}
+	h.use.Current, h.base = &id, made
+	h.log.Info("profile data saved", "version", id, "bytes", made.Content, "entries", made.Entries, "sent", saved.Sent, "took", time.Since(began))
+	return nil
+}

@@ -1,0 +1,104 @@
+package profiledata
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/restic/chunker"
+	"golang.org/x/sync/errgroup"
+)
+
+// Sizes of chunks: a small change sends at least one chunk, and each chunk is a request.
+const (
+	minChunk    = 64 << 10
+	maxChunk    = 1 << 20
+	averageBits = 18 // 256 KB
+	transfers   = 8  // concurrent requests to the store of one version
+)
+
+// versionWriter adds a version to the store.
+type versionWriter struct {
+	h     *RemoteHandle
+	id    uuid.UUID
+	known map[string]chunkRef // chunks that need not be sent
+	sent  atomic.Int64
+}
+
+// write packs a directory, and adds the chunks that the store does not have.
+func (w *versionWriter) write(ctx context.Context, from *os.Root) (made manifest, err error) {
+	reader, writer := io.Pipe()
+	tasks, ctx := errgroup.WithContext(ctx)
+	digest := sha256.New()
+	p := &packer{ctx: ctx, from: from, max: w.h.remote.opts.MaxBytes}
+	tasks.Go(func() error {
+		entries := tar.NewWriter(io.MultiWriter(writer, digest))
+		p.to = entries
+		err := errors.Join(p.pack(), entries.Close())
+		_ = writer.CloseWithError(err) // never fails
+		return err
+	})
+	tasks.Go(func() error {
+		err := w.cut(ctx, reader, &made)
+		_ = reader.CloseWithError(err) // never fails
+		return err
+	})
+	if err := tasks.Wait(); err != nil {
+		return manifest{}, err
+	}
+	p.skipped.log(w.h.log, "some entries of the profile data were not saved")
+	made.SavedAt, made.Content, made.Entries = w.h.remote.opts.Clock.Now().UnixNano(), p.content, p.entries
+	made.Digest = hex.EncodeToString(digest.Sum(nil))
+	return made, nil
+}
+
+// cut cuts a tar into chunks and sends the unknown ones.
+func (w *versionWriter) cut(ctx context.Context, from io.Reader, made *manifest) error {
+	sends, ctx := errgroup.WithContext(ctx)
+	sends.SetLimit(transfers)
+	cutter := chunker.NewWithBoundaries(from, w.h.box.polynomial, minChunk, maxChunk)
+	cutter.SetAverageBits(averageBits)
+	buffer := make([]byte, 0, maxChunk)
+	for ctx.Err() == nil {
+		chunk, err := cutter.Next(buffer[:0])
+		if errors.Is(err, io.EOF) {
+			return sends.Wait()
+		}
+		if err != nil {
+			return errors.Join(err, sends.Wait())
+		}
+		id := w.h.box.chunkID(chunk.Data)
+		ref, known := w.known[id]
+		if !known {
+			ref = chunkRef{ID: id, Version: w.id, Size: int64(len(chunk.Data))}
+			w.known[id] = ref
+			sends.Go(func() error { return w.send(ctx, id, chunk.Data) })
+			buffer = make([]byte, 0, maxChunk) // the other one is being sent
+		}
+		made.Chunks = append(made.Chunks, ref)
+		made.Unpacked += ref.Size
+	}
+	return errors.Join(ctx.Err(), sends.Wait())
+}
+
+func (w *versionWriter) send(ctx context.Context, name string, content []byte) error {
+	n, err := w.h.remote.put(ctx, w.h.box, w.h.box.objectName(w.h.use.ProfileID, w.id, name), content)
+	w.sent.Add(n)
+	return err
+}
+
+func (w *versionWriter) writeManifest(ctx context.Context, made manifest) error {
+	raw, err := json.Marshal(made)
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	return w.send(ctx, manifestName, raw)
+}
