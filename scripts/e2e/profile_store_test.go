@@ -49,7 +49,7 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 		t.Errorf("got versions %+v", found)
 	}
 
-	read := func(w *worker, s workerapi.BrowserSession) {
+	read := func(s workerapi.BrowserSession) {
 		t.Helper()
 		want := map[string]any{"theme": "dark", "large": float64(large), "cookies": "seen=1", "id": float64(1), "at": "1970-01-01T00:00:00.000Z", "sizes": "1,2"}
 		var got map[string]any
@@ -60,8 +60,8 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 	}
 	using := second.launch(t, request)
 	reader := first.launch(t, reading)
-	read(second, using)
-	read(first, reader)
+	read(using)
+	read(reader)
 	if ended := first.killSession(t, reader.Id); ended.DataSaved != nil {
 		t.Errorf("a reader saved its data: %v", *ended.DataSaved)
 	}
@@ -77,7 +77,7 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 		return nil
 	})
 	again := first.launch(t, request)
-	read(first, again)
+	read(again)
 	if ended := first.killSession(t, again.Id); ended.DataSaved == nil || !*ended.DataSaved {
 		t.Errorf("the data was not saved: %v", ended.DataNotSavedReason)
 	}
@@ -90,6 +90,6 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 	deleted, err := a.dashboard.DeleteProfileDataVersionWithResponse(t.Context(), profileID, found[0].Id)
 	requireAnswer(t, err, deleted, http.StatusOK)
 	last := first.launch(t, request)
-	read(first, last)
+	read(last)
 	first.killSession(t, last.Id)
 }

@@ -64,7 +64,7 @@ func lock(ctx context.Context, tx *sqlx.Tx, orgID, profileID uuid.UUID) (row, er
 
 // lease gives the session the lease, unless another session has it.
 func lease(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, current row, r Request) error {
-	until, live, err := slotLease(ctx, tx, orgID, r.SessionID)
+	_, live, err := slotLease(ctx, tx, orgID, r.SessionID)
 	switch {
 	case err != nil:
 		return err
@@ -72,7 +72,8 @@ func lease(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, current row, r Req
 		return fault.New(fault.Conflict, "The session has no license slot. Authorize the launch first.")
 	}
 	if !current.leasedBy(r.SessionID) {
-		if until, live, err = currentLease(ctx, tx, orgID, current); err != nil {
+		until, live, err := currentLease(ctx, tx, orgID, current)
+		if err != nil {
 			return err
 		}
 		if live {
