@@ -222,8 +222,8 @@ func (d *downloads) record(event cdp.Event) {
 	d.checkQuota()
 }
 
-// checkQuota cancels downloads that exceed the quota. A browser that exceeds it by itself
-// is not an honest one.
+// checkQuota cancels downloads that exceed the quota. It ends a browser that exceeds the
+// quota by writing files itself, which Chromium does not do unless it is compromised.
 func (d *downloads) checkQuota() {
 	if !d.b.files.CheckQuota() {
 		return

@@ -123,6 +123,7 @@ type fixture struct {
 	cloud        *fakeCloud
 	build        browser.Build
 	dir          string
+	egresses     sync.Mutex                      // guards the counts of egresses while launches run in parallel
 	opened       int                             // number of opened egresses
 	upstreams    []string                        // the upstream proxies that were set
 	restrictedTo []int                           // the users that egresses were restricted to
@@ -288,17 +289,26 @@ func (w fakeEgressProvider) Check(ctx context.Context, _ launch.Proxy) error {
 }
 
 func (w fakeEgressProvider) Open(context.Context) (launch.Egress, error) {
-	w.fixture.opened++
-	return fakeEgress(w), nil
+	w.locked(func() { w.fixture.opened++ })
+	return fakeEgress{w}, nil
 }
 
-type fakeEgress fakeEgressProvider
+func (w fakeEgressProvider) locked(record func()) {
+	w.fixture.egresses.Lock()
+	defer w.fixture.egresses.Unlock()
+	record()
+}
+
+type fakeEgress struct{ fakeEgressProvider }
 
 func (w fakeEgress) Address() string                                         { return "http://127.0.0.1:9" }
 func (w fakeEgress) MoveTo(net.Listener)                                     {}
 func (w fakeEgress) OpenContextProxy(string, string) (string, func(), error) { return "", nil, nil }
-func (w fakeEgress) Restrict(uid int)                                        { w.fixture.restrictedTo = append(w.fixture.restrictedTo, uid) }
-func (w fakeEgress) Close()                                                  { w.fixture.closed++ }
+func (w fakeEgress) Close()                                                  { w.locked(func() { w.fixture.closed++ }) }
+
+func (w fakeEgress) Restrict(uid int) {
+	w.locked(func() { w.fixture.restrictedTo = append(w.fixture.restrictedTo, uid) })
+}
 
 func (w fakeEgress) Counts() (in, out int64) { return 11, 7 }
 
@@ -306,6 +316,6 @@ func (w fakeEgress) SetUpstream(to *launch.Proxy) error {
 	if to == nil {
 		return nil
 	}
-	w.fixture.upstreams = append(w.fixture.upstreams, to.Server+" "+to.Bypass)
+	w.locked(func() { w.fixture.upstreams = append(w.fixture.upstreams, to.Server+" "+to.Bypass) })
 	return w.fixture.upstreamErr
 }
