@@ -9,6 +9,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
@@ -45,10 +46,19 @@ func TestBrowserRoutes_Statuses(t *testing.T) {
 	ask("GET", "/json/activate/"+tab, "", 200)
 	ask("POST", "/navigate", `{"url":"https://127.0.0.1:1/"}`, 502)
 	ask("POST", "/navigate", `{"url":"`+silent.URL+`","timeoutMs":1000}`, 504)
+	filled := httptest.NewServer(http.HandlerFunc(fillDatabase))
+	t.Cleanup(filled.Close)
+	ask("POST", "/navigate", `{"url":"`+filled.URL+`"}`, 200)
+	testenv.Eventually(t, "more storage than a state can have", func() bool {
+		got, _ := r.call(t.Context(), t, "GET", base+"/state", "", "X-Svc-Token", control)
+		return got == 409
+	})
+	ask("GET", "/state?indexedDB=false", "", 200)
+	ask("GET", "/logs", "", 200)
 	for _, target := range []string{"/json/activate/none", "/json/close/none", "/screenshot?targetId=none", "/pdf?targetId=none"} {
 		ask("GET", target, "", 404)
 	}
-	for _, query := range []string{"/screenshot?format=gif", "/pdf?scale=0"} {
+	for _, query := range []string{"/screenshot?format=gif", "/pdf?scale=0", "/state?indexedDB=maybe", "/logs?limit=0"} {
 		ask("GET", query, "", 400)
 	}
 	for _, path := range []string{"/navigate", "/view-ticket", "/close"} {
@@ -66,7 +76,19 @@ func TestBrowserRoutes_Statuses(t *testing.T) {
 	}
 	ask("GET", "/json/close/"+tab, "", 200)
 	ask("POST", "/close", "", 404, "X-Svc-Token", "none")
+	ask("GET", "/state", "", 404, "X-Svc-Token", "none")
+	ask("GET", "/logs", "", 404, "X-Svc-Token", "none")
 	ask("GET", "/devtools/page/"+tab, "", 404, append(handshake, "X-Svc-Token", "none")...)
+}
+
+// fillDatabase serves a page that stores 17 MB in a database.
+func fillDatabase(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = fmt.Fprint(w, `<script>
+const open = indexedDB.open('large');
+open.onupgradeneeded = () => open.result.createObjectStore('all').put('x'.repeat(17 << 20), 1);
+open.onsuccess = () => open.result.close();
+</script>`)
 }
 
 // TestLaunchSocket_AnswersRefusalBeforeUpgrade covers the refusals that do not depend

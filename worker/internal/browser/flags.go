@@ -91,7 +91,7 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	args = append(args, mergeFeatures(s.Args)...)
 	if s.noTabs() {
 		args = append(args, "--no-startup-window")
-	} else if s.BeforeFirstPage != nil {
+	} else if s.defersFirstPage() {
 		args = append(args, "about:blank")
 	} else {
 		args = append(args, firstURL(s))

@@ -60,6 +60,20 @@ func majorBuilds(t *testing.T) []browser.Build {
 	return builds
 }
 
+// headlessShell returns the headless shell of the system.
+func headlessShell(t *testing.T) browser.Build {
+	t.Helper()
+	builds, err := browser.NewFinder(browser.FindOptions{Log: testLog(t)}).Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(builds, func(b browser.Build) bool { return b.Engine == browser.HeadlessShell })
+	if i < 0 {
+		t.Fatal("no headless shell is installed: scripts/need headless-shell")
+	}
+	return builds[i]
+}
+
 // fixture is a launcher with its directory and a build.
 type fixture struct {
 	*browser.Launcher

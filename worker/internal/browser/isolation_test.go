@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,7 +44,7 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 		"isolated": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }, private: true},
 		"isolated headless shell": {newFixture: func(t *testing.T) *fixture {
 			r := newIsolatedFixture(t)
-			r.build = majorBuilds(t)[slices.IndexFunc(majorBuilds(t), func(b browser.Build) bool { return b.Engine == browser.HeadlessShell })]
+			r.build = headlessShell(t)
 			return r
 		}, private: true},
 		"without private files":   {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: !landlock},

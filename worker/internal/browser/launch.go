@@ -96,7 +96,7 @@ func (b *Browser) start(ctx context.Context) error {
 	if b.spec.Warm {
 		return b.warmUpTimezone(ctx)
 	}
-	if b.spec.BeforeFirstPage != nil { // the first tab is blank
+	if b.spec.defersFirstPage() { // the first tab is blank
 		if err := b.prepareFirstPage(ctx, &b.spec); err != nil {
 			return err
 		}

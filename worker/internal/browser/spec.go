@@ -133,6 +133,10 @@ func (s *Spec) validate() error {
 // noTabs reports whether the browser starts without a tab.
 func (s *Spec) noTabs() bool { return s.StartURLs != nil && len(s.StartURLs) == 0 }
 
+// defersFirstPage reports whether the browser starts with a blank tab, because its start
+// URLs must wait: for BeforeFirstPage, or until the extensions are loaded.
+func (s *Spec) defersFirstPage() bool { return s.BeforeFirstPage != nil || len(s.Extensions) > 0 }
+
 func (s Size) inRange() bool {
 	return s.Width >= 1 && s.Width <= 16384 && s.Height >= 1 && s.Height <= 16384
 }

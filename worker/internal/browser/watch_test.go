@@ -59,11 +59,12 @@ func TestAwaitExit_EndsUnresponsiveBrowser(t *testing.T) {
 			if !spec.Headless { // a browser hangs with its display
 				stopped = displayPID(t, r, b)
 			}
+			c := dial(t, b)
 			if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
 			if !spec.Headless { // a new window makes the browser wait for its display
-				reply, err := dial(t, b).Send(t.Context(), "", "Target.createTarget", map[string]any{"url": "about:blank"})
+				reply, err := c.Send(t.Context(), "", "Target.createTarget", map[string]any{"url": "about:blank"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -173,7 +173,7 @@ func (r *run) chooseBrowser(ctx context.Context) error {
 		return (r.Version == 0 || int(b.BrowserVersion) == r.Version) && (r.Engine == "" || string(b.Engine) == r.Engine)
 	})
 	if i < 0 {
-		return fmt.Errorf("browser version %d with the engine %q is not installed: installed versions are %v", r.Version, r.Engine, installed)
+		return fmt.Errorf("%s is not installed: installed versions are %v", r.wanted(), installed)
 	}
 	chosen := builds[i]
 	r.engine = chosen.Engine
@@ -185,6 +185,18 @@ func (r *run) chooseBrowser(ctx context.Context) error {
 		r.report.Windows = "headless only: this build does not support headful mode"
 	}
 	return nil
+}
+
+// wanted describes the browser that the options ask for.
+func (r *run) wanted() string {
+	text := "a browser"
+	if r.Version > 0 {
+		text = fmt.Sprintf("browser version %d", r.Version)
+	}
+	if r.Engine != "" {
+		text += " with the engine " + r.Engine
+	}
+	return text
 }
 
 // warmUp launches one browser of each kind, so that the worker's one-time
