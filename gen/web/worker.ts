@@ -2207,7 +2207,7 @@ export interface components {
         };
         /**
          * Format: binary
-         * @description A zip archive or a CRX3 file.
+         * @description A zip archive or a CRX3 file, at most 64 MiB.
          */
         ExtensionPackage: string;
         /** @description A success with an extension. */

@@ -1244,7 +1244,7 @@ type ExtensionListResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
-// ExtensionPackage A zip archive or a CRX3 file.
+// ExtensionPackage A zip archive or a CRX3 file, at most 64 MiB.
 type ExtensionPackage = openapi_types.File
 
 // ExtensionResponse A success with an extension.

@@ -50,7 +50,7 @@ var refusedGroups = []refusedGroup{{
 }, {
 	reason: "the worker controls the window and the display",
 	prefix: []string{"svc-", "headless", "ozone-platform", "no-startup-window", "silent-launch"},
-	exact: []string{"display", "x11-display", "screen-info", "version", "product-version", "help", "timeout", "repl",
+	exact: []string{"display", "x11-display", "screen-info", "version", "product-version", "help", "h", "timeout", "repl",
 		"flag-switches-begin", "flag-switches-end", "make-default-browser"},
 }}
 

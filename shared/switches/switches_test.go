@@ -28,7 +28,7 @@ func TestRefused_ReportsDangerousSwitches(t *testing.T) {
 		"--load-extension=/x", "--load-component-extension=/x", "--disable-extensions-except=/x", "--load-and-launch-app=/x", "--app-id=x",
 		"--app=http://x", "--pack-extension=/x", "--renderer-cmd-prefix=sh", "--utility-cmd-prefix=sh", "--gpu-launcher=sh",
 		"--browser-subprocess-path=/bin/sh", "--ppapi-plugin-launcher=sh", "--register-pepper-plugins=/x", "--renderer-startup-dialog",
-		"--headless", "--headless=old", "--ozone-platform=headless", "--display=:0", "--no-startup-window", "--version",
+		"--headless", "--headless=old", "--ozone-platform=headless", "--display=:0", "--no-startup-window", "--version", "--help", "--h",
 		"", "-", "--", "-no-sandbox", "no-sandbox", "--no sandbox", "--=x", "http://x/", "--a=b\nc", "--a=\x00", "---no-sandbox", "--no_sandbox",
 		"--user-agent=" + strings.Repeat("x", 5000),
 		"--log-file=/x", "--component-updater=url-source=http://a", "--svc-marker=x", "-v", "--" + strings.Repeat("a", MaxLength),

@@ -287,7 +287,7 @@ class Worker(Surface):
 
     def _create_extension(self, call: Call) -> None:
         if call.works:  # the document cannot say what a package is
-            call.case.body = self._packed(call.chance.choice("abcdef"))
+            call.case.body = self._packed(f"made {call.chance.getrandbits(32)}")
 
     def _extension(self, call: Call) -> None:
         if not call.linked and call.odds(0.7):
