@@ -117,7 +117,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.profiles, err = config.openProfiles(logger); err != nil {
 		return nil, err
 	}
-	if w.remote, err = config.openRemoteProfiles(ctx, w.cloud, logger); err != nil {
+	if w.remote, err = config.openRemoteProfiles(ctx, w.cloud, w.profiles, logger); err != nil {
 		return nil, err
 	}
 	if w.extensions, err = extension.Open(extension.Options{Dir: filepath.Join(w.dir, "extensions"), Clock: clock.System{}, Logger: logger}); err != nil {
