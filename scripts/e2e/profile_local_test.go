@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -93,6 +94,7 @@ func TestProfileStore_ShutdownCutsSave(t *testing.T) {
 	s3 := gofakes3.New(backend).Server()
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hangs.Load() && r.Method == http.MethodPut {
+			_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice the end of the client
 			<-r.Context().Done()
 			return
 		}

@@ -290,7 +290,7 @@ func TestRemote_KilledSaveKeepsLastVersion(t *testing.T) {
 		total := s.service.events
 		at := []string{"before manifest", "after manifest", "before commit", "after commit"}
 		for n, count := 0, testenv.Depth(2, 36); n < count; n++ {
-			at = append(at, strconv.Itoa(1+n*(total-4)/count))
+			at = append(at, strconv.Itoa(1+n*total*3/4/count))
 		}
 		for _, event := range at {
 			before := s.saved
