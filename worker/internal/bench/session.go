@@ -40,7 +40,7 @@ var profileID = uuid.MustParse("01890000-0000-7000-8000-000000000001")
 
 // runSession reads a session and writes its result. It restores the data into an empty
 // directory, or saves a directory.
-func runSession(ctx context.Context, in io.Reader, out io.Writer) error {
+func runSession(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	debug.SetGCPercent(50) // as svc-worker does
 	var s session
 	if err := json.NewDecoder(in).Decode(&s); err != nil {
@@ -50,7 +50,7 @@ func runSession(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer bucket.Close()
+	defer func() { err = errors.Join(err, bucket.Close()) }()
 	var done result
 	use := profiledata.Use{ProfileID: profileID, Current: s.Current, Key: make([]byte, 32), Commit: func(_ context.Context, v profiledata.SavedVersion) error {
 		done.Version, done.Sent = v.ID, v.Sent
