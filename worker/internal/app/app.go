@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/program"
@@ -78,6 +79,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		w.mcp.Close() // its streams would delay the end of the web server, as those of logs and files
 		w.logs.Close()
 		w.fileServer.Close()
+		w.drainedAt = time.Now()
 		stop()
 	})()
 	defer stop()

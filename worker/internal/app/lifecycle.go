@@ -86,10 +86,14 @@ func (w *worker) shutdown(logger *slog.Logger) {
 	}
 }
 
-// endSessions stops the browsers and waits until the data of their profiles is saved, for
-// at most SAVE_TIMEOUT. Then it cancels the saves.
+// endSessions stops the browsers and waits until the data of their profiles is saved. At
+// SAVE_TIMEOUT after the drain it cancels the saves.
 func (w *worker) endSessions(logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), w.config.SaveTimeout)
+	began := w.drainedAt // requests in progress were completed since then
+	if began.IsZero() {
+		began = time.Now()
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), began.Add(w.config.SaveTimeout))
 	defer cancel()
 	var reporting sync.WaitGroup
 	reporting.Go(func() { w.reportSaves(ctx, logger) })

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,7 +72,8 @@ type worker struct {
 	readiness  *httpd.Readiness
 	contract   string // version of the API document
 	metrics    *prometheus.Registry
-	unannounce []func() // withdraw the announcements of ports
+	unannounce []func()  // withdraw the announcements of ports
+	drainedAt  time.Time // when SAVE_TIMEOUT began; zero if the web server failed
 
 	web     *echo.Echo
 	options httpd.Options
