@@ -2,7 +2,6 @@ package warm
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 )
@@ -28,31 +27,6 @@ func (p *Pool[K, S]) health(e *entry[K, S], now time.Time) (dead, stale bool) {
 	default:
 		return false, now.Sub(e.readySince) >= p.MaxAge || e.browser.Stale()
 	}
-}
-
-// start starts a browser in the background.
-func (p *Pool[K, S]) start(ctx context.Context, kind K) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	p.starting, p.cancelStart = &kind, cancel
-	p.work.Go(func() {
-		defer cancel()
-		browser, err := p.Start(ctx, kind)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		defer p.signal()
-		now := p.Clock.Now()
-		p.starting, p.lastStartEnd = nil, now
-		if err != nil {
-			if !errors.Is(ctx.Err(), context.Canceled) {
-				p.counts.Failed++
-				p.recordDeath(kind, now)
-				p.Logger.Warn("failed to start warm browser", "kind", kind, "retryAfter", p.backoffs[kind].until.Sub(now), "error", err)
-			}
-			return
-		}
-		p.counts.Started++
-		p.add(&entry[K, S]{kind: kind, browser: browser, readySince: now, measuredAt: now.Add(settleDelay - measureInterval), removed: make(chan struct{})})
-	})
 }
 
 // add adds and watches a new browser. While the pool drains, it stops the browser
