@@ -42,7 +42,8 @@ type options struct {
 	write                   string
 
 	throughput             bool
-	seconds, steadySeconds int // durations of back-to-back sessions and of steady arrivals
+	sides                  string // part of the names of the sides to measure; empty for all
+	seconds, steadySeconds int    // durations of back-to-back sessions and of steady arrivals
 }
 
 func parse() options {
@@ -56,6 +57,7 @@ func parse() options {
 		"; with --throughput "+strings.Join((&throughputBench{}).parts().Names(), ", "))
 	flag.BoolVar(&quick, "quick", false, "short trial run; the figures are not meaningful")
 	flag.BoolVar(&o.throughput, "throughput", false, "measure sessions per minute, steady arrivals and bursts")
+	flag.StringVar(&o.sides, "sides", "", "with --throughput: measure only the sides whose names contain this")
 	flag.IntVar(&o.seconds, "seconds", 20, "with --throughput: seconds of back-to-back sessions per side and round")
 	flag.IntVar(&o.steadySeconds, "steady-seconds", 180, "with --throughput: seconds of steady arrivals")
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/browser-svc/svc/shared/benchresult"
@@ -29,62 +30,57 @@ type side struct {
 func (t *throughputBench) startSides(ctx context.Context) (stop func(), err error) {
 	var workers []*worker
 	stop = func() {
-		for _, s := range t.sides {
+		for _, s := range t.all {
 			s.client.stop()
 		}
 		for _, w := range workers {
 			_ = w.stop()
 		}
 	}
-	start := func(name string, environment ...string) (*worker, error) {
-		w, err := t.worker(ctx, name, append(environment, "CHROMIUM_PATH="+t.build.path)...)
-		if err == nil {
-			workers = append(workers, w)
-			err = w.drain(ctx)
+	for name, environment := range map[string]string{"warm": "AUTO_ENGINE=false", "warm-shell": "AUTO_ENGINE=true", "cold": "WARM_POOL=0"} {
+		w, err := t.worker(ctx, name, environment)
+		if err != nil {
+			return stop, err
 		}
-		return w, err
+		workers = append(workers, w)
+		t.workers[name] = w
+		if err := w.drain(ctx); err != nil {
+			return stop, err
+		}
 	}
-	warm, err := start("warm")
-	if err != nil {
-		return stop, err
-	}
-	warmShell, err := start("warm-shell", "AUTO_ENGINE=true")
-	if err != nil {
-		return stop, err
-	}
-	cold, err := start("cold", "WARM_POOL=0")
-	if err != nil {
-		return stop, err
-	}
+	return stop, t.startClients(ctx)
+}
+
+// startClients starts the client of each side.
+func (t *throughputBench) startClients(ctx context.Context) error {
 	shell := filepath.Join(filepath.Dir(t.build.path), "chromium-headless-shell")
 	defaultServer, err := t.side(ctx, "playwright run-server, shell", "run-server", shell, nil, "")
 	server, err2 := t.side(ctx, "playwright run-server, full", "run-server", t.build.path, nil, "")
 	puppeteer, err3 := t.side(ctx, "puppeteer, full", "puppeteer", t.build.path, nil, "")
 	if err := errors.Join(err, err2, err3); err != nil {
-		return stop, err
+		return err
 	}
 	puppeteer.noBurst = true
 	for _, ours := range []struct {
-		name, program, engine string
-		worker                *worker
-		warm                  bool
-		comparedWith          []*side
-		ratio                 float64
+		name, program, engine, worker string
+		comparedWith                  []*side
+		ratio                         float64
 	}{
-		{"shell, warm", "worker", "headless-shell", warmShell, true, []*side{defaultServer}, 1.3},
-		{"shell, cold", "worker", "headless-shell", cold, false, []*side{defaultServer}, 0},
-		{"shell, warm, raw CDP", "worker-cdp", "headless-shell", warmShell, true, []*side{defaultServer}, 1.3},
-		{"full, warm", "worker", "chromium", warm, true, []*side{server, puppeteer}, 2.2},
-		{"full, cold", "worker", "chromium", cold, false, []*side{server, puppeteer}, 0},
-		{"full, warm, raw CDP", "worker-cdp", "chromium", warm, true, []*side{server, puppeteer}, 2.2},
+		{"shell, warm", "worker", "headless-shell", "warm-shell", []*side{defaultServer}, 1.3},
+		{"shell, cold", "worker", "headless-shell", "cold", []*side{defaultServer}, 0},
+		{"shell, warm, raw CDP", "worker-cdp", "headless-shell", "warm-shell", []*side{defaultServer}, 1.3},
+		{"full, warm", "worker", "chromium", "warm", []*side{server, puppeteer}, 2.2},
+		{"full, cold", "worker", "chromium", "cold", []*side{server, puppeteer}, 0},
+		{"full, warm, raw CDP", "worker-cdp", "chromium", "warm", []*side{server, puppeteer}, 2.2},
 	} {
-		s, err := t.side(ctx, ours.name, ours.program, "", ours.worker, ours.engine)
+		s, err := t.side(ctx, ours.name, ours.program, "", t.workers[ours.worker], ours.engine)
 		if err != nil {
-			return stop, err
+			return err
 		}
-		s.warm, s.comparedWith, s.ratio, s.noBurst = ours.warm, ours.comparedWith, ours.ratio, ours.program == "worker-cdp"
+		s.warm, s.noBurst = ours.worker != "cold", ours.program == "worker-cdp"
+		s.comparedWith, s.ratio = ours.comparedWith, ours.ratio
 	}
-	return stop, nil
+	return nil
 }
 
 // side starts the client of a side, and with it the tool.
@@ -94,10 +90,10 @@ func (t *throughputBench) side(ctx context.Context, name, program, executable st
 	if w != nil {
 		setup["worker"], setup["key"] = w.url, w.key.Get("X-Api-Key")
 	}
-	if err := s.client.start(ctx, t.environment, "node", []string{"scripts/bench/peers/throughput.mjs", program, fmt.Sprintf("side-%d", len(t.sides))}, setup); err != nil {
+	if err := s.client.start(ctx, t.environment, "node", []string{"scripts/bench/peers/throughput.mjs", program, fmt.Sprintf("side-%d", len(t.all))}, setup); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	t.sides = append(t.sides, s)
+	t.all = append(t.all, s)
 	return s, nil
 }
 
@@ -156,6 +152,7 @@ func (t *throughputBench) measure(ctx context.Context, s *side, task map[string]
 	} else if err := settle(ctx); err != nil {
 		return result, err
 	}
+	shares := t.shares(s)
 	before, err := t.cpu.used()
 	if err != nil {
 		return result, err
@@ -167,14 +164,36 @@ func (t *throughputBench) measure(ctx context.Context, s *side, task map[string]
 	if failure := first(result.Sessions); failure != "" {
 		return result, fmt.Errorf("%s: %s", s.name, failure)
 	}
-	if err := settle(ctx); err != nil {
-		return result, err
+	for i, share := range t.shares(s) {
+		shares[i] = (share - shares[i]) / float64(len(result.Sessions))
 	}
 	after, err := t.cpu.used()
 	result.cpu = after - before
-	benchresult.Detail("%s, %v: %.0f/min, %.2f s CPU, %.0f %% warm, first answer %.0f ms (p95 %.0f), loaded p95 %.0f ms", s.name, task,
-		result.perMinute(), result.cpuSeconds(), result.warmShare(), result.firstAnswer(), result.quantile(0.95, loadSession.answered), result.quantile(0.95, loadSession.loaded))
+	benchresult.Detail("%s, %v: %.0f/min, %.2f s CPU (client %.3f, worker %.3f, cloud %.3f), %.0f %% warm, first answer %.0f ms (p95 %.0f), loaded p95 %.0f ms", s.name, task,
+		result.perMinute(), result.cpuSeconds(), shares[0], shares[1], shares[2], result.warmShare(), result.firstAnswer(), result.quantile(0.95, loadSession.answered), result.quantile(0.95, loadSession.loaded))
 	return result, err
+}
+
+// shares returns the processor time in seconds that the processes of the client with its
+// tool, of the worker and of the cloud have used so far, without browsers.
+func (t *throughputBench) shares(s *side) (seconds [3]float64) {
+	pids := []int{s.client.cmd.Process.Pid, 0, t.cloud.pid()}
+	if s.worker != nil {
+		pids[1] = s.worker.pid()
+	}
+	for _, p := range processes() {
+		if i := slices.Index(pids, p.pid); i >= 0 {
+			seconds[i] += float64(p.ticks) / 100
+		}
+	}
+	for i, pid := range pids {
+		for _, p := range descendants(pid) {
+			if pid != 0 && slices.Contains([]string{"node", "postgres"}, p.name) {
+				seconds[i] += float64(p.ticks) / 100
+			}
+		}
+	}
+	return seconds
 }
 
 // drain stops the warm browsers of a worker, until it resumes.

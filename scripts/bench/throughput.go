@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/browser-svc/svc/shared/benchresult"
 )
@@ -26,8 +27,14 @@ type throughputBench struct {
 	*environment
 	options
 	cpu      *cpuGroup
-	sides    []*side
+	workers  map[string]*worker
+	all      []*side
 	capacity map[*side]float64 // sessions per minute with manyClients
+}
+
+// selected returns the sides to measure.
+func (t *throughputBench) selected() []*side {
+	return slices.DeleteFunc(slices.Clone(t.all), func(s *side) bool { return !strings.Contains(s.name, t.sides) })
 }
 
 func (t *throughputBench) parts() benchresult.Parts {
@@ -43,7 +50,7 @@ func runThroughput(ctx context.Context, o options) (err error) {
 		return err
 	}
 	benchresult.Progress("Building the programs, starting a cloud with PostgreSQL, three workers and the other tools")
-	t := &throughputBench{options: o, cpu: enterCPUGroup(), capacity: map[*side]float64{}}
+	t := &throughputBench{options: o, cpu: enterCPUGroup(), workers: map[string]*worker{}, capacity: map[*side]float64{}}
 	defer t.cpu.close()
 	if t.environment, err = newEnvironment(ctx); err != nil {
 		return err
@@ -72,9 +79,9 @@ func runThroughput(ctx context.Context, o options) (err error) {
 func (t *throughputBench) sessions(ctx context.Context) ([]benchresult.Row, error) {
 	one, many := map[*side][]loadResult{}, map[*side][]loadResult{}
 	for round := range t.rounds {
-		for i, s := range t.sides {
+		for i, s := range t.selected() {
 			if round%2 == 1 {
-				s = t.sides[len(t.sides)-1-i]
+				s = t.selected()[len(t.selected())-1-i]
 			}
 			for clients, results := range map[int]map[*side][]loadResult{1: one, manyClients: many} {
 				result, err := t.measure(ctx, s, loop(clients, t.seconds))
@@ -110,8 +117,11 @@ func (t *throughputBench) sessions(ctx context.Context) ([]benchresult.Row, erro
 // compare returns a row for each side of the worker and each side that it is compared
 // with.
 func (t *throughputBench) compare(what, unit string, of map[*side][]loadResult, figure func(loadResult) float64, targets bool) (rows []benchresult.Row) {
-	for _, ours := range t.sides {
+	for _, ours := range t.selected() {
 		for i, than := range ours.comparedWith {
+			if !slices.Contains(t.selected(), than) {
+				continue
+			}
 			row := benchresult.Row{
 				What: what + ": " + ours.name, Unit: unit,
 				Ours: benchresult.Median(of[ours], figure), Other: benchresult.Median(of[than], figure), Than: than.name,
@@ -127,7 +137,7 @@ func (t *throughputBench) compare(what, unit string, of map[*side][]loadResult, 
 
 // steady measures sessions that arrive regularly at 60 % of the capacity of a side.
 func (t *throughputBench) steady(ctx context.Context) (rows []benchresult.Row, err error) {
-	for _, s := range t.sides {
+	for _, s := range t.selected() {
 		if !s.warm {
 			continue
 		}
@@ -157,7 +167,7 @@ func (t *throughputBench) steady(ctx context.Context) (rows []benchresult.Row, e
 func (t *throughputBench) burst(ctx context.Context) (rows []benchresult.Row, err error) {
 	loaded := map[*side][]float64{}
 	for range max(t.rounds, 2) {
-		for _, s := range t.sides {
+		for _, s := range t.selected() {
 			if s.noBurst {
 				continue
 			}
@@ -168,8 +178,8 @@ func (t *throughputBench) burst(ctx context.Context) (rows []benchresult.Row, er
 			loaded[s] = append(loaded[s], result.quantile(0.95, loadSession.loaded))
 		}
 	}
-	for _, ours := range t.sides {
-		if ours.noBurst || len(ours.comparedWith) == 0 {
+	for _, ours := range t.selected() {
+		if ours.noBurst || len(ours.comparedWith) == 0 || !slices.Contains(t.selected(), ours.comparedWith[0]) {
 			continue
 		}
 		row := benchresult.Row{
@@ -191,7 +201,7 @@ func throughputNotes(o options) string {
 Chromium, the default of playwright run-server. The client is Playwright in one Node.js process for run-server and the
 worker, which it uses over CDP; the sides "raw CDP" show the worker with a client that sends only the necessary commands.
 puppeteer launches its browsers in the process of the client. CPU is that of all processes: client, tool or worker with
-svc-cloud and PostgreSQL, and browsers, until they have ended. "warm" is a worker with the default pool, "cold" one without
+svc-cloud and PostgreSQL, and browsers. "warm" is a worker with the default pool, "cold" one without
 a pool. Times count from the request, or from when a steady arrival was due.
 `, o.seconds, o.steadySeconds)
 	if os.Geteuid() == 0 {

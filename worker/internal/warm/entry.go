@@ -1,6 +1,7 @@
 package warm
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -92,37 +93,47 @@ func (p *Pool[K, S]) stopAll() {
 	}
 }
 
-// measureMemory updates old measurements. The caller must not hold the lock, because
-// measuring takes time.
+// memory is the measured memory of a browser of a kind.
+type memory struct {
+	bytes int64
+	at    time.Time
+}
+
+// measureMemory measures one browser of each kind without a recent measurement: idle
+// browsers of a kind are alike, and measuring costs as much processor time as a launch. The
+// caller must not hold the lock, because measuring takes time.
 func (p *Pool[K, S]) measureMemory() {
-	now := p.Clock.Now()
-	p.mu.Lock()
-	ready := slices.Clone(p.ready)
-	p.mu.Unlock()
-	for _, e := range ready {
-		if now.Sub(e.measuredAt) < measureInterval { // only Run accesses measuredAt
-			continue
-		}
-		memory := e.browser.Memory()
+	for _, e := range p.unmeasured() {
+		bytes := e.browser.Memory()
 		p.mu.Lock()
-		e.memory, e.measuredAt = memory, now
+		p.memories[e.kind] = memory{bytes, p.Clock.Now()}
 		p.mu.Unlock()
 	}
+}
+
+// unmeasured returns a browser of each kind to measure. The caller must not hold the lock.
+func (p *Pool[K, S]) unmeasured() map[K]*entry[K, S] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, found := p.Clock.Now(), map[K]*entry[K, S]{}
+	for _, e := range p.ready {
+		if now.Sub(e.readySince) >= settleDelay && now.Sub(p.memories[e.kind].at) >= measureInterval {
+			found[e.kind] = e
+		}
+	}
+	return found
 }
 
 // totalMemory returns the memory of all browsers in bytes.
 func (p *Pool[K, S]) totalMemory() (sum int64) {
 	for _, e := range p.ready {
-		sum += p.memoryOf(e)
+		sum += p.memoryOf(e.kind)
 	}
 	return sum
 }
 
-func (p *Pool[K, S]) memoryOf(e *entry[K, S]) int64 {
-	if e.memory > 0 {
-		return e.memory
-	}
-	return assumedMemory
+func (p *Pool[K, S]) memoryOf(kind K) int64 {
+	return cmp.Or(p.memories[kind].bytes, assumedMemory)
 }
 
 // averageMemory returns the average memory of a browser in bytes.

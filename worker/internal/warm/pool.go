@@ -70,9 +70,10 @@ type Pool[K comparable, S Browser] struct {
 	ready        []*entry[K, S]        // oldest first
 	starting     []*browserStart[K, S] // oldest first
 	startTimes   map[K]time.Duration   // averages
-	lastStartEnd time.Time             // when the last start ended
-	lacksSince   time.Time             // since when a start waits for a launch in progress
-	last         plan[K]               // of the last tick
+	memories     map[K]memory
+	lastStartEnd time.Time // when the last start ended
+	lacksSince   time.Time // since when a start waits for a launch in progress
+	last         plan[K]   // of the last tick
 	demand       demand[K]
 	backoffs     map[K]backoff
 	draining     bool
@@ -85,8 +86,6 @@ type entry[K comparable, S Browser] struct {
 	kind       K
 	browser    S
 	readySince time.Time
-	memory     int64 // in bytes, as last measured
-	measuredAt time.Time
 	removed    chan struct{} // closed when it is no longer in the pool
 }
 
@@ -100,7 +99,7 @@ func New[K comparable, S Browser](options Options[K, S]) *Pool[K, S] {
 	}
 	options.Max = max(options.Max, options.Size)
 	return &Pool[K, S]{
-		Options: options, wake: make(chan struct{}, 1), startTimes: map[K]time.Duration{}, last: plan[K]{target: options.Size, reason: Minimum},
+		Options: options, wake: make(chan struct{}, 1), startTimes: map[K]time.Duration{}, memories: map[K]memory{}, last: plan[K]{target: options.Size, reason: Minimum},
 		demand: newDemand[K](), backoffs: map[K]backoff{}, counts: Counts{Missed: map[Miss]int64{}},
 	}
 }

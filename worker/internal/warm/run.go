@@ -114,10 +114,10 @@ func (p *Pool[K, S]) startNext(ctx context.Context, load Load, now time.Time) (s
 			return false, shortPoll
 		}
 	}
-	if len(p.starting) >= max(load.CPUs, 1) {
+	if len(p.starting) >= p.startsAtOnce(kind, load) {
 		return false, longPoll
 	}
-	if !p.fitsMemory(load) {
+	if !p.fitsMemory(kind, load) {
 		p.last.reason = Memory
 		return false, shortPoll
 	}
@@ -130,6 +130,15 @@ func (p *Pool[K, S]) startNext(ctx context.Context, load Load, now time.Time) (s
 	p.lacksSince = time.Time{}
 	p.start(ctx, kind)
 	return true, 0
+}
+
+// startsAtOnce returns how many starts may be in progress: one for each processor, but only
+// one on a busy machine with at least half of the stock.
+func (p *Pool[K, S]) startsAtOnce(kind K, load Load) int {
+	if load.CPUPercent > maxCalmCPU && 2*p.available(kind) >= p.last.stock[kind] {
+		return 1
+	}
+	return max(load.CPUs, 1)
 }
 
 // yields reports whether a start should wait for a launch in progress, which takes
@@ -210,19 +219,22 @@ func pauseAfterStart(load Load) time.Duration {
 	return startPause
 }
 
-// fitsMemory reports whether the machine has memory for another browser, besides those
-// that were not running when the memory was measured.
-func (p *Pool[K, S]) fitsMemory(load Load) bool {
-	more := int64(1 + len(p.starting))
-	if p.Memory > 0 && p.totalMemory()+more*p.averageMemory() > p.Memory {
+// fitsMemory reports whether the machine has memory for another browser of a kind, besides
+// those that were not running when the memory was measured.
+func (p *Pool[K, S]) fitsMemory(kind K, load Load) bool {
+	more := p.memoryOf(kind)
+	for _, s := range p.starting {
+		more += p.memoryOf(s.kind)
+	}
+	if p.Memory > 0 && p.totalMemory()+more > p.Memory {
 		return false
 	}
 	for _, e := range p.ready {
 		if !load.At.IsZero() && e.readySince.After(load.At) {
-			more++
+			more += p.memoryOf(e.kind)
 		}
 	}
-	return percent(load.MemoryUsed+more*p.averageMemory(), load.MemoryLimit) <= load.ceiling()-startHeadroom
+	return percent(load.MemoryUsed+more, load.MemoryLimit) <= load.ceiling()-startHeadroom
 }
 
 // exceedsMemory reports whether warm browsers use memory that launches need.

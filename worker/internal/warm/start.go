@@ -108,6 +108,5 @@ func (p *Pool[K, S]) cancelStarts() {
 }
 
 func (p *Pool[K, S]) newEntry(kind K, browser S) *entry[K, S] {
-	now := p.Clock.Now()
-	return &entry[K, S]{kind: kind, browser: browser, readySince: now, measuredAt: now.Add(settleDelay - measureInterval), removed: make(chan struct{})}
+	return &entry[K, S]{kind: kind, browser: browser, readySince: p.Clock.Now(), removed: make(chan struct{})}
 }
