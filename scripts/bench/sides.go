@@ -62,23 +62,20 @@ func (t *throughputBench) startClients(ctx context.Context) error {
 	}
 	puppeteer.noBurst = true
 	for _, ours := range []struct {
-		name, program, engine, worker string
-		comparedWith                  []*side
-		ratio                         float64
+		name, engine, worker string
+		comparedWith         []*side
+		ratio                float64
 	}{
-		{"shell, warm", "worker", "headless-shell", "warm-shell", []*side{defaultServer}, 1.3},
-		{"shell, cold", "worker", "headless-shell", "cold", []*side{defaultServer}, 0},
-		{"shell, warm, raw CDP", "worker-cdp", "headless-shell", "warm-shell", []*side{defaultServer}, 1.3},
-		{"full, warm", "worker", "chromium", "warm", []*side{server, puppeteer}, 2.2},
-		{"full, cold", "worker", "chromium", "cold", []*side{server, puppeteer}, 0},
-		{"full, warm, raw CDP", "worker-cdp", "chromium", "warm", []*side{server, puppeteer}, 2.2},
+		{"shell, warm", "headless-shell", "warm-shell", []*side{defaultServer}, 1.3},
+		{"shell, cold", "headless-shell", "cold", []*side{defaultServer}, 0},
+		{"full, warm", "chromium", "warm", []*side{server, puppeteer}, 2.2},
+		{"full, cold", "chromium", "cold", []*side{server, puppeteer}, 0},
 	} {
-		s, err := t.side(ctx, ours.name, ours.program, "", t.workers[ours.worker], ours.engine)
+		s, err := t.side(ctx, ours.name, "worker", "", t.workers[ours.worker], ours.engine)
 		if err != nil {
 			return err
 		}
-		s.warm, s.noBurst = ours.worker != "cold", ours.program == "worker-cdp"
-		s.comparedWith, s.ratio = ours.comparedWith, ours.ratio
+		s.warm, s.comparedWith, s.ratio = ours.worker != "cold", ours.comparedWith, ours.ratio
 	}
 	return nil
 }

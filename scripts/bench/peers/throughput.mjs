@@ -1,6 +1,7 @@
 // Generates load for make bench-throughput: node throughput.mjs PEER. The first line of stdin is the setup, each further line
 // a task; each has a line of stdout as its answer. Every session requests a browser, opens the page, reads it and ends the
-// browser. All peers but puppeteer have the same client, Playwright; worker-cdp shows the worker with a raw CDP client.
+// browser. All peers but puppeteer have the same client,
+// Playwright.
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { performance } from 'node:perf_hooks';
@@ -58,14 +59,6 @@ const peers = {
         ),
     };
   },
-
-  async 'worker-cdp'(setup) {
-    const { WebSocket } = resolve('ws');
-    return {
-      version: version('ws'),
-      session: (mark) => useWorker(setup, mark, (address) => useCDP(new WebSocket(address, { perMessageDeflate: false }), setup.page, mark)),
-    };
-  },
 };
 
 // runServer starts playwright run-server, which launches a browser for each connection. It accepts another Chromium
@@ -118,42 +111,6 @@ async function useWorker({ worker, key, profile, engine }, mark, use) {
     await use(session.webSocketDebuggerUrl);
   } finally {
     await call('DELETE', `/sessions/${session.id}`);
-  }
-}
-
-// useCDP does the same as usePlaywright, with the commands that it needs.
-async function useCDP(socket, url, mark) {
-  const waiting = new Map();
-  let loaded;
-  const load = new Promise((done) => (loaded = done));
-  let last = 0;
-  let sessionId;
-  const call = (method, params = {}) =>
-    new Promise((done, failed) => {
-      waiting.set(++last, { done, failed });
-      socket.send(JSON.stringify({ id: last, method, params, sessionId }));
-    });
-  await new Promise((open, failed) => socket.on('open', open).on('error', failed));
-  socket.on('message', (text) => {
-    const message = JSON.parse(text);
-    if (message.method === 'Page.loadEventFired') loaded();
-    const one = waiting.get(message.id);
-    waiting.delete(message.id);
-    if (message.error) one?.failed(new Error(message.error.message));
-    else one?.done(message.result);
-  });
-  socket.on('close', () => waiting.forEach(({ failed }) => failed(new Error('the connection was closed'))));
-  try {
-    await call('Browser.getVersion');
-    mark('answered');
-    const { targetInfos } = await call('Target.getTargets');
-    const { targetId } = targetInfos.find(({ type }) => type === 'page');
-    ({ sessionId } = await call('Target.attachToTarget', { targetId, flatten: true }));
-    await Promise.all([call('Page.enable'), call('Page.navigate', { url }), load]);
-    mark('loaded');
-    await call('Runtime.evaluate', { expression: read });
-  } finally {
-    socket.close();
   }
 }
 
