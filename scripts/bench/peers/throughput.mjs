@@ -1,7 +1,6 @@
-// Generates load for make bench-throughput: node throughput.mjs PEER. The first line of stdin is the setup, each further line
-// a task; each has a line of stdout as its answer. Every session requests a browser, opens the page, reads it and ends the
-// browser. All peers but puppeteer have the same client,
-// Playwright.
+// Generates load for make bench-throughput: node throughput.mjs PEER. The first line of stdin is the setup, each further
+// line a task; each has a line of stdout as its answer. Every session requests a browser, opens the page, reads it and
+// ends the browser. All peers but puppeteer have the same client, Playwright.
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { performance } from 'node:perf_hooks';
