@@ -199,9 +199,9 @@ func throughputNotes(o options) string {
 	text := fmt.Sprintf(`A session requests a browser, opens a page of 400 elements, reads it and ends the browser. Back-to-back sessions run for
 %d s per side and round, steady arrivals for %d s. All browsers are headless; "shell" is the headless shell of the same
 Chromium, the default of playwright run-server. The client is Playwright in one Node.js process for run-server and the
-worker, which it uses over CDP. puppeteer launches its browsers in the process of the client. CPU is that of all processes: client, tool or worker with
-svc-cloud and PostgreSQL, and browsers. "warm" is a worker with the default pool, "cold" one without
-a pool. Times count from the request, or from when a steady arrival was due.
+worker, which it uses over CDP. puppeteer launches its browsers in the process of the client. CPU is that of all processes:
+client, tool or worker with svc-cloud and PostgreSQL, and browsers. "warm" is a worker with the default pool, "cold" one
+without a pool. Times count from the request, or from when a steady arrival was due.
 `, o.seconds, o.steadySeconds)
 	if os.Geteuid() == 0 {
 		text += "This run was as root: the other tools start Chromium without its sandbox; the worker starts it with the sandbox.\n"
