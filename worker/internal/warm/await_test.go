@@ -15,11 +15,11 @@ type awaited struct {
 	ok      bool
 }
 
-// await calls Await in the background.
-func await(ctx context.Context, p *pool, kind string) <-chan awaited {
+// await awaits a browser of the first kind in the background.
+func await(ctx context.Context, p *pool) <-chan awaited {
 	result := make(chan awaited, 1)
 	go func() {
-		browser, ok := p.Await(ctx, kind)
+		browser, ok := p.Await(ctx, "first")
 		result <- awaited{browser, ok}
 	}()
 	synctest.Wait()
@@ -30,9 +30,9 @@ func TestAwait_TakesStartingBrowser(t *testing.T) {
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
 		advance(startTime / 2)
 		assertMiss(t, p, "first", warm.Starting)
-		got := await(t.Context(), p, "first")
+		got := await(t.Context(), p)
 		assertMiss(t, p, "first", warm.Empty) // the browser is for the waiting launch
-		if second := <-await(t.Context(), p, "first"); second.ok {
+		if second := <-await(t.Context(), p); second.ok {
 			t.Error("two launches got the same browser")
 		}
 		advance(startTime / 2)
@@ -51,7 +51,7 @@ func TestAwait_ReportsFailedStart(t *testing.T) {
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
 		m.setFailing(true)
 		advance(startTime / 2)
-		got := await(t.Context(), p, "first")
+		got := await(t.Context(), p)
 		advance(startTime / 2)
 		if result := <-got; result.ok {
 			t.Errorf("got %+v", result)
@@ -64,7 +64,7 @@ func TestAwait_BrowserRemainsWhenLaunchIsCanceled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		advance(startTime / 2)
-		got := await(ctx, p, "first")
+		got := await(ctx, p)
 		cancel()
 		if result := <-got; result.ok {
 			t.Errorf("got %+v", result)
@@ -77,7 +77,7 @@ func TestAwait_BrowserRemainsWhenLaunchIsCanceled(t *testing.T) {
 func TestAwait_DrainEndsWait(t *testing.T) {
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
 		advance(startTime / 2)
-		got := await(t.Context(), p, "first")
+		got := await(t.Context(), p)
 		p.Drain()
 		if result := <-got; result.ok {
 			t.Errorf("got %+v", result)
