@@ -2,6 +2,9 @@
 // Chromium alone, in interleaved rounds, and reports medians. It measures warm and
 // cold launches, CDP through the worker and directly, bursts, the memory of the
 // worker, and leaked processes after a kill.
+//
+// With --throughput it is `make bench-throughput`: sessions per minute, steady arrivals
+// and bursts, compared with other tools.
 package main
 
 import (
@@ -20,8 +23,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, parse()); err != nil {
-		fmt.Fprintln(os.Stderr, "make bench-worker:", err)
+	o := parse()
+	name, measure := "make bench-worker:", run
+	if o.throughput {
+		name, measure = "make bench-throughput:", runThroughput
+	}
+	if err := measure(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, name, err)
 		os.Exit(1)
 	}
 }
@@ -32,6 +40,10 @@ type options struct {
 	burstSize               int      // the number of concurrent launches in a burst
 	only                    []string // the parts to measure; empty for all
 	write                   string
+
+	throughput             bool
+	sides                  string // part of the names of the sides to measure; empty for all
+	seconds, steadySeconds int    // durations of back-to-back sessions and of steady arrivals
 }
 
 func parse() options {
@@ -41,11 +53,18 @@ func parse() options {
 	flag.IntVar(&o.rounds, "rounds", 20, "measurements per side of a comparison")
 	flag.IntVar(&o.launches, "launches", 500, "launches before the worker's memory is measured again")
 	flag.IntVar(&o.kills, "kill-rounds", 20, "number of times a worker is killed")
-	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", "))
-	flag.BoolVar(&quick, "quick", false, "smoke test of two minutes; the figures are not meaningful")
+	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", ")+
+		"; with --throughput "+strings.Join((&throughputBench{}).parts().Names(), ", "))
+	flag.BoolVar(&quick, "quick", false, "short trial run; the figures are not meaningful")
+	flag.BoolVar(&o.throughput, "throughput", false, "measure sessions per minute, steady arrivals and bursts")
+	flag.StringVar(&o.sides, "sides", "", "with --throughput: measure only the sides whose names contain this")
+	flag.IntVar(&o.seconds, "seconds", 20, "with --throughput: seconds of back-to-back sessions per side and round")
+	flag.IntVar(&o.steadySeconds, "steady-seconds", 180, "with --throughput: seconds of steady arrivals")
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
 	flag.Parse()
-	if quick {
+	if o.throughput {
+		o.setThroughput(quick)
+	} else if quick {
 		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
 	}
 	o.rounds = max(o.rounds, 1)
