@@ -44,7 +44,7 @@ export function ProfileVersions({ profileId }: { profileId: string }) {
   );
 }
 
-const megabytes = new Intl.NumberFormat("en", { style: "unit", unit: "megabyte", maximumFractionDigits: 1 });
+const megabytes = new Intl.NumberFormat("en", { style: "unit", unit: "megabyte", maximumFractionDigits: 2 });
 
 const size = (bytes: number) => <span class="numeric">{megabytes.format(bytes / 1e6)}</span>;
 
