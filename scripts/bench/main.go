@@ -2,6 +2,9 @@
 // Chromium alone, in interleaved rounds, and reports medians. It measures warm and
 // cold launches, CDP through the worker and directly, bursts, the memory of the
 // worker, and leaked processes after a kill.
+//
+// With --density it is `make bench-density`: memory, page faults and processor time of many
+// sessions without clients.
 package main
 
 import (
@@ -20,8 +23,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, parse()); err != nil {
-		fmt.Fprintln(os.Stderr, "make bench-worker:", err)
+	o := parse()
+	name, measure := "make bench-worker:", run
+	if o.density {
+		name, measure = "make bench-density:", runDensity
+	}
+	if err := measure(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, name, err)
 		os.Exit(1)
 	}
 }
@@ -32,6 +40,10 @@ type options struct {
 	burstSize               int      // the number of concurrent launches in a burst
 	only                    []string // the parts to measure; empty for all
 	write                   string
+
+	density       bool
+	counts        []int // numbers of sessions
+	windowSeconds int   // of a measurement of sessions that rest
 }
 
 func parse() options {
@@ -43,9 +55,12 @@ func parse() options {
 	flag.IntVar(&o.kills, "kill-rounds", 20, "number of times a worker is killed")
 	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", "))
 	flag.BoolVar(&quick, "quick", false, "smoke test of two minutes; the figures are not meaningful")
+	flag.BoolVar(&o.density, "density", false, "measure many sessions without clients; the parts are "+strings.Join((&density{}).parts().Names(), ", "))
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
 	flag.Parse()
+	o.counts, o.windowSeconds = []int{20, 50, 100}, 20
 	if quick {
+		o.counts, o.windowSeconds = []int{4}, 5
 		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
 	}
 	o.rounds = max(o.rounds, 1)

@@ -101,6 +101,18 @@ func (s *Service) Browser(launchID uuid.UUID) (*browser.Browser, bool) {
 	return found.Browser, ok
 }
 
+// Frozen returns the number of running sessions whose browser is frozen.
+func (s *Service) Frozen() (count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, run := range s.live {
+		if run.browser.Frozen() {
+			count++
+		}
+	}
+	return count
+}
+
 // Traffic returns the bytes that passed a session's proxy so far, also after its end
 // while the session is listed. It returns false without a proxy.
 func (s *Service) Traffic(sessionID uuid.UUID) (received, sent int64, ok bool) {
