@@ -71,7 +71,7 @@ func TestFreeze_StopsIdleBrowserUntilNextUse(t *testing.T) {
 			page := c.visit(t, "data:text/html,<script>ticks = 0; setInterval(() => ticks++, 10)</script>")
 			var before, after int
 			eventually(t, 10*time.Second, "a running timer", func() bool {
-				c.eval(t, page, "ticks", &before)
+				c.eval(t, page, "globalThis.ticks ?? 0", &before)
 				return before > 0
 			})
 			time.Sleep(2 * freezeIdle)
@@ -80,7 +80,7 @@ func TestFreeze_StopsIdleBrowserUntilNextUse(t *testing.T) {
 			}
 			var target struct{ TargetInfo struct{ TargetID string } }
 			unmarshal(t, c.call(t, page, "Target.getTargetInfo", nil), &target)
-			c.eval(t, page, "ticks", &before)
+			c.eval(t, page, "globalThis.ticks ?? 0", &before)
 			closed := time.Now()
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
