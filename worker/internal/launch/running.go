@@ -78,6 +78,7 @@ type Running struct {
 	Session  session.Session
 	Browser  *browser.Browser
 	Activity *activity.Meter // the routes report client activity to it
+	Frozen   bool            // nobody uses the browser, and it is frozen
 
 	Handovers *handover.Handovers
 }
@@ -92,7 +93,9 @@ func (s *Service) Running(launchID uuid.UUID) (Running, bool) {
 	if !ok {
 		return Running{}, false
 	}
-	return Running{Session: found, Browser: run.browser, Activity: run.activity, Handovers: run.browser.Calls().Handovers()}, true
+	return Running{
+		Session: found, Browser: run.browser, Activity: run.activity, Frozen: run.browser.Frozen(), Handovers: run.browser.Calls().Handovers(),
+	}, true
 }
 
 // Browser returns the running browser of a launch.

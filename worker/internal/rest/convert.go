@@ -152,7 +152,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		return workerapi.BrowserSession{}, err
 	}
 	if running, ok := s.Launches.Running(of.LaunchID); ok {
-		data.Handover, data.Frozen = openHandover(running), new(running.Browser.Frozen())
+		data.Handover, data.Frozen = openHandover(running), &running.Frozen
 	}
 	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, nonZero(links.DevTools), &links.View
