@@ -13,7 +13,7 @@ import (
 
 const (
 	densityLaunches = 4                // concurrent launches
-	densitySettle   = 10 * time.Second // after the launches, before the measurement
+	densitySettle   = 8 * time.Second // after the launches, before the measurement
 	freezeSeconds   = 2                // FREEZE_IDLE_SECONDS of the worker that freezes browsers
 	frozenSessions  = 50               // whose rest and thaw is measured
 )

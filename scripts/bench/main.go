@@ -58,7 +58,7 @@ func parse() options {
 	flag.BoolVar(&o.density, "density", false, "measure many sessions without clients; the parts are "+strings.Join((&density{}).parts().Names(), ", "))
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
 	flag.Parse()
-	o.counts, o.windowSeconds = []int{20, 50, 100}, 20
+	o.counts, o.windowSeconds = []int{20, 50, 100}, 15
 	if quick {
 		o.counts, o.windowSeconds = []int{4}, 5
 		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
