@@ -1,67 +1,37 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 )
 
-// createKeys creates a first account over the edge and the Secret keys with its organization key, which the workers wait
-// for.
-func (p *proof) createKeys(ctx context.Context) error {
-	token, err := p.post(ctx, "", "/v1/auth/sign-up", map[string]any{"email": "you@example.com", "password": rand.Text(), "name": "You"}, "token")
+// prepareAccount gives the first organization, which the bootstrap Job creates, a plan without a limit of profiles, and
+// reads the key of the clients.
+func (p *proof) prepareAccount(ctx context.Context) error {
+	if _, err := p.kubectl(ctx, "wait", "job/svc-bootstrap-1", "--for=condition=Complete", "--timeout=5m"); err != nil {
+		return err
+	}
+	text, err := p.kubectl(ctx, "exec", "deployment/svc-cloud", "--", "svc-cloud", "organizations", "list", "--json")
 	if err != nil {
 		return err
 	}
-	organization, err := p.post(ctx, token, "/v1/organizations", map[string]any{"name": "First organization"}, "id")
+	var organizations []struct{ ID string }
+	if err := json.Unmarshal([]byte(text), &organizations); err != nil {
+		return fmt.Errorf("the organizations are %q: %w", text, err)
+	}
+	if len(organizations) != 1 {
+		return fmt.Errorf("the bootstrap created %d organizations", len(organizations))
+	}
+	if _, err := p.kubectl(ctx, "exec", "deployment/svc-cloud", "--", "svc-cloud", "organizations", "plan", organizations[0].ID, "team"); err != nil {
+		return err
+	}
+	encoded, err := p.kubectl(ctx, "get", "secret", "keys", "-o", "jsonpath={.data.API_KEY}")
 	if err != nil {
 		return err
 	}
-	key, err := p.post(ctx, token, "/v1/organizations/"+organization+"/api-keys", map[string]any{"name": "workers"}, "key")
-	if err != nil {
-		return err
-	}
-	if _, err := p.kubectl(ctx, "exec", "deployment/svc-cloud", "--", "svc-cloud", "organizations", "plan", organization, "team"); err != nil {
-		return err
-	}
-	p.fleet.key = "wrk_" + rand.Text()
-	_, err = p.kubectl(ctx, "create", "secret", "generic", "keys", "--from-literal=SVC_KEY="+key, "--from-literal=API_KEY="+p.fleet.key)
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	p.fleet.key = string(key)
 	return err
-}
-
-// post sends a request to the cloud behind the edge and returns a member of the response.
-func (p *proof) post(ctx context.Context, token, path string, body any, member string) (string, error) {
-	content, err := json.Marshal(body)
-	if err != nil {
-		return "", err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, edgeURL+path, bytes.NewReader(content))
-	if err != nil {
-		return "", err
-	}
-	request.Host = cloudHost
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := p.fleet.client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return "", err
-	}
-	var answer struct{ Data map[string]any }
-	if response.StatusCode != http.StatusCreated {
-		return "", fmt.Errorf("POST %s returned %d: %s", path, response.StatusCode, text)
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return "", err
-	}
-	value, _ := answer.Data[member].(string)
-	return value, nil
 }

@@ -20,6 +20,7 @@ type variant struct {
 func variants() []variant {
 	return []variant{
 		{[]string{"postgresql.enabled=true"}, checkDefaults},
+		{[]string{"postgresql.enabled=true,bootstrap.enabled=true,bootstrap.email=ada@example.com"}, checkBootstrap},
 		{[]string{"database.existingSecret=svc-db-app,database.key=uri,cloud.existingSecret=cloud,metrics.prometheusRule.enabled=true"}, checkProduction},
 		{[]string{
 			"postgresql.enabled=true,edge.tlsSecret=edge,edge.proxyProtocol=true,cloud.autoscaling.enabled=true,worker.maxUnavailable=5",
@@ -37,6 +38,7 @@ var refused = map[string]string{
 	"postgresql.enabled=true,worker.sessions=0":                                                        "sessions",
 	"postgresql.enabled=true,worker.drainTimeoutSeconds=1h":                                            "drainTimeoutSeconds",
 	"postgresql.enabled=true,cloud.publicUrl=cloud":                                                    "publicUrl",
+	"postgresql.enabled=true,bootstrap.email=ada": "email",
 	"postgresql.enabled=true,worker.existingSecret=":                                                   "existingSecret",
 	"postgresql.enabled=true,worker.autoscaling.keda.enabled=true,worker.autoscaling.hpa.enabled=true": "only one",
 }

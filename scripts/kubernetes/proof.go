@@ -88,7 +88,7 @@ func install(ctx context.Context, c *cluster) (*proof, error) {
 	if err := p.await(ctx, "deployment/svc-cloud", "deployment/svc-edge", "deployment/page"); err != nil {
 		return nil, err
 	}
-	if err := p.createKeys(ctx); err != nil {
+	if err := p.prepareAccount(ctx); err != nil {
 		return nil, err
 	}
 	if err := p.await(ctx, "statefulset/svc-worker"); err != nil {

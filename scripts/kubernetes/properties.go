@@ -1,20 +1,26 @@
 package main
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/oasdiff/yaml"
 )
 
+// organizationKey is the form of an organization key (specification 5.3).
+var organizationKey = regexp.MustCompile(`^svc_[a-z2-7]{32}$`)
+
 // object is a Kubernetes object of the chart, with the fields that the checks read.
 type object struct {
 	Kind     string
 	Metadata struct{ Name string }
+	Data     map[string]string // of a Secret
 	Spec     struct {
 		Replicas                 *int
 		PublishNotReadyAddresses bool
@@ -166,6 +172,18 @@ func checkDefaults(all []object) error {
 	}
 	if !find(all, "Service", "-worker").Spec.PublishNotReadyAddresses {
 		return errors.New("full and draining workers have no addresses")
+	}
+	return nil
+}
+
+// checkBootstrap checks that the generated organization key has the form that svc-cloud accepts.
+func checkBootstrap(all []object) error {
+	key, err := base64.StdEncoding.DecodeString(find(all, "Secret", "svc-worker").Data["SVC_KEY"])
+	if err != nil || !organizationKey.Match(key) {
+		return fmt.Errorf("the organization key has %d characters of another form: %w", len(key), errors.Join(err, errors.New("want svc_ and 32 characters")))
+	}
+	if job := find(all, "Job", "-bootstrap-1"); job.Kind == "" {
+		return errors.New("there is no bootstrap Job")
 	}
 	return nil
 }

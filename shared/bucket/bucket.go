@@ -10,8 +10,9 @@ import (
 
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
-	_ "gocloud.dev/blob/gcsblob" // gs://
-	_ "gocloud.dev/blob/s3blob"  // s3:// and compatible services
+	_ "gocloud.dev/blob/s3blob" // s3:// and compatible services
+
+	"github.com/browser-svc/svc/shared/gcsblob"
 )
 
 // Open opens the object store with a URL: file://, s3:// or gs://. A missing directory is
@@ -29,13 +30,20 @@ func Open(ctx context.Context, variable, address string, mode os.FileMode) (*blo
 		}
 		return OpenDir(variable, u.Path, mode)
 	case "s3", "gs":
-		store, err := blob.OpenBucket(ctx, address)
+		store, err := openRemote(ctx, u)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", variable, err)
 		}
 		return store, nil
 	}
 	return nil, errors.New(variable + " must be a file://, s3:// or gs:// URL")
+}
+
+func openRemote(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
+	if u.Scheme == "gs" {
+		return gcsblob.Open(ctx, u)
+	}
+	return blob.OpenBucket(ctx, u.String())
 }
 
 // OpenDir opens a directory, which is created with this mode if it is missing. name is

@@ -57,14 +57,37 @@ type NewKey struct {
 // be retrieved again (specification 5.3). An expiry that is not in the future is a
 // Validation error. At MaxLive keys it returns Forbidden with both numbers.
 func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey) (Key, string, error) {
-	now := s.Clock.Now()
-	expires, err := parseExpiry(n.ExpiresAt, now)
+	secret := newSecret()
+	k, err := s.create(ctx, orgID, userID, n, secret)
 	if err != nil {
 		return Key{}, "", err
 	}
-	k, secret, err := newKey(n.Name, userID, now, expires)
+	return k, secret, nil
+}
+
+// Register creates a key of the organization with a secret that the caller generated.
+// A text that does not have the form of a key is a Validation error. A secret that
+// exists already, also revoked, is a Conflict. The other errors are those of Create.
+func (s *Service) Register(ctx context.Context, orgID, userID uuid.UUID, n NewKey, secret string) (Key, error) {
+	if !wellFormed(secret) {
+		return Key{}, fault.Field("key", "must be "+secretPrefix+" and 20 random bytes in lowercase base32")
+	}
+	k, err := s.create(ctx, orgID, userID, n, secret)
+	if pg.IsUnique(err, "api_keys_key_hash_key") {
+		return Key{}, fault.New(fault.Conflict, "The key exists already, or it was revoked.")
+	}
+	return k, err
+}
+
+func (s *Service) create(ctx context.Context, orgID, userID uuid.UUID, n NewKey, secret string) (Key, error) {
+	now := s.Clock.Now()
+	expires, err := parseExpiry(n.ExpiresAt, now)
 	if err != nil {
-		return Key{}, "", err
+		return Key{}, err
+	}
+	k, err := newKey(n.Name, userID, now, expires, secret)
+	if err != nil {
+		return Key{}, err
 	}
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		if err := s.checkLimit(ctx, tx, orgID, now); err != nil {
@@ -76,9 +99,9 @@ func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey)
 		return s.Audit.Record(ctx, tx, orgID, "apiKey.created", k.ID.String(), map[string]any{"name": k.Name, "expiresAt": k.ExpiresAt})
 	})
 	if err != nil {
-		return Key{}, "", err
+		return Key{}, err
 	}
-	return k, secret, nil
+	return k, nil
 }
 
 // checkLimit returns Forbidden if the organization has MaxLive live keys. It blocks
@@ -117,16 +140,15 @@ func parseExpiry(expires *time.Time, now time.Time) (*time.Time, error) {
 	return &stored, nil
 }
 
-func newKey(name string, userID uuid.UUID, now time.Time, expires *time.Time) (Key, string, error) {
+func newKey(name string, userID uuid.UUID, now time.Time, expires *time.Time, secret string) (Key, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Key{}, "", fmt.Errorf("generate a key id: %w", err)
+		return Key{}, fmt.Errorf("generate a key id: %w", err)
 	}
-	secret := newSecret()
 	return Key{
 		ID: id, Name: name, Prefix: secret[:prefixLength], LastFour: secret[len(secret)-4:],
 		CreatedBy: uuid.NullUUID{UUID: userID, Valid: true}, CreatedAt: now, ExpiresAt: expires,
-	}, secret, nil
+	}, nil
 }
 
 func (k Key) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, secret string) error {

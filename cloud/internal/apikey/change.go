@@ -74,7 +74,7 @@ func (s *Service) checkLimitIfExpired(ctx context.Context, tx *sqlx.Tx, orgID, k
 // the limit of live keys it returns Forbidden, unless the old key expires at once.
 func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, expireOld *time.Duration) (Key, string, error) {
 	var k Key
-	var secret string
+	secret := newSecret()
 	now := s.Clock.Now()
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		var old Key
@@ -86,7 +86,7 @@ func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, ex
 		if err != nil {
 			return fmt.Errorf("find a key: %w", err)
 		}
-		if k, secret, err = newKey(old.Name, userID, now, old.replacementExpiry(now)); err != nil {
+		if k, err = newKey(old.Name, userID, now, old.replacementExpiry(now), secret); err != nil {
 			return err
 		}
 		if expireOld != nil {

@@ -33,15 +33,18 @@ const (
 // bootstrapCommand creates what a first worker needs. It prints the result to out.
 func bootstrapCommand(out io.Writer) program.Command[Config] {
 	var dir, email, skip string
+	var register bool
 	return program.Command[Config]{
 		Name: "bootstrap", Summary: "Create the first user, an organization and the keys of a first worker",
 		Detail: "Writes the organization key to DIR/" + organizationKeyFile + " and a worker key to DIR/" + workerKeyFile + ". Only the user that runs the command\n" +
 			"can read the files. The keys are not printed. What exists already stays unchanged: the command creates no user if\n" +
 			"there are any, no worker key if the file exists, and no organization key if the file contains a valid one. It\n" +
-			"migrates the database, and runs beside a running cloud and beside itself.",
+			"migrates the database, and runs beside a running cloud and beside itself. With --register, both files exist: the command\n" +
+			"only reads them, and creates the organization key that DIR/" + organizationKeyFile + " contains.",
 		Args: []program.Arg{{Name: "DIR", Doc: "The existing directory for the keys", Value: &dir}},
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&email, "email", "you@example.com", "The `ADDRESS` of the user")
+			flags.BoolVar(&register, "register", false, "Create the organization key that is in DIR, instead of a random one")
 			flags.StringVar(&skip, "skip", "", "Create nothing for this `REASON`, if it is not empty")
 		},
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
@@ -49,17 +52,28 @@ func bootstrapCommand(out io.Writer) program.Command[Config] {
 				_, err := fmt.Fprintf(out, "Nothing was created: %s\n", skip)
 				return err
 			}
-			return withOperator(ctx, config, logger, func(o *operator) error { return o.bootstrap(ctx, out, dir, email) })
+			return withOperator(ctx, config, logger, func(o *operator) error {
+				if register {
+					return o.registerKey(ctx, out, dir, email)
+				}
+				return o.bootstrap(ctx, out, dir, email)
+			})
 		},
 	}
 }
 
-func (o *operator) bootstrap(ctx context.Context, out io.Writer, dir, email string) error {
-	// Concurrent commands wait for this lock, so that only one of them creates a key.
+// exclusively runs a bootstrap after concurrent ones, so that only one of them creates a key.
+func (o *operator) exclusively(ctx context.Context, bootstrap func() error) error {
 	return pg.InTx(ctx, o.pools.tenants, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('bootstrap', 0))`); err != nil {
 			return fmt.Errorf("wait for another bootstrap: %w", err)
 		}
+		return bootstrap()
+	})
+}
+
+func (o *operator) bootstrap(ctx context.Context, out io.Writer, dir, email string) error {
+	return o.exclusively(ctx, func() error {
 		workerKey := filepath.Join(dir, workerKeyFile)
 		if _, err := os.Stat(workerKey); errors.Is(err, fs.ErrNotExist) {
 			if err := writePrivate(workerKey, "wrk_"+strings.ToLower(rand.Text())); err != nil {
@@ -79,13 +93,63 @@ func (o *operator) bootstrap(ctx context.Context, out io.Writer, dir, email stri
 		if err != nil {
 			return err
 		}
-		if err := o.firstKey(ctx, account, organizationKey); err != nil {
+		organization, err := o.firstOrganization(ctx, account)
+		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(out, "Dashboard:  %s\nSign in as: %s\nPassword:   svc-cloud users reset-password %[2]s prints a link that sets it\nKeys:       %[3]s\n",
-			o.users.Accounts.Public, account.Email, dir)
-		return err
+		_, key, err := o.keys.Create(ctx, organization.ID, account.ID, firstWorkerKey())
+		if err != nil {
+			return err
+		}
+		if err := writePrivate(organizationKey, key); err != nil {
+			return err
+		}
+		return o.printBootstrap(out, account, dir)
 	})
+}
+
+// registerKey creates the organization key that is in DIR, with the first user and
+// organization. It does nothing if the key is valid already.
+func (o *operator) registerKey(ctx context.Context, out io.Writer, dir, email string) error {
+	file := filepath.Join(dir, organizationKeyFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return o.exclusively(ctx, func() error {
+		if valid, err := o.holdsKey(ctx, file); err != nil {
+			return err
+		} else if valid {
+			_, err := fmt.Fprintf(out, "The key in %s is valid already.\n", file)
+			return err
+		}
+		account, err := o.firstUser(ctx, email)
+		if err != nil {
+			return err
+		}
+		organization, err := o.firstOrganization(ctx, account)
+		if err != nil {
+			return err
+		}
+		_, err = o.keys.Register(ctx, organization.ID, account.ID, firstWorkerKey(), strings.TrimSpace(string(text)))
+		switch {
+		case fault.Is(err, fault.Conflict):
+			return fmt.Errorf("the key in %s was revoked: replace it by a new one", file)
+		case fault.Is(err, fault.Validation):
+			return fmt.Errorf("%s does not contain an organization key, which is svc_ and 20 random bytes in lowercase base32", file)
+		case err != nil:
+			return err
+		}
+		return o.printBootstrap(out, account, dir)
+	})
+}
+
+func firstWorkerKey() apikey.NewKey { return apikey.NewKey{Name: "first worker"} }
+
+func (o *operator) printBootstrap(out io.Writer, account auth.Account, dir string) error {
+	_, err := fmt.Fprintf(out, "Dashboard:  %s\nSign in as: %s\nPassword:   svc-cloud users reset-password %[2]s prints a link that sets it\nKeys:       %[3]s\n",
+		o.users.Accounts.Public, account.Email, dir)
+	return err
 }
 
 // holdsKey reports whether the file contains a valid organization key. A file can
@@ -121,9 +185,8 @@ func (o *operator) firstUser(ctx context.Context, email string) (auth.Account, e
 	return account, err
 }
 
-// firstKey creates a key of the first organization that the user owns, or of a new one,
-// and writes it to a file.
-func (o *operator) firstKey(ctx context.Context, account auth.Account, file string) error {
+// firstOrganization returns the first organization that the user owns, or creates one.
+func (o *operator) firstOrganization(ctx context.Context, account auth.Account) (org.Organization, error) {
 	var owned *org.Organization
 	err := forEach(func(r page.Request) (page.Page[org.Organization], error) {
 		return o.organizations.List(ctx, account.ID, r)
@@ -134,20 +197,12 @@ func (o *operator) firstKey(ctx context.Context, account auth.Account, file stri
 		return nil
 	})
 	if err != nil {
-		return err
+		return org.Organization{}, err
 	}
-	if owned == nil {
-		created, err := o.organizations.Create(ctx, account.ID, org.NewOrganization{Name: "First organization"})
-		if err != nil {
-			return err
-		}
-		owned = &created
+	if owned != nil {
+		return *owned, nil
 	}
-	_, key, err := o.keys.Create(ctx, owned.ID, account.ID, apikey.NewKey{Name: "first worker"})
-	if err != nil {
-		return err
-	}
-	return writePrivate(file, key)
+	return o.organizations.Create(ctx, account.ID, org.NewOrganization{Name: "First organization"})
 }
 
 // writePrivate writes or replaces a file that only its owner can read. After a

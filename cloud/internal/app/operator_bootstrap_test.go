@@ -140,6 +140,37 @@ func TestBootstrap_LeavesOtherUsersAlone(t *testing.T) {
 	}
 }
 
+func TestBootstrap_RegistersKey(t *testing.T) {
+	sh, dir := newBootstrapShell(t), t.TempDir()
+	const key = "svc_abcdefghijklmnopqrstuvwxyz234567"
+	for name, text := range map[string]string{organizationKeyFile: key + "\n", workerKeyFile: "wrk_test\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o400); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := sh.run("bootstrap", dir, "--register", "--email", "ada@example.com"); !strings.Contains(out, "Sign in as: ada@example.com\n") || strings.Contains(out, key) {
+		t.Errorf("%q", out)
+	}
+	if got := sh.wantOneKey(dir); got != key+"\n" || readText(t, filepath.Join(dir, workerKeyFile)) != "wrk_test\n" {
+		t.Error("the keys were changed")
+	}
+	if out := sh.run("bootstrap", dir, "--register"); !strings.Contains(out, "is valid already") {
+		t.Errorf("%q", out)
+	}
+	sh.wantOneKey(dir)
+
+	sh.run("keys", "revoke", key)
+	sh.fails("was revoked: replace it by a new one", "bootstrap", dir, "--register", "--email", "ada@example.com")
+	for _, text := range []string{"", "svc_", strings.ToUpper(key), key + "a"} {
+		other := t.TempDir()
+		if err := os.WriteFile(filepath.Join(other, organizationKeyFile), []byte(text), 0o400); err != nil {
+			t.Fatal(err)
+		}
+		sh.fails("does not contain an organization key", "bootstrap", other, "--register", "--email", "ada@example.com")
+	}
+	sh.fails("no such file or directory", "bootstrap", t.TempDir(), "--register")
+}
+
 func TestBootstrap_RefusesInvalidInput(t *testing.T) {
 	sh := newBootstrapShell(t)
 	sh.fails("is not an e-mail address", "bootstrap", t.TempDir(), "--email", "nobody")

@@ -188,7 +188,7 @@ func (d database) organization(ctx context.Context, limit int) (uuid.UUID, error
 
 // clear deletes all slots, so that each part starts with empty tables.
 func (d database) clear(ctx context.Context) error {
-	_, err := d.owner.ExecContext(ctx, `TRUNCATE license_slots, license_machines, license_events, license_superseded_boots`)
+	_, err := d.owner.ExecContext(ctx, `TRUNCATE license_slots, license_machines, license_machine_info, license_events, license_superseded_boots`)
 	if err == nil {
 		_, err = d.pool.ExecContext(ctx, `UPDATE license_org SET in_use = 0 WHERE in_use > 0`)
 	}

@@ -1,0 +1,36 @@
+package profiledata_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+
+	"github.com/browser-svc/svc/worker/internal/profiledata"
+)
+
+// TestRemote_GCS saves to a server with the API of Google Cloud Storage.
+func TestRemote_GCS(t *testing.T) {
+	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{Scheme: "http", Host: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	server.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "profiles"})
+	bucket, err := profiledata.OpenBucket(t.Context(), "gs://profiles?anonymous=true&endpoint="+url.QueryEscape(server.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = bucket.Close() })
+	r := newRemote(t, bucket)
+	for i := range int64(2) {
+		r.save(t, large(i))
+		assertTree(t, r.restored(t), large(i))
+	}
+	r.versions = r.versions[1:]
+	r.clock.Advance(garbageAge + garbageAge)
+	if done, err := r.CollectGarbage(t.Context(), index{r}, garbageAge); err != nil || done.Objects == 0 {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	assertTree(t, r.restored(t), large(1))
+}
