@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,10 +14,10 @@ import (
 )
 
 const (
-	densityLaunches = 4                // concurrent launches
+	densityLaunches = 4               // concurrent launches
 	densitySettle   = 8 * time.Second // after the launches, before the measurement
-	freezeSeconds   = 2                // FREEZE_IDLE_SECONDS of the worker that freezes browsers
-	frozenSessions  = 50               // whose rest and thaw is measured
+	freezeSeconds   = 2               // FREEZE_IDLE_SECONDS of the worker that freezes browsers
+	frozenSessions  = 50              // whose rest and thaw is measured
 )
 
 // busyScript makes a page lightly busy: every second it changes an element.
@@ -29,6 +31,19 @@ type density struct {
 	*environment
 	options
 	always, freezing *worker // without and with FREEZE_IDLE_SECONDS
+}
+
+// setCounts sets the numbers of sessions from a flag.
+func (o *options) setCounts(text string) error {
+	o.counts = nil
+	for number := range strings.SplitSeq(text, ",") {
+		count, err := strconv.Atoi(number)
+		if err != nil || count < 1 {
+			return fmt.Errorf("%q is not a number of sessions", number)
+		}
+		o.counts = append(o.counts, count)
+	}
+	return nil
 }
 
 func (d *density) parts() benchresult.Parts {

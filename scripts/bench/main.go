@@ -49,6 +49,7 @@ type options struct {
 func parse() options {
 	o := options{burstSize: 20}
 	var only string
+	o.counts = []int{20, 50, 100}
 	var quick bool
 	flag.IntVar(&o.rounds, "rounds", 20, "measurements per side of a comparison")
 	flag.IntVar(&o.launches, "launches", 500, "launches before the worker's memory is measured again")
@@ -56,9 +57,10 @@ func parse() options {
 	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", "))
 	flag.BoolVar(&quick, "quick", false, "smoke test of two minutes; the figures are not meaningful")
 	flag.BoolVar(&o.density, "density", false, "measure many sessions without clients; the parts are "+strings.Join((&density{}).parts().Names(), ", "))
+	flag.Func("counts", "with --density: comma-separated numbers of sessions (default 20,50,100)", o.setCounts)
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
 	flag.Parse()
-	o.counts, o.windowSeconds = []int{20, 50, 100}, 15
+	o.windowSeconds = 15
 	if quick {
 		o.counts, o.windowSeconds = []int{4}, 5
 		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
