@@ -87,9 +87,9 @@ func runDensity(ctx context.Context, o options) (err error) {
 func densityNotes(o options) string {
 	return fmt.Sprintf(`Each session has one page of 100 paragraphs and no client. A busy page changes one element each second. Memory is the
 proportional set size (PSS) of all processes of the browsers, in millions of bytes; faults are minor and major page faults.
-Processor time and faults are those of %d s, %s after the last launch. A frozen session is one of a worker with
+Processor time and faults are those of %d s, %.0f s after the last launch. A frozen session is one of a worker with
 FREEZE_IDLE_SECONDS; its thaw is measured from the connection of a client to the answer of the page.
-`, o.windowSeconds, densitySettle)
+`, o.windowSeconds, densitySettle.Seconds())
 }
 
 // measure measures all numbers of sessions of one engine.
