@@ -2046,7 +2046,7 @@ export interface components {
          *     - `too_large`: the data exceeds `PROFILE_DATA_MB`.
          *     - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
          *     - `disk_full`: the disk of the worker is full.
-         *     - `timeout`: saving took too long.
+         *     - `timeout`: saving took too long, or the worker stopped before it was complete.
          *     - `error`: another error; see the log of the worker.
          * @enum {string|null}
          */

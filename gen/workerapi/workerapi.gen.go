@@ -690,7 +690,7 @@ type BrowserSession struct {
 	// - `too_large`: the data exceeds `PROFILE_DATA_MB`.
 	// - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
 	// - `disk_full`: the disk of the worker is full.
-	// - `timeout`: saving took too long.
+	// - `timeout`: saving took too long, or the worker stopped before it was complete.
 	// - `error`: another error; see the log of the worker.
 	DataNotSavedReason *DataNotSavedReason `json:"dataNotSavedReason"`
 
@@ -1174,7 +1174,7 @@ type ContractVersionOrNull = string
 // - `too_large`: the data exceeds `PROFILE_DATA_MB`.
 // - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
 // - `disk_full`: the disk of the worker is full.
-// - `timeout`: saving took too long.
+// - `timeout`: saving took too long, or the worker stopped before it was complete.
 // - `error`: another error; see the log of the worker.
 type DataNotSavedReason string
 

@@ -29,6 +29,7 @@ func TestDashboard(t *testing.T) {
 		{"members", e.testMembers},
 		{"key_rotation", e.testKeyRotation},
 		{"profiles", e.testProfiles},
+		{"profile_versions", e.testProfileVersions},
 		{"tenants", e.testTenants},
 		{"accessibility", e.testAccessibility},
 		{"faults", e.testFaults},

@@ -15,8 +15,45 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// TestProfileStore_DataFollowsProfile saves cookies and storage on one worker and reads
-// them on another, with one store.
+// workerSite serves a page and a service worker, which answers /from-worker from its cache.
+func workerSite(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/":
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<!doctype html><title>" + pageTitle + "</title>"))
+	case "/worker.js":
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = w.Write([]byte(`addEventListener('fetch', (e) => { if (e.request.url.endsWith('/from-worker')) e.respondWith(caches.match(e.request)) })`))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// fillProfile gives a browser cookies, storage, and a service worker with a cache.
+func fillProfile(t *testing.T, s workerapi.BrowserSession, site string) {
+	t.Helper()
+	runScript(t, "state", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": site, "fill": profileFill, "worker": true}, &struct{}{})
+}
+
+// profileFill is the size of a value in localStorage.
+const profileFill = 1 << 20
+
+// requireProfile checks that a browser has what fillProfile created.
+func requireProfile(t *testing.T, s workerapi.BrowserSession, site string) {
+	t.Helper()
+	want := map[string]any{
+		"theme": "dark", "large": float64(profileFill), "cookies": "seen=1", "id": float64(1), "at": "1970-01-01T00:00:00.000Z", "sizes": "1,2",
+		"serviceWorker": "worker.js", "cached": "from the cache",
+	}
+	var got map[string]any
+	runScript(t, "state", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": site, "worker": true}, &got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestProfileStore_DataFollowsProfile saves cookies, storage and a service worker on one
+// worker and reads them on another, with one store.
 func TestProfileStore_DataFollowsProfile(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.NewDSN(t)
@@ -24,7 +61,7 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 	a := c.signUp(t)
 	store := "PROFILE_STORE_URL=file://" + publicDir(t)
 	first, second := startWorker(t, c, a.key, store), startWorker(t, c, a.key, store)
-	server := httptest.NewServer(&cookieSite{})
+	server := httptest.NewServer(http.HandlerFunc(workerSite))
 	t.Cleanup(server.Close)
 	profileID := a.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: first.newestVersion(t), Persist: new(true)})
 	request := workerapi.LaunchProfileRequest{ProfileId: &profileID}
@@ -35,9 +72,8 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 		requireAnswer(t, err, answer, http.StatusOK)
 		return answer.JSON200.Data.Items
 	}
-	const large = 1 << 20
 	saving := first.launch(t, request)
-	runScript(t, "state", map[string]any{"endpoint": *saving.WebSocketDebuggerUrl, "url": server.URL, "fill": large}, &struct{}{})
+	fillProfile(t, saving, server.URL)
 	refusal := second.requireLaunchRefused(t, request, http.StatusConflict)
 	if holder := (*refusal.Details)[0].Constraint; holder == nil || (*holder)["sessionId"] != saving.Id.String() || (*holder)["machineId"] == nil || (*holder)["until"] == nil {
 		t.Errorf("the second launch got %+v", refusal)
@@ -51,12 +87,7 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 
 	read := func(s workerapi.BrowserSession) {
 		t.Helper()
-		want := map[string]any{"theme": "dark", "large": float64(large), "cookies": "seen=1", "id": float64(1), "at": "1970-01-01T00:00:00.000Z", "sizes": "1,2"}
-		var got map[string]any
-		runScript(t, "state", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": server.URL}, &got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		requireProfile(t, s, server.URL)
 	}
 	using := second.launch(t, request)
 	reader := first.launch(t, reading)

@@ -38,7 +38,7 @@ var refused = map[string]string{
 	"postgresql.enabled=true,worker.sessions=0":                                                        "sessions",
 	"postgresql.enabled=true,worker.drainTimeoutSeconds=1h":                                            "drainTimeoutSeconds",
 	"postgresql.enabled=true,cloud.publicUrl=cloud":                                                    "publicUrl",
-	"postgresql.enabled=true,bootstrap.email=ada": "email",
+	"postgresql.enabled=true,bootstrap.email=ada":                                                      "email",
 	"postgresql.enabled=true,worker.existingSecret=":                                                   "existingSecret",
 	"postgresql.enabled=true,worker.autoscaling.keda.enabled=true,worker.autoscaling.hpa.enabled=true": "only one",
 }

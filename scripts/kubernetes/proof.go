@@ -20,7 +20,7 @@ const (
 	cloudHost = "cloud.test"
 	pageURL   = "http://page.default.svc.cluster.local:8080/"
 
-	workerGrace = 5*time.Second + 2*time.Minute + 50*time.Second // of the values: delay, drain timeout and 50 s
+	workerGrace = 5*time.Second + 2*time.Minute + 50*time.Second // of the values: delay, drain timeout, save timeout and 20 s
 )
 
 //go:embed page.yaml

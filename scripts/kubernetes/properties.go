@@ -163,7 +163,7 @@ func checkDefaults(all []object) error {
 		variables[variable.Name] = variable.Value + variable.ValueFrom.FieldRef.FieldPath
 	}
 	for name, value := range map[string]string{
-		"WORKER_ID": "metadata.name", "MAX_SESSIONS": "10", "SHUTDOWN_DELAY": "5s", "DRAIN_TIMEOUT": "3600s", "METRICS_ADDR": ":9090",
+		"WORKER_ID": "metadata.name", "MAX_SESSIONS": "10", "SHUTDOWN_DELAY": "5s", "DRAIN_TIMEOUT": "3600s", "SAVE_TIMEOUT": "30s", "METRICS_ADDR": ":9090",
 		"SVC_CLOUD_URL": "http://svc-cloud:8080",
 	} {
 		if variables[name] != value {

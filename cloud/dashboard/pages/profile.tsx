@@ -9,6 +9,7 @@ import { DeleteDialog, DuplicateDialog, LimitNotice, exportProfiles } from "../p
 import { roomOf, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
 import { ProfileEditor, forgetDraft } from "../parts/profile-editor";
 import { LaunchBox } from "../parts/profile-launch";
+import { ProfileVersions } from "../parts/profile-versions";
 import { useSession } from "../session";
 import { texts } from "../texts/profiles";
 import "./profile.css";
@@ -66,12 +67,15 @@ function StoredProfile({ id }: { id: string }) {
       </header>
       <Loaded query={profile} lines={10}>
         {(data) => (
-          <div class="profile-page">
-            <ProfileEditor latest={data} />
-            <aside class="stack" aria-label={texts.header.facts}>
-              <Facts profile={data} />
-              <LaunchBox profileId={data.id} />
-            </aside>
+          <div class="stack">
+            <div class="profile-page">
+              <ProfileEditor latest={data} />
+              <aside class="stack" aria-label={texts.header.facts}>
+                <Facts profile={data} />
+                <LaunchBox profileId={data.id} />
+              </aside>
+            </div>
+            {data.persist && <ProfileVersions profileId={data.id} />}
           </div>
         )}
       </Loaded>

@@ -308,6 +308,33 @@ export const texts = {
     sessions: "Active sessions",
     noSessions: "None",
   },
+  data: {
+    title: "Saved browser data",
+    hint: "Each session of this profile that ends cleanly saves a version. The next launch starts with the current one.",
+    noneTitle: "No saved versions",
+    noneHint: "Versions are listed here if the workers keep browser data in an object store (PROFILE_STORE_URL).",
+    created: "Saved",
+    current: "Current",
+    size: "Size",
+    sent: "Sent",
+    machine: "Worker",
+    actionsOf: (at: string) => `Actions for the version of ${at}`,
+    activate: "Make current",
+    activateDialog: {
+      title: (at: string) => `Make the version of ${at} the current one`,
+      body: "The next launch of this profile starts with this version. Newer versions are kept.",
+      action: "Make current",
+      done: "The version is now the current one",
+    },
+    deleteDialog: {
+      title: (at: string) => `Delete the version of ${at}`,
+      body: "The next launch does not change. This cannot be undone.",
+      action: "Delete version",
+      done: "Version deleted",
+    },
+    deleteCurrent:
+      "This is the current version. The next launch starts with the newest other version, or without data if there is none. This cannot be undone.",
+  },
   launch: {
     title: "How to launch",
     hint: "Run this where the worker is reachable. Replace the URL and the key of the worker.",

@@ -1,8 +1,9 @@
-// Fills or reads the storage of a site with playwright over CDP, and returns the storage state as playwright sees it.
+// Fills or reads the storage of a site with playwright over CDP, and returns the storage state as playwright sees it. With
+// worker it also installs a service worker with a cache, or fetches a page that only the service worker has.
 import { chromium } from 'playwright-core';
 import { input, writeResult } from './input.mjs';
 
-const { endpoint, url, fill, state } = await input();
+const { endpoint, url, fill, state, worker } = await input();
 const browser = await chromium.connectOverCDP(endpoint);
 
 // fillStorage runs in the page.
@@ -14,6 +15,21 @@ async function fillStorage(size) {
   open.onupgradeneeded = () => open.result.createObjectStore('cart', { keyPath: 'id' }).put({ id: 1, at: new Date(0), sizes: [1, 2] });
   await new Promise((resolve) => (open.onsuccess = resolve));
   open.result.close();
+}
+
+// installWorker runs in the page.
+async function installWorker() {
+  const cache = await caches.open('kept');
+  await cache.put('/from-worker', new Response('from the cache'));
+  await navigator.serviceWorker.register('/worker.js');
+  await navigator.serviceWorker.ready;
+}
+
+// readWorker runs in the page.
+async function readWorker() {
+  const [registration] = await navigator.serviceWorker.getRegistrations();
+  const answer = await fetch('/from-worker');
+  return { serviceWorker: registration?.active?.scriptURL.split('/').pop(), cached: answer.ok ? await answer.text() : answer.status };
 }
 
 // readStorage runs in the page.
@@ -36,11 +52,12 @@ try {
   await page.goto(url);
   if (fill) {
     await page.evaluate(fillStorage, fill);
+    if (worker) await page.evaluate(installWorker);
     const seen = await context.storageState({ indexedDB: true });
     await page.close();
     writeResult(seen);
   } else {
-    const seen = await page.evaluate(readStorage);
+    const seen = { ...(await page.evaluate(readStorage)), ...(worker ? await page.evaluate(readWorker) : {}) };
     await (state ? context : page).close();
     writeResult(seen);
   }

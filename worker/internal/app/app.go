@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/program"
@@ -67,6 +68,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer w.startReporting(ctx, logger)()
 	defer w.startWarmPool(ctx)()
 	defer w.startFileSweep()()
+	defer w.startGarbageCollection(ctx)()
 	logger.InfoContext(ctx, "worker ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
 	debug.FreeOSMemory() // parsing the API documents needs far more memory than the result
@@ -77,6 +79,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		w.mcp.Close() // its streams would delay the end of the web server, as those of logs and files
 		w.logs.Close()
 		w.fileServer.Close()
+		w.drainedAt = time.Now()
 		stop()
 	})()
 	defer stop()

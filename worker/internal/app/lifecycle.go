@@ -65,27 +65,67 @@ func (w *worker) drain(timeout time.Duration, logger *slog.Logger) {
 	}
 }
 
-// Timeouts of the steps of a shutdown.
+// Timeouts of the steps of a shutdown, and how often it reports that it waits for saves.
 const (
-	endTimeout    = 25 * time.Second
-	flushTimeout  = 5 * time.Second
-	tracesTimeout = 5 * time.Second
+	cancelTimeout  = 5 * time.Second
+	flushTimeout   = 5 * time.Second
+	tracesTimeout  = 5 * time.Second
+	reportInterval = 10 * time.Second
 )
 
 // shutdown stops the browsers and delivers reports and traces, each within a timeout.
 func (w *worker) shutdown(logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-	defer cancel()
-	if err := w.launches.Shutdown(ctx); err != nil {
-		logger.Error("failed to stop browsers at shutdown", "error", err)
-	}
-	ctx, cancel = context.WithTimeout(context.Background(), flushTimeout)
+	w.endSessions(logger)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	w.reports.Flush(ctx)
 	ctx, cancel = context.WithTimeout(context.Background(), tracesTimeout)
 	defer cancel()
 	if err := w.traces.Close(ctx); err != nil {
 		logger.Warn("failed to deliver traces at shutdown", "error", err)
+	}
+}
+
+// endSessions stops the browsers and waits until the data of their profiles is saved. At
+// SAVE_TIMEOUT after the drain it cancels the saves.
+func (w *worker) endSessions(logger *slog.Logger) {
+	began := w.drainedAt // requests in progress were completed since then
+	if began.IsZero() {
+		began = time.Now()
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), began.Add(w.config.SaveTimeout))
+	defer cancel()
+	var reporting sync.WaitGroup
+	reporting.Go(func() { w.reportSaves(ctx, logger) })
+	err := w.launches.Shutdown(ctx)
+	cancel()
+	reporting.Wait()
+	if err == nil {
+		return
+	}
+	w.launches.CancelSaves()
+	ctx, cancel = context.WithTimeout(context.Background(), cancelTimeout)
+	defer cancel()
+	if err := w.launches.Wait(ctx); err != nil {
+		logger.Error("failed to stop browsers at shutdown", "error", err)
+	}
+}
+
+// reportSaves logs regularly which saves the shutdown waits for, until ctx ends.
+func (w *worker) reportSaves(ctx context.Context, logger *slog.Logger) {
+	ticker := time.NewTicker(reportInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if saving := w.launches.SavesInProgress(); len(saving) > 0 {
+			deadline, _ := ctx.Deadline()
+			logger.Info("waiting until profile data is saved", "saves", len(saving), "oldest", saving[0].ProfileID,
+				"savingFor", time.Since(saving[0].Since).Round(time.Second), "canceledIn", time.Until(deadline).Round(time.Second))
+		}
 	}
 }
 

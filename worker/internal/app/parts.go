@@ -72,7 +72,8 @@ type worker struct {
 	readiness  *httpd.Readiness
 	contract   string // version of the API document
 	metrics    *prometheus.Registry
-	unannounce []func() // withdraw the announcements of ports
+	unannounce []func()  // withdraw the announcements of ports
+	drainedAt  time.Time // when SAVE_TIMEOUT began; zero if the web server failed
 
 	web     *echo.Echo
 	options httpd.Options
@@ -118,7 +119,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.profiles, err = config.openProfiles(logger); err != nil {
 		return nil, err
 	}
-	if w.remote, err = config.openRemoteProfiles(ctx, w.cloud, logger); err != nil {
+	if w.remote, err = config.openRemoteProfiles(ctx, w.cloud, w.profiles, logger); err != nil {
 		return nil, err
 	}
 	if w.extensions, err = extension.Open(extension.Options{Dir: filepath.Join(w.dir, "extensions"), Clock: clock.System{}, Logger: logger}); err != nil {

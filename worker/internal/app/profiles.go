@@ -59,10 +59,15 @@ func profilesCommand(out io.Writer) program.Command[Config] {
 }
 
 func listProfiles(out io.Writer) program.Command[Config] {
+	var local bool
 	return program.Command[Config]{
 		Name: "list", Summary: "List the profiles with saved data on this machine",
 		Detail: "CONTENT is the size of the current version, ON DISK the size of all versions.",
+		Flags:  localFlag(&local),
 		Run: func(_ context.Context, config Config, logger *slog.Logger) error {
+			if err := config.requireLocal(local, "GET /v1/profiles/{profileId}/data/versions of the cloud"); err != nil {
+				return err
+			}
 			store, err := config.openProfiles(logger)
 			if err != nil {
 				return err
@@ -91,15 +96,21 @@ func listProfiles(out io.Writer) program.Command[Config] {
 
 func listVersions(out io.Writer) program.Command[Config] {
 	var id string
+	var local bool
 	return program.Command[Config]{
 		Name: "versions", Summary: "List the versions of a profile's data, newest first",
 		Detail: "Reads each version completely: STATE shows whether it is intact. A version is saved whenever a browser of the\n" +
-			"profile exits cleanly. The newest PROFILE_VERSIONS versions are kept.",
-		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
+			"profile exits cleanly. The newest PROFILE_VERSIONS versions are kept. With PROFILE_STORE_URL it lists the versions\n" +
+			"that the cloud has, and needs SVC_KEY.",
+		Args:  []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
+		Flags: localFlag(&local),
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			store, profileID, err := config.profile(id, logger)
 			if err != nil {
 				return err
+			}
+			if config.ProfileStoreURL != "" && !local {
+				return config.listRemoteVersions(ctx, profileID, out, logger)
 			}
 			found, err := store.Versions(profileID)
 			if err != nil {
@@ -123,15 +134,20 @@ func listVersions(out io.Writer) program.Command[Config] {
 func rollbackProfile(out io.Writer) program.Command[Config] {
 	var id string
 	var to int
+	var local bool
 	return program.Command[Config]{
 		Name: "rollback", Summary: "Make an older version of a profile's data the current one",
 		Detail: "The next launch of the profile starts with this version. It gets the next number. Newer versions are kept until\n" +
 			"later ones replace them, so a second rollback undoes the first. Fails while a launch uses the data.",
 		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
 		Flags: func(f *flag.FlagSet) {
+			localFlag(&local)(f)
 			f.IntVar(&to, "to", 0, "The `VERSION` to roll back to (default: the one before the current)")
 		},
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
+			if err := config.requireLocal(local, "POST /v1/profiles/{profileId}/data/versions/{versionId}/restore of the cloud"); err != nil {
+				return err
+			}
 			if to < 0 {
 				return errors.New("--to must be a version number")
 			}
@@ -151,12 +167,17 @@ func rollbackProfile(out io.Writer) program.Command[Config] {
 
 func removeProfile(out io.Writer) program.Command[Config] {
 	var id string
+	var local bool
 	return program.Command[Config]{
 		Name: "remove", Summary: "Remove all saved data of a profile on this machine",
 		Detail: "The profile itself stays in the cloud. Its next launch on this machine starts without data. The data of profiles\n" +
 			"that were deleted in the cloud stays here until it is removed with this command. Fails while a launch uses the data.",
-		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
+		Args:  []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
+		Flags: localFlag(&local),
 		Run: func(_ context.Context, config Config, logger *slog.Logger) error {
+			if err := config.requireLocal(local, "DELETE /v1/profiles/{profileId}/data/versions/{versionId} of the cloud"); err != nil {
+				return err
+			}
 			store, profileID, err := config.profile(id, logger)
 			if err != nil {
 				return err

@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -12,21 +10,13 @@ import (
 	"gocloud.dev/blob"
 
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/program"
-	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-const (
-	// remoteSaveTime is how long saving the data of one profile to PROFILE_STORE_URL may
-	// take.
-	remoteSaveTime = 3 * time.Minute
-	// garbageAge is the minimum age of objects that svc-worker profiles gc deletes. It is
-	// much longer than a save.
-	garbageAge = 24 * time.Hour
-)
+// remoteSaveTime is how long saving the data of one profile to PROFILE_STORE_URL may take.
+const remoteSaveTime = 3 * time.Minute
 
 // remoteProfiles gives launches the data of profiles in PROFILE_STORE_URL. It implements
 // launch.Data and profiledata.Index.
@@ -34,10 +24,11 @@ type remoteProfiles struct {
 	cloud  *cloud.Client
 	store  *profiledata.Remote
 	bucket *blob.Bucket
+	local  *profiledata.Store // data from before PROFILE_STORE_URL was set
 }
 
 // openRemoteProfiles returns nil without PROFILE_STORE_URL.
-func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, logger *slog.Logger) (*remoteProfiles, error) {
+func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, local *profiledata.Store, logger *slog.Logger) (*remoteProfiles, error) {
 	if c.ProfileStoreURL == "" {
 		return nil, nil
 	}
@@ -45,7 +36,7 @@ func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, lo
 	if err != nil {
 		return nil, err
 	}
-	return &remoteProfiles{cloud: client, bucket: bucket, store: profiledata.OpenRemote(profiledata.RemoteOptions{
+	return &remoteProfiles{cloud: client, bucket: bucket, local: local, store: profiledata.OpenRemote(profiledata.RemoteOptions{
 		Bucket: bucket, Versions: c.ProfileVersions, MaxBytes: c.ProfileData << 20, SaveTime: remoteSaveTime, Clock: clock.System{}, Logger: logger,
 	})}, nil
 }
@@ -72,19 +63,45 @@ func (p *remoteProfiles) Acquire(ctx context.Context, use launch.DataUse) (launc
 	if err != nil {
 		return nil, err
 	}
+	if use.OrganizationKey.IsZero() {
+		p.store.SetKey(data.Key)
+	}
 	of := profiledata.Use{ProfileID: use.ProfileID, Current: data.Current, Key: data.Key}
+	if of.Local, err = p.localData(use, data.Current != nil); err != nil {
+		return nil, err
+	}
 	if !use.ReadOnly {
 		of.Commit = func(ctx context.Context, v profiledata.SavedVersion) error {
-			return p.cloud.AddProfileDataVersion(ctx, use, cloud.ProfileDataVersion{
-				ID: v.ID, Previous: data.Current, Content: v.Content, Sent: v.Sent, Keep: v.Keep,
-			})
+			return p.commit(ctx, use, data.Current, v)
 		}
 	}
 	handle, err := p.store.Handle(of)
 	if err != nil {
+		if of.Local != nil {
+			of.Local.Release()
+		}
 		return nil, err
 	}
 	return handle, nil
+}
+
+// localData returns the data of a profile on this machine if the store has none.
+func (p *remoteProfiles) localData(use launch.DataUse, stored bool) (profiledata.Local, error) {
+	if stored {
+		return nil, p.local.MarkStored(use.ProfileID)
+	}
+	return p.local.Local(use.ProfileID, use.ReadOnly)
+}
+
+// commit makes a saved version the current one.
+func (p *remoteProfiles) commit(ctx context.Context, use launch.DataUse, previous *uuid.UUID, v profiledata.SavedVersion) error {
+	err := p.cloud.AddProfileDataVersion(ctx, use, cloud.ProfileDataVersion{
+		ID: v.ID, Previous: previous, Content: v.Content, Sent: v.Sent, Keep: v.Keep,
+	})
+	if err != nil {
+		return err
+	}
+	return p.local.MarkStored(use.ProfileID)
 }
 
 // Key implements profiledata.Index.
@@ -99,34 +116,29 @@ func (p *remoteProfiles) Key(ctx context.Context, profileID uuid.UUID) ([]byte, 
 
 // Versions implements profiledata.Index.
 func (p *remoteProfiles) Versions(ctx context.Context, profileID uuid.UUID) ([]uuid.UUID, error) {
-	return p.cloud.ProfileDataVersions(ctx, profileID)
+	found, err := p.cloud.ProfileDataVersions(ctx, profileID)
+	if err != nil {
+		return nil, err
+	}
+	var ids []uuid.UUID
+	for _, v := range found {
+		ids = append(ids, v.Id)
+	}
+	return ids, nil
 }
 
-func collectProfiles(out io.Writer) program.Command[Config] {
-	return program.Command[Config]{
-		Name: "gc", Summary: "Delete unused objects from PROFILE_STORE_URL",
-		Detail: "Deletes what no version of a profile's data refers to and what is older than 24 hours: removed versions, deleted\n" +
-			"profiles and interrupted saves. Needs SVC_KEY. Data of other organizations in the same store stays. Run it\n" +
-			"once a day on one machine.",
-		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
-			if config.ProfileStoreURL == "" || config.OrganizationKey == "" {
-				return errors.New("set PROFILE_STORE_URL and SVC_KEY")
-			}
-			traces, err := tracing.Open(ctx, tracing.Config{}, "svc-worker", program.Version, logger)
-			if err != nil {
-				return err
-			}
-			client, err := cloud.New(config.CloudURL, config.OrganizationKey, cloud.Machine{ID: "profiles-gc"}, traces, logger)
-			if err != nil {
-				return err
-			}
-			profiles, err := config.openRemoteProfiles(ctx, client, logger)
-			if err != nil {
-				return err
-			}
-			done, err := profiles.store.CollectGarbage(ctx, profiles, garbageAge)
-			_, printed := fmt.Fprintf(out, "Deleted %d objects (%s) of %d profiles\n", done.Objects, program.Bytes(done.Bytes), done.Profiles)
-			return errors.Join(err, printed, profiles.close(), traces.Close(ctx))
-		},
+// startGarbageCollection deletes unused profile data once a day until stop is called.
+func (w *worker) startGarbageCollection(ctx context.Context) (stop func()) {
+	collected := profiledata.NewMetrics(w.metrics)
+	if w.remote == nil || w.config.OrganizationKey == "" {
+		return func() {}
 	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	collector := profiledata.Collector{Remote: w.remote.store, Index: w.remote, Metrics: collected, Logger: w.logger}
+	go func() {
+		defer close(done)
+		collector.Run(ctx)
+	}()
+	return func() { cancel(); <-done }
 }

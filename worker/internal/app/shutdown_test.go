@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -58,6 +59,7 @@ func TestShutdown_DeliversTracesWhenCloudIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &worker{
+			config:   Config{SaveTimeout: time.Minute},
 			launches: launch.New(launch.Options{Sessions: sessions, Clock: clock.System{}, Logger: logger}),
 			reports:  reports, traces: traces,
 		}

@@ -78,9 +78,9 @@ func (c *Client) addProfileDataVersion(ctx context.Context, use launch.DataUse, 
 	return nil
 }
 
-// ProfileDataVersions returns the versions of a profile's data (GET
-// /v1/profiles/{id}/data/versions).
-func (c *Client) ProfileDataVersions(ctx context.Context, profileID uuid.UUID) ([]uuid.UUID, error) {
+// ProfileDataVersions returns the versions of a profile's data, newest first (GET
+// /v1/profiles/{id}/data/versions). Errors: NotFound.
+func (c *Client) ProfileDataVersions(ctx context.Context, profileID uuid.UUID) ([]cloudapi.ProfileDataVersion, error) {
 	ctx, cancel := c.callContext(ctx, "listProfileDataVersions", 0)
 	defer cancel()
 	credential := c.credential(session.OrganizationKey{})
@@ -91,9 +91,5 @@ func (c *Client) ProfileDataVersions(ctx context.Context, profileID uuid.UUID) (
 	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
 		return nil, credential.answerFault(answer.HTTPResponse, answer.Body)
 	}
-	var ids []uuid.UUID
-	for _, v := range answer.JSON200.Data.Items {
-		ids = append(ids, v.Id)
-	}
-	return ids, nil
+	return answer.JSON200.Data.Items, nil
 }

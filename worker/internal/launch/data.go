@@ -54,7 +54,7 @@ func notSavedReason(err error) session.DataNotSavedReason {
 		return session.DataTooLarge
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return session.DataDiskFull
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errSaveCanceled):
 		return session.DataTimeout
 	default:
 		return session.DataError

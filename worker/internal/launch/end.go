@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -55,15 +56,21 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	}
 	s.refuseWaiting(errShuttingDown)
 	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() { s.active.Wait(); close(done) }()
 	var warmErr error
 	if s.Warm != nil {
 		warmErr = s.Warm.Close(ctx)
 	}
+	return cmp.Or(s.Wait(ctx), warmErr)
+}
+
+// Wait waits after Shutdown until every session has ended and its data is saved, or until
+// ctx ends.
+func (s *Service) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { s.active.Wait(); close(done) }()
 	select {
 	case <-done:
-		return warmErr
+		return nil
 	case <-ctx.Done():
 		return errors.New("some browsers did not stop in time")
 	}
@@ -124,8 +131,12 @@ func (s *Service) stopBrowser(run *running) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if err := run.browser.Kill(ctx); err != nil {
-		s.Logger.Error("failed to stop browser", "launchId", run.session.LaunchID, "error", err)
-		_ = run.browser.Kill(context.Background()) // saving its data may still be queued
+		select {
+		case <-run.browser.Done(): // its data is being saved
+		default:
+			s.Logger.Error("failed to stop browser", "launchId", run.session.LaunchID, "error", err)
+		}
+		_ = run.browser.Kill(context.Background())
 	}
 }
 

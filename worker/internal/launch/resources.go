@@ -28,9 +28,11 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, use Dat
 		}
 	}()
 	if profile.Persist {
-		if h.data, err = s.Data.Acquire(ctx, use); err != nil {
+		data, err := s.Data.Acquire(ctx, use)
+		if err != nil {
 			return h, err
 		}
+		h.data = trackedData{data, s.saves, use}
 		spec.Data = h.data
 	}
 	if h.egress, err = s.Egress.Open(ctx); err != nil {

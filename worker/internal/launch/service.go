@@ -72,6 +72,7 @@ type Service struct {
 	refuse    context.CancelFunc
 
 	fullCache fullCache
+	saves     *saves
 }
 
 // New returns a Service. Call Shutdown to end it.
@@ -102,6 +103,7 @@ func New(opts Options) *Service {
 	}
 	s := &Service{
 		Options: opts, keyLimiter: newKeyLimiter(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}},
+		saves: newSaves(opts.Clock),
 	}
 	s.waiting, s.refuse = context.WithCancel(context.Background())
 	return s

@@ -1,6 +1,7 @@
 package profiledata
 
 import (
+	"context"
 	"crypto/sha256"
 	"os"
 )
@@ -29,3 +30,6 @@ func WritePackedSnapshot(path string, packed []byte, unpacked int64) error {
 	t := trailer{Packed: int64(len(packed)), Unpacked: unpacked, Content: unpacked / 2, Entries: 1000, Digest: sha256.Sum256(packed)}
 	return os.WriteFile(path, append(packed, t.encode()...), 0o600)
 }
+
+// CollectIfDue is what Run does about once an hour.
+func (c *Collector) CollectIfDue(ctx context.Context) { c.collectIfDue(ctx) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
 
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -20,7 +21,8 @@ type Index interface {
 	// Key returns the key of the organization. Errors: NotFound if the organization does
 	// not have the profile.
 	Key(ctx context.Context, profileID uuid.UUID) ([]byte, error)
-	// Versions returns the versions of a profile's data.
+	// Versions returns the versions of a profile's data. Errors: NotFound if the
+	// organization does not have the profile.
 	Versions(ctx context.Context, profileID uuid.UUID) ([]uuid.UUID, error)
 }
 
@@ -38,70 +40,113 @@ type object struct {
 	modified time.Time
 }
 
+// collectedName is the object whose time is that of the last garbage collection of an
+// organization.
+const collectedName = "collected"
+
+// SetKey tells the store the key of the worker's own organization. Otherwise a garbage
+// collection asks the index for it.
+func (r *Remote) SetKey(key []byte) {
+	if r.own.Load() != nil {
+		return
+	}
+	if b, err := newBox(key); err == nil { // Handle reports the error
+		r.own.Store(b)
+	}
+}
+
 // CollectGarbage deletes the objects of the organization that no version of the cloud
-// refers to and that are older than minAge. minAge must be longer than a save can take:
-// the objects of a save in progress belong to no version yet. Data of profiles that the
-// cloud has deleted is deleted too. Data of other organizations stays.
+// refers to and that are older than minAge by the clock of the store. minAge must be
+// longer than a save can take: the objects of a save in progress belong to no version
+// yet. Data of profiles that the cloud has deleted is deleted too. Data of other
+// organizations stays. A profile that cannot be collected does not stop the others.
+// Several collections at the same time are safe.
 func (r *Remote) CollectGarbage(ctx context.Context, index Index, minAge time.Duration) (done Garbage, err error) {
-	found, err := r.profiles(ctx)
+	own, err := r.ownBox(ctx, index)
+	if err != nil || own == nil { // which directory is the organization's is unknown
+		return done, err
+	}
+	now, err := r.beginCollection(ctx, own)
 	if err != nil {
 		return done, err
 	}
-	var own *box
-	deleted := map[uuid.UUID]bool{}
-	for _, p := range found {
-		key, err := index.Key(ctx, p.id)
-		if fault.Is(err, fault.NotFound) {
-			deleted[p.id] = true
-			continue
-		}
-		if err != nil {
-			return done, err
-		}
-		if own != nil { // all profiles of the organization have the same key
-			continue
-		}
-		if own, err = newBox(key); err != nil {
-			return done, err
-		}
+	found, err := r.profiles(ctx, own.directory)
+	if err != nil {
+		return done, err
 	}
-	if own == nil { // which directory is the organization's is unknown
-		return done, nil
-	}
-	before := r.opts.Clock.Now().Add(-minAge)
-	for _, p := range found {
-		if p.directory != own.directory {
-			continue
-		}
+	for _, id := range found {
 		done.Profiles++
-		if err := r.collect(ctx, own, index, p.id, deleted[p.id], before, &done); err != nil {
-			return done, fmt.Errorf("profile %s: %w", p.id, err)
+		if failed := r.collect(ctx, own, index, id, now.Add(-minAge), &done); failed != nil {
+			err = errors.Join(err, fmt.Errorf("profile %s: %w", id, failed))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return done, nil
+	return done, err
 }
 
-// storedProfile is the directory of a profile in the store.
-type storedProfile struct {
-	directory string // of the organization
-	id        uuid.UUID
+// collectedAt returns when a garbage collection of the organization last began; the zero
+// time if none did.
+func (r *Remote) collectedAt(ctx context.Context, own *box) (time.Time, error) {
+	name := path.Join(own.directory, collectedName)
+	found, err := r.opts.Bucket.Attributes(ctx, name)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, storeError("read", name, err)
+	}
+	return found.ModTime, nil
 }
 
-// profiles lists the profiles of all organizations.
-func (r *Remote) profiles(ctx context.Context) (found []storedProfile, err error) {
+// beginCollection records that a garbage collection begins. It returns the time of the
+// store, so that a wrong clock of this machine deletes nothing too early.
+func (r *Remote) beginCollection(ctx context.Context, own *box) (time.Time, error) {
+	if _, err := r.put(ctx, own, path.Join(own.directory, collectedName), nil); err != nil {
+		return time.Time{}, err
+	}
+	return r.collectedAt(ctx, own)
+}
+
+// ownBox returns the box of the worker's own organization; nil if the store has no data of
+// a profile that the index has.
+func (r *Remote) ownBox(ctx context.Context, index Index) (*box, error) {
+	if own := r.own.Load(); own != nil {
+		return own, nil
+	}
 	organizations, err := r.directories(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	for _, directory := range organizations {
-		names, err := r.directories(ctx, directory+"/")
+		found, err := r.profiles(ctx, directory)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			if id, err := uuid.Parse(path.Base(name)); err == nil {
-				found = append(found, storedProfile{directory, id})
+		for _, id := range found {
+			key, err := index.Key(ctx, id)
+			if fault.Is(err, fault.NotFound) { // of another organization, or deleted
+				continue
 			}
+			if err == nil {
+				r.SetKey(key)
+			}
+			return r.own.Load(), err
+		}
+	}
+	return nil, nil
+}
+
+// profiles lists the profiles of an organization.
+func (r *Remote) profiles(ctx context.Context, directory string) (found []uuid.UUID, err error) {
+	names, err := r.directories(ctx, directory+"/")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if id, err := uuid.Parse(path.Base(name)); err == nil {
+			found = append(found, id)
 		}
 	}
 	return found, nil
@@ -125,39 +170,51 @@ func (r *Remote) directories(ctx context.Context, prefix string) (names []string
 
 // collect deletes the garbage of one profile. The objects are listed before the versions
 // are read, so that an object that a later version adds is not in the list.
-func (r *Remote) collect(ctx context.Context, b *box, index Index, profileID uuid.UUID, deleted bool, before time.Time, done *Garbage) error {
+func (r *Remote) collect(ctx context.Context, b *box, index Index, profileID uuid.UUID, before time.Time, done *Garbage) error {
 	objects, err := r.objects(ctx, path.Join(b.directory, profileID.String())+"/")
 	if err != nil {
 		return err
 	}
-	used := map[string]bool{}
-	if !deleted {
-		versions, err := index.Versions(ctx, profileID)
-		if err != nil {
-			return err
-		}
-		for _, version := range versions {
-			m, err := r.readManifest(ctx, b, profileID, version)
-			if err != nil {
-				return err
-			}
-			used[b.objectName(profileID, version, manifestName)] = true
-			for _, c := range m.Chunks {
-				used[b.objectName(profileID, c.Version, c.ID)] = true
-			}
-		}
+	used, err := r.usedObjects(ctx, b, index, profileID)
+	if err != nil {
+		return err
 	}
 	for _, o := range objects {
 		if used[o.key] || !o.modified.Before(before) {
 			continue
 		}
-		if err := r.opts.Bucket.Delete(ctx, o.key); err != nil {
+		err := r.opts.Bucket.Delete(ctx, o.key)
+		if gcerrors.Code(err) == gcerrors.NotFound { // another collection deleted it
+			continue
+		}
+		if err != nil {
 			return storeError("delete", o.key, err)
 		}
 		done.Objects++
 		done.Bytes += o.size
 	}
 	return nil
+}
+
+// usedObjects returns the objects of all versions of a profile's data; none for a profile
+// that the cloud has deleted.
+func (r *Remote) usedObjects(ctx context.Context, b *box, index Index, profileID uuid.UUID) (map[string]bool, error) {
+	versions, err := index.Versions(ctx, profileID)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, version := range versions {
+		m, err := r.readManifest(ctx, b, profileID, version)
+		if err != nil {
+			return nil, err
+		}
+		used[b.objectName(profileID, version, manifestName)] = true
+		for _, c := range m.Chunks {
+			used[b.objectName(profileID, c.Version, c.ID)] = true
+		}
+	}
+	return used, nil
 }
 
 func (r *Remote) objects(ctx context.Context, prefix string) (found []object, err error) {

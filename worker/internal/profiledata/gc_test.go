@@ -10,10 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-// garbageAge is the minimum age of deleted objects.
-const garbageAge = 24 * time.Hour
+// allAges is a minimum age that every object has.
+const allAges = -time.Hour
 
 // index is the cloud's index for a garbage collection.
 type index struct{ r *remoteFixture }
@@ -25,7 +26,10 @@ func (i index) Key(_ context.Context, id uuid.UUID) ([]byte, error) {
 	return i.r.key, nil
 }
 
-func (i index) Versions(context.Context, uuid.UUID) (ids []uuid.UUID, err error) {
+func (i index) Versions(_ context.Context, id uuid.UUID) (ids []uuid.UUID, err error) {
+	if id != profileID {
+		return nil, fault.Missing("profile")
+	}
 	for _, v := range i.r.versions {
 		ids = append(ids, v.ID)
 	}
@@ -47,12 +51,15 @@ func TestCollectGarbage_DeletesOldUnusedObjectsOnly(t *testing.T) {
 		}
 	}
 	r.versions = r.versions[1:]
-	before := len(r.objects(t))
-	if done, err := r.CollectGarbage(t.Context(), index{r}, garbageAge); err != nil || done.Objects != 0 || done.Profiles != 2 {
+	before := len(r.objects(t)) + 1 // the time of the collection
+	if done, err := r.CollectGarbage(t.Context(), index{r}, profiledata.MinGarbageAge); err != nil || done.Objects != 0 || done.Profiles != 2 {
 		t.Errorf("young objects: %+v, %v", done, err)
 	}
-	r.clock.Advance(garbageAge + time.Hour)
-	done, err := r.CollectGarbage(t.Context(), index{r}, garbageAge)
+	r.clock.Advance(1000 * time.Hour) // a wrong clock of the worker deletes nothing
+	if done, err := r.CollectGarbage(t.Context(), index{r}, profiledata.MinGarbageAge); err != nil || done.Objects != 0 {
+		t.Errorf("with a wrong clock: %+v, %v", done, err)
+	}
+	done, err := r.CollectGarbage(t.Context(), index{r}, allAges)
 	if err != nil || done.Objects < 4 || done.Bytes == 0 || len(r.objects(t)) != before-done.Objects {
 		t.Errorf("got %+v, %v", done, err)
 	}

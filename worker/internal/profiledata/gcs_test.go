@@ -28,8 +28,7 @@ func TestRemote_GCS(t *testing.T) {
 		assertTree(t, r.restored(t), large(i))
 	}
 	r.versions = r.versions[1:]
-	r.clock.Advance(garbageAge + garbageAge)
-	if done, err := r.CollectGarbage(t.Context(), index{r}, garbageAge); err != nil || done.Objects == 0 {
+	if done, err := r.CollectGarbage(t.Context(), index{r}, allAges); err != nil || done.Objects == 0 {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	assertTree(t, r.restored(t), large(1))

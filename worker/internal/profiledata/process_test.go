@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 // runHelper runs as a separate process on a store. Its arguments are the store's
 // directory, a command and numbers.
 func runHelper(args []string) error {
+	if args[1] == "save-remotely" {
+		return saveRemotely(append(args[:1:1], args[2:]...))
+	}
 	number := func(i int) int { n, _ := strconv.Atoi(args[i]); return n }
 	stop := &pausingContext{}
 	opts := profiledata.Options{Dir: args[0], Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{}, Logger: slog.New(stop)}
@@ -150,7 +153,13 @@ type helperProcess struct {
 
 func start(t *testing.T, r *fixture, words ...any) *helperProcess {
 	t.Helper()
-	args := []string{r.opts.Dir}
+	return startProcess(t, r.opts.Dir, words...)
+}
+
+// startProcess starts a helper for a store.
+func startProcess(t *testing.T, store string, words ...any) *helperProcess {
+	t.Helper()
+	args := []string{store}
 	for _, w := range words {
 		args = append(args, fmt.Sprint(w))
 	}

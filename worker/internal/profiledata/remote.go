@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +31,7 @@ type RemoteOptions struct {
 //
 //	<organization>/<profile id>/<version id>/manifest    what the version consists of
 //	<organization>/<profile id>/<version id>/<chunk id>  a chunk that the version added
+//	<organization>/collected                             when a garbage collection last began
 //
 // The objects of a version are written once, before the cloud makes it the current one,
 // and a version refers to chunks of the version before it. All objects are encrypted
@@ -37,7 +39,8 @@ type RemoteOptions struct {
 // chunk ids are keyed hashes.
 type Remote struct {
 	opts  RemoteOptions
-	slots chan struct{} // limits concurrent packing and unpacking
+	slots chan struct{}       // limits concurrent packing and unpacking
+	own   atomic.Pointer[box] // of the worker's own organization; nil while unknown
 }
 
 // OpenRemote returns the store in a bucket.
@@ -53,6 +56,9 @@ type Use struct {
 	ProfileID uuid.UUID
 	Current   *uuid.UUID // the version to restore; nil if there is none
 	Key       []byte     // of the organization
+	// Local is restored if there is no version; nil for an empty directory. Release
+	// releases it.
+	Local Local
 	// Commit makes a complete version the current one, if Current still is. nil: the
 	// launch only reads.
 	Commit func(ctx context.Context, saved SavedVersion) error
@@ -87,11 +93,16 @@ func (r *Remote) Handle(use Use) (*RemoteHandle, error) {
 	return &RemoteHandle{remote: r, use: use, box: b, log: r.opts.Logger.With("profileId", use.ProfileID)}, nil
 }
 
-// Release does nothing: the lease ends with the license slot of the launch.
-func (h *RemoteHandle) Release() {}
+// Release releases the local data. The lease ends with the license slot of the launch.
+func (h *RemoteHandle) Release() {
+	if h.use.Local != nil {
+		h.use.Local.Release()
+	}
+}
 
-// Restore writes the current version into an empty directory. Without a version the
-// directory stays empty. After an error the directory is unchanged.
+// Restore writes the current version into an empty directory. Without a version it writes
+// the local data; without that the directory stays empty. After an error the directory is
+// unchanged.
 func (h *RemoteHandle) Restore(ctx context.Context, into *os.Root) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,10 +111,16 @@ func (h *RemoteHandle) Restore(ctx context.Context, into *os.Root) error {
 		return err
 	}
 	defer done()
-	if h.use.Current != nil {
+	switch {
+	case h.use.Current != nil:
 		if err := h.restore(ctx, *h.use.Current, into); err != nil {
 			return h.restoreError(*h.use.Current, err)
 		}
+	case h.use.Local != nil:
+		if err := h.use.Local.Restore(ctx, into); err != nil {
+			return err
+		}
+		h.log.Info("profile data of this machine restored: the next save makes it the first version in PROFILE_STORE_URL")
 	}
 	h.restored = true
 	return nil
