@@ -81,6 +81,15 @@ bench-density: ## Measure 20, 50 and 100 sessions without clients: memory, page 
 	@scripts/need go postgres chromium headless-shell
 	@go run ./scripts/bench --density $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
+# BENCH_PARTS is a comma-separated list of sessions, steady and burst; all when empty.
+.PHONY: bench-throughput
+bench-throughput: ## Benchmark sessions per minute, steady arrivals and bursts against other tools; BENCH_WRITE and BENCH_QUICK as above
+	@scripts/need go postgres chromium headless-shell node
+	@scripts/npm-install
+	@go run ./scripts/bench --throughput $(if $(BENCH_QUICK),--quick) $(if $(BENCH_PARTS),--only $(BENCH_PARTS)) \
+		$(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(if $(BENCH_STEADY_SECONDS),--steady-seconds $(BENCH_STEADY_SECONDS)) \
+		$(if $(BENCH_WRITE),--write $(BENCH_WRITE))
+
 .PHONY: bench-license
 bench-license: ## Benchmark the license accounting against its lower bounds; BENCH_WRITE=scripts/bench/RESULTS.md saves the table
 	@scripts/need go postgres

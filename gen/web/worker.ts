@@ -2006,7 +2006,8 @@ export interface components {
         };
         /**
          * @description Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
-         *     `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`.
+         *     `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`. With `starting`, it
+         *     waited for a browser that the pool was starting.
          */
         ColdReason: string;
         /**
@@ -2412,11 +2413,18 @@ export interface components {
         FleetWarmPool: {
             /** @description The number of launches that started a new browser. */
             coldLaunches: components["schemas"]["ColdLaunches"][];
+            /** @description The kinds of browsers that recent launches requested, the highest target first. */
+            demand: components["schemas"]["WarmDemand"][];
             /**
              * Format: int64
              * @description The number of warm browsers that crashed in the pool.
              */
             died: number;
+            /**
+             * Format: int32
+             * @description The maximum number of warm browsers, `WARM_POOL_MAX`.
+             */
+            maxSize: number;
             /**
              * Format: int64
              * @description The memory of the pool, in bytes.
@@ -2426,7 +2434,7 @@ export interface components {
             ready: components["schemas"]["WarmBrowsers"][];
             /**
              * Format: int32
-             * @description The configured number of warm browsers, `WARM_POOL`.
+             * @description The minimum number of warm browsers, `WARM_POOL`.
              */
             size: number;
             /**
@@ -2439,6 +2447,12 @@ export interface components {
              * @description The number of browsers being prepared for the pool.
              */
             starting: number;
+            /**
+             * Format: int32
+             * @description The number of warm browsers that the worker keeps now.
+             */
+            target: number;
+            targetReason: components["schemas"]["WarmTargetReason"];
             /**
              * Format: int64
              * @description The number of launches that acquired a warm browser.
@@ -3350,6 +3364,48 @@ export interface components {
             /** @description The language; empty for the default. */
             locale: string;
         };
+        /**
+         * @description The recent demand for warm browsers with the same settings. If launches request them regularly, `target` is
+         *     the number with which 98 % of the launches find a warm browser, calculated from `launchesPerMinute` and
+         *     `startMs`. Otherwise it is 0, and they share the minimum of the pool with the other kinds.
+         */
+        WarmDemand: {
+            browserVersion: components["schemas"]["BrowserVersion"];
+            engine: components["schemas"]["BrowserEngine"];
+            /** @description Whether the browsers are headless. */
+            headless: boolean;
+            /**
+             * Format: float
+             * @description The number of launches a minute, averaged over about 30 seconds.
+             */
+            launchesPerMinute: number;
+            /** @description The language; empty for the default. */
+            locale: string;
+            /**
+             * Format: int32
+             * @description The average duration of recent starts for the pool, in milliseconds; null before the first.
+             */
+            startMs: number | null;
+            /**
+             * Format: int32
+             * @description The number of warm browsers that the demand requires.
+             */
+            target: number;
+        };
+        /**
+         * @description Why the pool has its `target`.
+         *
+         *     - `minimum`: the demand requires no more than `WARM_POOL`.
+         *     - `demand`: the demand requires more than `WARM_POOL`.
+         *     - `maximum`: the demand requires more than `WARM_POOL_MAX`.
+         *     - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
+         *     - `memory`: the free memory or `WARM_POOL_MEMORY_MB` does not suffice for `target`.
+         *     - `idle`: there was no launch for an hour.
+         *     - `draining`: the worker drains.
+         *     - `disabled`: `WARM_POOL` is 0.
+         * @enum {string}
+         */
+        WarmTargetReason: "minimum" | "demand" | "maximum" | "capacity" | "memory" | "idle" | "draining" | "disabled";
         /** @description The capabilities. A member of `firstMatch` adds to `alwaysMatch`; the first that fits the worker counts. */
         WebDriverCapabilitiesRequest: {
             alwaysMatch?: components["schemas"]["WebDriverParameters"];
@@ -6489,7 +6545,19 @@ export interface operations {
                      *               "reason": "persist"
                      *             }
                      *           ],
+                     *           "demand": [
+                     *             {
+                     *               "browserVersion": 156,
+                     *               "engine": "chromium",
+                     *               "headless": true,
+                     *               "launchesPerMinute": 96.5,
+                     *               "locale": "",
+                     *               "startMs": 540,
+                     *               "target": 4
+                     *             }
+                     *           ],
                      *           "died": 0,
+                     *           "maxSize": 8,
                      *           "memoryBytes": 214958080,
                      *           "ready": [
                      *             {
@@ -6503,6 +6571,8 @@ export interface operations {
                      *           "size": 2,
                      *           "stale": 3,
                      *           "starting": 1,
+                     *           "target": 4,
+                     *           "targetReason": "demand",
                      *           "warmLaunches": 41
                      *         },
                      *         "workerId": "worker-1"

@@ -569,6 +569,42 @@ func (e WaitUntil) Valid() bool {
 	}
 }
 
+// Defines values for WarmTargetReason.
+const (
+	WarmTargetReasonCapacity WarmTargetReason = "capacity"
+	WarmTargetReasonDemand   WarmTargetReason = "demand"
+	WarmTargetReasonDisabled WarmTargetReason = "disabled"
+	WarmTargetReasonDraining WarmTargetReason = "draining"
+	WarmTargetReasonIdle     WarmTargetReason = "idle"
+	WarmTargetReasonMaximum  WarmTargetReason = "maximum"
+	WarmTargetReasonMemory   WarmTargetReason = "memory"
+	WarmTargetReasonMinimum  WarmTargetReason = "minimum"
+)
+
+// Valid indicates whether the value is a known member of the WarmTargetReason enum.
+func (e WarmTargetReason) Valid() bool {
+	switch e {
+	case WarmTargetReasonCapacity:
+		return true
+	case WarmTargetReasonDemand:
+		return true
+	case WarmTargetReasonDisabled:
+		return true
+	case WarmTargetReasonDraining:
+		return true
+	case WarmTargetReasonIdle:
+		return true
+	case WarmTargetReasonMaximum:
+		return true
+	case WarmTargetReasonMemory:
+		return true
+	case WarmTargetReasonMinimum:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WorkerHealthStatus.
 const (
 	WorkerHealthStatusDraining WorkerHealthStatus = "draining"
@@ -1132,12 +1168,14 @@ type ColdLaunches struct {
 	Count int64 `json:"count"`
 
 	// Reason Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
-	// `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`.
+	// `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`. With `starting`, it
+	// waited for a browser that the pool was starting.
 	Reason ColdReason `json:"reason"`
 }
 
 // ColdReason Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
-// `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`.
+// `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`. With `starting`, it
+// waited for a browser that the pool was starting.
 type ColdReason = string
 
 // CompleteHandoverRequest What the client should know.
@@ -1523,8 +1561,14 @@ type FleetWarmPool struct {
 	// ColdLaunches The number of launches that started a new browser.
 	ColdLaunches []ColdLaunches `json:"coldLaunches"`
 
+	// Demand The kinds of browsers that recent launches requested, the highest target first.
+	Demand []WarmDemand `json:"demand"`
+
 	// Died The number of warm browsers that crashed in the pool.
 	Died int64 `json:"died"`
+
+	// MaxSize The maximum number of warm browsers, `WARM_POOL_MAX`.
+	MaxSize int32 `json:"maxSize"`
 
 	// MemoryBytes The memory of the pool, in bytes.
 	MemoryBytes int64 `json:"memoryBytes"`
@@ -1532,7 +1576,7 @@ type FleetWarmPool struct {
 	// Ready The warm browsers in the pool.
 	Ready []WarmBrowsers `json:"ready"`
 
-	// Size The configured number of warm browsers, `WARM_POOL`.
+	// Size The minimum number of warm browsers, `WARM_POOL`.
 	Size int32 `json:"size"`
 
 	// Stale The number of warm browsers that were replaced because of their age.
@@ -1540,6 +1584,21 @@ type FleetWarmPool struct {
 
 	// Starting The number of browsers being prepared for the pool.
 	Starting int32 `json:"starting"`
+
+	// Target The number of warm browsers that the worker keeps now.
+	Target int32 `json:"target"`
+
+	// TargetReason Why the pool has its `target`.
+	//
+	// - `minimum`: the demand requires no more than `WARM_POOL`.
+	// - `demand`: the demand requires more than `WARM_POOL`.
+	// - `maximum`: the demand requires more than `WARM_POOL_MAX`.
+	// - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
+	// - `memory`: the free memory or `WARM_POOL_MEMORY_MB` does not suffice for `target`.
+	// - `idle`: there was no launch for an hour.
+	// - `draining`: the worker drains.
+	// - `disabled`: `WARM_POOL` is 0.
+	TargetReason WarmTargetReason `json:"targetReason"`
 
 	// WarmLaunches The number of launches that acquired a warm browser.
 	WarmLaunches int64 `json:"warmLaunches"`
@@ -2193,6 +2252,52 @@ type WarmBrowsers struct {
 	// Locale The language; empty for the default.
 	Locale string `json:"locale"`
 }
+
+// WarmDemand The recent demand for warm browsers with the same settings. If launches request them regularly, `target` is
+// the number with which 98 % of the launches find a warm browser, calculated from `launchesPerMinute` and
+// `startMs`. Otherwise it is 0, and they share the minimum of the pool with the other kinds.
+type WarmDemand struct {
+	// BrowserVersion A browser major version.
+	//
+	// Example: 156
+	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
+
+	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
+	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
+	// (`persist`). A launch without an engine uses `chromium`, or `headless-shell` if the version is installed as that only.
+	// With `AUTO_ENGINE` it uses `headless-shell` if the launch needs nothing else and the version is installed as both.
+	//
+	//
+	// Example: headless-shell
+	Engine BrowserEngine `json:"engine"`
+
+	// Headless Whether the browsers are headless.
+	Headless bool `json:"headless"`
+
+	// LaunchesPerMinute The number of launches a minute, averaged over about 30 seconds.
+	LaunchesPerMinute float32 `json:"launchesPerMinute"`
+
+	// Locale The language; empty for the default.
+	Locale string `json:"locale"`
+
+	// StartMs The average duration of recent starts for the pool, in milliseconds; null before the first.
+	StartMs *int32 `json:"startMs"`
+
+	// Target The number of warm browsers that the demand requires.
+	Target int32 `json:"target"`
+}
+
+// WarmTargetReason Why the pool has its `target`.
+//
+// - `minimum`: the demand requires no more than `WARM_POOL`.
+// - `demand`: the demand requires more than `WARM_POOL`.
+// - `maximum`: the demand requires more than `WARM_POOL_MAX`.
+// - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
+// - `memory`: the free memory or `WARM_POOL_MEMORY_MB` does not suffice for `target`.
+// - `idle`: there was no launch for an hour.
+// - `draining`: the worker drains.
+// - `disabled`: `WARM_POOL` is 0.
+type WarmTargetReason string
 
 // WebDriverCapabilitiesRequest The capabilities. A member of `firstMatch` adds to `alwaysMatch`; the first that fits the worker counts.
 type WebDriverCapabilitiesRequest struct {

@@ -27,6 +27,7 @@ type environment struct {
 	organizationKey string
 	profile         string // the id
 	page            string // the URL
+	longPage        string // the URL of a page with 400 elements
 	server          *http.Server
 }
 
@@ -77,15 +78,20 @@ func (e *environment) serve() error {
 	if err != nil {
 		return err
 	}
-	text := "<!doctype html><title>A page</title><h1>A page</h1>" + strings.Repeat("<p>Some text for the browser to render.\n", 100)
+	text := func(elements int) string {
+		return "<!doctype html><title>A page</title><h1>A page</h1>" + strings.Repeat("<p>Some text for the browser to render.\n", elements)
+	}
 	e.page = "http://" + listener.Addr().String() + "/"
+	e.longPage = e.page + "long"
+	pages := map[string]string{"/": text(100), "/long": text(400)}
 	e.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" { // a favicon
+		page, found := pages[r.URL.Path]
+		if !found { // a favicon
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, text)
+		_, _ = io.WriteString(w, page)
 	})}
 	go func() { _ = e.server.Serve(listener) }()
 	return nil

@@ -3,6 +3,9 @@
 // cold launches, CDP through the worker and directly, bursts, the memory of the
 // worker, and leaked processes after a kill.
 //
+// With --throughput it is `make bench-throughput`: sessions per minute, steady arrivals
+// and bursts, compared with other tools.
+//
 // With --density it is `make bench-density`: memory, page faults and processor time of many
 // sessions without clients.
 package main
@@ -25,8 +28,11 @@ func main() {
 	defer stop()
 	o := parse()
 	name, measure := "make bench-worker:", run
-	if o.density {
+	switch {
+	case o.density:
 		name, measure = "make bench-density:", runDensity
+	case o.throughput:
+		name, measure = "make bench-throughput:", runThroughput
 	}
 	if err := measure(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, name, err)
@@ -41,6 +47,10 @@ type options struct {
 	only                    []string // the parts to measure; empty for all
 	write                   string
 
+	throughput             bool
+	sides                  string // part of the names of the sides to measure; empty for all
+	seconds, steadySeconds int    // durations of back-to-back sessions and of steady arrivals
+
 	density       bool
 	counts        []int // numbers of sessions
 	windowSeconds int   // of a measurement of sessions that rest
@@ -54,14 +64,22 @@ func parse() options {
 	flag.IntVar(&o.rounds, "rounds", 20, "measurements per side of a comparison")
 	flag.IntVar(&o.launches, "launches", 500, "launches before the worker's memory is measured again")
 	flag.IntVar(&o.kills, "kill-rounds", 20, "number of times a worker is killed")
-	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", "))
-	flag.BoolVar(&quick, "quick", false, "smoke test of two minutes; the figures are not meaningful")
+	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", ")+
+		"; with --throughput "+strings.Join((&throughputBench{}).parts().Names(), ", "))
+	flag.BoolVar(&quick, "quick", false, "short trial run; the figures are not meaningful")
+	flag.BoolVar(&o.throughput, "throughput", false, "measure sessions per minute, steady arrivals and bursts")
+	flag.StringVar(&o.sides, "sides", "", "with --throughput: measure only the sides whose names contain this")
+	flag.IntVar(&o.seconds, "seconds", 20, "with --throughput: seconds of back-to-back sessions per side and round")
+	flag.IntVar(&o.steadySeconds, "steady-seconds", 180, "with --throughput: seconds of steady arrivals")
 	flag.BoolVar(&o.density, "density", false, "measure many sessions without clients; the parts are "+strings.Join((&density{}).parts().Names(), ", "))
 	flag.Func("counts", "with --density: comma-separated numbers of sessions (default 20,50,100)", o.setCounts)
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
 	flag.Parse()
 	o.windowSeconds = 15
-	if quick {
+	switch {
+	case o.throughput:
+		o.setThroughput(quick)
+	case quick:
 		o.counts, o.windowSeconds = []int{4}, 5
 		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
 	}

@@ -15,6 +15,9 @@ import (
 	"time"
 )
 
+// maxAnswer is the maximum size of a peer's answer in bytes.
+const maxAnswer = 16 << 20
+
 // peer is another tool that launches browsers, in a process of scripts/bench/peers.
 type peer struct {
 	name    string // with its version
@@ -46,7 +49,7 @@ func (e *environment) peers(ctx context.Context) (all []*peer) {
 		}
 		one := &peer{name: p.name}
 		if err == nil {
-			err = one.start(ctx, e, p.program, arguments)
+			err = one.start(ctx, e, p.program, arguments, e.peerSetup())
 		}
 		if err != nil {
 			one.missing = err
@@ -57,8 +60,15 @@ func (e *environment) peers(ctx context.Context) (all []*peer) {
 	return all
 }
 
-// start starts the process and sends the setup.
-func (p *peer) start(ctx context.Context, e *environment, program string, arguments []string) (err error) {
+// peerSetup returns the setup of the peers that measure single launches.
+func (e *environment) peerSetup() map[string]any {
+	driver, _ := exec.LookPath("chromedriver")
+	return map[string]any{"chromium": e.build.path, "driver": driver, "page": e.page, "sandbox": os.Geteuid() != 0}
+}
+
+// start starts the process and sends the setup. The last argument must differ between
+// peers.
+func (p *peer) start(ctx context.Context, e *environment, program string, arguments []string, setup map[string]any) (err error) {
 	home := filepath.Join(e.dir, "peer-"+arguments[len(arguments)-1])
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return err
@@ -84,10 +94,9 @@ func (p *peer) start(ctx context.Context, e *environment, program string, argume
 		return err
 	}
 	p.out = bufio.NewScanner(out)
-	driver, _ := exec.LookPath("chromedriver")
+	p.out.Buffer(nil, maxAnswer)
 	var ready struct{ Version string }
-	err = p.request(ctx, map[string]any{"chromium": e.build.path, "driver": driver, "page": e.page, "sandbox": os.Geteuid() != 0}, &ready)
-	if err != nil {
+	if err := p.request(ctx, readyTimeout, setup, &ready); err != nil {
 		said, _ := os.ReadFile(log.Name())
 		return fmt.Errorf("%w: %s", err, said)
 	}
@@ -95,9 +104,9 @@ func (p *peer) start(ctx context.Context, e *environment, program string, argume
 	return nil
 }
 
-// request sends a line and reads the response.
-func (p *peer) request(ctx context.Context, line, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+// request sends a line and reads the response, within a time limit.
+func (p *peer) request(ctx context.Context, limit time.Duration, line, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
 	if err := json.NewEncoder(p.in).Encode(line); err != nil {
@@ -118,7 +127,7 @@ func (p *peer) visit(ctx context.Context) (v visit, err error) {
 		Answered, Loaded float64
 		Error            string
 	}
-	if err := p.request(ctx, struct{}{}, &answer); err != nil {
+	if err := p.request(ctx, readyTimeout, struct{}{}, &answer); err != nil {
 		return v, fmt.Errorf("%s: %w", p.name, err)
 	}
 	if answer.Error != "" {

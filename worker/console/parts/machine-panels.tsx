@@ -65,6 +65,7 @@ function warmFacts(pool: Schema<"FleetWarmPool">): Fact[] {
       `${w.count} × ${texts.warmKind(w.browserVersion, w.headless, w.locale)}`,
     ]),
     [t.starting, pool.starting],
+    [t.target, texts.warmTarget(pool.target, pool.targetReason)],
     [t.memory, formatBytes(pool.memoryBytes)],
     [t.launches, pool.warmLaunches],
     [t.cold, pool.coldLaunches.map((c) => `${c.reason}: ${c.count}`).join(", ") || t.noCold],
@@ -81,7 +82,7 @@ export function WarmPool({ pool }: { pool: Schema<"FleetWarmPool"> }) {
       title={texts.warmPool}
       badge={
         <span class="faint numeric">
-          {ready} {texts.warmHint(pool.size)}
+          {ready} {texts.warmHint(pool.target)}
         </span>
       }
     >

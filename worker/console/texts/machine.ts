@@ -8,6 +8,17 @@ const license: Record<Schema<"LicenseState">, string> = {
   incompatible: "The cloud has another major contract version",
 };
 
+const warmReasons: Record<Schema<"WarmTargetReason">, string> = {
+  minimum: "the configured minimum",
+  demand: "from the demand",
+  maximum: "the configured maximum",
+  capacity: "bounded by MAX_SESSIONS",
+  memory: "bounded by memory",
+  idle: "no recent launches",
+  draining: "the worker drains",
+  disabled: "off",
+};
+
 const fits: Record<Schema<"CloudContractFit">, string> = {
   unheard: "not heard of yet",
   fits: "compatible",
@@ -70,11 +81,13 @@ export const texts = {
   warmPool: "Warm pool",
   warmOff: "The warm pool is off. Set WARM_POOL to keep browsers ready.",
   warmReady: "Ready",
-  warmHint: (size: number) => `of ${size} configured (WARM_POOL)`,
+  warmHint: (target: number) => `of ${target}`,
+  warmTarget: (target: number, reason: Schema<"WarmTargetReason">) => `${target} (${warmReasons[reason]})`,
   warmKind: (version: number, headless: boolean, locale: string) =>
     [`Chromium ${version}`, headless ? "headless" : "windowed", locale || "default language"].join(", "),
   warm: {
     starting: "Starting",
+    target: "Target",
     memory: "Memory",
     launches: "Warm launches",
     cold: "Cold launches by reason",

@@ -37,7 +37,8 @@ type Config struct {
 	MaxMemory        float64        `env:"MAX_MEMORY_PERCENT" envDefault:"90" doc:"Reject launches at or above this memory usage, in percent. 0: no limit."`
 	MaxCPU           float64        `env:"MAX_CPU_PERCENT" envDefault:"0" doc:"Reject launches at or above this CPU usage, in percent, averaged over about ten seconds. 0: no limit."`
 	MinFreeDisk      int64          `env:"MIN_FREE_DISK_MB" envDefault:"200" doc:"Reject launches below this free space in DATA_DIR, in megabytes. 0: no limit."`
-	WarmPool         int            `env:"WARM_POOL" envDefault:"2" doc:"Maximum number of warm browsers. A launch whose settings can be applied to a running browser takes a warm one and starts in milliseconds. Warm browsers are started one at a time between launches, matching recent launches, and stopped after an hour without launches. 0: no warm browsers."`
+	WarmPool         int            `env:"WARM_POOL" envDefault:"2" doc:"Minimum number of warm browsers. A launch whose settings can be applied to a running browser takes a warm one and starts in milliseconds. Warm browsers match recent launches and are stopped after an hour without launches. For regular launches the worker keeps more, up to WARM_POOL_MAX: as many as launches arrive while a browser starts. 0: no warm browsers."`
+	WarmPoolMax      int            `env:"WARM_POOL_MAX" envDefault:"0" doc:"Maximum number of warm browsers, if it is greater than WARM_POOL; otherwise the number is WARM_POOL. 0: four per processor."`
 	WarmPoolMemory   int64          `env:"WARM_POOL_MEMORY_MB" envDefault:"0" doc:"Maximum memory of all warm browsers, in megabytes (about 200 each). 0: what the machine can spare: the worker starts none from 10 points below MAX_MEMORY_PERCENT and stops them from 5 points below."`
 	ProfileVersions  int            `env:"PROFILE_VERSIONS" envDefault:"3" doc:"Number of versions of browser data kept for each persistent profile."`
 	ProfileData      int64          `env:"PROFILE_DATA_MB" envDefault:"1024" doc:"Maximum size of a profile's browser data, in megabytes, without caches. Larger data is not saved; the last smaller version is kept."`
@@ -96,8 +97,8 @@ func (c Config) Validate() error {
 	if c.LaunchDisk < 0 || c.LaunchFiles < 0 || c.LaunchMemory < 0 || c.LaunchPIDs < 0 || c.FilesRetention < 0 {
 		problems = append(problems, errors.New("LAUNCH_DISK_MB, LAUNCH_FILES_MB, LAUNCH_MEMORY_MB, LAUNCH_PIDS and FILES_RETENTION must not be negative"))
 	}
-	if c.WarmPool < 0 || c.WarmPool > 100 || c.WarmPoolMemory < 0 {
-		problems = append(problems, errors.New("WARM_POOL must be from 0 to 100, and WARM_POOL_MEMORY_MB must not be negative"))
+	if c.WarmPool < 0 || c.WarmPool > 100 || c.WarmPoolMax < 0 || c.WarmPoolMax > 1000 || c.WarmPoolMemory < 0 {
+		problems = append(problems, errors.New("WARM_POOL must be from 0 to 100, WARM_POOL_MAX from 0 to 1000, and WARM_POOL_MEMORY_MB must not be negative"))
 	}
 	if c.WorkerID != "" && !workerID().MatchString(c.WorkerID) {
 		problems = append(problems, errors.New("WORKER_ID must have at most 128 letters, digits, dots, dashes and underscores, and start with a letter or digit"))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
 // stateCollector reads the state of the worker's parts when it is scraped.
@@ -19,6 +21,7 @@ type stateCollector struct {
 	sessions, frozen, capacity, available, draining *prometheus.Desc
 	warmBrowsers, cdpConnections, resumes, backlog  *prometheus.Desc
 	egressDenied, keptFiles                         *prometheus.Desc
+	warmTarget, warmStarting                        *prometheus.Desc
 }
 
 func newStateCollector(w *worker) *stateCollector {
@@ -33,6 +36,8 @@ func newStateCollector(w *worker) *stateCollector {
 		available:      describe("available", "1 if a launch would be accepted, as GET /readyz reports it, otherwise 0."),
 		draining:       describe("draining", "1 if launches are refused because the worker drains or stops, otherwise 0."),
 		warmBrowsers:   describe("warm_browsers", "Warm browsers that are ready, by engine.", "engine"),
+		warmTarget:     describe("warm_browsers_target", "Warm browsers that the worker keeps now."),
+		warmStarting:   describe("warm_browsers_starting", "Browsers that are starting for the pool."),
 		cdpConnections: describe("cdp_connections", "Open CDP sockets of clients."),
 		resumes:        describe("resumes_total", "Attempts to resume a CDP connection, by result.", "result"),
 		backlog:        describe("report_backlog_age_seconds", "Time since the oldest start or end of a session that the cloud has not acknowledged; 0 without one."),
@@ -44,7 +49,7 @@ func newStateCollector(w *worker) *stateCollector {
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.sessions, c.frozen, c.capacity, c.available, c.draining, c.warmBrowsers, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.keptFiles,
+		c.sessions, c.frozen, c.capacity, c.available, c.draining, c.warmBrowsers, c.warmTarget, c.warmStarting, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.keptFiles,
 	} {
 		to <- desc
 	}
@@ -67,9 +72,12 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(c.available, number(len(w.readiness.Reasons(context.Background())) == 0))
 	gauge(c.draining, number(w.launches.Draining()))
-	for name, count := range w.warmBrowsers() {
+	pool := w.warmPool.Stats()
+	for name, count := range warmBrowsers(pool.Ready) {
 		gauge(c.warmBrowsers, float64(count), name)
 	}
+	gauge(c.warmTarget, float64(pool.Target))
+	gauge(c.warmStarting, float64(pool.Starting))
 	gauge(c.cdpConnections, float64(w.relay.Sockets()+w.sockets.Sockets()))
 	for result, count := range w.relay.Resumes() {
 		send(c.resumes, prometheus.CounterValue, float64(count), result)
@@ -94,9 +102,9 @@ func number(is bool) float64 {
 }
 
 // warmBrowsers returns the numbers of warm browsers by engine.
-func (w *worker) warmBrowsers() map[string]int {
+func warmBrowsers(ready []warm.KindCount[launch.WarmKind]) map[string]int {
 	counts := map[string]int{string(browser.Chromium): 0, string(browser.HeadlessShell): 0}
-	for _, held := range w.warmPool.Stats().Ready {
+	for _, held := range ready {
 		counts[string(held.Kind.Build.Engine)] += held.Count
 	}
 	return counts

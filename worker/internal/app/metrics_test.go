@@ -97,6 +97,8 @@ func TestMetrics_FollowLaunchesAndSessions(t *testing.T) {
 		{0, "svc_worker_queue_length", nil},
 		{1, "svc_worker_resumes_total", []string{"result", "nothing_to_resume"}},
 		{0, "svc_worker_warm_browsers", []string{"engine", "chromium"}},
+		{0, "svc_worker_warm_browsers_target", nil},
+		{0, "svc_worker_warm_browsers_starting", nil},
 		{1, "svc_worker_cloud_request_seconds", []string{"operation", "authorizeLaunch", "code", "200"}},
 		{1, "svc_worker_cloud_request_seconds", []string{"operation", "startProfileSession", "code", "201"}},
 		{0, "svc_worker_report_backlog_age_seconds", nil},

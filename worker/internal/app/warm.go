@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"math"
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -10,11 +12,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
+// warmPerCPU is the maximum number of warm browsers per processor, unless WARM_POOL_MAX is
+// set.
+const warmPerCPU = 4
+
 // newWarmPool returns the pool of warm browsers. It starts none before
 // startWarmPool runs the warm pool until stop is called.
 func (w *worker) newWarmPool(config Config, spares launch.WarmStarter, logger *slog.Logger) *launch.WarmPool {
 	return warm.New(warm.Options[launch.WarmKind, *launch.WarmBrowser]{
-		Size: config.WarmPool, Memory: config.WarmPoolMemory << 20,
+		Size: config.WarmPool, Max: cmp.Or(config.WarmPoolMax, warmPerCPU*w.cpus()), Memory: config.WarmPoolMemory << 20,
 		Start: spares.Start, First: spares.First, Load: w.warmPoolLoad, Clock: clock.System{}, Logger: logger,
 	})
 }
@@ -25,13 +31,16 @@ func (w *worker) warmPoolLoad() warm.Load {
 	sample, limits := w.host.Last(), w.host.Admission
 	load := warm.Load{
 		Launching: launching, Capacity: -1, CPUPercent: sample.CPUPercent,
-		MemoryUsed: sample.MemoryUsedBytes, MemoryLimit: sample.MemoryLimitBytes, MemoryCeiling: limits.MaxMemoryPercent,
+		At: sample.At, CPUs: w.cpus(), MemoryUsed: sample.MemoryUsedBytes, MemoryLimit: sample.MemoryLimitBytes, MemoryCeiling: limits.MaxMemoryPercent,
 	}
 	if limits.MaxSessions > 0 {
 		load.Capacity = max(limits.MaxSessions-running-launching, 0)
 	}
 	return load
 }
+
+// cpus returns the number of processors that this worker may use.
+func (w *worker) cpus() int { return max(int(math.Ceil(w.host.Facts().CPUs)), 1) }
 
 // startWarmPool keeps browsers ready until the returned function is called.
 func (w *worker) startWarmPool(ctx context.Context) (stop func()) {
@@ -44,19 +53,25 @@ func (w *worker) startWarmPool(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// warmPoolState returns the warm browsers and the counts of warm and cold launches.
+// warmPoolState returns the warm browsers, the demand for them and the counts of warm and
+// cold launches.
 func (w *worker) warmPoolState() rest.WarmPoolState {
 	stats, starts := w.warmPool.Stats(), w.launches.Starts()
 	state := rest.WarmPoolState{
-		Size: stats.Size, Memory: stats.Memory, Warm: starts.Warm, Cold: starts.Cold, Died: stats.Died, Stale: stats.Stale,
-	}
-	if stats.Starting {
-		state.Starting = 1
+		Size: stats.Size, MaxSize: stats.Max, Target: stats.Target, TargetReason: string(stats.Reason), Starting: stats.Starting,
+		Memory: stats.Memory, Warm: starts.Warm, Cold: starts.Cold, Died: stats.Died, Stale: stats.Stale,
 	}
 	for _, held := range stats.Ready {
-		state.Ready = append(state.Ready, rest.WarmBrowsers{
-			BrowserVersion: held.Kind.Build.Major, Engine: string(held.Kind.Build.Engine), Locale: held.Kind.Locale, Headless: held.Kind.Headless, Count: held.Count,
+		state.Ready = append(state.Ready, rest.WarmBrowsers{WarmKind: warmKind(held.Kind), Count: held.Count})
+	}
+	for _, demand := range stats.Demand {
+		state.Demand = append(state.Demand, rest.WarmDemand{
+			WarmKind: warmKind(demand.Kind), LaunchesPerMinute: demand.PerMinute, StartTime: demand.StartTime, Target: demand.Stock,
 		})
 	}
 	return state
+}
+
+func warmKind(kind launch.WarmKind) rest.WarmKind {
+	return rest.WarmKind{BrowserVersion: kind.Build.Major, Engine: string(kind.Build.Engine), Locale: kind.Locale, Headless: kind.Headless}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,5 +85,50 @@ func TestWarmPool_UsedWherePossible(t *testing.T) {
 	for warm, all := range took {
 		slices.Sort(all)
 		t.Logf("warm %t: first answer after %v minimum, %v median, %v maximum", warm, all[0], all[len(all)/2], all[len(all)-1])
+	}
+}
+
+// TestWarmPool_HoldsDuringLaunches lets launches that need a new browser run all the time.
+// Regular launches besides them still find warm browsers, of which the pool keeps more than
+// its minimum.
+func TestWarmPool_HoldsDuringLaunches(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool, c.WarmPoolMax = 1, 3 })
+	launch := func(spec string) workerapi.BrowserSession {
+		s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"spec":%s}`, spec))
+		r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+		return s
+	}
+	for range 3 { // the pool learns the demand
+		r.awaitReady(t)
+		launch(`{}`)
+	}
+	ended := make(chan struct{})
+	var clients sync.WaitGroup
+	for range 2 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				_, text := r.call(t.Context(), t, "POST", "/sessions/profile", `{"spec":{"userAgent":"Test/1.0"}}`, "X-API-Key", workerKey)
+				id := decode[workerapi.BrowserSessionResponse](t, text).Data.Id
+				r.call(t.Context(), t, "DELETE", "/sessions/"+id.String(), "", "X-API-Key", workerKey)
+			}
+		})
+	}
+	defer clients.Wait()
+	defer close(ended)
+	for range 6 {
+		r.awaitReady(t)
+		if s := launch(`{}`); !s.Start.Warm {
+			t.Errorf("start %+v", s.Start)
+		}
+	}
+	state := r.pool(t)
+	if len(state.Demand) != 1 || state.Demand[0].StartMs == nil || state.Demand[0].LaunchesPerMinute < 3 || state.Demand[0].Target < 1 ||
+		state.Size != 1 || state.MaxSize != 3 || state.Target < 1 || state.Target > 3 {
+		t.Errorf("pool %+v", state)
 	}
 }

@@ -140,21 +140,28 @@ func (s *Service) coldReasons(profile Profile, spec browser.Spec) []string {
 	return reasons
 }
 
-// claimWarm claims and configures a warm browser for a launch. If there is none, it
-// returns the reason. Without a browser it holds no resources.
-func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, field string, spec browser.Spec) (reason string, err error) {
+// claimWarm claims and configures a warm browser for a launch, or one that is starting for
+// the pool. If the browser was not ready, or there is none, it returns the reason. Without
+// a browser it holds no resources.
+func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, field string, spec browser.Spec) (acquired bool, reason string, err error) {
 	if s.Warm == nil {
-		return string(warm.Disabled), nil
+		return false, string(warm.Disabled), nil
 	}
 	at := s.Clock.Now()
 	claimed, miss := s.Warm.Claim(warmKindOf(spec))
-	if miss != "" {
-		return string(miss), nil
+	if miss == warm.Starting {
+		var ok bool
+		if claimed, ok = s.awaitWarm(ctx, spec); !ok {
+			return false, string(miss), nil
+		}
+		at = s.Clock.Now()
+	} else if miss != "" {
+		return false, string(miss), nil
 	}
 	held := resources{egress: claimed.egress}
 	if err := held.setUpstream(proxy, field); err != nil {
 		s.stopWarm(claimed)
-		return "", err
+		return false, "", err
 	}
 	timeout := claimTimeout
 	if spec.BeforeFirstPage != nil { // takes longer, and would take as long in a new browser
@@ -165,15 +172,23 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, fie
 	if err := claimed.browser.Configure(claimCtx, spec); err != nil {
 		if invalid, ok := errors.AsType[*fault.Error](err); ok {
 			s.stopWarm(claimed)
-			return "", invalid
+			return false, "", invalid
 		}
 		s.Logger.WarnContext(ctx, "failed to configure warm browser", "kind", warmKindOf(spec), "error", err)
 		s.stopWarm(claimed)
-		return claimFailed, nil
+		return false, claimFailed, nil
 	}
 	run.browser, run.resources = claimed.browser, held
 	run.timeline.record(ctx, session.Claimed, at)
-	return "", nil
+	return true, string(miss), nil
+}
+
+// awaitWarm waits for a browser that is starting for the pool: it is ready earlier than a
+// new one.
+func (s *Service) awaitWarm(ctx context.Context, spec browser.Spec) (*WarmBrowser, bool) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(spec.Timeout, browser.DefaultTimeout))
+	defer cancel()
+	return s.Warm.Await(ctx, warmKindOf(spec))
 }
 
 // acquireBrowser gets a browser and its resources for a launch: a warm browser if
@@ -181,13 +196,16 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, fie
 func (s *Service) acquireBrowser(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) (session.Start, error) {
 	cold := s.coldReasons(profile, spec)
 	if len(cold) == 0 {
-		reason, err := s.claimWarm(ctx, run, proxy, field, spec)
-		if err != nil {
+		acquired, reason, err := s.claimWarm(ctx, run, proxy, field, spec)
+		switch {
+		case err != nil:
 			return session.Start{}, err
-		}
-		if reason == "" {
+		case acquired && reason == "":
 			run.timeline.start = warmStart
 			return session.Start{Warm: true}, nil
+		case acquired:
+			run.timeline.start = coldStart
+			return session.Start{ColdReasons: []string{reason}}, nil
 		}
 		cold = []string{reason}
 	}

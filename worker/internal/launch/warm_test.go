@@ -57,6 +57,29 @@ func TestWarm_LaunchClaimsWarmBrowser(t *testing.T) {
 	}
 }
 
+func TestWarm_LaunchTakesStartingBrowser(t *testing.T) {
+	w := newWarmFixture(t, 1)
+	deadline := time.Now().Add(time.Minute)
+	for w.pool.Stats().Starting == 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("the pool starts no browser")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s := w.launch(t, byProfile())
+	if diff := cmp.Diff(session.Start{ColdReasons: []string{"starting"}}, s.Start); diff != "" {
+		t.Errorf("start (-want +got):\n%s", diff)
+	}
+	want := []session.StepName{session.Asked, session.Authorized, session.Claimed, session.Answered, session.Ready, session.Reported}
+	if diff := cmp.Diff(want, stepNames(s.Timeline)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	w.assertAnswers(t, s)
+	if started := w.pool.Stats().Started; started != 1 {
+		t.Errorf("the pool started %d browsers, want only that of the launch", started)
+	}
+}
+
 func TestWarm_BrowsersAreNotReportedToCloud(t *testing.T) {
 	w := newWarmFixture(t, 2)
 	for range 2 {

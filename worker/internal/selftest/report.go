@@ -137,7 +137,7 @@ func (r *Report) writeMachine(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "  %-17s %s\n", piece.Name, state)
 	}
-	fmt.Fprintf(b, "Warm pool: %d browsers at most; %d launches were warm", r.WarmPool.Size, r.WarmPool.WarmLaunches)
+	fmt.Fprintf(b, "Warm pool: %d to %d browsers; %d launches were warm", r.WarmPool.Size, r.WarmPool.MaxSize, r.WarmPool.WarmLaunches)
 	for _, c := range r.WarmPool.ColdLaunches {
 		fmt.Fprintf(b, ", %d cold (%s)", c.Count, c.Reason)
 	}

@@ -16,11 +16,24 @@ const minWeight = 0.05
 // it replaces. Without it, alternating kinds would evict each other.
 const replaceFactor = 1.5
 
+// Constants of arrival rates.
+const (
+	rateWindow = 30 * time.Second // time constant of the average
+	minRate    = 1.5              // arrivals in rateWindow below which a kind has no stock of its own
+	stockHold  = 2 * time.Minute  // how long a stock is kept after the demand for it
+)
+
 // demand is the recent demand for kinds. Older claims count less.
 type demand[K comparable] struct {
 	weights   map[K]weight
+	rates     map[K]weight // arrivals in the last rateWindow
+	stocks    map[K]stock
 	last      time.Time // time of the last claim, or the start of the pool
 	everAsked bool      // there was at least one claim
+}
+
+func newDemand[K comparable]() demand[K] {
+	return demand[K]{weights: map[K]weight{}, rates: map[K]weight{}, stocks: map[K]stock{}}
 }
 
 type weight struct {
@@ -32,8 +45,19 @@ func (w weight) now(now time.Time) float64 {
 	return w.value * math.Exp2(-now.Sub(w.at).Seconds()/halfLife.Seconds())
 }
 
+func (w weight) inWindow(now time.Time) float64 {
+	return w.value * math.Exp(-now.Sub(w.at).Seconds()/rateWindow.Seconds())
+}
+
+// stock is the stock of a kind, and when it was last required.
+type stock struct {
+	size int
+	at   time.Time
+}
+
 func (d *demand[K]) record(kind K, now time.Time) {
 	d.weights[kind] = weight{d.weights[kind].now(now) + 1, now}
+	d.rates[kind] = weight{d.rates[kind].inWindow(now) + 1, now}
 	d.last, d.everAsked = now, true
 }
 
@@ -45,9 +69,31 @@ func (d *demand[K]) current(now time.Time) map[K]float64 {
 			found[kind] = value
 		} else {
 			delete(d.weights, kind)
+			delete(d.rates, kind)
+			delete(d.stocks, kind)
 		}
 	}
 	return found
+}
+
+// perSecond returns the arrival rate of a kind.
+func (d *demand[K]) perSecond(kind K, now time.Time) float64 {
+	return d.rates[kind].inWindow(now) / rateWindow.Seconds()
+}
+
+// stock returns the stock of a kind: the largest of the last stockHold, so that a random
+// pause in the arrivals stops no browsers.
+func (d *demand[K]) stock(kind K, start time.Duration, now time.Time) int {
+	required := 0
+	if d.rates[kind].inWindow(now) >= minRate {
+		required = stockFor(d.perSecond(kind, now), start)
+	}
+	held := d.stocks[kind]
+	if required >= held.size || now.Sub(held.at) >= stockHold {
+		held = stock{required, now}
+		d.stocks[kind] = held
+	}
+	return held.size
 }
 
 // backoff counts consecutive deaths of browsers of one kind.

@@ -1,8 +1,8 @@
 package warm
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 )
@@ -28,31 +28,6 @@ func (p *Pool[K, S]) health(e *entry[K, S], now time.Time) (dead, stale bool) {
 	default:
 		return false, now.Sub(e.readySince) >= p.MaxAge || e.browser.Stale()
 	}
-}
-
-// start starts a browser in the background.
-func (p *Pool[K, S]) start(ctx context.Context, kind K) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	p.starting, p.cancelStart = &kind, cancel
-	p.work.Go(func() {
-		defer cancel()
-		browser, err := p.Start(ctx, kind)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		defer p.signal()
-		now := p.Clock.Now()
-		p.starting, p.lastStartEnd = nil, now
-		if err != nil {
-			if !errors.Is(ctx.Err(), context.Canceled) {
-				p.counts.Failed++
-				p.recordDeath(kind, now)
-				p.Logger.Warn("failed to start warm browser", "kind", kind, "retryAfter", p.backoffs[kind].until.Sub(now), "error", err)
-			}
-			return
-		}
-		p.counts.Started++
-		p.add(&entry[K, S]{kind: kind, browser: browser, readySince: now, measuredAt: now.Add(settleDelay - measureInterval), removed: make(chan struct{})})
-	})
 }
 
 // add adds and watches a new browser. While the pool drains, it stops the browser
@@ -118,37 +93,47 @@ func (p *Pool[K, S]) stopAll() {
 	}
 }
 
-// measureMemory updates old measurements. The caller must not hold the lock, because
-// measuring takes time.
+// memory is the measured memory of a browser of a kind.
+type memory struct {
+	bytes int64
+	at    time.Time
+}
+
+// measureMemory measures one browser of each kind without a recent measurement: idle
+// browsers of a kind are alike, and measuring costs as much processor time as a launch. The
+// caller must not hold the lock, because measuring takes time.
 func (p *Pool[K, S]) measureMemory() {
-	now := p.Clock.Now()
-	p.mu.Lock()
-	ready := slices.Clone(p.ready)
-	p.mu.Unlock()
-	for _, e := range ready {
-		if now.Sub(e.measuredAt) < measureInterval { // only Run accesses measuredAt
-			continue
-		}
-		memory := e.browser.Memory()
+	for _, e := range p.unmeasured() {
+		bytes := e.browser.Memory()
 		p.mu.Lock()
-		e.memory, e.measuredAt = memory, now
+		p.memories[e.kind] = memory{bytes, p.Clock.Now()}
 		p.mu.Unlock()
 	}
+}
+
+// unmeasured returns a browser of each kind to measure. The caller must not hold the lock.
+func (p *Pool[K, S]) unmeasured() map[K]*entry[K, S] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, found := p.Clock.Now(), map[K]*entry[K, S]{}
+	for _, e := range p.ready {
+		if now.Sub(e.readySince) >= settleDelay && now.Sub(p.memories[e.kind].at) >= measureInterval {
+			found[e.kind] = e
+		}
+	}
+	return found
 }
 
 // totalMemory returns the memory of all browsers in bytes.
 func (p *Pool[K, S]) totalMemory() (sum int64) {
 	for _, e := range p.ready {
-		sum += p.memoryOf(e)
+		sum += p.memoryOf(e.kind)
 	}
 	return sum
 }
 
-func (p *Pool[K, S]) memoryOf(e *entry[K, S]) int64 {
-	if e.memory > 0 {
-		return e.memory
-	}
-	return assumedMemory
+func (p *Pool[K, S]) memoryOf(kind K) int64 {
+	return cmp.Or(p.memories[kind].bytes, assumedMemory)
 }
 
 // averageMemory returns the average memory of a browser in bytes.

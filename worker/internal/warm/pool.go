@@ -2,8 +2,10 @@
 // start. The package does not depend on real browsers: a Browser has a kind K and is
 // used once.
 //
-// A claim returns a ready browser and never waits. Browsers are started one at a
-// time, while the machine is idle, of the kinds that were claimed recently.
+// A claim returns a ready browser and never waits. The pool keeps a minimum of browsers,
+// of the kinds that were claimed recently. It starts them one at a time, while the machine
+// is idle. For kinds that launches request regularly, it keeps as many browsers as arrive
+// during a start, and starts them also while launches are in progress.
 package warm
 
 import (
@@ -32,12 +34,13 @@ const (
 	Disabled Miss = "disabled" // the pool has size 0
 	Draining Miss = "draining" // the pool is draining
 	Empty    Miss = "empty"    // no browser of the kind is ready
-	Starting Miss = "starting" // a browser of the kind is starting
+	Starting Miss = "starting" // a browser of the kind is starting; see Await
 )
 
 // Options configures a Pool. MaxAge and Idle have defaults.
 type Options[K comparable, S Browser] struct {
-	Size   int   // maximum number of browsers; 0 disables the pool
+	Size   int   // minimum number of browsers, kept without demand; 0 disables the pool
+	Max    int   // maximum number of browsers; at least Size
 	Memory int64 // maximum memory of all browsers in bytes; 0: bounded by the machine only
 
 	Start  func(ctx context.Context, kind K) (S, error)
@@ -64,10 +67,13 @@ type Pool[K comparable, S Browser] struct {
 	work sync.WaitGroup // watchers, starts and stops in progress
 
 	mu           sync.Mutex
-	ready        []*entry[K, S] // oldest first
-	starting     *K             // nil: none
-	cancelStart  func()         // cancels the start in progress
-	lastStartEnd time.Time      // when the last start ended
+	ready        []*entry[K, S]        // oldest first
+	starting     []*browserStart[K, S] // oldest first
+	startTimes   map[K]time.Duration   // averages
+	memories     map[K]memory
+	lastStartEnd time.Time // when the last start ended
+	lacksSince   time.Time // since when a start waits for a launch in progress
+	last         plan[K]   // of the last tick
 	demand       demand[K]
 	backoffs     map[K]backoff
 	draining     bool
@@ -80,8 +86,6 @@ type entry[K comparable, S Browser] struct {
 	kind       K
 	browser    S
 	readySince time.Time
-	memory     int64 // in bytes, as last measured
-	measuredAt time.Time
 	removed    chan struct{} // closed when it is no longer in the pool
 }
 
@@ -93,9 +97,10 @@ func New[K comparable, S Browser](options Options[K, S]) *Pool[K, S] {
 	if options.Idle <= 0 {
 		options.Idle = time.Hour
 	}
+	options.Max = max(options.Max, options.Size)
 	return &Pool[K, S]{
-		Options: options, wake: make(chan struct{}, 1), cancelStart: func() {},
-		demand: demand[K]{weights: map[K]weight{}}, backoffs: map[K]backoff{}, counts: Counts{Missed: map[Miss]int64{}},
+		Options: options, wake: make(chan struct{}, 1), startTimes: map[K]time.Duration{}, memories: map[K]memory{}, last: plan[K]{target: options.Size, reason: Minimum},
+		demand: newDemand[K](), backoffs: map[K]backoff{}, counts: Counts{Missed: map[Miss]int64{}},
 	}
 }
 
@@ -132,7 +137,7 @@ func (p *Pool[K, S]) claim(kind K) (none S, _ Miss) {
 		}
 		p.discard(e, dead, now)
 	}
-	if p.starting != nil && *p.starting == kind {
+	if _, found := p.freeStart(kind); found {
 		return none, Starting
 	}
 	return none, Empty
@@ -149,7 +154,7 @@ func (p *Pool[K, S]) setDraining(draining bool) {
 	defer p.mu.Unlock()
 	p.draining = draining || p.closed
 	if p.draining {
-		p.cancelStart()
+		p.cancelStarts()
 		p.stopAll()
 	}
 	p.signal()

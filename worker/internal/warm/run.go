@@ -9,17 +9,20 @@ import (
 
 // Load is the load of the machine.
 type Load struct {
-	Launching     int     // launches in progress; they have priority
-	Capacity      int     // how many more launches the machine admits; negative: no limit
-	CPUPercent    float64 // over about the last second
-	MemoryUsed    int64   // bytes, including warm browsers
-	MemoryLimit   int64   // bytes
-	MemoryCeiling float64 // launches are rejected at or above this memory percentage; 0: no limit
+	Launching     int       // launches in progress; they have priority
+	Capacity      int       // how many more launches the machine admits; negative: no limit
+	CPUPercent    float64   // over about the last second
+	MemoryUsed    int64     // bytes, including warm browsers
+	MemoryLimit   int64     // bytes
+	MemoryCeiling float64   // launches are rejected at or above this memory percentage; 0: no limit
+	At            time.Time // of the measurement
+	CPUs          int       // starts at once that demand justifies; 0: one
 }
 
 // Limits, in percent, for starting a browser. A start uses most of a processor for part
-// of a second. A busy machine still starts browsers, but less often, because it might
-// never be calm.
+// of a second. A busy machine still fills the minimum, but less often, because it might
+// never be calm. Browsers that replace those of regular launches start at once also on a
+// busy machine: otherwise these launches would start them.
 const (
 	maxCalmCPU           = 75.0
 	startHeadroom        = 10.0 // below the ceiling, including the new browser
@@ -30,7 +33,9 @@ const (
 // Intervals of the loop. There is a pause after each start.
 const (
 	startPause      = 300 * time.Millisecond
-	busyPause       = 10 * time.Second // while the CPU is busy
+	busyPause       = 10 * time.Second      // while the CPU is busy
+	launchGrace     = 30 * time.Millisecond // for a launch with a warm browser to end, before a start
+	gracePoll       = 10 * time.Millisecond
 	shortPoll       = 250 * time.Millisecond
 	longPoll        = 2 * time.Second
 	measureInterval = time.Minute
@@ -79,23 +84,73 @@ func (p *Pool[K, S]) tick(ctx context.Context) time.Duration {
 	if hasFirst && !p.demand.everAsked {
 		wanted[first] = 1
 	}
-	limit := p.limit(load, now)
-	for len(p.ready) > limit || len(p.ready) > 0 && p.exceedsMemory(load) {
+	p.last = p.plan(load, wanted, now)
+	for len(p.ready) > p.last.target || len(p.ready) > 0 && p.exceedsMemory(load) {
+		if len(p.ready) <= p.last.target {
+			p.last.reason = Memory
+		}
 		p.removeAndStop(p.leastWanted(wanted))
 		load.MemoryUsed -= p.averageMemory()
 	}
-	kind, ok := p.mostWanted(wanted, limit, now)
-	if !ok || p.starting != nil {
-		return longPoll
+	for {
+		if started, delay := p.startNext(ctx, load, now); !started {
+			return delay
+		}
 	}
-	if now.Sub(p.lastStartEnd) < pauseAfterStart(load) || !p.canStart(load) {
-		return shortPoll
+}
+
+// startNext starts the next browser, or returns when to try again.
+func (p *Pool[K, S]) startNext(ctx context.Context, load Load, now time.Time) (started bool, delay time.Duration) {
+	kind, urgent := p.mostUrgent(p.last, now)
+	if urgent && p.held() >= p.last.target {
+		urgent = false // only by replacing another kind
 	}
-	if len(p.ready) == limit {
-		p.removeAndStop(p.leastWanted(wanted))
+	if !urgent {
+		var ok bool
+		if kind, ok = p.mostWanted(p.last.wanted, p.last.target, now); !ok || len(p.starting) > 0 {
+			return false, longPoll
+		}
+		if load.Launching > 0 || now.Sub(p.lastStartEnd) < pauseAfterStart(load) {
+			return false, shortPoll
+		}
 	}
+	if len(p.starting) >= p.startsAtOnce(kind, load) {
+		return false, longPoll
+	}
+	if !p.fitsMemory(kind, load) {
+		p.last.reason = Memory
+		return false, shortPoll
+	}
+	if urgent && p.yields(load, now) {
+		return false, gracePoll
+	}
+	if len(p.ready) >= p.last.target {
+		p.removeAndStop(p.leastWanted(p.last.wanted))
+	}
+	p.lacksSince = time.Time{}
 	p.start(ctx, kind)
-	return longPoll
+	return true, 0
+}
+
+// startsAtOnce returns how many starts may be in progress: one for each processor, but only
+// one on a busy machine with at least half of the stock.
+func (p *Pool[K, S]) startsAtOnce(kind K, load Load) int {
+	if load.CPUPercent > maxCalmCPU && 2*p.available(kind) >= p.last.stock[kind] {
+		return 1
+	}
+	return max(load.CPUs, 1)
+}
+
+// yields reports whether a start should wait for a launch in progress, which takes
+// milliseconds if it has a warm browser.
+func (p *Pool[K, S]) yields(load Load, now time.Time) bool {
+	if load.Launching == 0 {
+		return false
+	}
+	if p.lacksSince.IsZero() {
+		p.lacksSince = now
+	}
+	return now.Sub(p.lacksSince) < launchGrace
 }
 
 // firstKind returns the kind to keep ready before the first claim.
@@ -107,18 +162,6 @@ func (p *Pool[K, S]) firstKind(ctx context.Context) (kind K, ok bool) {
 		return kind, false
 	}
 	return p.First(ctx)
-}
-
-// limit returns how many browsers are useful.
-func (p *Pool[K, S]) limit(load Load, now time.Time) int {
-	switch {
-	case now.Sub(p.demand.last) >= p.Idle:
-		return 0
-	case load.Capacity < 0:
-		return p.Size
-	default:
-		return min(p.Size, load.Capacity)
-	}
 }
 
 // evictUnfit removes dead and stale browsers.
@@ -176,16 +219,22 @@ func pauseAfterStart(load Load) time.Duration {
 	return startPause
 }
 
-// canStart reports whether no launch is in progress and the machine has memory for
-// another browser.
-func (p *Pool[K, S]) canStart(load Load) bool {
-	if load.Launching > 0 {
+// fitsMemory reports whether the machine has memory for another browser of a kind, besides
+// those that were not running when the memory was measured.
+func (p *Pool[K, S]) fitsMemory(kind K, load Load) bool {
+	more := p.memoryOf(kind)
+	for _, s := range p.starting {
+		more += p.memoryOf(s.kind)
+	}
+	if p.Memory > 0 && p.totalMemory()+more > p.Memory {
 		return false
 	}
-	if p.Memory > 0 && p.totalMemory()+p.averageMemory() > p.Memory {
-		return false
+	for _, e := range p.ready {
+		if !load.At.IsZero() && e.readySince.After(load.At) {
+			more += p.memoryOf(e.kind)
+		}
 	}
-	return percent(load.MemoryUsed+p.averageMemory(), load.MemoryLimit) <= load.ceiling()-startHeadroom
+	return percent(load.MemoryUsed+more, load.MemoryLimit) <= load.ceiling()-startHeadroom
 }
 
 // exceedsMemory reports whether warm browsers use memory that launches need.

@@ -1,8 +1,11 @@
 package warm
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Counts since the start.
@@ -17,9 +20,13 @@ type Counts struct {
 
 // Stats is the state of a pool.
 type Stats[K comparable] struct {
-	Size     int            // maximum number of browsers
+	Size     int            // minimum number of browsers
+	Max      int            // maximum number of browsers
+	Target   int            // how many browsers the pool wants now
+	Reason   Reason         // of Target
 	Ready    []KindCount[K] // kinds with at least one browser
-	Starting bool
+	Demand   []KindDemand[K]
+	Starting int
 	Draining bool
 	Memory   int64 // of all browsers, in bytes
 	Counts
@@ -31,13 +38,23 @@ type KindCount[K comparable] struct {
 	Count int
 }
 
+// KindDemand is the recent demand for a kind.
+type KindDemand[K comparable] struct {
+	Kind      K
+	PerMinute float64       // launches
+	StartTime time.Duration // average of the last starts; 0: none yet
+	Stock     int           // how many browsers of the kind the demand requires
+}
+
 // Stats returns the pool's state. It is cheap.
 func (p *Pool[K, S]) Stats() Stats[K] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stats := Stats[K]{
-		Size: p.Size, Starting: p.starting != nil, Draining: p.draining, Memory: p.totalMemory(), Counts: p.counts,
+		Size: p.Size, Max: p.Max, Starting: len(p.starting), Draining: p.draining, Memory: p.totalMemory(), Counts: p.counts,
+		Demand: p.kindDemand(),
 	}
+	stats.Target, stats.Reason = p.target()
 	stats.Missed = maps.Clone(p.counts.Missed)
 	for _, e := range p.ready {
 		i := slices.IndexFunc(stats.Ready, func(h KindCount[K]) bool { return h.Kind == e.kind })
@@ -47,4 +64,31 @@ func (p *Pool[K, S]) Stats() Stats[K] {
 		stats.Ready[i].Count++
 	}
 	return stats
+}
+
+// target returns the target of the last tick.
+func (p *Pool[K, S]) target() (int, Reason) {
+	switch {
+	case p.Size <= 0:
+		return 0, Off
+	case p.draining:
+		return 0, Drained
+	default:
+		return p.last.target, p.last.reason
+	}
+}
+
+// kindDemand returns the demand for each kind that has a weight, highest first.
+func (p *Pool[K, S]) kindDemand() (all []KindDemand[K]) {
+	now := p.Clock.Now()
+	for kind := range p.demand.current(now) {
+		start := p.startTime(kind)
+		all = append(all, KindDemand[K]{
+			Kind: kind, PerMinute: 60 * p.demand.perSecond(kind, now), StartTime: p.startTimes[kind], Stock: p.demand.stock(kind, start, now),
+		})
+	}
+	slices.SortFunc(all, func(a, b KindDemand[K]) int {
+		return cmp.Or(b.Stock-a.Stock, cmp.Compare(b.PerMinute, a.PerMinute), cmp.Compare(fmt.Sprint(a.Kind), fmt.Sprint(b.Kind)))
+	})
+	return all
 }

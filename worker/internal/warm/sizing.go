@@ -1,0 +1,143 @@
+package warm
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// acceptedMiss is the probability that a launch finds no browser, with which the stock of
+// a kind is calculated.
+const acceptedMiss = 0.02
+
+// maxStock bounds the stock of a kind.
+const maxStock = 100
+
+// stockFor returns how many browsers of a kind must be ready or starting, so that a
+// launch finds a ready one with probability 1-acceptedMiss. It assumes that launches
+// arrive independently and that each claimed browser is replaced immediately: then a
+// launch finds none if at least as many launches as the stock have arrived during the
+// last start.
+func stockFor(perSecond float64, start time.Duration) int {
+	mean := perSecond * start.Seconds()
+	chance := math.Exp(-mean) // of exactly n arrivals; they have a Poisson distribution
+	fewer := 0.0              // chance of at most n arrivals
+	for n := range maxStock {
+		fewer += chance
+		if 1-fewer <= acceptedMiss {
+			return n + 1
+		}
+		chance *= mean / float64(n+1)
+	}
+	return maxStock
+}
+
+// Reason is why a pool has its target.
+type Reason string
+
+// Reasons for a target.
+const (
+	Minimum  Reason = "minimum"  // demand requires no more than the minimum
+	Demand   Reason = "demand"   // arrivals and start times require more than the minimum
+	Maximum  Reason = "maximum"  // demand requires more than the maximum
+	Capacity Reason = "capacity" // the machine admits no more launches
+	Memory   Reason = "memory"   // the memory does not suffice for the target
+	Idle     Reason = "idle"     // no launch for a long time
+	Drained  Reason = "draining" // the pool is draining
+	Off      Reason = "disabled" // the pool is disabled
+)
+
+// plan is the number of browsers that a pool wants, and of which kinds.
+type plan[K comparable] struct {
+	target int
+	reason Reason
+	stock  map[K]int     // of kinds that launches request regularly
+	wanted map[K]float64 // weights of all kinds that launches requested recently
+}
+
+// plan decides how many browsers the pool wants. The caller holds the lock.
+func (p *Pool[K, S]) plan(load Load, wanted map[K]float64, now time.Time) plan[K] {
+	next := plan[K]{stock: map[K]int{}, wanted: wanted, reason: Minimum, target: p.Size}
+	sum := 0
+	for kind := range wanted {
+		stock := p.demand.stock(kind, p.startTime(kind), now)
+		if stock > 0 {
+			next.stock[kind] = stock
+		}
+		sum += stock
+	}
+	if sum > p.Size {
+		next.target, next.reason = sum, Demand
+	}
+	if next.target > p.Max {
+		next.target, next.reason = p.Max, Maximum
+	}
+	if load.Capacity >= 0 && load.Capacity < next.target {
+		next.target, next.reason = load.Capacity, Capacity
+	}
+	if now.Sub(p.demand.last) >= p.Idle {
+		next.target, next.reason = 0, Idle
+	}
+	return next
+}
+
+// mostUrgent returns the kind whose stock is least complete.
+func (p *Pool[K, S]) mostUrgent(next plan[K], now time.Time) (best K, ok bool) {
+	filled := func(kind K) float64 { return float64(p.available(kind)) / float64(next.stock[kind]) }
+	var kinds []K
+	for kind, stock := range next.stock {
+		if p.available(kind) < stock && !now.Before(p.backoffs[kind].until) {
+			kinds = append(kinds, kind)
+		}
+	}
+	if len(kinds) == 0 {
+		return best, false
+	}
+	return slices.MinFunc(kinds, func(a, b K) int {
+		return cmp.Or(cmp.Compare(filled(a), filled(b)), cmp.Compare(next.wanted[b], next.wanted[a]))
+	}), true
+}
+
+// available returns how many browsers of a kind are ready, or are starting for no
+// particular launch.
+func (p *Pool[K, S]) available(kind K) int {
+	n := len(p.ofKind(kind))
+	for _, s := range p.starting {
+		if s.kind == kind && s.awaited == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// held returns how many browsers are ready, or are starting for no particular launch.
+func (p *Pool[K, S]) held() int {
+	n := len(p.ready)
+	for _, s := range p.starting {
+		if s.awaited == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Start times.
+const (
+	assumedStartTime = 500 * time.Millisecond // before the first start of a kind
+	startTimeWeight  = 0.25                   // of the last start in the average
+)
+
+// startTime returns the average duration of the last starts of a kind.
+func (p *Pool[K, S]) startTime(kind K) time.Duration {
+	return cmp.Or(p.startTimes[kind], assumedStartTime)
+}
+
+// recordStartTime adds the duration of a start to the average.
+func (p *Pool[K, S]) recordStartTime(kind K, took time.Duration) {
+	average, measured := p.startTimes[kind]
+	if !measured {
+		average = took
+	}
+	p.startTimes[kind] = average + time.Duration(startTimeWeight*float64(took-average))
+}
