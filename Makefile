@@ -76,6 +76,11 @@ bench-worker: ## Benchmark the worker against other tools; BENCH_WRITE=scripts/b
 	@scripts/npm-install
 	@go run ./scripts/bench $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
+.PHONY: bench-density
+bench-density: ## Measure 20, 50 and 100 sessions without clients: memory, page faults, CPU, frozen or not (20 GB of memory); BENCH_WRITE and BENCH_QUICK as above
+	@scripts/need go postgres chromium headless-shell
+	@go run ./scripts/bench --density $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
+
 # BENCH_PARTS is a comma-separated list of sessions, steady and burst; all when empty.
 .PHONY: bench-throughput
 bench-throughput: ## Benchmark sessions per minute, steady arrivals and bursts against other tools; BENCH_WRITE and BENCH_QUICK as above

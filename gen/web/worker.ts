@@ -1764,6 +1764,8 @@ export interface components {
              * @description The exit code of a browser that exited by itself; a negative value is the signal that ended it.
              */
             exitCode: number | null;
+            /** @description Whether the browser is frozen, because no client has used it for `FREEZE_IDLE_SECONDS`. A frozen browser needs no CPU, and its pages stand still. It continues with the next connection or request of a client; reading the session does not count. Missing after the session has ended. */
+            frozen?: boolean;
             handover?: components["schemas"]["OpenHandover"];
             /** @description Whether the browser is headless. */
             headless: boolean;

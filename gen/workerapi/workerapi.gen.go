@@ -759,6 +759,9 @@ type BrowserSession struct {
 	// ExitCode The exit code of a browser that exited by itself; a negative value is the signal that ended it.
 	ExitCode *int32 `json:"exitCode"`
 
+	// Frozen Whether the browser is frozen, because no client has used it for `FREEZE_IDLE_SECONDS`. A frozen browser needs no CPU, and its pages stand still. It continues with the next connection or request of a client; reading the session does not count. Missing after the session has ended.
+	Frozen *bool `json:"frozen,omitempty"`
+
 	// Handover The handover for which this browser needs a person. Omitted if none is open.
 	Handover *OpenHandover `json:"handover,omitempty"`
 

@@ -5,6 +5,9 @@
 //
 // With --throughput it is `make bench-throughput`: sessions per minute, steady arrivals
 // and bursts, compared with other tools.
+//
+// With --density it is `make bench-density`: memory, page faults and processor time of many
+// sessions without clients.
 package main
 
 import (
@@ -25,7 +28,10 @@ func main() {
 	defer stop()
 	o := parse()
 	name, measure := "make bench-worker:", run
-	if o.throughput {
+	switch {
+	case o.density:
+		name, measure = "make bench-density:", runDensity
+	case o.throughput:
 		name, measure = "make bench-throughput:", runThroughput
 	}
 	if err := measure(ctx, o); err != nil {
@@ -44,11 +50,16 @@ type options struct {
 	throughput             bool
 	sides                  string // part of the names of the sides to measure; empty for all
 	seconds, steadySeconds int    // durations of back-to-back sessions and of steady arrivals
+
+	density       bool
+	counts        []int // numbers of sessions
+	windowSeconds int   // of a measurement of sessions that rest
 }
 
 func parse() options {
 	o := options{burstSize: 20}
 	var only string
+	o.counts = []int{20, 50, 100}
 	var quick bool
 	flag.IntVar(&o.rounds, "rounds", 20, "measurements per side of a comparison")
 	flag.IntVar(&o.launches, "launches", 500, "launches before the worker's memory is measured again")
@@ -60,11 +71,16 @@ func parse() options {
 	flag.StringVar(&o.sides, "sides", "", "with --throughput: measure only the sides whose names contain this")
 	flag.IntVar(&o.seconds, "seconds", 20, "with --throughput: seconds of back-to-back sessions per side and round")
 	flag.IntVar(&o.steadySeconds, "steady-seconds", 180, "with --throughput: seconds of steady arrivals")
+	flag.BoolVar(&o.density, "density", false, "measure many sessions without clients; the parts are "+strings.Join((&density{}).parts().Names(), ", "))
+	flag.Func("counts", "with --density: comma-separated numbers of sessions (default 20,50,100)", o.setCounts)
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
 	flag.Parse()
-	if o.throughput {
+	o.windowSeconds = 15
+	switch {
+	case o.throughput:
 		o.setThroughput(quick)
-	} else if quick {
+	case quick:
+		o.counts, o.windowSeconds = []int{4}, 5
 		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
 	}
 	o.rounds = max(o.rounds, 1)

@@ -21,6 +21,7 @@ type process struct {
 	state       string
 	ticks       int // processor time used
 	began       string
+	faults      int // minor and major page faults
 }
 
 // processes returns all processes of this machine.
@@ -38,7 +39,7 @@ func processes() (all []process) {
 		}
 		number := func(i int) int { n, _ := strconv.Atoi(fields[i]); return n }
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		all = append(all, process{pid, number(1), string(text[begin+1 : end]), fields[0], number(11) + number(12), fields[19]})
+		all = append(all, process{pid, number(1), string(text[begin+1 : end]), fields[0], number(11) + number(12), fields[19], number(7) + number(9)})
 	}
 	return all
 }

@@ -22,15 +22,18 @@ type Report struct {
 	Title   string   // title of the section
 	Command string   // the command that runs it
 	On      []string // the environment, in addition to Machine
-	Rounds  int
+	Rounds  int      // 0: each figure is measured once
 	Rows    Table
 	Notes   string // explanations of the table
 }
 
 // String returns the section without its title.
 func (r Report) String() string {
-	return fmt.Sprintf("%s, medians of %d interleaved rounds, %s.\n\n%s\n%s",
-		strings.Join(append([]string{Machine()}, r.On...), ", "), r.Rounds, time.Now().UTC().Format(time.DateOnly), r.Rows, r.Notes)
+	conditions := append([]string{Machine()}, r.On...)
+	if r.Rounds > 0 {
+		conditions = append(conditions, fmt.Sprintf("medians of %d interleaved rounds", r.Rounds))
+	}
+	return fmt.Sprintf("%s, %s.\n\n%s\n%s", strings.Join(conditions, ", "), time.Now().UTC().Format(time.DateOnly), r.Rows, r.Notes)
 }
 
 // Write writes the report to its section of the file.

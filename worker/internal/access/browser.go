@@ -23,6 +23,8 @@ type Browser struct {
 	StartedAt      time.Time
 	DebugPort      int                                     // of its DevTools server, on 127.0.0.1
 	Dial           func(context.Context) (net.Conn, error) // connects to the DevTools server directly; nil: by its port
+	DialPassive    func(context.Context) (net.Conn, error) // like Dial, but the browser may be frozen meanwhile; nil: Dial
+	Hold           func() (release func())                 // keeps the browser from being frozen; nil: it never is
 	DebugPath      string                                  // of the browser's WebSocket: /devtools/browser/<guid>
 	DevTools       bool                                    // the build includes the DevTools front end
 	Display        *Display                                // nil for a headless browser
@@ -49,6 +51,23 @@ func (b Browser) HasEnded() bool {
 	default:
 		return false
 	}
+}
+
+// KeepAwake continues a frozen browser and keeps it from being frozen until release is
+// called. Connections of Dial do so by themselves.
+func (b Browser) KeepAwake() (release func()) {
+	if b.Hold == nil {
+		return func() {}
+	}
+	return b.Hold()
+}
+
+// ObserveCDP is ConnectCDP for a connection on which the worker only listens.
+func (b Browser) ObserveCDP(ctx context.Context, maxMessage int64) (*cdp.Conn, error) {
+	if b.DialPassive != nil {
+		b.Dial = b.DialPassive
+	}
+	return b.ConnectCDP(ctx, maxMessage)
 }
 
 // ConnectCDP opens a connection of the worker to the browser, whose messages have at most

@@ -43,7 +43,7 @@ func (f browserFinder) Find(launchID string) (access.Browser, bool) {
 	of, running := found.Session, found.Browser
 	seen := access.Browser{
 		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
-		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DebugPath: of.DebugPath, DevTools: of.DevTools,
+		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DialPassive: running.DialPassive, Hold: running.Hold, DebugPath: of.DebugPath, DevTools: of.DevTools,
 		Activity: found.Activity, Calls: running.Calls(), Files: running.Files(), Origins: running.Origins, Done: running.Done(), OnLeaving: func() { f.launches.MarkLeaving(id) },
 	}
 	if display, ok := running.Display(); ok {
@@ -59,6 +59,7 @@ type streamer struct{}
 // Stream implements view.Streamer. Without control, input is blocked twice: by
 // the display server, which gets the view-only password, and by the filter.
 func (streamer) Stream(ctx context.Context, viewer net.Conn, browser access.Browser, control bool) error {
+	defer browser.KeepAwake()() // its display would be frozen too
 	access, password := rfb.Watch, ""
 	if browser.Display != nil {
 		password = browser.Display.ViewPassword

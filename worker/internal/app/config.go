@@ -46,6 +46,7 @@ type Config struct {
 	DrainTimeout     time.Duration  `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long running browsers may continue after SIGTERM before they are stopped. Launches are rejected meanwhile. The container image sets 25s."`
 	SaveTimeout      time.Duration  `env:"SAVE_TIMEOUT" envDefault:"30s" doc:"How long, after DRAIN_TIMEOUT, the worker waits at a shutdown until its browsers have ended and the data of their persistent profiles is saved. Then the saves are canceled: the last saved versions stay, and the log has the profiles that were not saved."`
 	Unresponsive     time.Duration  `env:"UNRESPONSIVE_TIMEOUT" envDefault:"60s" doc:"Stop a browser that does not answer the worker for this long. Busy pages and pages paused by a debugger do not count as unresponsive. 0: never."`
+	FreezeIdle       int            `env:"FREEZE_IDLE_SECONDS" envDefault:"0" doc:"Freeze a browser that no client has used for this long, in seconds: without a CDP, WebDriver, MCP or live view connection, an open handover, a download in progress or a request. A frozen browser needs no CPU; its pages, timers and network connections stand still. It continues with the next connection or request. Do not set it if pages must go on working while no client is connected. It needs network namespaces and control groups of version 2, which the container image does not have; the worker logs a warning without them. 0: never."`
 	ProfileStoreURL  string         `env:"PROFILE_STORE_URL" secret:"true" doc:"Object store for the browser data of persistent profiles, so that every worker of the organization can launch them: file:///PATH, s3://BUCKET?region=... or gs://BUCKET. All workers of the organization must have the same store. The data is encrypted with a key of the organization. Data that is already in DATA_DIR becomes the first version of a profile at its first launch on that worker, if there is no version yet. Unused objects are deleted once a day. Default: DATA_DIR of each worker."`
 	DeniedHosts      string         `env:"DENIED_HOSTS" envDefault:"default" doc:"Networks and host names that browsers must not reach, separated by commas. default stands for the addresses of this host, including loopback, except ALLOWED_HOSTS; link-local addresses; cloud metadata services; this worker and the cloud API under any name. Debug ports of browsers, including those of other workers on this host, are always denied."`
 	AllowedHosts     string         `env:"ALLOWED_HOSTS" doc:"Addresses of this host that browsers may reach, as destinations and as proxies: addresses, networks and host names, with a port or for all ports, separated by commas, such as 127.0.0.1:3000,localhost:8081,[::1]:8080. Does not allow anything else in DENIED_HOSTS, the port of a worker or the cloud API. Default: none."`
@@ -86,6 +87,9 @@ func (c Config) Validate() error {
 	}
 	if c.Unresponsive != 0 && c.Unresponsive < time.Second {
 		problems = append(problems, errors.New("UNRESPONSIVE_TIMEOUT must be 0 or at least 1s"))
+	}
+	if c.FreezeIdle < 0 || c.FreezeIdle > 86400 {
+		problems = append(problems, errors.New("FREEZE_IDLE_SECONDS must be from 0 to 86400"))
 	}
 	if c.ProfileVersions < 1 || c.ProfileVersions > 1000 || c.ProfileData < 1 || c.ProfileData > 1<<20 {
 		problems = append(problems, errors.New("PROFILE_VERSIONS must be from 1 to 1000, and PROFILE_DATA_MB from 1 to 1048576"))

@@ -18,10 +18,10 @@ import (
 type stateCollector struct {
 	w *worker
 
-	sessions, capacity, available, draining        *prometheus.Desc
-	warmBrowsers, cdpConnections, resumes, backlog *prometheus.Desc
-	egressDenied, keptFiles                        *prometheus.Desc
-	warmTarget, warmStarting                       *prometheus.Desc
+	sessions, frozen, capacity, available, draining *prometheus.Desc
+	warmBrowsers, cdpConnections, resumes, backlog  *prometheus.Desc
+	egressDenied, keptFiles                         *prometheus.Desc
+	warmTarget, warmStarting                        *prometheus.Desc
 }
 
 func newStateCollector(w *worker) *stateCollector {
@@ -31,6 +31,7 @@ func newStateCollector(w *worker) *stateCollector {
 	return &stateCollector{
 		w:              w,
 		sessions:       describe("sessions", "Running sessions."),
+		frozen:         describe("frozen_sessions", "Running sessions whose browser is frozen (FREEZE_IDLE_SECONDS)."),
 		capacity:       describe("capacity_sessions", "Maximum number of sessions (MAX_SESSIONS); missing without a limit."),
 		available:      describe("available", "1 if a launch would be accepted, as GET /readyz reports it, otherwise 0."),
 		draining:       describe("draining", "1 if launches are refused because the worker drains or stops, otherwise 0."),
@@ -48,7 +49,7 @@ func newStateCollector(w *worker) *stateCollector {
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.sessions, c.capacity, c.available, c.draining, c.warmBrowsers, c.warmTarget, c.warmStarting, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.keptFiles,
+		c.sessions, c.frozen, c.capacity, c.available, c.draining, c.warmBrowsers, c.warmTarget, c.warmStarting, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.keptFiles,
 	} {
 		to <- desc
 	}
@@ -65,6 +66,7 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 	w := c.w
 	running, _ := w.launches.Counts()
 	gauge(c.sessions, float64(running))
+	gauge(c.frozen, float64(w.launches.Frozen()))
 	if w.config.MaxSessions > 0 {
 		gauge(c.capacity, float64(w.config.MaxSessions))
 	}

@@ -243,11 +243,14 @@ func openLauncher(ctx context.Context, config Config, dir string, stored *files.
 	}
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
-		UnresponsiveTimeout: config.Unresponsive,
-		DebugUsers:          debugUsers, Files: stored,
+		UnresponsiveTimeout: config.Unresponsive, FreezeIdle: time.Duration(config.FreezeIdle) * time.Second,
+		DebugUsers: debugUsers, Files: stored,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if err := launcher.FreezeSupport(); err != nil && config.FreezeIdle > 0 {
+		logger.Warn("FREEZE_IDLE_SECONDS has no effect: this host cannot freeze browsers", "error", err)
 	}
 	if err := config.checkIsolation(launcher.Isolation(), logger); err != nil {
 		_ = launcher.Close()

@@ -76,6 +76,7 @@ type Browser struct {
 	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
 	debugListener *debugPortListener // nil until the browser is ready
 	drivers       driverState
+	freezer       *freezer
 	files         *files.Launch // nil without Options.Files
 	downloads     *downloads
 	conn          *cdp.Conn
@@ -104,6 +105,7 @@ func newBrowser(l *Launcher, spec Spec) *Browser {
 		stderr: &tail{}, stopTail: func() {},
 		done: make(chan struct{}), cleaned: make(chan struct{}),
 	}
+	b.freezer = b.newFreezer()
 	b.calls = intercept.New(b.interception())
 	b.drivers.ctx, b.drivers.cancel = context.WithCancel(context.Background())
 	return b
@@ -169,6 +171,7 @@ func (b *Browser) Kill(ctx context.Context) error {
 	case <-b.done:
 	default:
 		b.killed.Store(true)
+		b.freezer.close()
 		if b.spec.Data != nil {
 			b.closeGracefully(ctx)
 		}
@@ -220,6 +223,7 @@ func (b *Browser) killNow() {
 // processes and cleans up.
 func (b *Browser) supervise() {
 	b.awaitExit()
+	b.freezer.close()
 	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.diedAt}
 	if ws := b.proc.status(); ws.Signaled() {
 		b.exit.Signal = ws.Signal()

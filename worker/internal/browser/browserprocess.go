@@ -84,6 +84,7 @@ func (b *Browser) startProcess(ctx context.Context) error {
 	b.ExecutedAt = time.Now().UTC()
 	b.proc, b.sandbox, b.stderr, b.stopTail = made.proc, made.sandbox, made.stderr, made.stopTail
 	b.conn = cdp.New(made.toWorker, made.fromWorker)
+	b.conn.OnCall(b.freezer.hold)
 	b.downloads = newDownloads(b)
 	b.emul = newEmulator(b.conn, b.l.log.With("launchId", b.LaunchID))
 	return nil

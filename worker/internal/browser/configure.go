@@ -47,6 +47,7 @@ func (b *Browser) Configure(ctx context.Context, s Spec) error {
 	if err := b.configure(ctx, &s); err != nil {
 		return fmt.Errorf("configure %s: %w", b.LaunchID, err)
 	}
+	b.startFreezing()
 	return nil
 }
 

@@ -164,7 +164,7 @@ func (d *Driver) hasExited() bool {
 }
 
 // Dial connects to the server.
-func (d *Driver) Dial(context.Context) (net.Conn, error) { return d.made.sandbox.Dial(driverPort) }
+func (d *Driver) Dial(context.Context) (net.Conn, error) { return d.made.sandbox.Dial(driverPort, nil) }
 
 // Done is closed when the server has ended.
 func (d *Driver) Done() <-chan struct{} { return d.done }

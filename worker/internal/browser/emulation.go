@@ -214,6 +214,9 @@ func (e *emulator) apply(a attachedEvent) {
 	for _, s := range settings {
 		r, err := e.conn.Send(ctx, a.SessionID, s.method, s.params)
 		if err != nil {
+			for _, sent := range replies {
+				sent.Discard()
+			}
 			return
 		}
 		replies = append(replies, r)

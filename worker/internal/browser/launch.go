@@ -57,6 +57,9 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, noSandbox bool) (*Brow
 	if err == nil && !l.markReady(b) {
 		err = ErrClosed
 	}
+	if err == nil && !spec.Warm {
+		b.startFreezing()
+	}
 	if err != nil {
 		b.abort(err)
 		return nil, b.describeFailure(ctx, err)
@@ -223,10 +226,28 @@ func (b *Browser) openDebugPort(port int) {
 // hasOwnNetwork reports whether the browser has a separate network.
 func (b *Browser) hasOwnNetwork() bool { return b.sandbox != nil && b.sandbox.Proxy() != nil }
 
-// Dial connects to the browser's debugging server, in its network.
-func (b *Browser) Dial(ctx context.Context) (net.Conn, error) {
+// Dial connects to the browser's debugging server, in its network. The browser is not
+// frozen until the connection is closed.
+func (b *Browser) Dial(ctx context.Context) (net.Conn, error) { return b.dial(ctx, b.Hold()) }
+
+// DialPassive is Dial for a connection on which the worker only listens: the browser may
+// be frozen meanwhile.
+func (b *Browser) DialPassive(ctx context.Context) (net.Conn, error) {
+	defer b.Hold()()
+	return b.dial(ctx, nil)
+}
+
+// dial calls closed, unless it is nil, when the connection is closed or after an error.
+func (b *Browser) dial(ctx context.Context, closed func()) (net.Conn, error) {
 	if b.hasOwnNetwork() {
-		return b.sandbox.Dial(b.debugPort)
+		conn, err := b.sandbox.Dial(b.debugPort, closed)
+		if err != nil && closed != nil {
+			closed()
+		}
+		return conn, err
+	}
+	if closed != nil {
+		closed() // such a browser is never frozen
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(b.debugPort)))
 }

@@ -40,6 +40,10 @@ type Options struct {
 	// unanswered before it is killed; 0 is unlimited.
 	UnresponsiveTimeout time.Duration
 
+	// FreezeIdle is how long a browser without a connection or a call continues until it
+	// is frozen, as far as this host allows; 0: never.
+	FreezeIdle time.Duration
+
 	// DebugUsers may connect to the debugging ports of browsers with a separate
 	// network, besides root and the worker's user.
 	DebugUsers []int

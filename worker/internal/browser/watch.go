@@ -37,7 +37,7 @@ func (b *Browser) awaitExit() {
 			continue
 		case <-ticker.C:
 		}
-		if !b.l.isReady(b) || b.killed.Load() { // launching and closing have their own timeouts
+		if !b.l.isReady(b) || b.killed.Load() || b.freezer.isFrozen() { // launching and closing have their own timeouts
 			missed = 0
 			continue
 		}
@@ -53,7 +53,7 @@ func (b *Browser) awaitExit() {
 		}
 		if !asked {
 			asked = true
-			go func() { answers <- b.conn.Call(ctx, "", "Browser.getVersion", nil, nil) }()
+			go func() { answers <- b.conn.Probe(ctx) }()
 		}
 	}
 }

@@ -50,6 +50,7 @@ type Conn struct {
 	out io.WriteCloser
 
 	outbox chan []byte
+	hold   func() (release func()) // of OnCall
 	done   chan struct{}
 	loops  sync.WaitGroup // the reader and the writer
 
@@ -82,6 +83,7 @@ func New(in io.ReadCloser, out io.WriteCloser) *Conn {
 	c := &Conn{
 		in: in, out: out,
 		outbox:  make(chan []byte, 16),
+		hold:    func() func() { return func() {} },
 		done:    make(chan struct{}),
 		waiting: make(map[int64]chan<- message),
 		subs:    make(map[*Subscription]struct{}),
@@ -91,13 +93,10 @@ func New(in io.ReadCloser, out io.WriteCloser) *Conn {
 	return c
 }
 
-// Reply is the pending answer to one request.
-type Reply struct {
-	conn   *Conn
-	id     int64
-	method string
-	answer chan message
-}
+// OnCall has hold called before each call is sent, except those of Probe, and the
+// function that it returns when the call has ended. It must be called before the first
+// call. Neither function may block.
+func (c *Conn) OnCall(hold func() (release func())) { c.hold = hold }
 
 // Call sends method with params (any JSON value, or nil) to a session ("" is the
 // browser itself) and decodes the answer into result unless that is nil. It returns
@@ -115,7 +114,28 @@ func (c *Conn) Call(ctx context.Context, sessionID, method string, params, resul
 // the order in which Send returned. The caller must call Wait or Discard on the
 // Reply.
 func (c *Conn) Send(ctx context.Context, sessionID, method string, params any) (*Reply, error) {
-	r := &Reply{conn: c, method: method, answer: make(chan message, 1)}
+	release := c.hold()
+	r, err := c.send(ctx, sessionID, method, params)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	r.release = release
+	return r, nil
+}
+
+// Probe asks the browser for its version, to find out whether it answers. It is no call
+// for OnCall.
+func (c *Conn) Probe(ctx context.Context) error {
+	r, err := c.send(ctx, "", "Browser.getVersion", nil)
+	if err != nil {
+		return err
+	}
+	return r.Wait(ctx, nil)
+}
+
+func (c *Conn) send(ctx context.Context, sessionID, method string, params any) (*Reply, error) {
+	r := &Reply{conn: c, method: method, answer: make(chan message, 1), release: func() {}}
 	if err := c.register(r); err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
@@ -134,35 +154,6 @@ func (c *Conn) Send(ctx context.Context, sessionID, method string, params any) (
 		return nil, fmt.Errorf("%s: %w", method, ctx.Err())
 	}
 }
-
-// Wait waits for the answer, as Call does.
-func (r *Reply) Wait(ctx context.Context, result any) error {
-	select {
-	case m := <-r.answer:
-		return decode(r.method, m, result)
-	case <-r.conn.done:
-		return fmt.Errorf("%s: %w", r.method, r.conn.Err())
-	case <-ctx.Done():
-		r.conn.unregister(r.id)
-		return fmt.Errorf("%s: %w", r.method, ctx.Err())
-	}
-}
-
-func decode(method string, m message, result any) error {
-	if m.Error != nil {
-		return fmt.Errorf("%s: %w", method, m.Error)
-	}
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(m.Result, result); err != nil {
-		return fmt.Errorf("%s: decode: %w", method, err)
-	}
-	return nil
-}
-
-// Discard drops the answer.
-func (r *Reply) Discard() { r.conn.unregister(r.id) }
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }

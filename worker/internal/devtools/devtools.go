@@ -114,8 +114,9 @@ func (s *Service) beginTaskAs(ctx context.Context, v access.AuthorizedRequest, t
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	forget := context.AfterFunc(s.tasks.ctx, cancel)
-	leave := count()
+	leave, release := count(), v.KeepAwake()
 	return ctx, func() {
+		release()
 		leave()
 		forget()
 		cancel()

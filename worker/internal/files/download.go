@@ -17,6 +17,18 @@ func (l *Launch) has(id string) bool {
 	return l.files[id] != nil && (!l.ended || l.keep)
 }
 
+// Downloading reports whether a download is in progress.
+func (l *Launch) Downloading() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.files {
+		if f.Source == Download && f.State == InProgress {
+			return true
+		}
+	}
+	return false
+}
+
 // Began records that the browser has begun a download. Downloads with an unusable id are
 // ignored.
 func (l *Launch) Began(id, address, suggested string) {

@@ -78,6 +78,7 @@ type Running struct {
 	Session  session.Session
 	Browser  *browser.Browser
 	Activity *activity.Meter // the routes report client activity to it
+	Frozen   bool            // nobody uses the browser, and it is frozen
 
 	Handovers *handover.Handovers
 }
@@ -92,13 +93,27 @@ func (s *Service) Running(launchID uuid.UUID) (Running, bool) {
 	if !ok {
 		return Running{}, false
 	}
-	return Running{Session: found, Browser: run.browser, Activity: run.activity, Handovers: run.browser.Calls().Handovers()}, true
+	return Running{
+		Session: found, Browser: run.browser, Activity: run.activity, Frozen: run.browser.Frozen(), Handovers: run.browser.Calls().Handovers(),
+	}, true
 }
 
 // Browser returns the running browser of a launch.
 func (s *Service) Browser(launchID uuid.UUID) (*browser.Browser, bool) {
 	found, ok := s.Running(launchID)
 	return found.Browser, ok
+}
+
+// Frozen returns the number of running sessions whose browser is frozen.
+func (s *Service) Frozen() (count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, run := range s.live {
+		if run.browser.Frozen() {
+			count++
+		}
+	}
+	return count
 }
 
 // Traffic returns the bytes that passed a session's proxy so far, also after its end

@@ -88,7 +88,7 @@ func (s *Service) run(of access.Browser, c *collection) {
 	}()
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)
 	defer cancel()
-	conn, err := of.ConnectCDP(ctx, maxMessage)
+	conn, err := of.ObserveCDP(ctx, maxMessage)
 	if err != nil {
 		c.err = err
 		close(c.started)

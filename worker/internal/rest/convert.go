@@ -151,7 +151,9 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
-	data.Handover = s.openHandover(of)
+	if running, ok := s.Launches.Running(of.LaunchID); ok {
+		data.Handover, data.Frozen = openHandover(running), &running.Frozen
+	}
 	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, nonZero(links.DevTools), &links.View
 	return data, nil
@@ -159,12 +161,8 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 
 // openHandover returns the handover for which a session needs a person; nil if none is
 // open.
-func (s *Server) openHandover(of session.Session) *workerapi.OpenHandover {
-	running, ok := s.Launches.Running(of.LaunchID)
-	if !ok {
-		return nil
-	}
-	open := running.Handovers.Open()
+func openHandover(of launch.Running) *workerapi.OpenHandover {
+	open := of.Handovers.Open()
 	if open == nil {
 		return nil
 	}

@@ -236,8 +236,11 @@ func (s *Sandbox) request(ctx context.Context, o setupRequest) (response, error)
 func (s *Sandbox) Proxy() net.Listener { return s.proxy }
 
 // Dial connects to a port on the sandbox's loopback. The sandbox must have a
-// separate network.
-func (s *Sandbox) Dial(port int) (net.Conn, error) { return s.sockets.dial(port) }
+// separate network. closed is called once the connection is closed, not after an error;
+// it may be nil.
+func (s *Sandbox) Dial(port int, closed func()) (net.Conn, error) {
+	return s.sockets.dial(port, closed)
+}
 
 // openRoot opens the directory of a descriptor, in any mount namespace.
 func openRoot(dir *os.File) (*os.Root, error) {

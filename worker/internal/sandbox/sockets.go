@@ -29,7 +29,7 @@ type socketPool struct {
 }
 
 // dial connects to a port on the sandbox's loopback.
-func (s *socketPool) dial(port int) (net.Conn, error) {
+func (s *socketPool) dial(port int, closed func()) (net.Conn, error) {
 	s.mu.Lock()
 	last := len(s.free) - 1
 	if s.closed || last < 0 {
@@ -45,7 +45,12 @@ func (s *socketPool) dial(port int) (net.Conn, error) {
 		s.release(socket)
 		return nil, fmt.Errorf("connect to port %d in the sandbox: %w", port, err)
 	}
-	return &pooledConn{TCPConn: conn, release: sync.OnceFunc(func() { s.release(socket) })}, nil
+	return &pooledConn{TCPConn: conn, release: sync.OnceFunc(func() {
+		s.release(socket)
+		if closed != nil {
+			closed()
+		}
+	})}, nil
 }
 
 // release disconnects a socket and returns it to the pool.

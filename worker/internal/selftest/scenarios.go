@@ -66,6 +66,7 @@ func settingScenarios() []scenario {
 		{name: "time zone and language", profile: setTokyoProfile, run: checkTokyoSettings, launches: 1, reasons: []string{"killed"}},
 		{name: "through a proxy", profile: setProxyProfile, run: checkProxy, launches: 1, reasons: []string{"killed"}},
 		{name: "a spec instead of a profile", run: launchBySpec, launches: 1, reasons: []string{"killed"}},
+		{name: "frozen, used and frozen again", run: freezeTwice, launches: 1, reasons: []string{"killed"}},
 		{name: "a profile that keeps its data", persist: true, run: checkPersistence, launches: 2, reasons: []string{"killed"}},
 	}
 }

@@ -46,6 +46,7 @@ type worker struct {
 var reservedEnv = []string{
 	"HOST", "PORT", "PUBLIC_URL", "WORKER_ID", "SVC_KEY", "API_KEY", "SVC_CLOUD_URL", "DATA_DIR", "BROWSERS_DIR", "DRAIN_TIMEOUT",
 	"LOG_LEVEL", "LOG_FORMAT", "ALLOWED_HOSTS", "TRUSTED_PROXIES", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
+	"FREEZE_IDLE_SECONDS",
 }
 
 func newWorker(o Options, dir, key string, cloud *fakecloud.Cloud, web *testSite) (*worker, error) {
@@ -64,7 +65,7 @@ func newWorker(o Options, dir, key string, cloud *fakecloud.Cloud, web *testSite
 	w.environment = append(w.environment,
 		"HOST=127.0.0.1", "PORT="+strconv.Itoa(port), "PUBLIC_URL="+w.url, "SVC_KEY="+fakecloud.Key, "API_KEY="+key,
 		"SVC_CLOUD_URL="+cloud.URL, "DATA_DIR="+w.dir, "BROWSERS_DIR="+o.BrowsersDirs, "LOG_LEVEL=debug",
-		"ALLOWED_HOSTS="+web.allowedHosts(),
+		"ALLOWED_HOSTS="+web.allowedHosts(), "FREEZE_IDLE_SECONDS=1",
 	)
 	w.client = &http.Client{Timeout: callTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	w.api, err = workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(w.client), workerapi.WithRequestEditorFn(
