@@ -446,6 +446,75 @@ func (e PictureFormat) Valid() bool {
 	}
 }
 
+// Defines values for RecordingPart.
+const (
+	Events RecordingPart = "events"
+	Video  RecordingPart = "video"
+)
+
+// Valid indicates whether the value is a known member of the RecordingPart enum.
+func (e RecordingPart) Valid() bool {
+	switch e {
+	case Events:
+		return true
+	case Video:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecordingReason.
+const (
+	RecordingReasonDiskFull      RecordingReason = "disk_full"
+	RecordingReasonEncoderFailed RecordingReason = "encoder_failed"
+	RecordingReasonInterrupted   RecordingReason = "interrupted"
+	RecordingReasonLessThannil   RecordingReason = "<nil>"
+	RecordingReasonNoPicture     RecordingReason = "no_picture"
+	RecordingReasonQuotaExceeded RecordingReason = "quota_exceeded"
+)
+
+// Valid indicates whether the value is a known member of the RecordingReason enum.
+func (e RecordingReason) Valid() bool {
+	switch e {
+	case RecordingReasonDiskFull:
+		return true
+	case RecordingReasonEncoderFailed:
+		return true
+	case RecordingReasonInterrupted:
+		return true
+	case RecordingReasonLessThannil:
+		return true
+	case RecordingReasonNoPicture:
+		return true
+	case RecordingReasonQuotaExceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecordingState.
+const (
+	RecordingStateComplete   RecordingState = "complete"
+	RecordingStateIncomplete RecordingState = "incomplete"
+	RecordingStateRecording  RecordingState = "recording"
+)
+
+// Valid indicates whether the value is a known member of the RecordingState enum.
+func (e RecordingState) Valid() bool {
+	switch e {
+	case RecordingStateComplete:
+		return true
+	case RecordingStateIncomplete:
+		return true
+	case RecordingStateRecording:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SameSite.
 const (
 	SameSiteLax    SameSite = "Lax"
@@ -755,6 +824,9 @@ type BrowserSession struct {
 	// ProxyTraffic The traffic of the browser's proxy; null if there is no proxy.
 	ProxyTraffic *ProxyTraffic `json:"proxyTraffic"`
 
+	// Recording The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed.
+	Recording *Recording `json:"recording"`
+
 	// Start How the launch acquired its browser.
 	Start BrowserStart `json:"start"`
 
@@ -882,6 +954,10 @@ type BrowserSettings struct {
 
 	// ReadOnly For profiles with `persist`: whether to launch with a copy of the last saved data that is not saved at the end. Any number of such launches can run besides one that saves.
 	ReadOnly *bool `json:"readOnly,omitempty"`
+
+	// Record What is recorded until the end of the browser, for `GET /sessions/{sessionId}/recording`. The worker rejects the
+	// launch if it does not keep files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	Record *[]RecordingPart `json:"record,omitempty"`
 
 	// Screen A width and a height in CSS pixels.
 	//
@@ -1915,6 +1991,59 @@ type ProxyTraffic struct {
 	// SentBytes Bytes sent to the proxy.
 	SentBytes int64 `json:"sentBytes"`
 }
+
+// Recording The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed.
+type Recording struct {
+	// Bytes The size of the recording so far.
+	Bytes int64 `json:"bytes"`
+
+	// DroppedFrames The number of pictures that were skipped because the machine was busy. The video shows the previous picture instead.
+	DroppedFrames int64 `json:"droppedFrames"`
+
+	// Events Whether the events are recorded.
+	Events bool `json:"events"`
+
+	// Reason Why the recording is incomplete; null otherwise.
+	//
+	// - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
+	// - `disk_full`: the disk of the worker is full.
+	// - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
+	// - `interrupted`: the worker was killed. The video may be damaged.
+	// - `no_picture`: the browser ended before it showed a picture. There is no video.
+	Reason *RecordingReason `json:"reason"`
+
+	// State - `recording`: the session is being recorded.
+	// - `complete`: the recording covers the whole session.
+	// - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
+	State RecordingState `json:"state"`
+
+	// Video Whether the screen is recorded.
+	Video bool `json:"video"`
+}
+
+// RecordingEvents Events of a recording, one JSON object per line.
+//
+// Example: {"atMs":0,"at":"2026-01-05T09:30:00Z","kind":"recording_started"}
+// {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
+type RecordingEvents = string
+
+// RecordingPart - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
+// - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
+type RecordingPart string
+
+// RecordingReason Why the recording is incomplete; null otherwise.
+//
+// - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
+// - `disk_full`: the disk of the worker is full.
+// - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
+// - `interrupted`: the worker was killed. The video may be damaged.
+// - `no_picture`: the browser ended before it showed a picture. There is no video.
+type RecordingReason string
+
+// RecordingState - `recording`: the session is being recorded.
+// - `complete`: the recording covers the whole session.
+// - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
+type RecordingState string
 
 // SameSite The requests from other sites that include the cookie.
 type SameSite string

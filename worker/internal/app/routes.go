@@ -67,7 +67,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		FrameAncestors: config.FrameAncestors,
 	})
 	gates.RegisterRoot(w.web)
-	w.fileServer = fileserver.New(w.files, w.address)
+	w.fileServer = fileserver.New(w.files, w.recordings, w.address)
 	w.fileServer.Register(w.web)
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes(), w.fileServer.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)

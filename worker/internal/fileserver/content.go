@@ -7,6 +7,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -36,22 +37,31 @@ func (s *Service) content(c echo.Context, of *files.Launch) error {
 		return toFault(err)
 	}
 	defer content.Close()
+	return serve(c, content, func(header http.Header) { setHeaders(header, f.Name) })
+}
+
+// serve answers with content that can be requested in parts.
+func serve(c echo.Context, content *os.File, setHeaders func(http.Header)) error {
+	info, err := content.Stat()
+	if err != nil {
+		return fmt.Errorf("read file: %w", err)
+	}
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	w := httpd.NewContentWriter(c.Response(), cancel)
 	defer w.Stop()
 	header := c.Response().Header()
 	before := header.Clone()
-	setHeaders(header, f.Name)
+	setHeaders(header)
 	http.ServeContent(w, c.Request().WithContext(ctx), "", time.Time{}, content)
 	if w.Refused() == 0 {
 		return nil
 	}
 	clear(header) // the headers describe the file, not a failure
 	maps.Copy(header, before)
-	header.Set("Content-Range", fmt.Sprintf("bytes */%d", f.Size))
+	header.Set("Content-Range", fmt.Sprintf("bytes */%d", info.Size()))
 	return fault.New(fault.RangeNotSatisfiable, "The range is outside the file.", fault.Detail{
-		Field: "Range", Code: fault.Custom, Message: "must lie within the file", Constraint: map[string]any{"max": f.Size},
+		Field: "Range", Code: fault.Custom, Message: "must lie within the file", Constraint: map[string]any{"max": info.Size()},
 	})
 }
 

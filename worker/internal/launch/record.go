@@ -1,0 +1,23 @@
+package launch
+
+import "github.com/browser-svc/svc/shared/fault"
+
+// Record says what is recorded of a browser.
+type Record struct{ Video, Events bool }
+
+// Any reports whether anything is recorded.
+func (r Record) Any() bool { return r.Video || r.Events }
+
+// checkRecord refuses recordings that this worker cannot make.
+func (s *Service) checkRecord(request Request) []fault.Detail {
+	if !request.Record.Any() {
+		return nil
+	}
+	problem := "must be empty: this worker does not keep files (FILES_RETENTION is 0)"
+	if s.KeepsFiles {
+		if problem = s.CannotRecord(request.Record); problem == "" {
+			return nil
+		}
+	}
+	return []fault.Detail{{Field: "browser.record", Code: fault.Custom, Message: problem}}
+}
