@@ -111,6 +111,8 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"downloadSessionFile":  p.fileSetup,
 		"deleteSessionFile":    p.fileSetup,
 		"downloadSessionFiles": p.fileSetup,
+		"downloadRecording":    p.recordingSetup,
+		"getRecordingEvents":   p.recordingSetup,
 
 		"openMcpStream": p.mcpSetup,
 		"endMcpSession": p.mcpSetup,

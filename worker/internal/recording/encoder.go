@@ -148,6 +148,11 @@ func (e *encoder) finish() error {
 	}
 }
 
+// cpu returns the processor time of the ended process.
+func (e *encoder) cpu() time.Duration {
+	return e.cmd.ProcessState.UserTime() + e.cmd.ProcessState.SystemTime()
+}
+
 func (e *encoder) describe(err error) error {
 	if err == nil {
 		return nil

@@ -21,6 +21,8 @@ type recorder struct {
 	service *Service
 	subject Subject
 
+	encoderCPU time.Duration // after the end of the video
+
 	mu   sync.Mutex
 	info Info
 }
@@ -108,6 +110,8 @@ func (r *recorder) finish(reason Reason) {
 		r.info.State = Incomplete
 	}
 	r.mu.Unlock()
+	r.service.Log.Info("recording ended", "sessionId", r.subject.Session, "state", string(r.info.State), "reason", string(reason), "bytes", bytes,
+		"droppedFrames", r.info.DroppedFrames, "encoderCPU", r.encoderCPU)
 	if err := r.save(); err != nil {
 		r.service.Log.Error("failed to save the description of a recording", "sessionId", r.subject.Session, "error", err)
 	}

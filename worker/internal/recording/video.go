@@ -80,7 +80,9 @@ func (r *recorder) recordVideo(ctx context.Context) Reason {
 		return EncoderFailed
 	}
 	err = r.encode(ctx, e, s)
-	if ended := e.finish(); err == nil {
+	ended := e.finish()
+	r.encoderCPU = e.cpu()
+	if err == nil {
 		err = ended
 	}
 	if err != nil {
