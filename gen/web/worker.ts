@@ -8326,6 +8326,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {"atMs":0,"at":"2026-01-05T09:30:00Z","kind":"recording_started"}
+                     *     {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
+                     */
                     "application/x-ndjson": components["schemas"]["RecordingEvents"];
                 };
             };

@@ -80,7 +80,13 @@ func room(of *files.Launch) recording.Reason {
 
 // pictures shows what a browser shows: its display, or a screencast of its active page.
 func pictures(ctx context.Context, of access.Browser, show func(recording.Picture)) error {
-	up, err := openPicture(ctx, of, rfb.Watch)
+	var up *rfb.Upstream
+	var err error
+	if of.Display != nil {
+		up, err = openPicture(ctx, of, rfb.Watch)
+	} else {
+		up, err = rfb.SmallScreencast(ctx, of.DebugPort, recording.MaxWidth)
+	}
 	if err != nil {
 		return err
 	}

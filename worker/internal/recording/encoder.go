@@ -104,10 +104,10 @@ func arguments(first Picture, out string) []string {
 		"-b:v", "800k", "-g", strconv.Itoa(10*frameRate), "-f", "webm", out)
 }
 
-// videoSize returns the size of a video: at most maxWidth wide, and even.
+// videoSize returns the size of a video: at most MaxWidth wide, and even.
 func videoSize(of image.Point) image.Point {
-	if of.X > maxWidth {
-		of = image.Pt(maxWidth, of.Y*maxWidth/of.X)
+	if of.X > MaxWidth {
+		of = image.Pt(MaxWidth, of.Y*MaxWidth/of.X)
 	}
 	return image.Pt(max(of.X&^1, 2), max(of.Y&^1, 2))
 }

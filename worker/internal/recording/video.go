@@ -10,10 +10,12 @@ import (
 
 const (
 	frameRate = 5
-	maxWidth  = 1280
 	// frameTime is the time of a frame in a video, and the shortest between two pictures.
 	frameTime = time.Second / frameRate
 )
+
+// MaxWidth is the maximum width of videos, in pixels.
+const MaxWidth = 1280
 
 // PictureInterval is the shortest useful time between two pictures of a browser.
 const PictureInterval = frameTime
