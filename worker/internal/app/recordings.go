@@ -146,7 +146,7 @@ func watchTabs(ctx context.Context, of access.Browser, add func(recording.Event)
 		return fmt.Errorf("connect to the browser: %w", err)
 	}
 	conn := cdp.OverWebSocket(socket)
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	changes := conn.Subscribe(tabEvents, "Target.targetCreated", "Target.targetInfoChanged", "Target.targetDestroyed")
 	discover := map[string]any{"discover": true, "filter": []map[string]any{{"type": "page"}, {"exclude": true}}}
 	if err := conn.Call(ctx, "", "Target.setDiscoverTargets", discover, nil); err != nil {

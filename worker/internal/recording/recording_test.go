@@ -133,10 +133,10 @@ func TestVideo_EndsWithoutRoom(t *testing.T) {
 
 func TestVideo_ReportsWhyThereIsNone(t *testing.T) {
 	failing := filepath.Join(t.TempDir(), "ffmpeg")
-	if err := os.WriteFile(failing, []byte("#!/bin/sh\nexit 3\n"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(failing, []byte("#!/bin/sh\nexit 3\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(filepath.Dir(failing), 0o755); err != nil { //nolint:gosec // another user runs it
+	if err := os.Chmod(filepath.Dir(failing), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	broken := newRecorded(t, func(o *recording.Options) { o.FFmpeg = failing })
@@ -161,14 +161,14 @@ func TestVideo_ReportsWhyThereIsNone(t *testing.T) {
 // TestVideo_CountsDroppedFrames slows the encoder down by stopping it.
 func TestVideo_CountsDroppedFrames(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // another user runs it
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	slow := filepath.Join(dir, "ffmpeg")
-	if err := os.WriteFile(slow, []byte("#!/bin/sh\n/bin/sleep 1.5\nexec "+find(t, "ffmpeg")+" \"$@\"\n"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(slow, []byte("#!/bin/sh\n/bin/sleep 1.5\nexec "+find(t, "ffmpeg")+" \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // another user runs it
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	r := newRecorded(t, func(o *recording.Options) { o.FFmpeg = slow })

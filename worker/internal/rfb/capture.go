@@ -25,7 +25,7 @@ type Frame struct {
 // or the picture ends. It sends no input. jpeg must be true for a Screencast. Capture owns
 // the upstream.
 func Capture(ctx context.Context, up *Upstream, jpeg bool, interval time.Duration, show func(Frame)) error {
-	defer up.Close()
+	defer func() { _ = up.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = up.conn.Close() })()
 	c := &capture{in: bufio.NewReaderSize(up.conn, 64<<10)}
 	c.resize(image.Pt(int(binary.BigEndian.Uint16(up.init)), int(binary.BigEndian.Uint16(up.init[2:]))))
