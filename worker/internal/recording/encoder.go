@@ -64,7 +64,7 @@ func startEncoder(ffmpeg, path string, first Picture) (_ *encoder, err error) {
 	defer read.Close()
 	e := &encoder{in: in, size: first.Size, jpeg: first.JPEG, messages: &tail{limit: maxMessages}, exited: make(chan error, 1)}
 	// The kernel reopens the file of this descriptor: the encoder needs no access to its directory.
-	e.cmd = exec.Command(ffmpeg, arguments(first, "/proc/self/fd/3")...) //nolint:gosec,noctx // finish ends it; its path is from PATH, the arguments are numbers
+	e.cmd = exec.Command(ffmpeg, arguments(first, "/proc/self/fd/3")...) //nolint:noctx // finish ends it
 	e.cmd.Env, e.cmd.Dir, e.cmd.Stdin, e.cmd.Stderr, e.cmd.ExtraFiles = []string{"LC_ALL=C"}, "/", read, e.messages, []*os.File{out}
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 && out.Chown(nobody, nobody) == nil { // the pictures come from a browser
