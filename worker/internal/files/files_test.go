@@ -291,7 +291,7 @@ func TestRecord_OutlivesLaunchAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		complete(t, l, "b", "b.txt", "content")
+		complete(t, l, "b", "b.txt", "text")
 		if err := os.WriteFile(filepath.Join(recording, "video"), []byte("content"), 0o600); err != nil {
 			t.Fatal(err)
 		}
