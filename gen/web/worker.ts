@@ -221,7 +221,7 @@ export interface paths {
          *     Every download of every client and browser context is stored here, whatever path the client has asked for. The
          *     `id` of a download is the `guid` in the event `Browser.downloadWillBegin`. Clients that know only the suggested name
          *     use `name`. The files are removed with the browser, unless it was launched with `browser.keepFiles`. Downloads and
-         *     uploads together have at most `LAUNCH_FILES_MB`; deleting a file makes room.
+         *     uploads together have at most `LAUNCH_FILES_MB`; deleting a file frees space.
          */
         get: operations["listFiles"];
         put?: never;

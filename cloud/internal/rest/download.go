@@ -3,13 +3,10 @@ package rest
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/cloud/internal/catalog"
-	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
@@ -42,24 +39,10 @@ func (h Releases) download(c echo.Context) error {
 	}
 	defer func() { _ = archive.Close() }()
 	header := c.Response().Header()
-	before := header.Clone()
 	header.Set("ETag", `"`+found.SHA256+`"`)
 	header.Set("X-Checksum-Sha256", found.SHA256)
 	header.Set("Content-Type", "application/zip")
 	header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="chromium-%s-%s-%s.zip"`, found.Version, found.OS, found.Arch))
 	header.Set("Cache-Control", "private, no-cache")
-	http.ServeContent(w, r, "", found.PublishedAt, archive)
-	if w.Refused() == 0 {
-		return nil
-	}
-	clear(header) // the headers describe the archive, not a failure
-	maps.Copy(header, before)
-	if w.Refused() == http.StatusPreconditionFailed {
-		return fault.New(fault.PreconditionFailed, "The archive does not match the precondition of the request.")
-	}
-	header.Set("Content-Range", fmt.Sprintf("bytes */%d", found.SizeBytes))
-	return fault.New(fault.RangeNotSatisfiable, "The range is outside the archive.", fault.Detail{
-		Field: "Range", Code: fault.Custom, Message: "must lie within the archive",
-		Constraint: map[string]any{"max": found.SizeBytes},
-	})
+	return w.Serve(r, found.PublishedAt, archive, "archive", found.SizeBytes)
 }

@@ -2,10 +2,13 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
+	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/activity"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/intercept"
 )
@@ -46,6 +49,18 @@ func (b Browser) HasEnded() bool {
 	default:
 		return false
 	}
+}
+
+// ConnectCDP opens a connection of the worker to the browser, whose messages have at most
+// maxMessage bytes. Unlike sessions on the control pipe, its sessions do not get the
+// launch's emulation settings.
+func (b Browser) ConnectCDP(ctx context.Context, maxMessage int64) (*cdp.Conn, error) {
+	address := fmt.Sprintf("ws://127.0.0.1:%d%s", b.DebugPort, b.DebugPath)
+	socket, err := ws.Dial(ctx, address, nil, ws.Options{ReadLimit: maxMessage, DialContext: b.Dial})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the browser: %w", err)
+	}
+	return cdp.OverWebSocket(socket), nil
 }
 
 // Finder finds running browsers.

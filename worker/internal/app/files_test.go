@@ -341,23 +341,23 @@ func TestFiles_AreTheLaunchs(t *testing.T) {
 		"view cookie":      {"Cookie", ticket.CookieName(s.LaunchId.String(), ticket.View) + "=" + view},
 		"organization key": {"X-API-Key", cloudtest.Key},
 	} {
-		stranger := filesOf{r, t, f.base, credential}
+		unauthorized := filesOf{r, t, f.base, credential}
 		for _, route := range []struct{ method, path string }{
 			{"GET", "/files"}, {"GET", "/files?t=" + view}, {"GET", "/files/" + id}, {"HEAD", "/files/" + id}, {"GET", "/files/" + id + "?t=" + view},
 			{"PUT", "/files/x"}, {"DELETE", "/files/" + id}, {"GET", "/files.zip"},
 		} {
-			answer, text := stranger.do(route.method, route.path, "")
+			answer, text := unauthorized.do(route.method, route.path, "")
 			if answer.StatusCode != 404 || route.method != "HEAD" && text != "unknown browser" {
 				t.Errorf("%s: %s %s: %d %s", name, route.method, route.path, answer.StatusCode, text)
 			}
 		}
 	}
 	for _, credential := range [][]string{{"X-API-Key", "wrong"}, f.token, {"X-API-Key", cloudtest.Key}} {
-		stranger := filesOf{r, t, "/sessions/" + s.Id.String(), credential}
+		unauthorized := filesOf{r, t, "/sessions/" + s.Id.String(), credential}
 		for _, route := range []struct{ method, path string }{
 			{"GET", "/files"}, {"GET", "/files/" + id}, {"DELETE", "/files/" + id}, {"GET", "/files.zip"},
 		} {
-			stranger.expect(401, route.method, route.path, "")
+			unauthorized.expect(401, route.method, route.path, "")
 		}
 	}
 	for _, opener := range [][]string{{"X-API-Key", workerKey}, {"Cookie", "svc_console=" + r.consoleToken(t)}} {

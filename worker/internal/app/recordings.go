@@ -8,9 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
-	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/pagelog"
@@ -141,11 +139,10 @@ const (
 
 // watchTabs adds tabs and their navigations. It attaches to no page.
 func watchTabs(ctx context.Context, of access.Browser, add func(recording.Event)) error {
-	socket, err := ws.Dial(ctx, fmt.Sprintf("ws://127.0.0.1:%d%s", of.DebugPort, of.DebugPath), nil, ws.Options{ReadLimit: maxTabMessage, DialContext: of.Dial})
+	conn, err := of.ConnectCDP(ctx, maxTabMessage)
 	if err != nil {
-		return fmt.Errorf("connect to the browser: %w", err)
+		return err
 	}
-	conn := cdp.OverWebSocket(socket)
 	defer func() { _ = conn.Close() }()
 	changes := conn.Subscribe(tabEvents, "Target.targetCreated", "Target.targetInfoChanged", "Target.targetDestroyed")
 	discover := map[string]any{"discover": true, "filter": []map[string]any{{"type": "page"}, {"exclude": true}}}

@@ -130,7 +130,7 @@ func (e *emulator) start(ctx context.Context, s *Spec) error {
 	if !e.subscribe() {
 		return cdp.ErrClosed
 	}
-	if err := e.conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page"), nil); err != nil || s.noTabs() {
+	if err := e.conn.Call(ctx, "", "Target.setAutoAttach", cdp.AutoAttach(true, "page"), nil); err != nil || s.noTabs() {
 		return err
 	}
 	select {
@@ -140,17 +140,6 @@ func (e *emulator) start(ctx context.Context, s *Spec) error {
 		return e.conn.Err()
 	case <-ctx.Done():
 		return fmt.Errorf("first page: %w", ctx.Err())
-	}
-}
-
-func autoAttach(kinds ...string) object {
-	var filter []object
-	for _, kind := range kinds {
-		filter = append(filter, object{"type": kind})
-	}
-	return object{
-		"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
-		"filter": append(filter, object{"exclude": true}),
 	}
 }
 
@@ -218,7 +207,7 @@ func (e *emulator) apply(a attachedEvent) {
 		e.grantPermissions(ctx, a.TargetInfo.BrowserContextID)
 	}
 	if len(e.frame) > 0 {
-		settings = append(settings[:len(settings):len(settings)], setting{"Target.setAutoAttach", autoAttach("iframe", "worker")})
+		settings = append(settings[:len(settings):len(settings)], setting{"Target.setAutoAttach", cdp.AutoAttach(true, "iframe", "worker")})
 	}
 	settings = append(settings[:len(settings):len(settings)], setting{"Runtime.runIfWaitingForDebugger", nil})
 	var replies []*cdp.Reply

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"slices"
 	"sync"
 
+	"github.com/browser-svc/svc/shared/weborigin"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
@@ -70,11 +70,10 @@ func (o *originLog) follow(conn *cdp.Conn) bool {
 
 // add records the origin of a URL.
 func (o *originLog) add(address string) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	origin := weborigin.Of(address)
+	if origin == "" {
 		return
 	}
-	origin := u.Scheme + "://" + u.Host
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n := len(o.origins); n > 0 && o.origins[n-1] == origin {

@@ -92,7 +92,7 @@ func TestResume_HeldClientIsLimited(t *testing.T) {
 	if s.status.Received != 1 {
 		t.Errorf("%d messages were accepted", s.status.Received)
 	}
-	for range 3 { // the last does not fit; nothing follows it, which the kernel had no room for
+	for range 3 { // the last does not fit; nothing follows it, which the kernel does not accept
 		s.send(message)
 	}
 	testenv.Eventually(t, "a full queue", func() bool {

@@ -9,9 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
-	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/storagestate"
 )
 
@@ -43,11 +41,10 @@ func (s *Service) storageState(c echo.Context, v access.AuthorizedRequest) error
 }
 
 func readState(ctx context.Context, of access.Browser, databases bool) (storagestate.State, error) {
-	socket, err := ws.Dial(ctx, "ws://"+loopback(of.DebugPort)+of.DebugPath, nil, ws.Options{ReadLimit: maxStateMessage, DialContext: of.Dial})
+	conn, err := of.ConnectCDP(ctx, maxStateMessage)
 	if err != nil {
 		return storagestate.State{}, err
 	}
-	conn := cdp.OverWebSocket(socket)
 	defer func() { _ = conn.Close() }()
 	var origins []string
 	if of.Origins != nil {

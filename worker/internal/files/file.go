@@ -9,13 +9,13 @@ package files
 
 import (
 	"errors"
-	"net/url"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/shared/weborigin"
 )
 
 // Source is where a file comes from.
@@ -107,16 +107,13 @@ func SafeName(name string) string {
 	return name
 }
 
-// originOf returns the origin of a download's URL, without path, query and credentials,
-// or "".
+// maxOrigin is the maximum length of an origin in bytes.
+const maxOrigin = 300
+
+// originOf returns the origin of a download's URL, or "".
 func originOf(address string) string {
-	u, err := url.Parse(strings.TrimPrefix(address, "blob:"))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return ""
-	}
-	const longest = 300
-	origin := u.Scheme + "://" + u.Host
-	if len(origin) > longest {
+	origin := weborigin.Of(strings.TrimPrefix(address, "blob:"))
+	if len(origin) > maxOrigin {
 		return ""
 	}
 	return origin

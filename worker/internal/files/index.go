@@ -118,7 +118,7 @@ func (s *Store) Sweep() {
 	slices.SortFunc(kept, func(a, b *Launch) int { return a.expires.Compare(b.expires) })
 	for _, l := range kept {
 		expired := l.expired(now)
-		if !expired && s.hasRoom(0) {
+		if !expired && s.hasSpace(0) {
 			return
 		}
 		if !expired {

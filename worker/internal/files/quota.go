@@ -54,7 +54,7 @@ func (l *Launch) Usage() int64 {
 // whether the files exceed the quota so far that the browser must have written them by
 // itself.
 func (l *Launch) CheckQuota() (broken bool) {
-	used, hasRoom := l.Usage(), l.store.hasRoom(0)
+	used, hasSpace := l.Usage(), l.store.hasSpace(0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	over := l.store.Quota > 0 && used > l.store.Quota
@@ -67,7 +67,7 @@ func (l *Launch) CheckQuota() (broken bool) {
 		switch {
 		case over || expected:
 			l.refuse(f, QuotaExceeded, used)
-		case !hasRoom || f.Total > 0 && !l.store.hasRoom(f.Total-f.Size):
+		case !hasSpace || f.Total > 0 && !l.store.hasSpace(f.Total-f.Size):
 			l.refuse(f, DiskFull, used)
 		}
 	}
@@ -90,7 +90,7 @@ func (l *Launch) admit(more int64) error {
 			return &QuotaError{Used: used, Limit: quota}
 		}
 	}
-	if !l.store.hasRoom(more) {
+	if !l.store.hasSpace(more) {
 		return ErrDiskFull
 	}
 	return nil

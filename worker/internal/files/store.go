@@ -126,8 +126,8 @@ func (s *Store) free() (int64, error) {
 	return int64(stat.Bavail) * stat.Bsize, nil
 }
 
-// hasRoom reports whether the disk has room for this many more bytes.
-func (s *Store) hasRoom(more int64) bool {
+// hasSpace reports whether the disk has space for this many more bytes.
+func (s *Store) hasSpace(more int64) bool {
 	free, err := s.free()
 	return err != nil || free-more >= s.MinFree
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"mime"
 	"net/http"
 	"os"
@@ -50,19 +49,8 @@ func serve(c echo.Context, content *os.File, setHeaders func(http.Header)) error
 	defer cancel()
 	w := httpd.NewContentWriter(c.Response(), cancel)
 	defer w.Stop()
-	header := c.Response().Header()
-	before := header.Clone()
-	setHeaders(header)
-	http.ServeContent(w, c.Request().WithContext(ctx), "", time.Time{}, content)
-	if w.Refused() == 0 {
-		return nil
-	}
-	clear(header) // the headers describe the file, not a failure
-	maps.Copy(header, before)
-	header.Set("Content-Range", fmt.Sprintf("bytes */%d", info.Size()))
-	return fault.New(fault.RangeNotSatisfiable, "The range is outside the file.", fault.Detail{
-		Field: "Range", Code: fault.Custom, Message: "must lie within the file", Constraint: map[string]any{"max": info.Size()},
-	})
+	setHeaders(c.Response().Header())
+	return w.Serve(c.Request().WithContext(ctx), time.Time{}, content, "file", info.Size())
 }
 
 // find returns the file that a request names.
@@ -97,17 +85,15 @@ func disposition(name string) string {
 
 // follow answers with a file that the browser still downloads.
 func (s *Service) follow(c echo.Context, of *files.Launch, f files.File) error {
-	header := c.Response().Header()
-	before := header.Clone()
-	setHeaders(header, f.Name)
-	if c.Request().Method == http.MethodHead {
-		return c.NoContent(http.StatusOK)
-	}
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	w := newFollowWriter(c.Response(), cancel)
 	defer w.Stop()
+	setHeaders(c.Response().Header(), f.Name)
+	if c.Request().Method == http.MethodHead {
+		return c.NoContent(http.StatusOK)
+	}
 	err := of.Follow(ctx, f.ID, w)
 	switch {
 	case err == nil:
@@ -115,8 +101,7 @@ func (s *Service) follow(c echo.Context, of *files.Launch, f files.File) error {
 	case c.Response().Committed:
 		panic(http.ErrAbortHandler) // only this shows the client that the file is incomplete
 	}
-	clear(header)
-	maps.Copy(header, before)
+	w.RestoreHeaders()
 	switch {
 	case errors.Is(err, files.ErrNotFound):
 		return fault.Missing("file")

@@ -1,8 +1,8 @@
 // Package fileserver serves the files of launches: below /browsers/{launchId} while the
 // browser runs, and below /sessions/{sessionId} also after its end if they are kept.
 //
-// Content always comes from strangers. It is an attachment of an unspecified type, which
-// no web browser renders.
+// Content is untrusted. It is an attachment of an unspecified type, which no web browser
+// renders.
 package fileserver
 
 import (

@@ -38,7 +38,7 @@ func (s *Service) upload(c echo.Context, v access.AuthorizedRequest) error {
 	if r.ContentLength > maxUpload {
 		return fault.Oversized(nil, maxUpload)
 	}
-	body := &patientReader{Reader: http.MaxBytesReader(c.Response(), r.Body, maxUpload), control: http.NewResponseController(c.Response())}
+	body := &uploadReader{Reader: http.MaxBytesReader(c.Response(), r.Body, maxUpload), control: http.NewResponseController(c.Response())}
 	added, err := v.Files.Add(name, r.ContentLength, body)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fault.Oversized(err, tooLarge.Limit)
@@ -55,15 +55,16 @@ func (s *Service) upload(c echo.Context, v access.AuthorizedRequest) error {
 	return c.JSON(http.StatusCreated, workerapi.LaunchFileResponse{Success: true, Data: toAPI(added)})
 }
 
-// patientReader reads a body for as long as the client sends something.
-type patientReader struct {
+// uploadReader reads a body, and extends the read deadline as long as the client sends
+// something.
+type uploadReader struct {
 	io.Reader
 	control *http.ResponseController
 	failed  error
 }
 
 // Read implements io.Reader.
-func (p *patientReader) Read(buffer []byte) (int, error) {
+func (p *uploadReader) Read(buffer []byte) (int, error) {
 	_ = p.control.SetReadDeadline(time.Now().Add(uploadPause)) // fails for the recorder of a test
 	n, err := p.Reader.Read(buffer)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -19,8 +19,8 @@ const (
 	// client's socket is not read any more.
 	maxHeld = 256 << 10
 
-	// closedPoll is how often a socket that is not read is checked for its end.
-	closedPoll = 500 * time.Millisecond
+	// ClosedPoll is how often a socket that is not read is checked with IsClosed.
+	ClosedPoll = 500 * time.Millisecond
 )
 
 // atMessageStart reports whether the next bytes begin a message or a control frame
@@ -99,10 +99,9 @@ func (b *ClientStream) readHeld(held context.Context, client net.Conn, buffer []
 }
 
 // awaitEnd waits until a handover ends. It returns io.EOF if the client closes its
-// socket before, which the kernel reports unless it has no room for what the client has
-// sent.
+// socket before, which the kernel reports unless its buffer is full.
 func awaitEnd(held context.Context, client net.Conn) error {
-	tick := time.NewTicker(closedPoll)
+	tick := time.NewTicker(ClosedPoll)
 	defer tick.Stop()
 	for {
 		select {

@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"os"
 	"syscall"
 
 	"github.com/google/uuid"
@@ -25,7 +24,7 @@ type DataUse struct {
 	ProfileID       uuid.UUID
 	SessionID       uuid.UUID
 	OrganizationKey session.OrganizationKey // zero is the worker's own
-	ReadOnly        bool                    // Save is not called
+	ReadOnly        bool                    // Save does nothing
 }
 
 // SavedData is the data of one profile. The launch owns it until Release.
@@ -33,12 +32,6 @@ type SavedData interface {
 	browser.Data
 	Release()
 }
-
-// readOnlyData is data that is not saved.
-type readOnlyData struct{ browser.Data }
-
-// Save implements browser.Data.
-func (readOnlyData) Save(context.Context, *os.Root) error { return nil }
 
 // saveResult reports whether the browser data was saved. It is nil if the profile
 // keeps no data or the launch only reads it.

@@ -31,9 +31,7 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, use Dat
 		if h.data, err = s.Data.Acquire(ctx, use); err != nil {
 			return h, err
 		}
-		if spec.Data = h.data; use.ReadOnly {
-			spec.Data = readOnlyData{h.data}
-		}
+		spec.Data = h.data
 	}
 	if h.egress, err = s.Egress.Open(ctx); err != nil {
 		return h, fmt.Errorf("open egress: %w", err)

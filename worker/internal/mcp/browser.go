@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/files"
@@ -84,12 +83,10 @@ func (b *browser) connect(ctx context.Context, to access.Browser) error {
 		return nil
 	}
 	b.disconnect()
-	address := fmt.Sprintf("ws://127.0.0.1:%d%s", to.DebugPort, to.DebugPath)
-	socket, err := ws.Dial(ctx, address, nil, ws.Options{ReadLimit: maxMessage, DialContext: to.Dial})
-	if err != nil {
-		return fmt.Errorf("connect to the browser: %w", err)
+	var err error
+	if b.conn, err = to.ConnectCDP(ctx, maxMessage); err != nil {
+		return err
 	}
-	b.conn = cdp.OverWebSocket(socket)
 	events := b.conn.Subscribe(eventQueue, "Target.attachedToTarget", "Target.detachedFromTarget", "Page.javascriptDialogOpening",
 		"Page.frameStartedLoading", "Page.frameStoppedLoading", "Inspector.targetCrashed")
 	conn := b.conn
@@ -99,7 +96,7 @@ func (b *browser) connect(ctx context.Context, to access.Browser) error {
 		}
 		_ = conn.Close() // if events were lost
 	})
-	if err := b.conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page"), nil); err != nil {
+	if err := b.conn.Call(ctx, "", "Target.setAutoAttach", cdp.AutoAttach(false, "page"), nil); err != nil {
 		return err
 	}
 	var list struct{ TargetInfos []targetInfo }

@@ -12,14 +12,6 @@ import (
 
 type targetInfo struct{ TargetID, Type, URL, Title string }
 
-// autoAttach are the parameters that attach to all targets of a type.
-func autoAttach(kind string) map[string]any {
-	return map[string]any{
-		"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true,
-		"filter": []map[string]any{{"type": kind}, {"exclude": true}},
-	}
-}
-
 // handle handles an event of the browser. It never waits for an answer.
 func (b *browser) handle(conn *cdp.Conn, e cdp.Event) {
 	var p struct {
@@ -78,7 +70,7 @@ func (b *browser) attached(conn *cdp.Conn, in *tab, parent, session string, info
 	default:
 		return
 	}
-	post(conn, session, "Target.setAutoAttach", autoAttach("iframe"))
+	post(conn, session, "Target.setAutoAttach", cdp.AutoAttach(false, "iframe"))
 }
 
 // detached removes a tab or a frame. The caller holds the lock.

@@ -15,8 +15,6 @@ const (
 	pollInterval  = 2 * time.Millisecond
 )
 
-type object = map[string]any
-
 // collector adds the messages of all pages and workers of a browser to a log.
 type collector struct {
 	conn *cdp.Conn
@@ -41,7 +39,7 @@ func collect(ctx context.Context, conn *cdp.Conn, log *Log) (*collector, error) 
 		}
 		_ = conn.Close() // if events were lost
 	})
-	if err := conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page", "service_worker", "shared_worker"), nil); err != nil {
+	if err := conn.Call(ctx, "", "Target.setAutoAttach", cdp.AutoAttach(false, "page", "service_worker", "shared_worker"), nil); err != nil {
 		return c, err
 	}
 	for !c.isIdle() || len(events.Events()) > 0 {
@@ -56,14 +54,6 @@ func collect(ctx context.Context, conn *cdp.Conn, log *Log) (*collector, error) 
 
 // wait waits for the end of all work, after the connection has ended.
 func (c *collector) wait() { c.work.Wait() }
-
-func autoAttach(kinds ...string) object {
-	var filter []object
-	for _, kind := range kinds {
-		filter = append(filter, object{"type": kind})
-	}
-	return object{"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true, "filter": append(filter, object{"exclude": true})}
-}
 
 func (c *collector) isIdle() bool {
 	c.mu.Lock()
@@ -124,7 +114,7 @@ func (c *collector) enable(session string) {
 		method string
 		params any
 	}{
-		{"Runtime.enable", nil}, {"Log.enable", nil}, {"Target.setAutoAttach", autoAttach("iframe", "worker")},
+		{"Runtime.enable", nil}, {"Log.enable", nil}, {"Target.setAutoAttach", cdp.AutoAttach(false, "iframe", "worker")},
 	} {
 		reply, err := c.conn.Send(ctx, session, call.method, call.params)
 		if err != nil {

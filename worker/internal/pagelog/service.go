@@ -2,13 +2,10 @@ package pagelog
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
-	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
 const (
@@ -91,13 +88,12 @@ func (s *Service) run(of access.Browser, c *collection) {
 	}()
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)
 	defer cancel()
-	socket, err := ws.Dial(ctx, fmt.Sprintf("ws://127.0.0.1:%d%s", of.DebugPort, of.DebugPath), nil, ws.Options{ReadLimit: maxMessage, DialContext: of.Dial})
+	conn, err := of.ConnectCDP(ctx, maxMessage)
 	if err != nil {
-		c.err = fmt.Errorf("connect to the browser: %w", err)
+		c.err = err
 		close(c.started)
 		return
 	}
-	conn := cdp.OverWebSocket(socket)
 	collector, err := collect(ctx, conn, c.log)
 	c.err = err
 	close(c.started)

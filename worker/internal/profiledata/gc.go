@@ -58,6 +58,9 @@ func (r *Remote) CollectGarbage(ctx context.Context, index Index, minAge time.Du
 		if err != nil {
 			return done, err
 		}
+		if own != nil { // all profiles of the organization have the same key
+			continue
+		}
 		if own, err = newBox(key); err != nil {
 			return done, err
 		}

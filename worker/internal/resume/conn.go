@@ -235,7 +235,7 @@ func (c *Conn) acceptClientMessage(s *socket, message []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.socket == s && c.browserClose == nil && c.queued > 0 && c.queued+len(message) > maxQueued {
-		c.awaitRoom(s)
+		c.awaitSpace(s)
 	}
 	if c.socket != s || c.browserClose != nil {
 		return false

@@ -7,9 +7,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/intercept"
 )
 
-// closedPoll is how often a socket that is not read is checked for its end.
-const closedPoll = 500 * time.Millisecond
-
 // enqueueOrHold queues a client's message, or holds it while a person has the browser.
 // The caller holds the lock.
 func (c *Conn) enqueueOrHold(message []byte) {
@@ -38,15 +35,15 @@ func (c *Conn) releaseHeld() {
 	c.changed.Broadcast()
 }
 
-// awaitRoom waits for a change while the queue for the browser is full. During a
+// awaitSpace waits for a change while the queue for the browser is full. During a
 // handover that may take long: meanwhile it notices that the client has closed its
 // socket. The caller holds the lock.
-func (c *Conn) awaitRoom(s *socket) {
+func (c *Conn) awaitSpace(s *socket) {
 	if len(c.held) == 0 {
 		c.changed.Wait()
 		return
 	}
-	wake := time.AfterFunc(closedPoll, c.changed.Broadcast)
+	wake := time.AfterFunc(intercept.ClosedPoll, c.changed.Broadcast)
 	c.changed.Wait()
 	wake.Stop()
 	if c.socket == s && intercept.IsClosed(s.raw.Conn) {

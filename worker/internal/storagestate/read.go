@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/browser-svc/svc/shared/weborigin"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
@@ -106,7 +107,7 @@ func (r *reader) readTarget(ctx context.Context, target string) error {
 }
 
 func (r *reader) readFrames(ctx, tabCtx context.Context, session string, tree frameTree) error {
-	if origin := originOf(tree.Frame.SecurityOrigin); origin != "" && !r.done[origin] {
+	if origin := weborigin.Of(tree.Frame.SecurityOrigin); origin != "" && !r.done[origin] {
 		err := r.readFrame(tabCtx, frame{session: session, id: tree.Frame.ID, origin: origin})
 		if errors.Is(err, ErrTooLarge) || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
@@ -132,7 +133,7 @@ func (r *reader) readOthers(ctx context.Context, origins []string) error {
 		}
 	}()
 	for _, address := range append(slices.Clip(origins), r.missed...) {
-		origin := originOf(address)
+		origin := weborigin.Of(address)
 		if origin == "" || r.done[origin] {
 			continue
 		}

@@ -81,12 +81,3 @@ func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && *u == url.URL{Scheme: u.Scheme, Host: u.Host}
 }
-
-// originOf returns the origin of a page's URL; "" if it has none with storage.
-func originOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
-}

@@ -1,0 +1,14 @@
+package cdp
+
+// AutoAttach returns the parameters of Target.setAutoAttach that attach, with flat
+// sessions, to existing and future targets of some types. With wait, new targets do not
+// run before Runtime.runIfWaitingForDebugger.
+func AutoAttach(wait bool, types ...string) map[string]any {
+	filter := make([]map[string]any, 0, len(types)+1)
+	for _, one := range types {
+		filter = append(filter, map[string]any{"type": one})
+	}
+	return map[string]any{
+		"autoAttach": true, "waitForDebuggerOnStart": wait, "flatten": true, "filter": append(filter, map[string]any{"exclude": true}),
+	}
+}
