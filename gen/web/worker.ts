@@ -1599,6 +1599,63 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{sessionId}/recording/player": {
+        parameters: {
+            query?: {
+                /** @description The recording ticket. */
+                t?: components["parameters"]["RecordingTicketQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Open the player of a recorded session
+         * @description For web browsers: the video beside the events. The page itself is public and contains no data. It needs the console
+         *     cookie, a recording ticket, or the worker key, which it asks for.
+         *
+         *     `t` is accepted once and exchanged for the cookie `svc_recording`, which is valid for 4 hours and only for this
+         *     recording. The response redirects to the URL without the ticket, also if the ticket is wrong, expired or already
+         *     used. `HEAD` requests and prefetch requests do not consume the ticket. A link from another site returns a page that
+         *     continues to the URL without the ticket.
+         */
+        get: operations["openRecordingPlayer"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/recording/ticket": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a recording ticket
+         * @description Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+         *     created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
+         *     restart of the worker.
+         */
+        post: operations["createRecordingTicket"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/wd/hub/session": {
         parameters: {
             query?: never;
@@ -3080,6 +3137,17 @@ export interface components {
          * @enum {string}
          */
         RecordingState: "recording" | "complete" | "incomplete";
+        /** @description The URL of the player of one recording. */
+        RecordingTicket: {
+            expiresAt: components["schemas"]["Timestamp"];
+            /** @description The URL of the player, with the ticket. */
+            url: string;
+        };
+        /** @description A success with a recording ticket. */
+        RecordingTicketResponse: {
+            data: components["schemas"]["RecordingTicket"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description The graphics renderer. Descriptive only.
          * @example ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
@@ -3873,6 +3941,8 @@ export interface components {
         PrintBackground: boolean;
         /** @description The scale of the page. */
         PrintScale: number;
+        /** @description The recording ticket. */
+        RecordingTicketQuery: string;
         /** @description With `resume`: the name of the connection, unique among the connections to the same URL. */
         ResumeClient: string;
         /** @description Makes the connection resumable: the number of messages received on it so far. Returns 400 if `RESUME_SECONDS` is 0. */
@@ -8356,6 +8426,85 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
+            default: components["responses"]["Failure"];
+        };
+    };
+    openRecordingPlayer: {
+        parameters: {
+            query?: {
+                /** @description The recording ticket. */
+                t?: components["parameters"]["RecordingTicketQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example <!doctype html> */
+                    "text/html": components["schemas"]["Html"];
+                };
+            };
+            /** @description Redirects to the page, without the ticket. */
+            303: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createRecordingTicket: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ticket. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "expiresAt": "2026-11-21T10:20:00Z",
+                     *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/recording/player?t=TICKET"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordingTicketResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };

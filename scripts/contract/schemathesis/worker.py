@@ -75,6 +75,7 @@ class Worker(Surface):
         self._console = self._sign_in()
         self._standing = self._begin()
         self._recorded = self._record()
+        self._recording_cookie = self._open_recording()
         self._ended = self._end(self._launch())
         self.preparations = {
             "listAndroidModels": self._version,
@@ -117,6 +118,8 @@ class Worker(Surface):
             "downloadSessionFiles": self._session_file,
             "downloadRecording": self._recording,
             "getRecordingEvents": self._recording,
+            "openRecordingPlayer": self._recording,
+            "createRecordingTicket": self._recording,
         } | dict.fromkeys(_COMMANDS, self._command)
 
     def identities(self) -> list[Identity]:
@@ -130,6 +133,12 @@ class Worker(Surface):
             Identity("console cookie", frozenset({"consoleCookie"}), cookies={"svc_console": self._console}),
             Identity("wrong console cookie", cookies={"svc_console": "wrong"}),
             Identity("console token as token", headers={"X-Svc-Token": self._console}),
+            Identity(
+                "recording cookie",
+                frozenset({"recordingCookie"}),
+                cookies={"svc_recording": self._recording_cookie},
+            ),
+            Identity("recording cookie as console cookie", cookies={"svc_console": self._recording_cookie}),
             key("organization key", organization, "organizationKey"),
             metrics(seed["metricsToken"]),
             Identity(
@@ -453,8 +462,19 @@ class Worker(Surface):
             time.sleep(0.2)
         return recorded
 
+    def _open_recording(self) -> str:
+        """The cookie that replaces a recording ticket."""
+        made = self._api.call("POST", f"/sessions/{self._recorded}/recording/ticket")
+        address = urlparse(str(made["url"]))
+        path = f"/sessions/{self._recorded}/recording/player?{address.query}"
+        opened = self._api.session.get(self._api.base + path, allow_redirects=False, timeout=30)
+        token = opened.cookies["svc_recording"]
+        self._api.session.cookies.clear()
+        return str(token)
+
     def _recording(self, call: Call) -> None:
-        if not call.linked and call.odds(0.9):
+        only = "recordingCookie" in call.identity.opens  # which is valid for this recording only
+        if not call.linked and (only or call.odds(0.9)):
             call.aim(sessionId=self._recorded)
 
     def _drive(self) -> str:

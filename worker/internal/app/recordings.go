@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/files"
+	"github.com/browser-svc/svc/worker/internal/interaction"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/pagelog"
 	"github.com/browser-svc/svc/worker/internal/recording"
@@ -91,18 +93,32 @@ func pictures(ctx context.Context, of access.Browser, show func(recording.Pictur
 	return rfb.Capture(ctx, up, of.Display == nil, recording.PictureInterval, func(f rfb.Frame) { show(recording.Picture(f)) })
 }
 
-// events adds the messages of pages, and what happens to tabs.
+// events adds the messages of pages, what happens to tabs, and what users do.
 func (w *worker) events(ctx context.Context, of access.Browser, add func(recording.Event)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	tabs := make(chan error, 1)
-	go func() {
-		defer cancel()
-		tabs <- watchTabs(ctx, of, add)
-	}()
+	others := make(chan error, 2)
+	for _, watch := range []func(context.Context, access.Browser, func(recording.Event)) error{watchTabs, watchActions} {
+		go func() {
+			defer cancel()
+			others <- watch(ctx, of, add)
+		}()
+	}
 	messages := watchMessages(ctx, w.logs, of, add)
 	cancel()
-	return errors.Join(messages, <-tabs)
+	return errors.Join(messages, <-others, <-others)
+}
+
+// watchActions adds clicks and changes of fields.
+func watchActions(ctx context.Context, of access.Browser, add func(recording.Event)) error {
+	conn, err := of.ConnectCDP(ctx, maxTreeMessage)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return interaction.Watch(ctx, conn, rand.Text(), func(a interaction.Action) {
+		add(recording.Event{At: a.At, Kind: recording.Kind(a.Kind), TargetID: a.TargetID, Role: a.Role, Name: a.Name})
+	})
 }
 
 func watchMessages(ctx context.Context, logs *pagelog.Service, of access.Browser, add func(recording.Event)) error {
@@ -135,6 +151,8 @@ func watchMessages(ctx context.Context, logs *pagelog.Service, of access.Browser
 const (
 	tabEvents     = 1024    // unread events of tabs
 	maxTabMessage = 4 << 20 // bytes
+
+	maxTreeMessage = 16 << 20 // bytes of a part of an accessibility tree
 )
 
 // watchTabs adds tabs and their navigations. It attaches to no page.

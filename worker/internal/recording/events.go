@@ -18,6 +18,7 @@ const (
 	maxEvents    = 15 << 20 // bytes of the events of a recording
 	maxText      = 4 << 10  // bytes of a text
 	maxURL       = 2 << 10
+	maxName      = 200
 	eventsBuffer = 256
 	flushEvery   = time.Second
 )
@@ -46,6 +47,8 @@ type Event struct {
 	URL      string    `json:"url,omitempty"`
 	Line     int       `json:"line,omitempty"`
 	Column   int       `json:"column,omitempty"`
+	Role     string    `json:"role,omitempty"` // of a control
+	Name     string    `json:"name,omitempty"` // the accessible name
 }
 
 // recordEvents records until ctx ends. It returns why it has failed.
@@ -103,6 +106,7 @@ func (t *timeline) add(e Event) {
 	e.At = e.At.UTC()
 	e.AtMs = max(e.At.Sub(t.began).Milliseconds(), 0)
 	e.URL, e.Text = cut(StripURL(e.URL), maxURL), cut(stripURLs(e.Text), maxText)
+	e.Role, e.Name = cut(e.Role, maxName), cut(stripURLs(e.Name), maxName)
 	raw, err := json.Marshal(e)
 	if err != nil || t.truncated && !t.last {
 		return

@@ -1,9 +1,11 @@
 package rest
 
 import (
+	"context"
 	"slices"
 
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/recording"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -31,4 +33,23 @@ func (s *Server) recordingOf(of session.Session) *workerapi.Recording {
 		data.Reason = new(workerapi.RecordingReason(info.Reason))
 	}
 	return data
+}
+
+// CreateRecordingTicket returns a URL that opens the player of a recording once.
+func (s *Server) CreateRecordingTicket(
+	_ context.Context, request workerapi.CreateRecordingTicketRequestObject,
+) (workerapi.CreateRecordingTicketResponseObject, error) {
+	if s.Recording == nil {
+		return nil, fault.Missing("recording")
+	}
+	if _, ok := s.Recording(request.SessionId); !ok {
+		return nil, fault.Missing("recording")
+	}
+	address, expires, err := s.Recordings.Link(request.SessionId.String())
+	if err != nil {
+		return nil, err
+	}
+	return workerapi.CreateRecordingTicket200JSONResponse{
+		Success: true, Data: workerapi.RecordingTicket{Url: address, ExpiresAt: expires.UTC()},
+	}, nil
 }

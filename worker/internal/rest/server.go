@@ -60,6 +60,7 @@ type Server struct {
 	Readiness       Readiness
 	Links           access.Links
 	Console         access.Console
+	Recordings      access.Recordings
 	Identity        Identity
 	Isolation       func() sandbox.Report
 	WarmPool        func() WarmPoolState                           // state of the warm pool
