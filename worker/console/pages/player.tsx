@@ -1,5 +1,4 @@
 import { useQuery } from "@tanstack/preact-query";
-import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
@@ -193,7 +192,7 @@ function Video({
   sessionId: string;
   element: { current: HTMLVideoElement | null };
   onTime: (atMs: number) => void;
-}): ComponentChildren {
+}) {
   const [failed, setFailed] = useState(false);
   return (
     <>

@@ -136,7 +136,7 @@ function EventList({
         <li key={i} aria-current={i === current ? "true" : undefined}>
           <button
             type="button"
-            class={event.level}
+            class={event.level && `level-${event.level}`}
             tabIndex={i === reachable ? 0 : -1}
             onClick={() => onSeek(event.atMs)}
           >

@@ -33,10 +33,14 @@ func (s Recordings) Link(sessionID string) (address string, expires time.Time, e
 	if err != nil {
 		return "", time.Time{}, err
 	}
+	return s.Player(sessionID) + "?" + TokenQuery(ticket.View, token).Encode(), expires, nil
+}
+
+// Player returns the URL of the player without a ticket.
+func (s Recordings) Player(sessionID string) string {
 	u := s.Address.base
 	u.Path = s.Address.Path(recordingPath(sessionID) + "/" + playerPage)
-	u.RawQuery = TokenQuery(ticket.View, token).Encode()
-	return u.String(), expires, nil
+	return u.String()
 }
 
 func recordingPath(sessionID string) string { return "/sessions/" + sessionID + "/recording" }

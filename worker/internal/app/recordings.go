@@ -29,6 +29,11 @@ func cannotRecord(of launch.Record) (problem string) {
 	return ""
 }
 
+// recordingURL returns the URL of the player of a session.
+func (w *worker) recordingURL(session uuid.UUID) string {
+	return access.Recordings{Address: w.address}.Player(session.String())
+}
+
 // launched starts what a launch asks for.
 func (w *worker) launched(launchID uuid.UUID, request launch.Request) {
 	if !request.CollectLogs && !request.Record.Any() {

@@ -79,6 +79,12 @@ func TestRecordingTicket_OpensOneRecordingOnce(t *testing.T) {
 	}
 	other.expect(401, "GET", "/recording/events", "", cookie...)
 	other.expect(401, "GET", "/recording", "", cookie...)
+	for _, call := range r.cloud.Calls(cloudtest.Start) {
+		told := call.Start.Recording
+		if told == nil || told.Video || !told.Events || !strings.HasSuffix(told.Url, "/sessions/"+call.SessionID.String()+"/recording/player") {
+			t.Errorf("the cloud was told %+v", told)
+		}
+	}
 	token, _ := url.ParseQuery(strings.TrimPrefix(one.ticketOf(), "/recording/player?"))
 	for _, wrong := range []string{token.Get("t"), "", "x"} { // a ticket is no cookie
 		one.expect(401, "GET", "/recording/events", "", "Cookie", "svc_recording="+wrong)

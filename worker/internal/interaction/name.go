@@ -20,7 +20,7 @@ var controls = map[string]bool{
 // fields are the roles whose name does not contain their text.
 var fields = map[string]bool{
 	"textbox": true, "searchbox": true, "combobox": true, "spinbutton": true, "slider": true, "listbox": true, "Date": true, "DateTime": true,
-	"InputTime": true, "ColorWell": true, "button": true,
+	"InputTime": true, "ColorWell": true,
 }
 
 // node is a node of the accessibility tree.

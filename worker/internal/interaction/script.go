@@ -15,7 +15,7 @@ const script = `(() => {
   globalThis.svcUsed = used;
   let changed, count = 0;
   const field = e => e instanceof HTMLTextAreaElement || e instanceof HTMLSelectElement || e.isContentEditable ||
-    e instanceof HTMLInputElement && !['button', 'submit', 'reset', 'image', 'checkbox', 'radio'].includes(e.type);
+    e instanceof HTMLInputElement && !['button', 'submit', 'reset', 'image', 'checkbox', 'radio', 'file'].includes(e.type);
   const host = e => {
     while (e.isContentEditable && e.parentElement?.isContentEditable) e = e.parentElement;
     return e;
@@ -24,7 +24,7 @@ const script = `(() => {
     const control = e.closest('button, a, label, [role], summary') ?? e;
     const named = e.ariaLabel || control.ariaLabel || e.alt || e.title || e.placeholder;
     const text = field(e) || control.querySelector('input, textarea, select') || control.closest('[contenteditable]') ? '' : control.textContent;
-    return (named || text || '').replace(/\s+/g, ' ').trim().slice(0, 200);
+    return String(named || text || '').replace(/\s+/g, ' ').trim().slice(0, 200);
   };
   const tell = (kind, e) => {
     const slot = count++ % 16;
@@ -39,14 +39,18 @@ const script = `(() => {
   };
   const options = {capture: true, passive: true};
   addEventListener('click', event => {
-    const e = element(event);
-    if (e) tell('click', e);
+    try {
+      const e = element(event);
+      if (e) tell('click', e);
+    } catch {} // names of fields can hide members of a form
   }, options);
   addEventListener('focusin', () => { changed = undefined }, options);
   addEventListener('input', event => {
-    const e = element(event);
-    if (!e || !field(e) || changed?.deref() === e) return;
-    changed = new WeakRef(e);
-    tell('input', e);
+    try {
+      const e = element(event);
+      if (!e || !field(e) || changed?.deref() === e) return;
+      changed = new WeakRef(e);
+      tell('input', e);
+    } catch {}
   }, options);
 })()`

@@ -1,6 +1,11 @@
 package launch
 
-import "github.com/browser-svc/svc/shared/fault"
+import (
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
 
 // Record says what is recorded of a browser.
 type Record struct{ Video, Events bool }
@@ -20,4 +25,12 @@ func (s *Service) checkRecord(request Request) []fault.Detail {
 		}
 	}
 	return []fault.Detail{{Field: "browser.record", Code: fault.Custom, Message: problem}}
+}
+
+// recordingOf returns what is recorded of a session; nil if nothing is.
+func (s *Service) recordingOf(id uuid.UUID, parts Record) *session.Recording {
+	if !parts.Any() || s.RecordingURL == nil {
+		return nil
+	}
+	return &session.Recording{Video: parts.Video, Events: parts.Events, URL: s.RecordingURL(id)}
 }

@@ -44,7 +44,8 @@ type Options struct {
 	KeepsFiles  bool                    // files can outlive a browser
 	// CannotRecord returns why a recording is not possible; "" if it is. nil: none is.
 	CannotRecord func(Record) (problem string)
-	MaxWaiting   int // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
+	RecordingURL func(session uuid.UUID) string // of the player; nil: the cloud is not told
+	MaxWaiting   int                            // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
 	Waited func(ctx context.Context, wait time.Duration, granted bool)
