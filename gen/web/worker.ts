@@ -1586,9 +1586,13 @@ export interface paths {
          * Get the events of a recorded session
          * @description Returns the timeline of a session that was launched with `browser.record`, after its end, as JSON lines. Each line is
          *     an object with `atMs` (milliseconds since the start of the recording, which is the start of the video), `at`, `kind`
-         *     (`recording_started`, `tab_opened`, `navigation`, `tab_closed`, `console`, `exception`, `request`, `browser`, `truncated` or
-         *     `recording_ended`), and, depending on the kind, `targetId`, `url`, `level`, `text`, `line` and `column`. URLs have no query and
-         *     no fragment. Page titles, contents of requests and input are never recorded; texts that pages write to the console are.
+         *     (`recording_started`, `tab_opened`, `navigation`, `tab_closed`, `click`, `input`, `console`, `exception`, `request`, `browser`,
+         *     `truncated` or `recording_ended`), and, depending on the kind, `targetId`, `url`, `level`, `text`, `line`, `column`, `role` and
+         *     `name`. URLs have no query and no fragment.
+         *
+         *     `click` and `input` have the role and the accessible name of the control. `input` says that a field was changed, once until
+         *     the focus moves. Page titles, contents of requests, and what is typed are never recorded; names of controls and texts
+         *     that pages write to the console are.
          */
         get: operations["getRecordingEvents"];
         put?: never;

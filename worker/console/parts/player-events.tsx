@@ -142,7 +142,9 @@ function EventList({
           >
             <span class="numeric faint">{formatPosition(event.atMs)}</span>
             <span class="strong">{texts.kind(event.kind)}</span>
-            <span class="player-detail">{[event.role, event.name, event.text, event.url].filter(Boolean).join(" · ")}</span>
+            <span class="player-detail">
+              {[event.role, event.name, event.text, event.url].filter(Boolean).join(" · ")}
+            </span>
           </button>
         </li>
       ))}
