@@ -57,7 +57,8 @@ func Watch(ctx context.Context, conn *cdp.Conn, world string, add func(Action)) 
 	defer w.work.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	events := conn.Subscribe(eventQueue, "Target.attachedToTarget", "Target.detachedFromTarget", "Runtime.bindingCalled")
+	events := conn.Subscribe(eventQueue, "Target.attachedToTarget", "Target.detachedFromTarget", "Runtime.bindingCalled",
+		"Runtime.executionContextCreated")
 	defer events.Close()
 	if err := conn.Call(ctx, "", "Target.setAutoAttach", cdp.AutoAttach(false, "page"), nil); err != nil {
 		return err
@@ -99,13 +100,26 @@ func (w *watcher) handle(ctx context.Context, e cdp.Event) {
 		w.mu.Lock()
 		delete(w.tabs, p.SessionID)
 		w.mu.Unlock()
+	case "Runtime.executionContextCreated":
+		var p struct {
+			Context struct {
+				AuxData struct {
+					IsDefault bool
+					FrameID   string
+				}
+			}
+		}
+		if json.Unmarshal(e.Params, &p) == nil && p.Context.AuxData.IsDefault {
+			w.work.Go(func() { w.install(ctx, e.SessionID, p.Context.AuxData.FrameID) })
+		}
 	default:
 		w.reported(ctx, e)
 	}
 }
 
-// listen installs the script in a page and its frames. A page that ends meanwhile is not
-// an error.
+// listen begins to follow the documents of a page. A page that ends meanwhile is not an
+// error. Page.enable would run the script earlier, but then the dialogs of the page would
+// wait for this connection.
 func (w *watcher) listen(ctx context.Context, session string) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -115,11 +129,23 @@ func (w *watcher) listen(ctx context.Context, session string) {
 	}{
 		{"Target.setAutoAttach", cdp.AutoAttach(false, "iframe")},
 		{"Runtime.addBinding", map[string]any{"name": binding, "executionContextName": w.world}},
-		{"Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": script, "worldName": w.world, "runImmediately": true}},
+		{"Runtime.enable", nil},
 	} {
 		if w.conn.Call(ctx, session, call.method, call.params, nil) != nil {
 			return
 		}
+	}
+}
+
+// install runs the script in a new document.
+func (w *watcher) install(ctx context.Context, session, frame string) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var world struct{ ExecutionContextID int }
+	create := map[string]any{"frameId": frame, "worldName": w.world}
+	if w.conn.Call(ctx, session, "Page.createIsolatedWorld", create, &world) == nil {
+		_ = w.conn.Call(ctx, session, "Runtime.evaluate", // fails if the document is gone
+			map[string]any{"expression": script, "contextId": world.ExecutionContextID, "silent": true}, nil)
 	}
 }
 
