@@ -3981,10 +3981,17 @@ export interface components {
         ContentLength: number;
         /** @description The returned range and the length of the file. */
         ContentRange: string;
+        /** @description The URL without the ticket, for a link from another site. */
+        Continue: string;
         /** @description The path of the created resource. */
         Location: string;
         /** @description The id of the session. */
         McpSession: string;
+        /**
+         * @description The cookie `svc_recording`, if the ticket was accepted; HttpOnly, SameSite=Strict, for the path of this recording, and
+         *     Secure if the public URL uses https.
+         */
+        RecordingCookie: string;
         /** @description The seconds to wait before the next attempt. */
         RetryAfter: number;
         /** @description The accepted schemes, Basic and Bearer. */
@@ -8451,6 +8458,8 @@ export interface operations {
             /** @description The page. */
             200: {
                 headers: {
+                    Refresh: components["headers"]["Continue"];
+                    "Set-Cookie": components["headers"]["RecordingCookie"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
@@ -8464,6 +8473,7 @@ export interface operations {
             303: {
                 headers: {
                     Location: components["headers"]["Location"];
+                    "Set-Cookie": components["headers"]["RecordingCookie"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
