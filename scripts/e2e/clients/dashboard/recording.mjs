@@ -6,7 +6,8 @@ import { chromium } from 'playwright-core';
 const record = async (send, data) => {
   const automation = await chromium.connectOverCDP(data.recorded);
   const page = await automation.contexts()[0].newPage();
-  await page.setContent('<button>Pay now</button><input type=password aria-label="Card code"><p id=out></p>');
+  const content = '<!doctype html><button>Pay now</button><input type=password aria-label="Card code">';
+  await page.goto(`data:text/html,${encodeURIComponent(content)}`); // document.open would remove the listeners for clicks
   await page.evaluate(() => console.warn('almost there'));
   await page.waitForTimeout(2000); // the duration of the recording
   await page.getByRole('button', { name: 'Pay now' }).click();
