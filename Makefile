@@ -7,11 +7,11 @@ help: ## List the targets
 
 .PHONY: run
 run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser
-	@scripts/need go postgres chromium display
+	@scripts/need go postgres chromium display ffmpeg
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
 # The programs that the tests need.
-needed := go postgres chromium headless-shell display chromedriver node haproxy nginx caddy tinyproxy microsocks
+needed := go postgres chromium headless-shell display ffmpeg chromedriver node haproxy nginx caddy tinyproxy microsocks
 
 .PHONY: test
 test: ## Run all tests, with real PostgreSQL, Chromium and clients, at a few repetitions each
@@ -60,7 +60,7 @@ soak-worker: export SOAK_ROUNDS ?= 200
 soak-worker: export SOAK_AT_ONCE ?= 50
 soak-worker: export SOAK_SEQUENCE ?= 500
 soak-worker: ## Kill browsers, displays and workers in every phase; run many sessions (half an hour)
-	@scripts/need go postgres chromium display
+	@scripts/need go postgres chromium display ffmpeg
 	SVC_TEST_DEPTH=full go test -count=1 -v -timeout 3h -run '^TestSoak_' ./scripts/e2e
 
 # SOAK_MINUTES are minutes of a clock that runs sixty times as fast as real time.
@@ -140,7 +140,7 @@ upgrade-test: ## Replace an earlier svc-cloud (UPGRADE_FROM) by this one and bac
 
 .PHONY: alerts-test
 alerts-test: ## Fire three alerts in a real Prometheus with the rules of scripts/monitoring (ten minutes)
-	@scripts/need go postgres chromium display
+	@scripts/need go postgres chromium display ffmpeg
 	@go run ./scripts/alerts
 
 .PHONY: generate

@@ -97,6 +97,7 @@ CREATE TABLE public.activity_sessions (
     started_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
     key_id uuid,
+    recording jsonb,
     CONSTRAINT activity_sessions_browser_version_check CHECK ((browser_version > 0)),
     CONSTRAINT activity_sessions_end CHECK (((status = 'running'::text) = (ended_at IS NULL))),
     CONSTRAINT activity_sessions_status_check CHECK ((status = ANY (ARRAY['running'::text, 'exited'::text, 'killed'::text])))
@@ -111,6 +112,8 @@ COMMENT ON COLUMN public.activity_sessions.id IS 'Chosen by the worker, therefor
 COMMENT ON COLUMN public.activity_sessions.profile_id IS 'No foreign key: the history is kept when the profile is deleted.';
 
 COMMENT ON COLUMN public.activity_sessions.key_id IS 'The organization key with which the worker reported the start. No foreign key either.';
+
+COMMENT ON COLUMN public.activity_sessions.recording IS 'What the worker records, and the URL of the recording; null if it records nothing.';
 
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,

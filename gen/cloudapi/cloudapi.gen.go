@@ -3446,6 +3446,13 @@ type Session struct {
 	// ProfileName The name of the profile at launch.
 	ProfileName string `json:"profileName"`
 
+	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
+	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	//
+	//
+	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
+	Recording *SessionRecording `json:"recording,omitempty"`
+
 	// StartedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
@@ -3508,6 +3515,13 @@ type SessionDetail struct {
 
 	// ProfileName The name of the profile at launch.
 	ProfileName string `json:"profileName"`
+
+	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
+	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	//
+	//
+	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
+	Recording *SessionRecording `json:"recording,omitempty"`
 
 	// Slot The license slot of a session. `getLicenseSlot` returns all its fields.
 	Slot *SessionSlot `json:"slot,omitempty"`
@@ -3597,6 +3611,21 @@ type SessionPagination struct {
 
 	// TotalPages The total number of pages; null with a cursor.
 	TotalPages *int64 `json:"totalPages"`
+}
+
+// SessionRecording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
+// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+//
+// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
+type SessionRecording struct {
+	// Events Whether the events are recorded.
+	Events bool `json:"events"`
+
+	// Url The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.
+	Url string `json:"url"`
+
+	// Video Whether the screen is recorded.
+	Video bool `json:"video"`
 }
 
 // SessionReport The session, as recorded by the cloud.
@@ -3776,6 +3805,13 @@ type StartSessionRequest struct {
 	// `duplicateMachines` lists the machine immediately. If this field is omitted, the boot is treated as a restart of
 	// the machine.
 	PreviousBootIds *PreviousBootIds `json:"previousBootIds,omitempty"`
+
+	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
+	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	//
+	//
+	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
+	Recording *SessionRecording `json:"recording,omitempty"`
 
 	// Seq A number that increases with each start and heartbeat of one boot of a worker.
 	Seq Sequence `json:"seq"`

@@ -3767,6 +3767,7 @@ export interface components {
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile at launch. */
             profileName: string;
+            recording?: components["schemas"]["SessionRecording"];
             startedAt: components["schemas"]["Timestamp"];
             status: components["schemas"]["SessionStatus"];
         };
@@ -3793,6 +3794,7 @@ export interface components {
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile at launch. */
             profileName: string;
+            recording?: components["schemas"]["SessionRecording"];
             slot?: components["schemas"]["SessionSlot"];
             startedAt: components["schemas"]["Timestamp"];
             status: components["schemas"]["SessionStatus"];
@@ -3857,6 +3859,26 @@ export interface components {
              * @description The total number of pages; null with a cursor.
              */
             totalPages: number | null;
+        };
+        /**
+         * @description What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
+         *     limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+         * @example {
+         *       "events": true,
+         *       "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
+         *       "video": true
+         *     }
+         */
+        SessionRecording: {
+            /** @description Whether the events are recorded. */
+            events: boolean;
+            /**
+             * Format: uri
+             * @description The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.
+             */
+            url: string;
+            /** @description Whether the screen is recorded. */
+            video: boolean;
         };
         /** @description The session, as recorded by the cloud. */
         SessionReport: {
@@ -3982,6 +4004,7 @@ export interface components {
             launchId: components["schemas"]["Uuid"];
             machineId: components["schemas"]["MachineId"];
             previousBootIds?: components["schemas"]["PreviousBootIds"];
+            recording?: components["schemas"]["SessionRecording"];
             seq: components["schemas"]["Sequence"];
             sessionId: components["schemas"]["Uuid"];
             slotId?: components["schemas"]["Uuid"];
@@ -10149,6 +10172,11 @@ export interface operations {
                  *       "browserVersion": 156,
                  *       "launchId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
                  *       "machineId": "worker-1",
+                 *       "recording": {
+                 *         "events": true,
+                 *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
+                 *         "video": true
+                 *       },
                  *       "seq": 11,
                  *       "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
                  *       "slotId": "019a5f3e-b000-7abc-8def-0123456789ab",

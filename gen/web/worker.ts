@@ -1547,6 +1547,119 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{sessionId}/recording": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the video of a recorded session
+         * @description Returns the video of a session that was launched with `browser.record`, after its end: WebM with VP8, with support
+         *     for `Range`. Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. While the session is
+         *     recorded, the response is 409.
+         */
+        get: operations["downloadRecording"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/recording/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the events of a recorded session
+         * @description Returns the timeline of a session that was launched with `browser.record`, after its end, as JSON lines. Each line is
+         *     an object with `atMs` (milliseconds since the start of the recording, which is the start of the video), `at`, `kind`
+         *     (`recording_started`, `tab_opened`, `navigation`, `tab_closed`, `click`, `input`, `console`, `exception`, `request`, `browser`,
+         *     `truncated` or `recording_ended`), and, depending on the kind, `targetId`, `url`, `level`, `text`, `line`, `column`, `role` and
+         *     `name`. URLs have no query and no fragment.
+         *
+         *     `click` and `input` have the role and the accessible name of the control. `input` says that a field was changed, once until
+         *     the focus moves. Page titles, contents of requests, and what is typed are never recorded; names of controls and texts
+         *     that pages write to the console are.
+         */
+        get: operations["getRecordingEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/recording/player": {
+        parameters: {
+            query?: {
+                /** @description The recording ticket. */
+                t?: components["parameters"]["RecordingTicketQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Open the player of a recorded session
+         * @description For web browsers: the video beside the events. The page itself is public and contains no data. It needs the console
+         *     cookie, a recording ticket, or the worker key, which it asks for.
+         *
+         *     `t` is accepted once and exchanged for the cookie `svc_recording`, which is valid for 4 hours and only for this
+         *     recording. The response redirects to the URL without the ticket, also if the ticket is wrong, expired or already
+         *     used. `HEAD` requests and prefetch requests do not consume the ticket. A link from another site returns a page that
+         *     continues to the URL without the ticket.
+         */
+        get: operations["openRecordingPlayer"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/recording/ticket": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a recording ticket
+         * @description Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+         *     created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
+         *     restart of the worker.
+         */
+        post: operations["createRecordingTicket"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/wd/hub/session": {
         parameters: {
             query?: never;
@@ -1776,6 +1889,7 @@ export interface components {
             /** @description The name of the profile. */
             profileName: string;
             proxyTraffic: components["schemas"]["ProxyTraffic"];
+            recording: components["schemas"]["Recording"];
             start: components["schemas"]["BrowserStart"];
             startedAt: components["schemas"]["Timestamp"];
             status: components["schemas"]["SessionStatus"];
@@ -1863,6 +1977,12 @@ export interface components {
              * @default false
              */
             readOnly: boolean;
+            /**
+             * @description What is recorded until the end of the browser, for `GET /sessions/{sessionId}/recording`. The worker rejects the
+             *     launch if it does not keep files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+             * @default []
+             */
+            record: components["schemas"]["RecordingPart"][];
             screen?: components["schemas"]["Size"];
             startUrls?: components["schemas"]["StartUrls"];
             state?: components["schemas"]["StorageState"];
@@ -2988,6 +3108,66 @@ export interface components {
          * @enum {string}
          */
         ReadinessStatus: "ready";
+        /** @description The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed. */
+        Recording: {
+            /**
+             * Format: int64
+             * @description The size of the recording so far.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description The number of pictures that were skipped because the machine was busy. The video shows the previous picture instead.
+             */
+            droppedFrames: number;
+            /** @description Whether the events are recorded. */
+            events: boolean;
+            reason: components["schemas"]["RecordingReason"];
+            state: components["schemas"]["RecordingState"];
+            /** @description Whether the screen is recorded. */
+            video: boolean;
+        } | null;
+        /**
+         * @description Events of a recording, one JSON object per line.
+         * @example {"atMs":0,"at":"2026-01-05T09:30:00Z","kind":"recording_started"}
+         *     {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
+         */
+        RecordingEvents: string;
+        /**
+         * @description - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
+         *     - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
+         * @enum {string}
+         */
+        RecordingPart: "video" | "events";
+        /**
+         * @description Why the recording is incomplete; null otherwise.
+         *
+         *     - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
+         *     - `disk_full`: the disk of the worker is full.
+         *     - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
+         *     - `interrupted`: the worker was killed. The video may be damaged.
+         *     - `no_picture`: the browser ended before it showed a picture. There is no video.
+         * @enum {string|null}
+         */
+        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "interrupted" | "no_picture" | null;
+        /**
+         * @description - `recording`: the session is being recorded.
+         *     - `complete`: the recording covers the whole session.
+         *     - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
+         * @enum {string}
+         */
+        RecordingState: "recording" | "complete" | "incomplete";
+        /** @description The URL of the player of one recording. */
+        RecordingTicket: {
+            expiresAt: components["schemas"]["Timestamp"];
+            /** @description The URL of the player, with the ticket. */
+            url: string;
+        };
+        /** @description A success with a recording ticket. */
+        RecordingTicketResponse: {
+            data: components["schemas"]["RecordingTicket"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description The graphics renderer. Descriptive only.
          * @example ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
@@ -3823,6 +4003,8 @@ export interface components {
         PrintBackground: boolean;
         /** @description The scale of the page. */
         PrintScale: number;
+        /** @description The recording ticket. */
+        RecordingTicketQuery: string;
         /** @description With `resume`: the name of the connection, unique among the connections to the same URL. */
         ResumeClient: string;
         /** @description Makes the connection resumable: the number of messages received on it so far. Returns 400 if `RESUME_SECONDS` is 0. */
@@ -3857,10 +4039,17 @@ export interface components {
         ContentLength: number;
         /** @description The returned range and the length of the file. */
         ContentRange: string;
+        /** @description The URL without the ticket, for a link from another site. */
+        Continue: string;
         /** @description The path of the created resource. */
         Location: string;
         /** @description The id of the session. */
         McpSession: string;
+        /**
+         * @description The cookie `svc_recording`, if the ticket was accepted; HttpOnly, SameSite=Strict, for the path of this recording, and
+         *     Secure if the public URL uses https.
+         */
+        RecordingCookie: string;
         /** @description The seconds to wait before the next attempt. */
         RetryAfter: number;
         /** @description The accepted schemes, Basic and Bearer. */
@@ -7650,6 +7839,7 @@ export interface operations {
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "profileName": "Checkout in German",
                      *         "proxyTraffic": null,
+                     *         "recording": null,
                      *         "start": {
                      *           "coldReasons": [],
                      *           "warm": true
@@ -7836,6 +8026,7 @@ export interface operations {
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "profileName": "Checkout in German",
                      *         "proxyTraffic": null,
+                     *         "recording": null,
                      *         "start": {
                      *           "coldReasons": [],
                      *           "warm": true
@@ -8161,6 +8352,240 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadRecording: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
+                Range?: components["parameters"]["FileRange"];
+            };
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The video. */
+            200: {
+                headers: {
+                    "Accept-Ranges": components["headers"]["AcceptRanges"];
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "video/webm": components["schemas"]["FileContent"];
+                };
+            };
+            /** @description The requested part. Several parts are returned as `multipart/byteranges`. */
+            206: {
+                headers: {
+                    "Content-Length": components["headers"]["ContentLength"];
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "multipart/byteranges": components["schemas"]["FileContent"];
+                    "video/webm": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            /** @description The session is still being recorded. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The session is still being recorded. End it and retry after a few seconds."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
+            416: {
+                headers: {
+                    "Content-Range": components["headers"]["ContentRange"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "VALIDATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "constraint": {
+                     *               "max": 48213
+                     *             },
+                     *             "field": "Range",
+                     *             "message": "must lie within the file"
+                     *           }
+                     *         ],
+                     *         "message": "The range is outside the file."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRecordingEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, in the order in which they were recorded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {"atMs":0,"at":"2026-01-05T09:30:00Z","kind":"recording_started"}
+                     *     {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
+                     */
+                    "application/x-ndjson": components["schemas"]["RecordingEvents"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            /** @description The session is still being recorded. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The session is still being recorded. End it and retry after a few seconds."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    openRecordingPlayer: {
+        parameters: {
+            query?: {
+                /** @description The recording ticket. */
+                t?: components["parameters"]["RecordingTicketQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page. */
+            200: {
+                headers: {
+                    Refresh: components["headers"]["Continue"];
+                    "Set-Cookie": components["headers"]["RecordingCookie"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example <!doctype html> */
+                    "text/html": components["schemas"]["Html"];
+                };
+            };
+            /** @description Redirects to the page, without the ticket. */
+            303: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "Set-Cookie": components["headers"]["RecordingCookie"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createRecordingTicket: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ticket. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "expiresAt": "2026-11-21T10:20:00Z",
+                     *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/recording/player?t=TICKET"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordingTicketResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];

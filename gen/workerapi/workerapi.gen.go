@@ -446,6 +446,75 @@ func (e PictureFormat) Valid() bool {
 	}
 }
 
+// Defines values for RecordingPart.
+const (
+	Events RecordingPart = "events"
+	Video  RecordingPart = "video"
+)
+
+// Valid indicates whether the value is a known member of the RecordingPart enum.
+func (e RecordingPart) Valid() bool {
+	switch e {
+	case Events:
+		return true
+	case Video:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecordingReason.
+const (
+	RecordingReasonDiskFull      RecordingReason = "disk_full"
+	RecordingReasonEncoderFailed RecordingReason = "encoder_failed"
+	RecordingReasonInterrupted   RecordingReason = "interrupted"
+	RecordingReasonLessThannil   RecordingReason = "<nil>"
+	RecordingReasonNoPicture     RecordingReason = "no_picture"
+	RecordingReasonQuotaExceeded RecordingReason = "quota_exceeded"
+)
+
+// Valid indicates whether the value is a known member of the RecordingReason enum.
+func (e RecordingReason) Valid() bool {
+	switch e {
+	case RecordingReasonDiskFull:
+		return true
+	case RecordingReasonEncoderFailed:
+		return true
+	case RecordingReasonInterrupted:
+		return true
+	case RecordingReasonLessThannil:
+		return true
+	case RecordingReasonNoPicture:
+		return true
+	case RecordingReasonQuotaExceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecordingState.
+const (
+	RecordingStateComplete   RecordingState = "complete"
+	RecordingStateIncomplete RecordingState = "incomplete"
+	RecordingStateRecording  RecordingState = "recording"
+)
+
+// Valid indicates whether the value is a known member of the RecordingState enum.
+func (e RecordingState) Valid() bool {
+	switch e {
+	case RecordingStateComplete:
+		return true
+	case RecordingStateIncomplete:
+		return true
+	case RecordingStateRecording:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SameSite.
 const (
 	SameSiteLax    SameSite = "Lax"
@@ -794,6 +863,9 @@ type BrowserSession struct {
 	// ProxyTraffic The traffic of the browser's proxy; null if there is no proxy.
 	ProxyTraffic *ProxyTraffic `json:"proxyTraffic"`
 
+	// Recording The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed.
+	Recording *Recording `json:"recording"`
+
 	// Start How the launch acquired its browser.
 	Start BrowserStart `json:"start"`
 
@@ -921,6 +993,10 @@ type BrowserSettings struct {
 
 	// ReadOnly For profiles with `persist`: whether to launch with a copy of the last saved data that is not saved at the end. Any number of such launches can run besides one that saves.
 	ReadOnly *bool `json:"readOnly,omitempty"`
+
+	// Record What is recorded until the end of the browser, for `GET /sessions/{sessionId}/recording`. The worker rejects the
+	// launch if it does not keep files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	Record *[]RecordingPart `json:"record,omitempty"`
 
 	// Screen A width and a height in CSS pixels.
 	//
@@ -1978,6 +2054,79 @@ type ProxyTraffic struct {
 	SentBytes int64 `json:"sentBytes"`
 }
 
+// Recording The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed.
+type Recording struct {
+	// Bytes The size of the recording so far.
+	Bytes int64 `json:"bytes"`
+
+	// DroppedFrames The number of pictures that were skipped because the machine was busy. The video shows the previous picture instead.
+	DroppedFrames int64 `json:"droppedFrames"`
+
+	// Events Whether the events are recorded.
+	Events bool `json:"events"`
+
+	// Reason Why the recording is incomplete; null otherwise.
+	//
+	// - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
+	// - `disk_full`: the disk of the worker is full.
+	// - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
+	// - `interrupted`: the worker was killed. The video may be damaged.
+	// - `no_picture`: the browser ended before it showed a picture. There is no video.
+	Reason *RecordingReason `json:"reason"`
+
+	// State - `recording`: the session is being recorded.
+	// - `complete`: the recording covers the whole session.
+	// - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
+	State RecordingState `json:"state"`
+
+	// Video Whether the screen is recorded.
+	Video bool `json:"video"`
+}
+
+// RecordingEvents Events of a recording, one JSON object per line.
+//
+// Example: {"atMs":0,"at":"2026-01-05T09:30:00Z","kind":"recording_started"}
+// {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
+type RecordingEvents = string
+
+// RecordingPart - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
+// - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
+type RecordingPart string
+
+// RecordingReason Why the recording is incomplete; null otherwise.
+//
+// - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
+// - `disk_full`: the disk of the worker is full.
+// - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
+// - `interrupted`: the worker was killed. The video may be damaged.
+// - `no_picture`: the browser ended before it showed a picture. There is no video.
+type RecordingReason string
+
+// RecordingState - `recording`: the session is being recorded.
+// - `complete`: the recording covers the whole session.
+// - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
+type RecordingState string
+
+// RecordingTicket The URL of the player of one recording.
+type RecordingTicket struct {
+	// ExpiresAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
+
+	// Url The URL of the player, with the ticket.
+	Url string `json:"url"`
+}
+
+// RecordingTicketResponse A success with a recording ticket.
+type RecordingTicketResponse struct {
+	// Data The URL of the player of one recording.
+	Data RecordingTicket `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
 // SameSite The requests from other sites that include the cookie.
 type SameSite string
 
@@ -2555,6 +2704,9 @@ type PrintBackground = bool
 
 // PrintScale defines model for PrintScale.
 type PrintScale = float32
+
+// RecordingTicketQuery defines model for RecordingTicketQuery.
+type RecordingTicketQuery = string
 
 // ResumeClient defines model for ResumeClient.
 type ResumeClient = string
@@ -3154,6 +3306,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateRecordingTicket Create a recording ticket
+	//
+	// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+	// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
+	// restart of the worker.
+	//
+	// Corresponds with POST /sessions/{sessionId}/recording/ticket (the `CreateRecordingTicket` operationId).
+	CreateRecordingTicket(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // DeleteConsoleSession Delete the console session
@@ -3556,6 +3717,25 @@ func (c *Client) KillBrowserSession(ctx context.Context, sessionId BrowserSessio
 // Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetBrowserSessionRequest(c.Server, sessionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateRecordingTicket Create a recording ticket
+//
+// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
+// restart of the worker.
+//
+// Corresponds with POST /sessions/{sessionId}/recording/ticket (the `CreateRecordingTicket` operationId).
+func (c *Client) CreateRecordingTicket(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRecordingTicketRequest(c.Server, sessionId)
 	if err != nil {
 		return nil, err
 	}
@@ -4418,6 +4598,40 @@ func NewGetBrowserSessionRequest(server string, sessionId BrowserSessionId) (*ht
 	return req, nil
 }
 
+// NewCreateRecordingTicketRequest constructs an http.Request for the CreateRecordingTicket method
+func NewCreateRecordingTicketRequest(server string, sessionId BrowserSessionId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sessions/%s/recording/ticket", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -4697,6 +4911,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*GetBrowserSessionResult, error)
+
+	// CreateRecordingTicketWithResponse Create a recording ticket
+	//
+	// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+	// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
+	// restart of the worker.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /sessions/{sessionId}/recording/ticket (the `CreateRecordingTicket` operationId).
+	CreateRecordingTicketWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*CreateRecordingTicketResult, error)
 }
 
 // DeleteConsoleSessionResult200Headers the declared response headers of an HTTP 200 response for DeleteConsoleSession
@@ -6107,6 +6332,75 @@ func (r GetBrowserSessionResult) ContentType() string {
 	return ""
 }
 
+type CreateRecordingTicketResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RecordingTicketResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateRecordingTicketResult) GetJSON200() *RecordingTicketResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateRecordingTicketResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateRecordingTicketResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateRecordingTicketResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateRecordingTicketResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateRecordingTicketResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateRecordingTicketResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateRecordingTicketResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateRecordingTicketResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // DeleteConsoleSessionWithResponse Delete the console session
 //
 // Removes the cookie `svc_console` from the web browser. The request needs no credential. A copy of the cookie
@@ -6467,6 +6761,23 @@ func (c *ClientWithResponses) GetBrowserSessionWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseGetBrowserSessionResult(rsp)
+}
+
+// CreateRecordingTicketWithResponse Create a recording ticket
+//
+// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
+// restart of the worker.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /sessions/{sessionId}/recording/ticket (the `CreateRecordingTicket` operationId).
+func (c *ClientWithResponses) CreateRecordingTicketWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*CreateRecordingTicketResult, error) {
+	rsp, err := c.CreateRecordingTicket(ctx, sessionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateRecordingTicketResult(rsp)
 }
 
 // ParseDeleteConsoleSessionResult parses an HTTP response from a DeleteConsoleSessionWithResponse call
@@ -7613,6 +7924,60 @@ func ParseGetBrowserSessionResult(rsp *http.Response) (*GetBrowserSessionResult,
 	return response, nil
 }
 
+// ParseCreateRecordingTicketResult parses an HTTP response from a CreateRecordingTicketWithResponse call
+func ParseCreateRecordingTicketResult(rsp *http.Response) (*CreateRecordingTicketResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateRecordingTicketResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RecordingTicketResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// DeleteConsoleSession Delete the console session
@@ -7675,6 +8040,9 @@ type ServerInterface interface {
 	// GetBrowserSession Get a session
 	// (GET /sessions/{sessionId})
 	GetBrowserSession(ctx echo.Context, sessionId BrowserSessionId) error
+	// CreateRecordingTicket Create a recording ticket
+	// (POST /sessions/{sessionId}/recording/ticket)
+	CreateRecordingTicket(ctx echo.Context, sessionId BrowserSessionId) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -8029,6 +8397,22 @@ func (w *ServerInterfaceWrapper) GetBrowserSession(ctx echo.Context) error {
 	return err
 }
 
+// CreateRecordingTicket converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateRecordingTicket(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "sessionId" -------------
+	var sessionId BrowserSessionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sessionId", ctx.Param("sessionId"), &sessionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sessionId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateRecordingTicket(ctx, sessionId)
+	return err
+}
+
 // This is a simple interface which specifies echo.Route addition functions which
 // are present on both echo.Echo and echo.Group, since we want to allow using
 // either of them for path registration
@@ -8095,6 +8479,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions", wrapper.ListBrowserSessions, options.OperationMiddlewares["listBrowserSessions"]...)
 	router.DELETE(options.BaseURL+"/sessions/:sessionId", wrapper.KillBrowserSession, options.OperationMiddlewares["killBrowserSession"]...)
 	router.GET(options.BaseURL+"/sessions/:sessionId", wrapper.GetBrowserSession, options.OperationMiddlewares["getBrowserSession"]...)
+	router.POST(options.BaseURL+"/sessions/:sessionId/recording/ticket", wrapper.CreateRecordingTicket, options.OperationMiddlewares["createRecordingTicket"]...)
 	router.POST(options.BaseURL+"/sessions/profile", wrapper.LaunchProfile, options.OperationMiddlewares["launchProfile"]...)
 
 }
@@ -9824,6 +10209,93 @@ func (response GetBrowserSessiondefaultJSONResponse) VisitGetBrowserSessionRespo
 	return err
 }
 
+type CreateRecordingTicketRequestObject struct {
+	SessionId BrowserSessionId `json:"sessionId"`
+}
+
+type CreateRecordingTicketResponseObject interface {
+	VisitCreateRecordingTicketResponse(w http.ResponseWriter) error
+}
+
+type CreateRecordingTicket200JSONResponse RecordingTicketResponse
+
+func (response CreateRecordingTicket200JSONResponse) VisitCreateRecordingTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRecordingTicket400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CreateRecordingTicket400JSONResponse) VisitCreateRecordingTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRecordingTicket401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response CreateRecordingTicket401JSONResponse) VisitCreateRecordingTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRecordingTicket404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response CreateRecordingTicket404JSONResponse) VisitCreateRecordingTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRecordingTicketdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CreateRecordingTicketdefaultJSONResponse) VisitCreateRecordingTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// DeleteConsoleSession Delete the console session
@@ -9886,6 +10358,9 @@ type StrictServerInterface interface {
 	// GetBrowserSession Get a session
 	// (GET /sessions/{sessionId})
 	GetBrowserSession(ctx context.Context, request GetBrowserSessionRequestObject) (GetBrowserSessionResponseObject, error)
+	// CreateRecordingTicket Create a recording ticket
+	// (POST /sessions/{sessionId}/recording/ticket)
+	CreateRecordingTicket(ctx context.Context, request CreateRecordingTicketRequestObject) (CreateRecordingTicketResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx echo.Context, request any) (any, error)
@@ -10393,6 +10868,31 @@ func (sh *strictHandler) GetBrowserSession(ctx echo.Context, sessionId BrowserSe
 		return err
 	} else if validResponse, ok := response.(GetBrowserSessionResponseObject); ok {
 		return validResponse.VisitGetBrowserSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateRecordingTicket operation middleware
+func (sh *strictHandler) CreateRecordingTicket(ctx echo.Context, sessionId BrowserSessionId) error {
+	var request CreateRecordingTicketRequestObject
+
+	request.SessionId = sessionId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateRecordingTicket(ctx.Request().Context(), request.(CreateRecordingTicketRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateRecordingTicket")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateRecordingTicketResponseObject); ok {
+		return validResponse.VisitCreateRecordingTicketResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -105,12 +105,16 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"createFile": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{path: map[string]string{"file": "photo.png"}}, nil
 		},
-		"downloadFile":         p.fileSetup,
-		"deleteFile":           p.fileSetup,
-		"listSessionFiles":     p.fileSetup,
-		"downloadSessionFile":  p.fileSetup,
-		"deleteSessionFile":    p.fileSetup,
-		"downloadSessionFiles": p.fileSetup,
+		"downloadFile":          p.fileSetup,
+		"deleteFile":            p.fileSetup,
+		"listSessionFiles":      p.fileSetup,
+		"downloadSessionFile":   p.fileSetup,
+		"deleteSessionFile":     p.fileSetup,
+		"downloadSessionFiles":  p.fileSetup,
+		"downloadRecording":     p.recordingSetup,
+		"getRecordingEvents":    p.recordingSetup,
+		"openRecordingPlayer":   p.recordingSetup,
+		"createRecordingTicket": p.recordingSetup,
 
 		"openMcpStream": p.mcpSetup,
 		"endMcpSession": p.mcpSetup,

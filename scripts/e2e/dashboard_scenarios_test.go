@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -34,6 +35,7 @@ func TestDashboard(t *testing.T) {
 		{"accessibility", e.testAccessibility},
 		{"faults", e.testFaults},
 		{"handover", e.testHandover},
+		{"recording", e.testRecording},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
@@ -190,6 +192,22 @@ func (e dashboardTest) testHandover(t *testing.T) {
 		if len(result.Outcomes) != 2 || result.Outcomes[i].Outcome != "done" || result.Outcomes[i].Seconds <= 0 || result.Outcomes[i].Title != title {
 			t.Fatalf("got the outcomes %+v", result.Outcomes)
 		}
+	}
+}
+
+// testRecording records a browser and plays the recording with a ticket.
+func (e dashboardTest) testRecording(t *testing.T) {
+	w, console := e.startConsole(t, e.key)
+	request := e.newLaunchRequest(t, true)
+	request.Browser.Record = &[]workerapi.RecordingPart{workerapi.Video, workerapi.Events}
+	recorded, other := w.launch(t, request), w.launch(t, request)
+	w.killSession(t, other.Id)
+	var found []string
+	decode(t, e.begin(t, console, "recording", map[string]any{
+		"workerKey": w.key, "recorded": *recorded.WebSocketDebuggerUrl, "session": recorded.Id, "other": other.Id,
+	}).result(t), &found)
+	for _, finding := range found {
+		t.Error(finding)
 	}
 }
 

@@ -36,7 +36,7 @@ type Bundle struct {
 // policy allows resources and requests of this service only. Screenshots are data: and
 // blob: URLs.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
-	"connect-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'; manifest-src 'self'"
+	"connect-src 'self'; media-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'; manifest-src 'self'"
 
 const (
 	assetsDir = "assets"
@@ -133,6 +133,9 @@ func basePath(public *url.URL) string {
 	}
 	return "/"
 }
+
+// Page serves the page, for a route of its own.
+func (b *Bundle) Page(c echo.Context) error { return b.page(c) }
 
 // Register serves the page at the routes, which are patterns of Echo, and the assets. A
 // placeholder matches one segment of the path.

@@ -9,13 +9,19 @@ import "../../shared/web/styles/components.css";
 import "./console.css";
 import { App } from "./app";
 import { toHref, useHash, useHashSearch } from "./hash";
+import { Player, recordedSession } from "./pages/player";
 
 applyTheme();
+const recorded = recordedSession(location.pathname);
 render(
   <QueryClientProvider client={newQueryClient()}>
-    <Router hook={useHash} searchHook={useHashSearch} hrefs={toHref}>
-      <App />
-    </Router>
+    {recorded ? (
+      <Player sessionId={recorded} />
+    ) : (
+      <Router hook={useHash} searchHook={useHashSearch} hrefs={toHref}>
+        <App />
+      </Router>
+    )}
     <Toasts />
   </QueryClientProvider>,
   document.getElementById("app")!,

@@ -28,7 +28,8 @@ type Session struct {
 	EndReason      *string       `db:"end_reason"`
 	StartedAt      time.Time     `db:"started_at"`
 	EndedAt        *time.Time    `db:"ended_at"`
-	Duration       time.Duration `db:"-"` // so far, for a running session
+	Recording      *Recording    `db:"recording"` // nil if it is not recorded
+	Duration       time.Duration `db:"-"`         // so far, for a running session
 }
 
 // Feed stores the sessions of all organizations.
@@ -49,6 +50,7 @@ type Start struct {
 	LaunchID       uuid.UUID
 	BrowserVersion int32 // major
 	StartedAt      time.Time
+	Recording      *Recording
 }
 
 // End is a session that ended.
@@ -85,22 +87,24 @@ func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 	ids, organizations, profiles, launches := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
 	keys := make([]uuid.NullUUID, n)
 	names, machines, versions, times := make([]string, n), make([]string, n), make([]int32, n), make([]time.Time, n)
+	recordings := make([]*Recording, n)
 	for i, s := range starts {
 		ids[i], organizations[i], profiles[i], launches[i] = s.SessionID, s.OrganizationID, s.ProfileID, s.LaunchID
 		keys[i] = uuid.NullUUID{UUID: s.KeyID, Valid: s.KeyID != uuid.Nil}
 		names[i], machines[i], versions[i], times[i] = s.ProfileName, s.MachineID, s.BrowserVersion, s.StartedAt
+		recordings[i] = s.Recording
 	}
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO activity_sessions AS a (id, organization_id, profile_id, profile_name, machine_id, launch_id,
-			browser_version, status, started_at, key_id)
-		SELECT DISTINCT ON (organization_id, id) id, organization_id, profile_id, name, machine_id, launch_id, version, 'running', at, key_id
-		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::integer[], $8::timestamptz[], $9::uuid[])
-			AS u (id, organization_id, profile_id, name, machine_id, launch_id, version, at, key_id)
+			browser_version, status, started_at, key_id, recording)
+		SELECT DISTINCT ON (organization_id, id) id, organization_id, profile_id, name, machine_id, launch_id, version, 'running', at, key_id, recording
+		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::integer[], $8::timestamptz[], $9::uuid[],
+			$10::jsonb[]) AS u (id, organization_id, profile_id, name, machine_id, launch_id, version, at, key_id, recording)
 		ORDER BY organization_id, id
 		ON CONFLICT (organization_id, id) DO UPDATE SET status = 'running', end_reason = NULL, ended_at = NULL
 			WHERE a.status <> 'running'`,
 		pq.Array(ids), pq.Array(organizations), pq.Array(profiles), pq.Array(names), pq.Array(machines),
-		pq.Array(launches), pq.Array(versions), pq.Array(times), pq.Array(keys))
+		pq.Array(launches), pq.Array(versions), pq.Array(times), pq.Array(keys), pq.Array(recordings))
 	if err != nil {
 		return fmt.Errorf("insert sessions: %w", err)
 	}

@@ -35,6 +35,7 @@ func (o sessionObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, start
 			starts = append(starts, activity.Start{
 				SessionID: s.SessionID, OrganizationID: orgID, ProfileID: s.ProfileID, ProfileName: names[s.ProfileID],
 				MachineID: s.MachineID, KeyID: s.KeyID, LaunchID: s.LaunchID, BrowserVersion: version, StartedAt: s.StartedAt,
+				Recording: (*activity.Recording)(s.Recording),
 			})
 			uses = append(uses, profile.Use{OrganizationID: orgID, ProfileID: s.ProfileID, BrowserVersion: version, At: s.StartedAt})
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/cloud/internal/activity"
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/db/pg"
@@ -42,6 +43,7 @@ func TestObserver_ResumedSessionKeepsEphemeralProfile(t *testing.T) {
 	start := license.StartReport{
 		OrgID: org, ProfileID: *grant.ProfileID, SessionID: session, MachineID: machine, BootID: boot, Seq: 1,
 		LaunchID: uuid.New(), BrowserVersion: 156, StartedAt: time.Now(),
+		Recording: &license.Recording{Events: true, URL: "https://edge.example/player"},
 	}
 	counted := func(want int) {
 		t.Helper()
@@ -77,6 +79,10 @@ func TestObserver_ResumedSessionKeepsEphemeralProfile(t *testing.T) {
 	lapse()
 	_, err = h.parts.licenses.End(t.Context(), license.EndReport{OrgID: org, ProfileID: *grant.ProfileID, SessionID: session})
 	must(err)
+	stored, err := (&activity.Feed{DB: h.all, Clock: clock.System{}}).Get(t.Context(), org, session)
+	if err != nil || stored.Recording == nil || *stored.Recording != activity.Recording(*start.Recording) {
+		t.Errorf("got the recording %+v, %v", stored.Recording, err)
+	}
 	var left int
 	must(h.all.Get(&left, `SELECT count(*) FROM profiles WHERE organization_id = $1`, org))
 	if left != 0 {

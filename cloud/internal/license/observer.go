@@ -60,6 +60,13 @@ type Started struct {
 	BrowserVersion int
 	StartedAt      time.Time // by the worker's clock; between the reservation and now
 	Resumed        bool      // it had been released without an end report
+	Recording      *Recording
+}
+
+// Recording is what a worker records of a session. The license does not depend on it.
+type Recording struct {
+	Video, Events bool
+	URL           string
 }
 
 // Ended is a session that has ended. Fields that only a start report has are nil or

@@ -27,6 +27,7 @@ type StartReport struct {
 	BrowserVersion int
 	StartedAt      time.Time // by the worker's clock; clamped to the time between reservation and now
 	Predecessors   Predecessors
+	Recording      *Recording // nil if the session is not recorded
 	// RequireProfile returns an error if the organization has no such profile. It is
 	// called only for sessions that were not authorized for a profile.
 	RequireProfile func(ctx context.Context, tx *sqlx.Tx) error
@@ -234,7 +235,7 @@ func (s *Service) startSlot(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, repo
 		return nil, fmt.Errorf("start the session: %w", err)
 	}
 	started := row.toStarted()
-	started.Resumed, started.KeyID = again, report.KeyID
+	started.Resumed, started.KeyID, started.Recording = again, report.KeyID, report.Recording
 	if err := s.observer.SessionsStarted(ctx, tx, []Started{started}); err != nil {
 		return nil, fmt.Errorf("notify the observer of the start: %w", err)
 	}

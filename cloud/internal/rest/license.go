@@ -203,6 +203,7 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
 		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
 		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt.UTC(), Predecessors: previousBoots(body.PreviousBootIds),
+		Recording: recordingOf(body.Recording),
 		RequireProfile: func(ctx context.Context, tx *sqlx.Tx) error {
 			return h.Profiles.EnsureExists(ctx, tx, caller.OrgID, r.ProfileId)
 		},
@@ -216,6 +217,13 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 			Location: fmt.Sprintf("/v1/profiles/%s/sessions/%s", r.ProfileId, session.SessionID),
 		},
 	}, nil
+}
+
+func recordingOf(body *cloudapi.SessionRecording) *license.Recording {
+	if body == nil {
+		return nil
+	}
+	return &license.Recording{Video: body.Video, Events: body.Events, URL: body.Url}
 }
 
 func previousBoots(told *cloudapi.PreviousBootIds) license.Predecessors {

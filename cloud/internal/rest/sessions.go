@@ -63,7 +63,12 @@ func sessionPagination(l activity.Listing, afterCursor bool) cloudapi.SessionPag
 }
 
 func sessionToAPI(s activity.Session) cloudapi.Session {
+	var recording *cloudapi.SessionRecording
+	if r := s.Recording; r != nil {
+		recording = &cloudapi.SessionRecording{Video: r.Video, Events: r.Events, Url: r.URL}
+	}
 	return cloudapi.Session{
+		Recording:       recording,
 		Id:              s.ID,
 		ProfileId:       s.ProfileID,
 		ProfileName:     s.ProfileName,

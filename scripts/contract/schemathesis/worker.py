@@ -42,6 +42,7 @@ _INITIALIZE = {
 }
 _MAX_EXTENSIONS = 20  # of a launch
 _ROOM_TIME = 20.0  # seconds until a full worker must have room again
+_PICTURE_TIME = 2  # seconds until a browser has surely shown a picture
 
 
 _FILE_NAME = re.compile(r"[^/\\\x00-\x1f\x7f-\x9f]{1,255}")
@@ -73,6 +74,8 @@ class Worker(Surface):
         self._api = Api.at(seed["workerUrl"]).keyed(seed["workerKey"])
         self._console = self._sign_in()
         self._standing = self._begin()
+        self._recorded = self._record()
+        self._recording_cookie = self._open_recording()
         self._ended = self._end(self._launch())
         self.preparations = {
             "listAndroidModels": self._version,
@@ -113,6 +116,10 @@ class Worker(Surface):
             "downloadSessionFile": self._session_file,
             "deleteSessionFile": self._session_file,
             "downloadSessionFiles": self._session_file,
+            "downloadRecording": self._recording,
+            "getRecordingEvents": self._recording,
+            "openRecordingPlayer": self._recording,
+            "createRecordingTicket": self._recording,
         } | dict.fromkeys(_COMMANDS, self._command)
 
     def identities(self) -> list[Identity]:
@@ -126,6 +133,12 @@ class Worker(Surface):
             Identity("console cookie", frozenset({"consoleCookie"}), cookies={"svc_console": self._console}),
             Identity("wrong console cookie", cookies={"svc_console": "wrong"}),
             Identity("console token as token", headers={"X-Svc-Token": self._console}),
+            Identity(
+                "recording cookie",
+                frozenset({"recordingCookie"}),
+                cookies={"svc_recording": self._recording_cookie},
+            ),
+            Identity("recording cookie as console cookie", cookies={"svc_console": self._recording_cookie}),
             key("organization key", organization, "organizationKey"),
             metrics(seed["metricsToken"]),
             Identity(
@@ -434,6 +447,35 @@ class Worker(Surface):
             call.aim(sessionId=self._standing.id)
         if "file" in (call.case.path_parameters or {}):
             self._file(call)
+
+    def _record(self) -> str:
+        """The id of an ended session with a recording."""
+        settings = {"record": ["video", "events"], "startUrls": ["about:blank"]}
+        body = {"profileId": self._seed["profileId"], "browser": settings}
+        recorded = str(self._api.call("POST", "/sessions/profile", body)["id"])
+        time.sleep(_PICTURE_TIME)
+        self._api.call("DELETE", f"/sessions/{recorded}")
+        end = time.monotonic() + _ROOM_TIME
+        while time.monotonic() < end:
+            if self._api.call("GET", f"/sessions/{recorded}")["recording"]["state"] != "recording":
+                break
+            time.sleep(0.2)
+        return recorded
+
+    def _open_recording(self) -> str:
+        """The cookie that replaces a recording ticket."""
+        made = self._api.call("POST", f"/sessions/{self._recorded}/recording/ticket")
+        address = urlparse(str(made["url"]))
+        path = f"/sessions/{self._recorded}/recording/player?{address.query}"
+        opened = self._api.session.get(self._api.base + path, allow_redirects=False, timeout=30)
+        token = opened.cookies["svc_recording"]
+        self._api.session.cookies.clear()
+        return str(token)
+
+    def _recording(self, call: Call) -> None:
+        only = "recordingCookie" in call.identity.opens  # which is valid for this recording only
+        if not call.linked and (only or call.odds(0.9)):
+            call.aim(sessionId=self._recorded)
 
     def _drive(self) -> str:
         """The id of a new WebDriver session."""

@@ -7,8 +7,8 @@ import { texts } from "../texts/sessions";
 
 type Session = Schema<"BrowserSession">;
 
-/** The pages of a browser that open in another tab. */
-export type BrowserPage = "view" | "devtools" | "browser";
+/** The pages of a browser, or of its recording, that open in another tab. */
+export type BrowserPage = "view" | "devtools" | "browser" | "recording";
 
 export const nameOf = (session: Session): string => session.profileName || session.profileId;
 
@@ -20,6 +20,8 @@ async function addressOf(session: Session, page: BrowserPage): Promise<string> {
     return ticket.controlUrl;
   }
   const path = { sessionId: session.id };
+  if (page === "recording")
+    return (await send(api.POST("/sessions/{sessionId}/recording/ticket", { params: { path } }))).url;
   const now = await send(api.GET("/sessions/{sessionId}", { params: { path } }));
   const url = page === "view" ? now.viewUrl : now.devtoolsFrontendUrl;
   if (url) return url;

@@ -68,6 +68,22 @@ export function SessionButtons({ session, onOpen, onEnd, onDetails }: { session:
   );
 }
 
+/** The button of the recording of a session that has ended. */
+export function RecordingButton({ session, onOpen }: { session: Session } & Pick<SessionActions, "onOpen">) {
+  if (session.status === "running" || !session.recording) return null;
+  return (
+    <Button
+      size="small"
+      icon="play"
+      title={texts.newTab}
+      aria-label={`${texts.recording}: ${nameOf(session)}`}
+      onClick={() => onOpen(session, "recording")}
+    >
+      {texts.recording}
+    </Button>
+  );
+}
+
 /** The kind of browser: version, mode and bundle. */
 export function BrowserBadges({ session }: { session: Session }) {
   return (
@@ -126,6 +142,7 @@ export function SessionCard({ session, paused, ...actions }: { session: Session;
           )}
         </p>
         {running && <SessionButtons session={session} {...actions} />}
+        <RecordingButton session={session} onOpen={actions.onOpen} />
       </div>
     </li>
   );

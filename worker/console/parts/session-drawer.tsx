@@ -22,7 +22,7 @@ import { formatBytes } from "./format";
 import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
 import { EndDialog, nameOf, openPage, type BrowserPage } from "./session-actions";
-import { durationOf } from "./session-card";
+import { RecordingButton, durationOf } from "./session-card";
 import { HandoverNotice } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
@@ -126,9 +126,11 @@ function Actions({ session }: { session: Session }) {
       <div class="row">
         <SessionStatus session={session} />
         <span class="grow">{endOf(session)}</span>
+        <RecordingButton session={session} onOpen={(_, page) => open(page)} />
         <ButtonLink to={`/launch?profileId=${session.profileId}`} size="small" icon="refresh">
           {texts.launchAgain}
         </ButtonLink>
+        {error ? <ErrorNotice error={error} /> : null}
       </div>
     );
   return (

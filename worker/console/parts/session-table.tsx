@@ -3,7 +3,7 @@ import { Table, Time, formatDuration, type Column, type Sort } from "../../../sh
 import type { Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { nameOf } from "./session-actions";
-import { BrowserBadges, SessionButtons, durationOf, type SessionActions } from "./session-card";
+import { BrowserBadges, RecordingButton, SessionButtons, durationOf, type SessionActions } from "./session-card";
 import { HandoverBadge, HandoverReason } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 
@@ -56,7 +56,12 @@ function columnsOf(actions: SessionActions): Column<Session>[] {
       id: "actions",
       title: "",
       look: "fit",
-      cell: (s) => (s.status === "running" ? <SessionButtons session={s} {...actions} /> : null),
+      cell: (s) =>
+        s.status === "running" ? (
+          <SessionButtons session={s} {...actions} />
+        ) : (
+          <RecordingButton session={s} onOpen={actions.onOpen} />
+        ),
     },
   ];
 }

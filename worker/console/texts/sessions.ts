@@ -91,6 +91,7 @@ export const texts = {
   more: (name: string) => `More actions for ${name}`,
   end: "End session",
   launchAgain: "Launch this profile again",
+  recording: "Recording",
   newTab: "opens a new tab",
   opening: "Opening …",
   popupBlocked: "The browser blocked the new tab. Allow pop-ups for this address and try again.",

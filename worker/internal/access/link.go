@@ -73,7 +73,7 @@ func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool, ki
 			return a.reject(c, l, kind)
 		}
 		if isCrossSite(c.Request()) {
-			return refreshToCleanURL(c, l)
+			return refreshToCleanURL(c, l.cleanURL)
 		}
 	}
 	c.Response().Header().Set(echo.HeaderLocation, l.cleanURL)
@@ -85,25 +85,29 @@ func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool, ki
 // request: it is sent to the clean URL, where the cookie decides.
 func (a *Authorizer) reject(c echo.Context, l *link, kind Kind) error {
 	if l != nil && len(l.tokens) > 0 && a.isNavigation(c.Request(), kind) && isCrossSite(c.Request()) {
-		return refreshToCleanURL(c, l)
+		return refreshToCleanURL(c, l.cleanURL)
 	}
 	return ErrUnknownBrowser
 }
 
 // refreshToCleanURL redirects by a page: unlike for a redirect of a cross-site link,
 // browsers then store and send SameSite=Strict cookies.
-func refreshToCleanURL(c echo.Context, l *link) error {
-	c.Response().Header().Set("Refresh", "0; url="+l.cleanURL)
-	return c.HTML(http.StatusOK, "<!doctype html><meta charset=utf-8><title>Opening</title><p>Opening the browser.</p>")
+func refreshToCleanURL(c echo.Context, cleanURL string) error {
+	c.Response().Header().Set("Refresh", "0; url="+cleanURL)
+	return c.HTML(http.StatusOK, "<!doctype html><meta charset=utf-8><title>Opening</title><p>Opening the page.</p>")
 }
 
-// isNavigation reports whether a request opens a page for a user, as far as its
-// headers show. Programs and old browsers send none of these headers.
 func (a *Authorizer) isNavigation(r *http.Request, kind Kind) bool {
+	return opensPage(r, a.isEmbeddable(kind))
+}
+
+// opensPage reports whether a request opens a page for a user, with frames also in a
+// frame, as far as its headers show. Programs and old browsers send none of these headers.
+func opensPage(r *http.Request, frames bool) bool {
 	isOneOf := func(name string, values ...string) bool { return slices.Contains(values, r.Header.Get(name)) }
 	isAhead := func(name string) bool { return strings.Contains(r.Header.Get(name), "prefetch") }
 	return r.Method == http.MethodGet && isOneOf("Sec-Fetch-Mode", "", "navigate") &&
-		(isOneOf("Sec-Fetch-Dest", "", "document") || a.isEmbeddable(kind) && isFrame(r)) &&
+		(isOneOf("Sec-Fetch-Dest", "", "document") || frames && isFrame(r)) &&
 		!isAhead("Sec-Purpose") && !isAhead("Purpose") && !isAhead("X-Moz")
 }
 

@@ -60,27 +60,27 @@ type streamer struct{}
 // the display server, which gets the view-only password, and by the filter.
 func (streamer) Stream(ctx context.Context, viewer net.Conn, browser access.Browser, control bool) error {
 	defer browser.KeepAwake()() // its display would be frozen too
-	access, password := rfb.Watch, ""
-	if browser.Display != nil {
-		password = browser.Display.ViewPassword
-	}
+	access := rfb.Watch
 	if control {
 		access = rfb.Control
-		if browser.Display != nil {
-			password = browser.Display.Password
-		}
 	}
-	var up *rfb.Upstream
-	var err error
-	if browser.Display != nil {
-		up, err = rfb.Connect(ctx, browser.Display.Socket, password)
-	} else {
-		up, err = rfb.Screencast(ctx, browser.DebugPort, access)
-	}
+	up, err := openPicture(ctx, browser, access)
 	if err != nil {
 		return errors.Join(err, viewer.Close())
 	}
 	return rfb.Serve(ctx, viewer, up, access, browser.Activity.Touch)
+}
+
+// openPicture opens the picture of a browser.
+func openPicture(ctx context.Context, of access.Browser, level rfb.Access) (*rfb.Upstream, error) {
+	if of.Display == nil {
+		return rfb.Screencast(ctx, of.DebugPort, level)
+	}
+	password := of.Display.ViewPassword
+	if level == rfb.Control {
+		password = of.Display.Password
+	}
+	return rfb.Connect(ctx, of.Display.Socket, password)
 }
 
 // cloudContract returns a function that reads the cloud's contract version for

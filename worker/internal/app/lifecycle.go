@@ -155,6 +155,9 @@ func (w *worker) closeParts() {
 	if w.relay != nil {
 		_ = w.relay.Close()
 	}
+	if w.recordings != nil {
+		w.recordings.Close()
+	}
 	if w.logs != nil {
 		w.logs.Close()
 	}

@@ -13,8 +13,6 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/google/uuid"
-
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/metrics"
@@ -35,6 +33,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/pagelog"
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 	"github.com/browser-svc/svc/worker/internal/proxy"
+	"github.com/browser-svc/svc/worker/internal/recording"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -75,11 +74,12 @@ type worker struct {
 	unannounce []func()  // withdraw the announcements of ports
 	drainedAt  time.Time // when SAVE_TIMEOUT began; zero if the web server failed
 
-	web     *echo.Echo
-	options httpd.Options
-	relay   *devtools.Service
-	logs    *pagelog.Service
-	viewer  *view.Service
+	web        *echo.Echo
+	options    httpd.Options
+	relay      *devtools.Service
+	logs       *pagelog.Service
+	recordings *recording.Service
+	viewer     *view.Service
 
 	fileServer *fileserver.Service
 	sockets    *launchsock.Service
@@ -180,24 +180,15 @@ func (w *worker) openLaunches() {
 	}
 	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
 	w.logs = pagelog.New()
+	w.recordings = recording.New(recording.Options{Dir: w.files.Recording, Log: w.logger, Metrics: recording.NewMetrics(w.metrics)})
 	w.launches = launch.New(launch.Options{
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
-		MaxWaiting: w.config.MaxWaiting, KeepsFiles: w.files.Keeps(), Launched: w.collectLogs,
+		MaxWaiting: w.config.MaxWaiting, KeepsFiles: w.files.Keeps(), Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
 		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,
 	})
-}
-
-// collectLogs starts to collect the console messages of a launch that asks for it.
-func (w *worker) collectLogs(launchID uuid.UUID, request launch.Request) {
-	if !request.CollectLogs {
-		return
-	}
-	if of, ok := (browserFinder{w.launches}).Find(launchID.String()); ok {
-		w.logs.Start(of)
-	}
 }
 
 // maxHostName is the length of the longest host name that the cloud accepts.
@@ -216,6 +207,7 @@ func (w *worker) describeMachine() cloud.MachineReport {
 func (w *worker) restServer() *rest.Server {
 	return &rest.Server{
 		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Extensions: w.extensions, Host: w.host,
+		Recording: w.recordings.Info,
 		Readiness: w.readiness, Version: program.Version, WarmPool: w.warmPoolState, Isolation: w.launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,

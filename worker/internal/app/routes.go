@@ -41,8 +41,11 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	}
 	key := workerKey(config)
 	server.Console = access.Console{Address: w.address, Tokens: w.tickets}
+	server.Recordings = access.Recordings{Address: w.address, Tokens: w.tickets}
 	guard, err := oapi.NewGuard(document, oapi.Options{
-		Authenticators: map[string]oapi.Authenticator{"workerKey": key.Authenticate, "consoleCookie": server.Console.Authenticate},
+		Authenticators: map[string]oapi.Authenticator{
+			"workerKey": key.Authenticate, "consoleCookie": server.Console.Authenticate, "recordingCookie": server.Recordings.Authenticate,
+		},
 	})
 	if err != nil {
 		return err
@@ -67,7 +70,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		FrameAncestors: config.FrameAncestors,
 	})
 	gates.RegisterRoot(w.web)
-	w.fileServer = fileserver.New(w.files, w.address)
+	w.fileServer = fileserver.New(w.files, w.recordings, w.address)
 	w.fileServer.Register(w.web)
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes(), w.fileServer.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
@@ -83,11 +86,12 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	w.registerWebDriver(guard, links, key, logger)
 	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
 	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
-	return w.registerConsole()
+	return w.registerConsole(server.Recordings)
 }
 
-// registerConsole registers the web console at /, which no operation uses.
-func (w *worker) registerConsole() error {
+// registerConsole registers the web console at /, which no operation uses, and the player
+// of recordings, which is a page of it.
+func (w *worker) registerConsole(recordings access.Recordings) error {
 	public, err := url.Parse(w.address.String())
 	if err != nil {
 		return err
@@ -97,6 +101,7 @@ func (w *worker) registerConsole() error {
 		return fmt.Errorf("console: %w", err)
 	}
 	bundle.Register(w.web, "/")
+	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/sessions/:sessionId/recording/player", recordings.Page(bundle.Page))
 	return nil
 }
 

@@ -31,10 +31,14 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 	if boot == uuid.Nil {
 		boot = c.machine.BootID
 	}
+	var recording *cloudapi.SessionRecording
+	if r := started.Recording; r != nil {
+		recording = &cloudapi.SessionRecording{Video: r.Video, Events: r.Events, Url: r.URL}
+	}
 	answer, err := c.api.StartProfileSessionWithResponse(ctx, started.ProfileID, cloudapi.StartSessionRequest{
 		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: boot, Seq: started.Seq,
 		LaunchId: started.LaunchID, BrowserVersion: int32(started.BrowserVersion), StartedAt: started.At,
-		PreviousBootIds: c.predecessors(credential.key),
+		PreviousBootIds: c.predecessors(credential.key), Recording: recording,
 	}, credential.sign)
 	if err != nil {
 		return callFault(err)

@@ -277,3 +277,46 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+// TestRecord_OutlivesLaunchAlone keeps a recording, but not the files, also of a killed worker.
+func TestRecord_OutlivesLaunchAlone(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		dir := t.TempDir()
+		s, _ := newStore(t, dir)
+		l, session := create(t, s, "one"), uuid.New()
+		if err := l.Bind(session, false); err != nil {
+			t.Fatal(err)
+		}
+		recording, err := l.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		complete(t, l, "b", "b.txt", "text")
+		if err := os.WriteFile(filepath.Join(recording, "video"), []byte("content"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !killed {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Record(); !errors.Is(err, files.ErrEnded) {
+				t.Errorf("after the end: %v", err)
+			}
+		}
+		s.Wait()
+		again, fake := newStore(t, dir)
+		if found, ok := again.Recording(session); !ok || found != recording {
+			t.Fatalf("killed=%t: the recording is not found", killed)
+		}
+		if _, ok := again.BySession(session); ok {
+			t.Errorf("killed=%t: the files are found", killed)
+		}
+		if _, err := os.Stat(l.Shared()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("killed=%t: the files are kept: %v", killed, err)
+		}
+		fake.Advance(2 * time.Hour)
+		if _, ok := again.Recording(session); ok {
+			t.Errorf("killed=%t: the recording has not expired", killed)
+		}
+	}
+}

@@ -20,16 +20,21 @@ type index struct {
 	UID      int       `json:"uid"`
 	Expires  time.Time `json:"expiresAt"` // zero while the launch runs
 	Files    []*File   `json:"files"`
+
+	Records       bool `json:"records,omitempty"`
+	RecordingOnly bool `json:"recordingOnly,omitempty"` // the files do not outlive the launch
 }
 
 // save writes the index of files that are kept. The caller holds the lock.
 func (l *Launch) save() error {
-	if !l.keep {
+	if !l.keep && !l.records {
 		return nil
 	}
-	all := index{LaunchID: l.ID, Session: l.session, UID: l.uid, Expires: l.expires}
-	for _, f := range l.files {
-		all.Files = append(all.Files, f)
+	all := index{LaunchID: l.ID, Session: l.session, UID: l.uid, Expires: l.expires, Records: l.records, RecordingOnly: !l.keep}
+	if l.keep {
+		for _, f := range l.files {
+			all.Files = append(all.Files, f)
+		}
 	}
 	raw, err := json.Marshal(all)
 	if err != nil {
@@ -91,8 +96,9 @@ func (s *Store) load(launchID string) (*Launch, error) {
 		}
 		l.files[f.ID] = f
 	}
+	l.keep, l.records = !all.RecordingOnly, all.Records
 	if l.expires.IsZero() { // the worker was killed
-		return l, l.retain()
+		return l, errors.Join(l.dropUnkept(), l.retain())
 	}
 	return l, nil
 }

@@ -20,6 +20,7 @@ const (
 	downloadsDir = "downloads"
 	uploadsDir   = "uploads"
 	indexName    = "index.json"
+	recordingDir = "recording"
 )
 
 // DownloadsBelow is the directory of downloads, relative to the shared directory.
@@ -45,6 +46,7 @@ type Launch struct {
 	ended   bool
 	session uuid.UUID // zero until Bind
 	keep    bool
+	records bool      // the launch has a recording, which outlives it
 	expires time.Time // of kept files after the end
 }
 
@@ -198,11 +200,11 @@ func (l *Launch) Close() error {
 		}
 	}
 	l.notify()
-	keep, session := l.keep, l.session
+	keep, session := l.keep || l.records, l.session
 	l.mu.Unlock()
 	var kept error
 	if keep {
-		kept = l.retain()
+		kept = errors.Join(l.dropUnkept(), l.retain())
 	}
 	s.mu.Lock()
 	delete(s.launches, l.ID)

@@ -96,7 +96,7 @@ func (s *Store) BySession(id uuid.UUID) (*Launch, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, ok := s.sessions[id]
-	if ok && l.expired(s.Clock.Now()) {
+	if ok && (l.expired(s.Clock.Now()) || !l.hasFiles()) {
 		return nil, false
 	}
 	return l, ok

@@ -3,8 +3,10 @@ package fileserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -34,12 +36,21 @@ func (s *Service) content(c echo.Context, of *files.Launch) error {
 		return toFault(err)
 	}
 	defer content.Close()
+	return serve(c, content, func(header http.Header) { setHeaders(header, f.Name) })
+}
+
+// serve answers with content that can be requested in parts.
+func serve(c echo.Context, content *os.File, setHeaders func(http.Header)) error {
+	info, err := content.Stat()
+	if err != nil {
+		return fmt.Errorf("read file: %w", err)
+	}
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	w := httpd.NewContentWriter(c.Response(), cancel)
 	defer w.Stop()
-	setHeaders(c.Response().Header(), f.Name)
-	return w.Serve(c.Request().WithContext(ctx), time.Time{}, content, "file", f.Size)
+	setHeaders(c.Response().Header())
+	return w.Serve(c.Request().WithContext(ctx), time.Time{}, content, "file", info.Size())
 }
 
 // find returns the file that a request names.

@@ -27,15 +27,16 @@ type Store interface {
 
 // Service serves files.
 type Service struct {
-	store   Store
-	address access.Address
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
+	store      Store
+	recordings Recordings
+	address    access.Address
+	ctx        context.Context // ends with Close
+	cancel     context.CancelFunc
 }
 
 // New returns a Service. Call Close to end its transfers.
-func New(store Store, address access.Address) *Service {
-	s := &Service{store: store, address: address}
+func New(store Store, recordings Recordings, address access.Address) *Service {
+	s := &Service{store: store, recordings: recordings, address: address}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -64,6 +65,8 @@ func (s *Service) Register(e *echo.Echo) {
 	e.GET(base+"/files/:file", s.ofSession(s.content))
 	e.DELETE(base+"/files/:file", s.ofSession(s.remove))
 	e.GET(base+"/files.zip", s.ofSession(s.archive))
+	e.GET(base+"/recording", s.video)
+	e.GET(base+"/recording/events", s.events)
 }
 
 func ofBrowser(do handler) access.Handler {

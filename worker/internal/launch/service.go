@@ -42,7 +42,10 @@ type Options struct {
 	Metrics     *Metrics                // nil: not exported
 	Key         session.OrganizationKey // the worker's own; zero if it has none
 	KeepsFiles  bool                    // files can outlive a browser
-	MaxWaiting  int                     // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
+	// CannotRecord returns why a recording is not possible; "" if it is. nil: none is.
+	CannotRecord func(Record) (problem string)
+	RecordingURL func(session uuid.UUID) string // of the player; nil: the cloud is not told
+	MaxWaiting   int                            // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
 	Waited func(ctx context.Context, wait time.Duration, granted bool)
@@ -94,6 +97,9 @@ func New(opts Options) *Service {
 	}
 	if opts.Metrics == nil {
 		opts.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
+	if opts.CannotRecord == nil {
+		opts.CannotRecord = func(Record) string { return "must be empty: this worker does not record" }
 	}
 	if opts.MaxWaiting == 0 {
 		opts.MaxWaiting = DefaultMaxWaiting

@@ -55,7 +55,7 @@ func (s *Service) start(
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
-		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
+		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(), Recording: s.recordingOf(id, request.Record),
 	})
 	if s.Launched != nil {
 		s.Launched(run.session.LaunchID, request)

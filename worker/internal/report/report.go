@@ -28,6 +28,8 @@ type Start struct {
 	At             time.Time  `json:"at"`
 	BootID         uuid.UUID  `json:"bootId"` // of the worker that started it
 
+	Recording *session.Recording `json:"recording,omitempty"`
+
 	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own
 }
 
@@ -153,6 +155,7 @@ func (r *Reporter) startOf(s session.Session) Start {
 	return Start{
 		SessionID: s.ID, ProfileID: s.ProfileID, LaunchID: s.LaunchID, SlotID: s.SlotID,
 		BrowserVersion: s.BrowserVersion, Seq: s.Seq, At: s.StartedAt, BootID: r.identity.BootID, OrganizationKey: r.callerKey(s.OrganizationKey),
+		Recording: s.Recording,
 	}
 }
 

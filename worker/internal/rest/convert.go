@@ -37,6 +37,7 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		KeepAlive:   valueOr(settings.KeepAlive, false),
 		ReadOnly:    valueOr(settings.ReadOnly, false),
 		KeepFiles:   valueOr(settings.KeepFiles, false),
+		Record:      record(settings.Record),
 		CollectLogs: valueOr(settings.Logs, false),
 		Wait:        time.Duration(valueOr(body.WaitSeconds, 0)) * time.Second,
 	}
@@ -132,7 +133,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		Engine: workerapi.BrowserEngine(of.Engine), Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
 		Bundle:   chosenBundle(of.Bundle),
 		Start:    workerapi.BrowserStart{Warm: of.Start.Warm, ColdReasons: append([]string{}, of.Start.ColdReasons...)},
-		Timeline: timeline(of.Timeline),
+		Timeline: timeline(of.Timeline), Recording: s.recordingOf(of),
 	}
 	for name, text := range of.Metadata {
 		data.Metadata[name] = text

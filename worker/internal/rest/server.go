@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/recording"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -59,9 +60,11 @@ type Server struct {
 	Readiness       Readiness
 	Links           access.Links
 	Console         access.Console
+	Recordings      access.Recordings
 	Identity        Identity
 	Isolation       func() sandbox.Report
-	WarmPool        func() WarmPoolState // state of the warm pool
+	WarmPool        func() WarmPoolState                           // state of the warm pool
+	Recording       func(session uuid.UUID) (recording.Info, bool) // nil: no recordings
 	Version         string
 	ContractVersion string // of the API document
 }

@@ -28,12 +28,15 @@ var pageID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 type debugger struct {
 	address string
 	client  *http.Client
+
+	maxWidth int // of pictures
 }
 
 func newDebugger(port int) *debugger {
 	return &debugger{
-		address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		client:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: listTimeout},
+		address:  net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		client:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: listTimeout},
+		maxWidth: maxSide,
 	}
 }
 

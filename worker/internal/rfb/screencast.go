@@ -22,7 +22,17 @@ const (
 // or Ctrl+X copies text in the browser. The browser's clipboard is not sent to the
 // client. ctx bounds only the setup.
 func Screencast(ctx context.Context, debugPort int, access Access) (*Upstream, error) {
+	return startScreencast(ctx, newDebugger(debugPort), access)
+}
+
+// SmallScreencast is Screencast without input and with pictures of at most this width.
+func SmallScreencast(ctx context.Context, debugPort, maxWidth int) (*Upstream, error) {
 	b := newDebugger(debugPort)
+	b.maxWidth = min(maxWidth, maxSide)
+	return startScreencast(ctx, b, Watch)
+}
+
+func startScreencast(ctx context.Context, b *debugger, access Access) (*Upstream, error) {
 	id, err := b.activePage(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("screencast: %w", err)

@@ -54,7 +54,7 @@ func (d *debugger) open(ctx context.Context, id string) (*tab, error) {
 	}
 	t := &tab{id: id, conn: cdp.OverWebSocket(socket)}
 	t.subscription = t.conn.Subscribe(frameQueueSize, "Page.screencastFrame")
-	start := map[string]any{"format": "jpeg", "quality": 70, "maxWidth": maxSide, "maxHeight": maxSide}
+	start := map[string]any{"format": "jpeg", "quality": 70, "maxWidth": d.maxWidth, "maxHeight": maxSide}
 	if err := t.conn.Call(ctx, "", "Page.startScreencast", start, nil); err != nil {
 		t.close()
 		return nil, fmt.Errorf("screencast: %w", err)

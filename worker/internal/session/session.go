@@ -61,6 +61,8 @@ type Session struct {
 	Start    Start
 	Timeline []Step // in order of time
 
+	Recording *Recording // nil: nothing is recorded
+
 	Status    Status
 	StartedAt time.Time
 	Seq       int64 // set by the Store; the cloud orders starts and heartbeats by it
@@ -100,6 +102,13 @@ const (
 
 // Traffic is the traffic through a session's proxy, in bytes.
 type Traffic struct{ Received, Sent int64 }
+
+// Recording is what is recorded of a session, and the URL of its player.
+type Recording struct {
+	Video  bool   `json:"video"`
+	Events bool   `json:"events"`
+	URL    string `json:"url"`
+}
 
 // Start describes how a session got its browser.
 type Start struct {

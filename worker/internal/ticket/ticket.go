@@ -52,13 +52,15 @@ type Tickets struct {
 
 	mu       sync.Mutex
 	launches map[string]*launchTokens // of running launches, by launch id
+
+	recordings launchTokens // the spent tickets of recordings
 }
 
 // New returns Tickets with a new secret. Tokens of other Tickets are invalid.
 func New(clock clock.Clock) *Tickets {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never returns an error
-	return &Tickets{secret: secret, clock: clock, launches: map[string]*launchTokens{}}
+	return &Tickets{secret: secret, clock: clock, launches: map[string]*launchTokens{}, recordings: launchTokens{spent: map[string]Claims{}}}
 }
 
 // Claims are the claims of a token.

@@ -1,0 +1,198 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/files"
+	"github.com/browser-svc/svc/worker/internal/interaction"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/pagelog"
+	"github.com/browser-svc/svc/worker/internal/recording"
+	"github.com/browser-svc/svc/worker/internal/rfb"
+)
+
+// cannotRecord returns why this worker cannot record something; "" if it can.
+func cannotRecord(of launch.Record) (problem string) {
+	if !of.Video {
+		return ""
+	}
+	if _, err := recording.FindFFmpeg(); err != nil {
+		return "must not contain video: " + err.Error() + ". Install ffmpeg, or record only events"
+	}
+	return ""
+}
+
+// recordingURL returns the URL of the player of a session.
+func (w *worker) recordingURL(session uuid.UUID) string {
+	return access.Recordings{Address: w.address}.Player(session.String())
+}
+
+// launched starts what a launch asks for.
+func (w *worker) launched(launchID uuid.UUID, request launch.Request) {
+	if !request.CollectLogs && !request.Record.Any() {
+		return
+	}
+	of, ok := (browserFinder{w.launches}).Find(launchID.String())
+	if !ok {
+		return
+	}
+	if request.CollectLogs || request.Record.Events {
+		w.logs.Start(of)
+	}
+	if request.Record.Any() {
+		if err := w.record(of, request.Record); err != nil {
+			w.logger.Error("failed to record a session", "sessionId", of.SessionID, "error", err)
+		}
+	}
+}
+
+// record starts to record a browser.
+func (w *worker) record(of access.Browser, parts launch.Record) error {
+	id, err := uuid.Parse(of.SessionID)
+	if err != nil {
+		return fmt.Errorf("session id: %w", err)
+	}
+	dir, err := of.Files.Record()
+	if err != nil {
+		return err
+	}
+	subject := recording.Subject{Session: id, Dir: dir, Done: of.Done, Room: func() recording.Reason { return room(of.Files) }}
+	if parts.Video {
+		subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, of, show) }
+	}
+	if parts.Events {
+		subject.Events = func(ctx context.Context, add func(recording.Event)) error { return w.events(ctx, of, add) }
+	}
+	return w.recordings.Start(subject)
+}
+
+func room(of *files.Launch) recording.Reason {
+	switch err := of.CheckRoom(); {
+	case errors.Is(err, files.ErrQuota):
+		return recording.QuotaExceeded
+	case errors.Is(err, files.ErrDiskFull):
+		return recording.DiskFull
+	}
+	return ""
+}
+
+// pictures shows what a browser shows: its display, or a screencast of its active page.
+func pictures(ctx context.Context, of access.Browser, show func(recording.Picture)) error {
+	defer of.KeepAwake()() // a frozen browser shows nothing new
+	var up *rfb.Upstream
+	var err error
+	if of.Display != nil {
+		up, err = openPicture(ctx, of, rfb.Watch)
+	} else {
+		up, err = rfb.SmallScreencast(ctx, of.DebugPort, recording.MaxWidth)
+	}
+	if err != nil {
+		return err
+	}
+	return rfb.Capture(ctx, up, of.Display == nil, recording.PictureInterval, func(f rfb.Frame) { show(recording.Picture(f)) })
+}
+
+// events adds the messages of pages, what happens to tabs, and what users do.
+func (w *worker) events(ctx context.Context, of access.Browser, add func(recording.Event)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	others := make(chan error, 2)
+	for _, watch := range []func(context.Context, access.Browser, func(recording.Event)) error{watchTabs, watchActions} {
+		go func() {
+			defer cancel()
+			others <- watch(ctx, of, add)
+		}()
+	}
+	messages := watchMessages(ctx, w.logs, of, add)
+	cancel()
+	return errors.Join(messages, <-others, <-others)
+}
+
+// watchActions adds clicks and changes of fields.
+func watchActions(ctx context.Context, of access.Browser, add func(recording.Event)) error {
+	conn, err := of.ConnectCDP(ctx, maxTreeMessage)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return interaction.Watch(ctx, conn, rand.Text(), func(a interaction.Action) {
+		add(recording.Event{At: a.At, Kind: recording.Kind(a.Kind), TargetID: a.TargetID, Role: a.Role, Name: a.Name})
+	})
+}
+
+func watchMessages(ctx context.Context, logs *pagelog.Service, of access.Browser, add func(recording.Event)) error {
+	log, err := logs.Open(ctx, of)
+	if err != nil {
+		return err
+	}
+	for after := int64(0); ; {
+		p := log.After(after, pagelog.MaxEntries)
+		after = p.LastSeq
+		for _, e := range p.Entries {
+			add(recording.Event{
+				At: e.At, Kind: recording.Kind(e.Kind), TargetID: e.TargetID, Level: string(e.Level), Text: e.Text, URL: e.URL, Line: e.Line, Column: e.Column,
+			})
+		}
+		if len(p.Entries) > 0 {
+			continue
+		}
+		if p.Ended {
+			return errors.New("the log has ended")
+		}
+		select {
+		case <-p.Changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+const (
+	tabEvents     = 1024    // unread events of tabs
+	maxTabMessage = 4 << 20 // bytes
+
+	maxTreeMessage = 16 << 20 // bytes of a part of an accessibility tree
+)
+
+// watchTabs adds tabs and their navigations. It attaches to no page.
+func watchTabs(ctx context.Context, of access.Browser, add func(recording.Event)) error {
+	conn, err := of.ConnectCDP(ctx, maxTabMessage)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	changes := conn.Subscribe(tabEvents, "Target.targetCreated", "Target.targetInfoChanged", "Target.targetDestroyed")
+	discover := map[string]any{"discover": true, "filter": []map[string]any{{"type": "page"}, {"exclude": true}}}
+	if err := conn.Call(ctx, "", "Target.setDiscoverTargets", discover, nil); err != nil {
+		return err
+	}
+	tabs := recording.NewTabs(add)
+	for {
+		select {
+		case e, ok := <-changes.Events():
+			if !ok {
+				return changes.Err()
+			}
+			var p struct {
+				TargetID   string
+				TargetInfo struct{ TargetID, URL, Subtype string }
+			}
+			switch {
+			case json.Unmarshal(e.Params, &p) != nil || p.TargetInfo.Subtype != "":
+			case e.Method == "Target.targetDestroyed":
+				tabs.Closed(p.TargetID)
+			default:
+				tabs.Seen(p.TargetInfo.TargetID, p.TargetInfo.URL)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package recording_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"image"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/recording"
+)
+
+// recorded is a recording in a directory of the test.
+type recorded struct {
+	*recording.Service
+	subject recording.Subject
+	done    chan struct{}
+}
+
+func newRecorded(t *testing.T, change ...func(*recording.Options)) *recorded {
+	t.Helper()
+	dir := t.TempDir()
+	o := recording.Options{Dir: func(uuid.UUID) (string, bool) { return dir, true }}
+	for _, apply := range change {
+		apply(&o)
+	}
+	r := &recorded{Service: recording.New(o), done: make(chan struct{})}
+	t.Cleanup(r.Close)
+	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Room: func() recording.Reason { return "" }}
+	return r
+}
+
+// show shows pictures of one colour until the recording ends.
+func show(size image.Point, every time.Duration) func(context.Context, func(recording.Picture)) error {
+	return func(ctx context.Context, show func(recording.Picture)) error {
+		pixels := make([]byte, 4*size.X*size.Y)
+		for ctx.Err() == nil {
+			show(recording.Picture{Size: size, Data: pixels})
+			select {
+			case <-time.After(every):
+			case <-ctx.Done():
+			}
+		}
+		return ctx.Err()
+	}
+}
+
+func (r *recorded) start(t *testing.T) {
+	t.Helper()
+	if err := r.Start(r.subject); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until the recording has ended.
+func (r *recorded) await(t *testing.T) recording.Info {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if info, ok := r.Info(r.subject.Session); ok && info.State != recording.Running {
+			return info
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the recording does not end")
+		}
+	}
+}
+
+// duration returns the duration of the video as its container tells it.
+func (r *recorded) duration(t *testing.T) time.Duration {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ffprobe", "-v", "error", "-show_entries", "format=duration", "-of", "csv=p=0",
+		filepath.Join(r.subject.Dir, recording.VideoName)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+func TestVideo_HasRealDuration(t *testing.T) {
+	r := newRecorded(t)
+	r.subject.Pictures = show(image.Pt(641, 483), time.Hour) // one picture only
+	r.start(t)
+	if _, err := r.Open(r.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrRunning) {
+		t.Errorf("while it is recorded: %v", err)
+	}
+	time.Sleep(2 * time.Second) // the duration of the recording
+	close(r.done)
+	info := r.await(t)
+	if info.State != recording.Complete || info.Bytes == 0 || info.Events || !info.Video {
+		t.Fatalf("got %+v", info)
+	}
+	got := r.duration(t)
+	if want := info.EndedAt.Sub(info.StartedAt); got < 2*time.Second || got > want+250*time.Millisecond {
+		t.Errorf("the video lasts %v, the recording %v", got, want)
+	}
+	f, err := r.Open(r.subject.Session, recording.VideoName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if _, err := r.Open(r.subject.Session, recording.EventsName); !errors.Is(err, recording.ErrMissing) {
+		t.Errorf("events: %v", err)
+	}
+}
+
+func TestVideo_EndsWithoutRoom(t *testing.T) {
+	for _, reason := range []recording.Reason{recording.QuotaExceeded, recording.DiskFull} {
+		r := newRecorded(t)
+		r.subject.Pictures = show(image.Pt(320, 200), 50*time.Millisecond)
+		r.subject.Room = func() recording.Reason { return reason }
+		r.start(t)
+		if info := r.await(t); info.State != recording.Incomplete || info.Reason != reason {
+			t.Errorf("got %+v", info)
+		}
+		if r.duration(t) < 500*time.Millisecond { // what was recorded is whole
+			t.Errorf("%s: the video lasts %v", reason, r.duration(t))
+		}
+	}
+}
+
+func TestVideo_ReportsWhyThereIsNone(t *testing.T) {
+	failing := filepath.Join(t.TempDir(), "ffmpeg")
+	if err := os.WriteFile(failing, []byte("#!/bin/sh\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(failing), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	broken := newRecorded(t, func(o *recording.Options) { o.FFmpeg = failing })
+	broken.subject.Pictures = show(image.Pt(320, 200), 50*time.Millisecond)
+	broken.start(t)
+	time.AfterFunc(time.Second, func() { close(broken.done) })
+	if info := broken.await(t); info.State != recording.Incomplete || info.Reason != recording.EncoderFailed {
+		t.Errorf("a failed encoder: %+v", info)
+	}
+	dark := newRecorded(t)
+	dark.subject.Pictures = func(context.Context, func(recording.Picture)) error { return errors.New("no display") }
+	dark.start(t)
+	close(dark.done)
+	if info := dark.await(t); info.State != recording.Incomplete || info.Reason != recording.NoPicture {
+		t.Errorf("without a picture: %+v", info)
+	}
+	if _, err := dark.Open(dark.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrMissing) {
+		t.Errorf("without a picture: %v", err)
+	}
+}
+
+// TestVideo_CountsDroppedFrames slows the encoder down by stopping it.
+func TestVideo_CountsDroppedFrames(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	slow := filepath.Join(dir, "ffmpeg")
+	if err := os.WriteFile(slow, []byte("#!/bin/sh\n/bin/sleep 1.5\nexec "+find(t, "ffmpeg")+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := newRecorded(t, func(o *recording.Options) { o.FFmpeg = slow })
+	r.subject.Pictures = show(image.Pt(640, 480), 50*time.Millisecond)
+	r.start(t)
+	time.Sleep(3 * time.Second) // the duration of the recording
+	close(r.done)
+	info := r.await(t)
+	if info.State != recording.Complete || info.DroppedFrames == 0 {
+		t.Errorf("got %+v", info)
+	}
+	if got := r.duration(t); got < 3*time.Second { // the time does not shrink
+		t.Errorf("the video lasts %v", got)
+	}
+}
+
+func find(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestEvents_AreLinesWithoutSecrets(t *testing.T) {
+	r := newRecorded(t)
+	r.subject.Events = func(ctx context.Context, add func(recording.Event)) error {
+		tabs := recording.NewTabs(add)
+		tabs.Seen("one", "about:blank")
+		tabs.Seen("one", "https://user:secret@example.com/path?q=secret#secret")
+		tabs.Seen("one", "https://example.com/path?q=secret")
+		tabs.Seen("one", "data:text/html,secret")
+		tabs.Closed("one")
+		tabs.Closed("other")
+		add(recording.Event{At: time.Now(), Kind: "request", Text: "Failed to load https://example.com/a?token=secret (404)", URL: "https://example.com/a?token=secret"})
+		add(recording.Event{At: time.Now(), Kind: "console", Text: strings.Repeat("ä", 10_000)})
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	r.start(t)
+	time.AfterFunc(200*time.Millisecond, func() { close(r.done) })
+	if info := r.await(t); info.State != recording.Complete {
+		t.Fatalf("got %+v", info)
+	}
+	f, err := r.Open(r.subject.Session, recording.EventsName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var kinds []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var e recording.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.AtMs < 0 || len(e.Text) > 5000 {
+			t.Errorf("%v: %.200s", err, lines.Text())
+		}
+		if strings.Contains(lines.Text(), "secret") {
+			t.Errorf("a secret is recorded: %s", lines.Text())
+		}
+		kinds = append(kinds, string(e.Kind))
+	}
+	const want = "recording_started tab_opened navigation navigation navigation tab_closed request console recording_ended"
+	if got := strings.Join(kinds, " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestInfo_OfKilledWorker reads a recording that its worker could not finish.
+func TestInfo_OfKilledWorker(t *testing.T) {
+	r := newRecorded(t)
+	r.subject.Events = func(ctx context.Context, _ func(recording.Event)) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	r.start(t)
+	after := recording.New(r.Options)
+	defer after.Close()
+	info, ok := after.Info(r.subject.Session)
+	if !ok || info.State != recording.Incomplete || info.Reason != recording.Interrupted {
+		t.Errorf("got %+v", info)
+	}
+}
