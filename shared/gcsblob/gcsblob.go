@@ -101,7 +101,7 @@ func (b *bucket) Attributes(ctx context.Context, key string) (*driver.Attributes
 	return &driver.Attributes{
 		CacheControl: o.CacheControl, ContentDisposition: o.ContentDisposition, ContentEncoding: o.ContentEncoding,
 		ContentLanguage: o.ContentLanguage, ContentType: o.ContentType, Metadata: o.Metadata,
-		CreateTime: created, ModTime: modified, Size: int64(o.Size), //nolint:gosec // a size in bytes
+		CreateTime: created, ModTime: modified, Size: int64(o.Size),
 		MD5: decodeMD5(o.Md5Hash), ETag: strconv.Quote(o.Etag), AsFunc: noAs,
 	}, err
 }
@@ -142,7 +142,7 @@ func (b *bucket) ListPaged(ctx context.Context, opts *driver.ListOptions) (*driv
 			return nil, err
 		}
 		page.Objects = append(page.Objects, &driver.ListObject{
-			Key: o.Name, ModTime: modified, Size: int64(o.Size), MD5: decodeMD5(o.Md5Hash), AsFunc: noAs, //nolint:gosec // a size in bytes
+			Key: o.Name, ModTime: modified, Size: int64(o.Size), MD5: decodeMD5(o.Md5Hash), AsFunc: noAs,
 		})
 	}
 	slices.SortFunc(page.Objects, func(a, b *driver.ListObject) int { return strings.Compare(a.Key, b.Key) })

@@ -16,6 +16,9 @@ export const recordedSession = (path: string): string | undefined =>
 /** How far the arrow keys move, in seconds. */
 const step = 5;
 
+/** How much less than the requested time a video can report, in milliseconds. */
+const rounding = 2;
+
 interface Recording {
   video: boolean;
   events: RecordedEvent[] | undefined;
@@ -204,7 +207,7 @@ function Video({
         preload="metadata"
         aria-label={texts.video}
         src={`sessions/${sessionId}/recording`}
-        onTimeUpdate={(event) => onTime(event.currentTarget.currentTime * 1000 + 50)}
+        onTimeUpdate={(event) => onTime(event.currentTarget.currentTime * 1000 + rounding)}
         onError={() => setFailed(true)}
       />
       {failed && <Notice tone="bad">{texts.videoFailed}</Notice>}

@@ -1,6 +1,6 @@
-// Package interaction tells what a user does in the pages of a browser: which controls are
-// clicked and which fields are changed, by their accessible names. It never tells what is
-// typed.
+// Package interaction reports what a user does in the pages of a browser: which controls
+// are clicked and which fields are changed, by their accessible names. It never reports
+// what is typed.
 //
 // It listens in a world of its own, of which the scripts of a page see nothing, so it knows
 // the input of all sources: CDP clients, the live view and the keyboard.

@@ -1,6 +1,6 @@
 // Package recording records what browsers did: a video of what they showed, and a timeline
-// of events. It works outside of the pages: pictures come from the display or from a
-// screencast, events from the browser.
+// of events. Pictures come from the display or from a screencast; events come from the
+// browser and from package interaction.
 //
 // A recording is a directory. Its description says whether it is complete. A program that
 // reads it later must not expect that the worker could finish it.

@@ -11,6 +11,7 @@ const record = async (send, data) => {
   await page.evaluate(() => console.warn('almost there'));
   await page.waitForTimeout(2000); // the duration of the recording
   await page.getByRole('button', { name: 'Pay now' }).click();
+  await page.waitForTimeout(500); // a position of its own in the video
   await page.getByLabel('Card code').click();
   await page.keyboard.type('typed-secret');
   await page.waitForTimeout(2000);
