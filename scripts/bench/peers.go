@@ -141,8 +141,8 @@ func (p *peer) stop() {
 	if p.cmd == nil {
 		return
 	}
+	left := descendants(p.cmd.Process.Pid) // those of an ended process cannot be found
 	_ = p.in.Close()
-	left := descendants(p.cmd.Process.Pid)
 	ended := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() })
 	_ = p.cmd.Wait()
 	ended.Stop()

@@ -2,6 +2,7 @@ package warm
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -59,6 +60,9 @@ type plan[K comparable] struct {
 // plan decides how many browsers the pool wants. The caller holds the lock.
 func (p *Pool[K, S]) plan(load Load, wanted map[K]float64, now time.Time) plan[K] {
 	next := plan[K]{stock: map[K]int{}, wanted: wanted, reason: Minimum, target: p.Size}
+	forgotten := func(kind K) bool { _, found := wanted[kind]; return !found }
+	maps.DeleteFunc(p.startTimes, func(kind K, _ time.Duration) bool { return forgotten(kind) })
+	maps.DeleteFunc(p.memories, func(kind K, _ memory) bool { return forgotten(kind) })
 	sum := 0
 	for kind := range wanted {
 		stock := p.demand.stock(kind, p.startTime(kind), now)
