@@ -252,6 +252,9 @@ func (b *Browser) killTree() {
 	if b.sandbox != nil {
 		b.sandbox.Kill()
 	}
+	if b.uid >= 0 && hasNoProcess(b.uid) {
+		return
+	}
 	if err := killAll(b.matchProcesses()); err != nil {
 		b.l.log.Error("failed to kill browser processes", "launchId", b.LaunchID, "error", err)
 	}

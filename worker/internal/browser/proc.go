@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -77,11 +78,25 @@ func statusUID(status string) (int, bool) {
 	return 0, false
 }
 
+// hasNoProcess reports whether no process has this real user id, zombies included. The
+// kernel answers in microseconds, also with thousands of processes. The id is not 0.
+func hasNoProcess(uid int) bool {
+	_, err := unix.Getpriority(unix.PRIO_USER, uid)
+	return errors.Is(err, unix.ESRCH)
+}
+
+// Pauses between the scans of killAll. A scan reads two files of every process of the
+// machine, and a large process takes tens of milliseconds to end.
+const (
+	firstScanPause = 2 * time.Millisecond
+	maxScanPause   = 32 * time.Millisecond
+)
+
 // killAll kills the matching processes, including new ones, until none remains. It
 // returns an error after two seconds.
 func killAll(match func(procInfo) bool) error {
 	deadline := time.Now().Add(2 * time.Second)
-	for {
+	for pause := firstScanPause; ; pause = min(2*pause, maxScanPause) {
 		left := processes(match)
 		if len(left) == 0 {
 			return nil
@@ -92,7 +107,7 @@ func killAll(match func(procInfo) bool) error {
 		for _, p := range left {
 			syscall.Kill(p.pid, syscall.SIGKILL)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

@@ -60,18 +60,18 @@ func (p *uidPool) acquire() (int, error) {
 }
 
 func (p *uidPool) find() (int, error) {
-	busy := make(map[int]bool)
-	for _, proc := range processes(func(q procInfo) bool { return p.contains(q.uid) }) {
-		busy[proc.uid] = true
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for range p.count {
 		uid := p.base + p.next
 		p.next = (p.next + 1) % p.count
-		if !busy[uid] && p.lock(uid) {
+		if !p.lock(uid) {
+			continue
+		}
+		if hasNoProcess(uid) {
 			return uid, nil
 		}
+		p.unlock(uid)
 	}
 	return 0, errors.New("no free user id")
 }
@@ -98,6 +98,11 @@ func (p *uidPool) lock(uid int) bool {
 func (p *uidPool) release(uid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.unlock(uid)
+}
+
+// unlock is release for a caller that holds the lock of the pool.
+func (p *uidPool) unlock(uid int) {
 	if f := p.held[uid]; f != nil {
 		f.Close()
 		delete(p.held, uid)

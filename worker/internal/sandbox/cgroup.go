@@ -126,6 +126,20 @@ func (g *cgroup) kill() {
 	}
 }
 
+// awaitEmpty waits until the group has no live processes, after kill, for at most
+// removeTimeout. It does not wait where the kernel does not support cgroup.kill.
+func (g *cgroup) awaitEmpty() {
+	dir := g.dirs[unified]
+	if dir == "" || !g.manager.canKill {
+		return
+	}
+	for deadline := time.Now().Add(removeTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if readCounter(filepath.Join(dir, "cgroup.events"), "populated") == 0 {
+			return
+		}
+	}
+}
+
 // remove kills the remaining processes and removes the group.
 func (g *cgroup) remove() error {
 	if g.events != nil {

@@ -298,8 +298,12 @@ func (s *Sandbox) SetTimezone(name string) error {
 // of its memory limit.
 func (s *Sandbox) OutOfMemory() bool { return s.cgroup.oomKilled() }
 
-// Kill kills every process in the sandbox, if the kernel supports cgroup.kill.
-func (s *Sandbox) Kill() { s.cgroup.kill() }
+// Kill kills every process in the sandbox, if the kernel supports cgroup.kill, and
+// waits until they have ended.
+func (s *Sandbox) Kill() {
+	s.cgroup.kill()
+	s.cgroup.awaitEmpty()
+}
 
 // Close releases the sandbox. Its processes must have ended; remaining ones are
 // killed.
