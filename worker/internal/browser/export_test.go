@@ -20,7 +20,7 @@ func ChangeTimezone(ctx context.Context, b *Browser, zone string) error {
 func AwaitTimezone(ctx context.Context, before, zone string, detourAfter time.Duration,
 	read func(context.Context) (string, error), set func(string) error,
 ) error {
-	return timezoneChange{read: read, set: set, before: before, zone: zone, detourAfter: detourAfter}.await(ctx)
+	return timezoneChange{read: read, set: set, before: before, zone: zone, detourAfter: detourAfter, poll: time.Millisecond}.await(ctx)
 }
 
 // WithConnectionLimit is withConnectionLimit.

@@ -23,6 +23,13 @@ const (
 	stableAfterDetour = 100 * time.Millisecond
 )
 
+// How often pages are asked for their time zone. A complete browser notices the first
+// change only two seconds after its start; until then, questions only cost CPU.
+const (
+	pollAfterWarmUp = time.Millisecond
+	pollInWarmUp    = 25 * time.Millisecond
+)
+
 // CanChangeTimezone reports whether the time zone of a running browser can be
 // changed. This requires private files, which include /etc/localtime.
 func (l *Launcher) CanChangeTimezone() bool {
@@ -32,10 +39,10 @@ func (l *Launcher) CanChangeTimezone() bool {
 // changeTimezone changes the time zone of a running browser and returns when its
 // pages see it. It fails for a zone that this host does not know.
 func (b *Browser) changeTimezone(ctx context.Context, zone string) error {
-	return b.setTimezone(ctx, zone, detourAfterWarmUp)
+	return b.setTimezone(ctx, zone, detourAfterWarmUp, pollAfterWarmUp)
 }
 
-func (b *Browser) setTimezone(ctx context.Context, zone string, detourAfter time.Duration) error {
+func (b *Browser) setTimezone(ctx context.Context, zone string, detourAfter, poll time.Duration) error {
 	if b.sandbox == nil || !sandbox.HasTimezone(zone) {
 		return fmt.Errorf("the time zone cannot be changed to %q", zone)
 	}
@@ -54,7 +61,7 @@ func (b *Browser) setTimezone(ctx context.Context, zone string, detourAfter time
 		return err
 	}
 	for _, c := range clocks {
-		change := timezoneChange{read: c.zone, set: b.sandbox.SetTimezone, before: c.before, zone: zone, detourAfter: detourAfter}
+		change := timezoneChange{read: c.zone, set: b.sandbox.SetTimezone, before: c.before, zone: zone, detourAfter: detourAfter, poll: poll}
 		if err := change.await(ctx); err != nil {
 			return fmt.Errorf("time zone: %w", err)
 		}
@@ -73,11 +80,11 @@ func (b *Browser) warmUpTimezone(ctx context.Context) error {
 		return nil //nolint:nilerr // the host's zone has no name
 	}
 	away := detourZones[slices.IndexFunc(detourZones, func(name string) bool { return !sandbox.SameTimezone(name, home) })]
-	if err := b.setTimezone(ctx, away, detourInWarmUp); err != nil {
+	if err := b.setTimezone(ctx, away, detourInWarmUp, pollInWarmUp); err != nil {
 		b.l.log.Debug("browser is slow to notice its time zone", "launchId", b.LaunchID, "error", err)
 		return b.sandbox.SetTimezone(home)
 	}
-	return b.setTimezone(ctx, home, detourInWarmUp)
+	return b.setTimezone(ctx, home, detourInWarmUp, pollInWarmUp)
 }
 
 // timezonePage is a page that is asked for its time zone.
@@ -124,6 +131,7 @@ type timezoneChange struct {
 	set          func(zone string) error               // sets the zone of the browser
 	before, zone string
 	detourAfter  time.Duration
+	poll         time.Duration
 }
 
 // await waits until the page is in a zone, under any of its names. A browser
@@ -153,7 +161,7 @@ func (c timezoneChange) await(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-time.After(time.Millisecond):
+		case <-time.After(c.poll):
 		case <-next.C:
 			wait *= 2 // the page may be slower than expected
 			next.Reset(wait)

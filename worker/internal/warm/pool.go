@@ -34,7 +34,7 @@ const (
 	Disabled Miss = "disabled" // the pool has size 0
 	Draining Miss = "draining" // the pool is draining
 	Empty    Miss = "empty"    // no browser of the kind is ready
-	Starting Miss = "starting" // a browser of the kind is starting; see Await
+	Starting Miss = "starting" // a browser of the kind will soon have started; see Await
 )
 
 // Options configures a Pool. MaxAge and Idle have defaults.

@@ -91,9 +91,19 @@ func (p *Pool[K, S]) Await(ctx context.Context, kind K) (browser S, ok bool) {
 	}
 }
 
-// freeStart returns the oldest start of a kind that is for no particular launch.
+// maxAwait is how long a launch waits for a browser that is starting, as expected from
+// the start times. A start for the pool takes longer than that for a launch, because it
+// includes a change of the time zone: up to three seconds with a complete browser.
+const maxAwait = 250 * time.Millisecond
+
+// freeStart returns the oldest start of a kind that is for no particular launch and is
+// expected to end soon.
 func (p *Pool[K, S]) freeStart(kind K) (*browserStart[K, S], bool) {
-	i := slices.IndexFunc(p.starting, func(s *browserStart[K, S]) bool { return s.kind == kind && s.awaited == nil })
+	average := p.startTimes[kind] // 0 before the first start
+	now := p.Clock.Now()
+	i := slices.IndexFunc(p.starting, func(s *browserStart[K, S]) bool {
+		return s.kind == kind && s.awaited == nil && average-now.Sub(s.began) <= maxAwait
+	})
 	if i < 0 {
 		return nil, false
 	}
