@@ -75,11 +75,7 @@ func runDensity(ctx context.Context, o options) (err error) {
 	if report.Rows, err = d.parts().Measure(ctx, o.only); err != nil {
 		return err
 	}
-	fmt.Print(report)
-	if o.write == "" {
-		return nil
-	}
-	return report.Write(o.write)
+	return report.Publish(o.write)
 }
 
 func densityNotes(o options) string {
@@ -113,7 +109,7 @@ func (d *density) measureRunning(ctx context.Context, engine string, count int) 
 	}
 	for _, state := range []string{"idle", "busy"} {
 		if state == "busy" {
-			if err := eachSession(sessions, func(s session) error { return evaluateIn(ctx, s, busyScript) }); err != nil {
+			if err := eachSession(ctx, sessions, func(ctx context.Context, s session) error { return evaluateIn(ctx, s, busyScript) }); err != nil {
 				return nil, err
 			}
 		}
@@ -134,7 +130,7 @@ func (d *density) measureFrozen(ctx context.Context, engine string) (rows []benc
 	if err != nil {
 		return nil, err
 	}
-	if err := eachSession(sessions, func(s session) error { return d.freezing.awaitFrozen(ctx, s) }); err != nil {
+	if err := eachSession(ctx, sessions, d.freezing.awaitFrozen); err != nil {
 		return nil, err
 	}
 	rest, err := d.freezing.measureRest(ctx, count, d.windowSeconds)

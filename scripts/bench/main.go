@@ -137,11 +137,7 @@ func run(ctx context.Context, o options) (err error) {
 	if report.Rows, err = b.parts().Measure(ctx, o.only); err != nil {
 		return err
 	}
-	fmt.Print(report)
-	if o.write == "" {
-		return nil
-	}
-	return report.Write(o.write)
+	return report.Publish(o.write)
 }
 
 // notes returns the explanations below the table.

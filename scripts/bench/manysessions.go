@@ -6,13 +6,15 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // launchSessions launches sessions and loads the page in each, and evaluates a script in it
 // unless that is empty. After an error it returns those that were launched.
 func (w *worker) launchSessions(ctx context.Context, engine string, count int, script string) (sessions []session, err error) {
 	var mu sync.Mutex
-	err = concurrently(count, func() error {
+	err = concurrently(ctx, densityLaunches, count, func(ctx context.Context, _ int) error {
 		var s session
 		body := map[string]any{"profileId": w.environment.profile, "browser": map[string]any{
 			"headless": true, "engine": engine, "startUrls": []string{w.environment.page}, "timeoutMs": readyTimeout.Milliseconds(),
@@ -32,7 +34,7 @@ func (w *worker) launchSessions(ctx context.Context, engine string, count int, s
 }
 
 func (w *worker) endSessions(ctx context.Context, sessions []session) error {
-	return eachSession(sessions, func(s session) error { return w.end(ctx, s) })
+	return eachSession(ctx, sessions, w.end)
 }
 
 // awaitFrozen waits until a session is frozen.
@@ -65,37 +67,21 @@ func evaluateIn(ctx context.Context, s session, script string) error {
 }
 
 // eachSession runs do for all sessions, some at a time.
-func eachSession(sessions []session, do func(session) error) error {
-	var mu sync.Mutex
-	left := sessions
-	return concurrently(len(sessions), func() error {
-		mu.Lock()
-		s := left[0]
-		left = left[1:]
-		mu.Unlock()
-		return do(s)
-	})
+func eachSession(ctx context.Context, sessions []session, do func(context.Context, session) error) error {
+	return concurrently(ctx, densityLaunches, len(sessions), func(ctx context.Context, i int) error { return do(ctx, sessions[i]) })
 }
 
-// concurrently runs do count times, densityLaunches at a time, until one fails.
-func concurrently(count int, do func() error) error {
-	turns, failed := make(chan struct{}, count), make(chan error, densityLaunches)
-	for range count {
-		turns <- struct{}{}
-	}
-	close(turns)
-	var running sync.WaitGroup
-	for range densityLaunches {
-		running.Go(func() {
-			for range turns {
-				if err := do(); err != nil {
-					failed <- err
-					return
-				}
+// concurrently runs do for 0 to count-1, limit at a time, until one fails.
+func concurrently(ctx context.Context, limit, count int, do func(ctx context.Context, i int) error) error {
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.SetLimit(limit)
+	for i := range count {
+		tasks.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
+			return do(ctx, i)
 		})
 	}
-	running.Wait()
-	close(failed)
-	return <-failed
+	return tasks.Wait()
 }

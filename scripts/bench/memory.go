@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/browser-svc/svc/shared/benchresult"
@@ -69,30 +68,13 @@ func (w *worker) idleMemory(ctx context.Context) (float64, error) {
 
 // launchMany launches and ends n browsers, two at a time.
 func (w *worker) launchMany(ctx context.Context, n int) error {
-	left := make(chan struct{}, n)
-	for range n {
-		left <- struct{}{}
-	}
-	close(left)
-	failed := make(chan error, concurrentLaunches)
-	var launching sync.WaitGroup
-	for range concurrentLaunches {
-		launching.Go(func() {
-			for range left {
-				s, err := w.launch(ctx)
-				if err == nil {
-					err = w.end(ctx, s)
-				}
-				if err != nil {
-					failed <- err
-					return
-				}
-			}
-		})
-	}
-	launching.Wait()
-	close(failed)
-	return <-failed
+	return concurrently(ctx, concurrentLaunches, n, func(ctx context.Context, _ int) error {
+		s, err := w.launch(ctx)
+		if err != nil {
+			return err
+		}
+		return w.end(ctx, s)
+	})
 }
 
 // memoryWithSessions returns the worker's memory while sessions run.

@@ -68,11 +68,7 @@ func runThroughput(ctx context.Context, o options) (err error) {
 	if report.Rows, err = t.parts().Measure(ctx, o.only); err != nil {
 		return err
 	}
-	fmt.Print(report)
-	if o.write == "" {
-		return nil
-	}
-	return report.Write(o.write)
+	return report.Publish(o.write)
 }
 
 // sessions measures back-to-back sessions of one and of several clients.

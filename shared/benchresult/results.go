@@ -36,6 +36,16 @@ func (r Report) String() string {
 	return fmt.Sprintf("%s, %s.\n\n%s\n%s", strings.Join(conditions, ", "), time.Now().UTC().Format(time.DateOnly), r.Rows, r.Notes)
 }
 
+// Publish prints the report and, unless file is empty, writes it to its section of the
+// file.
+func (r Report) Publish(file string) error {
+	fmt.Print(r)
+	if file == "" {
+		return nil
+	}
+	return r.Write(file)
+}
+
 // Write writes the report to its section of the file.
 func (r Report) Write(file string) error {
 	return write(file, r.Title, fmt.Sprintf("Made by `%s`.\n\n%s", r.Command, r))

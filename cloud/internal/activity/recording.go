@@ -8,12 +8,6 @@ import (
 
 // Recording is what a worker records of a session, and where.
 type Recording struct {
-	Video, Events bool
-	URL           string
-}
-
-// storedRecording is a Recording in the database.
-type storedRecording struct {
 	Video  bool   `json:"video"`
 	Events bool   `json:"events"`
 	URL    string `json:"url"`
@@ -24,7 +18,7 @@ func (r *Recording) Value() (driver.Value, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // NULL
 	}
-	raw, err := json.Marshal(storedRecording(*r))
+	raw, err := json.Marshal(*r)
 	return string(raw), err
 }
 
@@ -34,5 +28,5 @@ func (r *Recording) Scan(value any) error {
 	if !ok {
 		return fmt.Errorf("a recording is a %T", value)
 	}
-	return json.Unmarshal(raw, (*storedRecording)(r))
+	return json.Unmarshal(raw, r)
 }

@@ -89,11 +89,7 @@ func (o *operator) bootstrap(ctx context.Context, out io.Writer, dir, email stri
 			_, err := fmt.Fprintf(out, "The keys are in %s already.\n", dir)
 			return err
 		}
-		account, err := o.firstUser(ctx, email)
-		if err != nil {
-			return err
-		}
-		organization, err := o.firstOrganization(ctx, account)
+		account, organization, err := o.firstAccount(ctx, email)
 		if err != nil {
 			return err
 		}
@@ -123,11 +119,7 @@ func (o *operator) registerKey(ctx context.Context, out io.Writer, dir, email st
 			_, err := fmt.Fprintf(out, "The key in %s is valid already.\n", file)
 			return err
 		}
-		account, err := o.firstUser(ctx, email)
-		if err != nil {
-			return err
-		}
-		organization, err := o.firstOrganization(ctx, account)
+		account, organization, err := o.firstAccount(ctx, email)
 		if err != nil {
 			return err
 		}
@@ -167,6 +159,16 @@ func (o *operator) holdsKey(ctx context.Context, file string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// firstAccount returns the first user and its first organization.
+func (o *operator) firstAccount(ctx context.Context, email string) (auth.Account, org.Organization, error) {
+	account, err := o.firstUser(ctx, email)
+	if err != nil {
+		return auth.Account{}, org.Organization{}, err
+	}
+	organization, err := o.firstOrganization(ctx, account)
+	return account, organization, err
 }
 
 // firstUser returns the user with the address, or creates it as the first user.

@@ -108,11 +108,7 @@ func run(ctx context.Context, o options) (err error) {
 	if report.Rows, err = b.withCleanup(b.parts()).Measure(ctx, o.only); err != nil {
 		return err
 	}
-	fmt.Print(report)
-	if o.write == "" {
-		return nil
-	}
-	return report.Write(o.write)
+	return report.Publish(o.write)
 }
 
 // withCleanup clears the tables after each part.

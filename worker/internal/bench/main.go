@@ -68,11 +68,7 @@ func run(ctx context.Context, o options) (err error) {
 	if report.Rows, err = parts.Measure(ctx, nil); err != nil {
 		return err
 	}
-	fmt.Print(report)
-	if o.write == "" {
-		return nil
-	}
-	return report.Write(o.write)
+	return report.Publish(o.write)
 }
 
 // notes explain the table.

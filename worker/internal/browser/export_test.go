@@ -25,3 +25,12 @@ func AwaitTimezone(ctx context.Context, before, zone string, detourAfter time.Du
 
 // WithConnectionLimit is withConnectionLimit.
 func WithConnectionLimit(state []byte) []byte { return withConnectionLimit(state) }
+
+// Freeze freezes the browser as if its idle time had passed, and reports whether it is
+// frozen.
+func (b *Browser) Freeze() bool {
+	if b.canFreeze() && !b.freezer.busy() {
+		b.freezer.expire()
+	}
+	return b.Frozen()
+}

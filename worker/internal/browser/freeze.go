@@ -40,7 +40,7 @@ func (f *freezer) hold() (release func()) {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	f.thaw()
+	f.setFrozen(false)
 	return sync.OnceFunc(f.release)
 }
 
@@ -62,33 +62,21 @@ func (f *freezer) expire() {
 	case busy:
 		f.timer.Reset(f.idle)
 	default:
-		f.freeze()
+		f.setFrozen(true)
 	}
 }
 
-// freeze freezes the browser unless it is in use. The caller holds the lock.
-func (f *freezer) freeze() {
-	if f.uses > 0 || f.closed || f.frozen {
+// setFrozen freezes or continues the browser. The caller holds the lock. After an error
+// the next call tries again.
+func (f *freezer) setFrozen(frozen bool) {
+	if f.frozen == frozen {
 		return
 	}
-	if err := f.set(true); err != nil {
+	if err := f.set(frozen); err != nil {
 		f.failed(err)
 		return
 	}
-	f.frozen = true
-}
-
-// thaw continues a frozen browser. The caller holds the lock. After an error the next
-// use tries again.
-func (f *freezer) thaw() {
-	if !f.frozen {
-		return
-	}
-	if err := f.set(false); err != nil {
-		f.failed(err)
-		return
-	}
-	f.frozen = false
+	f.frozen = frozen
 }
 
 // close continues the browser and never freezes it again.
@@ -99,7 +87,7 @@ func (f *freezer) close() {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	f.thaw()
+	f.setFrozen(false)
 }
 
 func (f *freezer) isFrozen() bool {
@@ -150,18 +138,6 @@ func (b *Browser) canFreeze() bool { return b.hasOwnNetwork() && b.l.FreezeSuppo
 // Hold continues the browser if it is frozen, and keeps it from being frozen until release
 // is called. Calls on CDP and connections of Dial do the same by themselves.
 func (b *Browser) Hold() (release func()) { return b.freezer.hold() }
-
-// Freeze freezes the browser until its next use, and reports whether it is frozen: not
-// while it is in use or downloads a file, nor if FreezeSupport is not nil.
-func (b *Browser) Freeze() bool {
-	if !b.canFreeze() || b.freezer.busy() {
-		return false
-	}
-	b.freezer.mu.Lock()
-	defer b.freezer.mu.Unlock()
-	b.freezer.freeze()
-	return b.freezer.frozen
-}
 
 // Frozen reports whether the browser is frozen.
 func (b *Browser) Frozen() bool { return b.freezer.isFrozen() }

@@ -113,7 +113,7 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	if opts.Isolation == nil {
 		return l, nil
 	}
-	if l.sandboxes, err = openSandboxPool(l.ctx, opts, l.starter, uids); err != nil {
+	if l.sandboxes, err = openSandboxPool(l.ctx, opts, l.starter); err != nil {
 		l.log.Error("failed to set up isolation; launches are not isolated", "error", err)
 		l.report = sandbox.DisabledReport(err.Error())
 		return l, nil

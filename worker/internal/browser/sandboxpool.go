@@ -15,7 +15,6 @@ import (
 type sandboxPool struct {
 	manager *sandbox.Manager
 	starter *starter
-	uids    *uidPool // nil: browsers run as the worker's user
 	log     *slog.Logger
 	work    sync.WaitGroup
 
@@ -26,7 +25,7 @@ type sandboxPool struct {
 }
 
 // openSandboxPool finds out how launches can be isolated on this host.
-func openSandboxPool(ctx context.Context, opts Options, s *starter, uids *uidPool) (*sandboxPool, error) {
+func openSandboxPool(ctx context.Context, opts Options, s *starter) (*sandboxPool, error) {
 	start := func(cmd *exec.Cmd) (func(), error) {
 		proc, err := s.start(cmd, -1)
 		if err != nil {
@@ -43,7 +42,7 @@ func openSandboxPool(ctx context.Context, opts Options, s *starter, uids *uidPoo
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxPool{manager: how, starter: s, uids: uids, log: opts.Log}, nil
+	return &sandboxPool{manager: how, starter: s, log: opts.Log}, nil
 }
 
 // acquire returns the prepared sandbox, or creates one.
@@ -84,7 +83,7 @@ func (r *sandboxPool) create() (*browserProcess, error) {
 	return made, nil
 }
 
-// refill prepares a sandbox and a user id for the next launch in the background.
+// refill prepares a sandbox for the next launch in the background.
 func (r *sandboxPool) refill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,9 +92,6 @@ func (r *sandboxPool) refill() {
 	}
 	r.creating = true
 	r.work.Go(func() {
-		if r.uids != nil {
-			r.uids.reserve()
-		}
 		made, err := r.create()
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -17,10 +17,9 @@ type uidPool struct {
 	base, count int
 	lockDir     string
 
-	mu       sync.Mutex
-	next     int // round robin: delays the reuse of an id
-	held     map[int]*os.File
-	reserved int // for the next acquire; 0 for none
+	mu   sync.Mutex
+	next int // round robin: delays the reuse of an id
+	held map[int]*os.File
 }
 
 func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
@@ -30,36 +29,8 @@ func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
 	return &uidPool{base: base, count: count, lockDir: lockDir, held: make(map[int]*os.File)}, nil
 }
 
-// reserve finds an id in advance for the next acquire.
-func (p *uidPool) reserve() {
-	p.mu.Lock()
-	ready := p.reserved
-	p.mu.Unlock()
-	if ready != 0 {
-		return
-	}
-	uid, err := p.find()
-	if err != nil {
-		return // acquire reports the error
-	}
-	p.mu.Lock()
-	p.reserved = uid
-	p.mu.Unlock()
-}
-
 // acquire returns an id that is not locked and has no process.
 func (p *uidPool) acquire() (int, error) {
-	p.mu.Lock()
-	ready := p.reserved
-	p.reserved = 0
-	p.mu.Unlock()
-	if ready != 0 {
-		return ready, nil
-	}
-	return p.find()
-}
-
-func (p *uidPool) find() (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for range p.count {
