@@ -22,14 +22,5 @@ func TestRemote_GCS(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bucket.Close() })
-	r := newRemote(t, bucket)
-	for i := range int64(2) {
-		r.save(t, large(i))
-		assertTree(t, r.restored(t), large(i))
-	}
-	r.versions = r.versions[1:]
-	if done, err := r.CollectGarbage(t.Context(), index{r}, allAges); err != nil || done.Objects == 0 {
-		t.Errorf("got %+v, %v", done, err)
-	}
-	assertTree(t, r.restored(t), large(1))
+	assertStores(t, bucket)
 }

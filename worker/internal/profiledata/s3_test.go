@@ -37,9 +37,10 @@ func s3URL(server string) string {
 	return "s3://profiles?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + server
 }
 
-// TestRemote_S3 saves to an S3-compatible server.
-func TestRemote_S3(t *testing.T) {
-	_, bucket := startS3(t)
+// assertStores saves two versions to an empty bucket, and checks that each can be restored
+// and that the garbage of the first one is deleted.
+func assertStores(t *testing.T, bucket *blob.Bucket) {
+	t.Helper()
 	r := newRemote(t, bucket)
 	for i := range int64(2) {
 		r.save(t, large(i))
@@ -50,6 +51,12 @@ func TestRemote_S3(t *testing.T) {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	assertTree(t, r.restored(t), large(1))
+}
+
+// TestRemote_S3 saves to an S3-compatible server.
+func TestRemote_S3(t *testing.T) {
+	_, bucket := startS3(t)
+	assertStores(t, bucket)
 	for address, want := range map[string]bool{"s3://profiles?region=x": true, "file://host/x": false, "ftp://x": false, "file://": false, "%": false} {
 		opened, err := profiledata.OpenBucket(t.Context(), address)
 		if (err == nil) != want {

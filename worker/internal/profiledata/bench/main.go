@@ -76,5 +76,5 @@ const notes = `The profile has 300 MiB (315 MB) in 1,200 files, about half of it
 20 files replaced. The S3 server, gofakes3, is another process on this machine: it shares the cores and answers over HTTP on
 the loopback interface. The bytes are those of the encrypted objects. Each save and each restore runs in a process of its own
 with the code and the memory settings of svc-worker. The peak memory is the greatest resident set of that process (VmHWM); an
-idle worker has about 13 MB. A save also restores the version before it, but its time does not include that.
+idle worker has about 21 MB. A save also restores the version before it, but its time does not include that.
 `
