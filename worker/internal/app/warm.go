@@ -13,8 +13,8 @@ import (
 )
 
 // warmPerCPU is the maximum number of warm browsers per processor, unless WARM_POOL_MAX is
-// set.
-const warmPerCPU = 4
+// set. Only the demand for browsers that settle late requires so many.
+const warmPerCPU = 8
 
 // newWarmPool returns the pool of warm browsers. It starts none before
 // startWarmPool runs the warm pool until stop is called.
@@ -62,11 +62,12 @@ func (w *worker) warmPoolState() rest.WarmPoolState {
 		Memory: stats.Memory, Warm: starts.Warm, Cold: starts.Cold, Died: stats.Died, Stale: stats.Stale,
 	}
 	for _, held := range stats.Ready {
-		state.Ready = append(state.Ready, rest.WarmBrowsers{WarmKind: warmKind(held.Kind), Count: held.Count})
+		state.Ready = append(state.Ready, rest.WarmBrowsers{WarmKind: warmKind(held.Kind), Count: held.Count, Settled: held.Settled})
 	}
 	for _, demand := range stats.Demand {
 		state.Demand = append(state.Demand, rest.WarmDemand{
-			WarmKind: warmKind(demand.Kind), LaunchesPerMinute: demand.PerMinute, StartTime: demand.StartTime, Target: demand.Stock,
+			WarmKind: warmKind(demand.Kind), LaunchesPerMinute: demand.PerMinute, StartTime: demand.StartTime,
+			SettledPerMinute: demand.SettledPerMinute, SettleTime: demand.SettleTime, Target: demand.Stock,
 		})
 	}
 	return state

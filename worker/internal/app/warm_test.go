@@ -34,11 +34,24 @@ func (r *testWorker) awaitReady(t *testing.T) {
 	}
 }
 
-// launchWhenReady launches a browser by spec as soon as a warm one is ready. It returns
+// awaitSettled waits until a warm browser has settled.
+func (r *testWorker) awaitSettled(t *testing.T) {
+	t.Helper()
+	r.awaitReady(t)
+	deadline := time.Now().Add(time.Minute)
+	for r.pool(t).Ready[0].Settled == 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("no warm browser has settled: %+v", r.pool(t))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// launchWhenReady launches a browser by spec as soon as a warm one has settled. It returns
 // the time of the request.
 func (r *testWorker) launchWhenReady(t *testing.T, spec string) (time.Time, workerapi.BrowserSession) {
 	t.Helper()
-	r.awaitReady(t)
+	r.awaitSettled(t)
 	began := time.Now()
 	return began, r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"spec":%s}`, spec))
 }

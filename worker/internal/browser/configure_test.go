@@ -147,6 +147,9 @@ func (r *fixture) launchConfigured(t *testing.T, spec browser.Spec) *browser.Bro
 	t.Helper()
 	for tries := 1; ; tries++ {
 		b := r.launchWarm(t, spec)
+		if spec.TimezoneID != "" {
+			eventually(t, 30*time.Second, "the browser to settle", b.Settled)
+		}
 		began := time.Now()
 		err := b.Configure(t.Context(), spec)
 		if err == nil {

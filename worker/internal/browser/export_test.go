@@ -15,12 +15,18 @@ func ChangeTimezone(ctx context.Context, b *Browser, zone string) error {
 	return b.changeTimezone(ctx, zone)
 }
 
+// DetourAfter is detourAfter.
+const DetourAfter = detourAfter
+
+// WatchesInode is watchesInode.
+func WatchesInode(pid int, inode uint64) (bool, error) { return watchesInode(pid, inode) }
+
 // AwaitTimezone awaits a change from one zone to another by a page that read and
 // set stand for.
 func AwaitTimezone(ctx context.Context, before, zone string, detourAfter time.Duration,
 	read func(context.Context) (string, error), set func(string) error,
 ) error {
-	return timezoneChange{read: read, set: set, before: before, zone: zone, detourAfter: detourAfter, poll: time.Millisecond}.await(ctx)
+	return timezoneChange{read: read, set: set, before: before, zone: zone, detourAfter: detourAfter}.await(ctx)
 }
 
 // WithConnectionLimit is withConnectionLimit.

@@ -14,20 +14,11 @@ import (
 // time zone. On a busy machine they take seconds.
 const timezoneTimeout = 30 * time.Second
 
-// Limits of timezonePage.await: how long a page may take to notice a change
-// before await makes a detour, and for how long the page must show the new zone
-// after a detour.
+// Limits of timezoneChange.await: how long a page may take to notice a change before await
+// makes a detour, and for how long the page must show the new zone after a detour.
 const (
-	detourAfterWarmUp = time.Second
-	detourInWarmUp    = 150 * time.Millisecond
+	detourAfter       = time.Second
 	stableAfterDetour = 100 * time.Millisecond
-)
-
-// How often pages are asked for their time zone. A complete browser notices the first
-// change only two seconds after its start; until then, questions only cost CPU.
-const (
-	pollAfterWarmUp = time.Millisecond
-	pollInWarmUp    = 25 * time.Millisecond
 )
 
 // CanChangeTimezone reports whether the time zone of a running browser can be
@@ -39,21 +30,13 @@ func (l *Launcher) CanChangeTimezone() bool {
 // changeTimezone changes the time zone of a running browser and returns when its
 // pages see it. It fails for a zone that this host does not know.
 func (b *Browser) changeTimezone(ctx context.Context, zone string) error {
-	return b.setTimezone(ctx, zone, detourAfterWarmUp, pollAfterWarmUp)
-}
-
-func (b *Browser) setTimezone(ctx context.Context, zone string, detourAfter, poll time.Duration) error {
 	if b.sandbox == nil || !sandbox.HasTimezone(zone) {
 		return fmt.Errorf("the time zone cannot be changed to %q", zone)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timezoneTimeout)
 	defer cancel()
 	clocks, err := b.timezonePages(ctx)
-	defer func() {
-		for _, c := range clocks {
-			_ = b.conn.Call(ctx, "", "Target.detachFromTarget", object{"sessionId": c.session}, nil)
-		}
-	}()
+	defer b.detachFrom(ctx, clocks)
 	if err != nil {
 		return fmt.Errorf("time zone: %w", err)
 	}
@@ -61,7 +44,7 @@ func (b *Browser) setTimezone(ctx context.Context, zone string, detourAfter, pol
 		return err
 	}
 	for _, c := range clocks {
-		change := timezoneChange{read: c.zone, set: b.sandbox.SetTimezone, before: c.before, zone: zone, detourAfter: detourAfter, poll: poll}
+		change := timezoneChange{read: c.zone, set: b.sandbox.SetTimezone, before: c.before, zone: zone, detourAfter: detourAfter}
 		if err := change.await(ctx); err != nil {
 			return fmt.Errorf("time zone: %w", err)
 		}
@@ -69,22 +52,14 @@ func (b *Browser) setTimezone(ctx context.Context, zone string, detourAfter, pol
 	return nil
 }
 
-// warmUpTimezone changes a browser's time zone and changes it back. Only the
-// first change is slow: Chromium reads its zone when idle.
-func (b *Browser) warmUpTimezone(ctx context.Context) error {
-	if !b.l.hasPrivateFiles() {
-		return nil
-	}
-	home, err := b.sandbox.Timezone()
+// awaitFirstPage waits until the first page of a warm browser answers.
+func (b *Browser) awaitFirstPage(ctx context.Context) error {
+	pages, err := b.timezonePages(ctx)
+	b.detachFrom(ctx, pages)
 	if err != nil {
-		return nil //nolint:nilerr // the host's zone has no name
+		return fmt.Errorf("first page: %w", err)
 	}
-	away := detourZones[slices.IndexFunc(detourZones, func(name string) bool { return !sandbox.SameTimezone(name, home) })]
-	if err := b.setTimezone(ctx, away, detourInWarmUp, pollInWarmUp); err != nil {
-		b.l.log.Debug("browser is slow to notice its time zone", "launchId", b.LaunchID, "error", err)
-		return b.sandbox.SetTimezone(home)
-	}
-	return b.setTimezone(ctx, home, detourInWarmUp, pollInWarmUp)
+	return nil
 }
 
 // timezonePage is a page that is asked for its time zone.
@@ -115,6 +90,13 @@ func (b *Browser) timezonePages(ctx context.Context) (clocks []timezonePage, err
 	return clocks, nil
 }
 
+// detachFrom detaches from pages.
+func (b *Browser) detachFrom(ctx context.Context, pages []timezonePage) {
+	for _, p := range pages {
+		_ = b.conn.Call(ctx, "", "Target.detachFromTarget", object{"sessionId": p.session}, nil)
+	}
+}
+
 func (c timezonePage) zone(ctx context.Context) (string, error) {
 	var answer struct{ Result struct{ Value string } }
 	question := object{"expression": "Intl.DateTimeFormat().resolvedOptions().timeZone", "returnByValue": true}
@@ -131,7 +113,6 @@ type timezoneChange struct {
 	set          func(zone string) error               // sets the zone of the browser
 	before, zone string
 	detourAfter  time.Duration
-	poll         time.Duration
 }
 
 // await waits until the page is in a zone, under any of its names. A browser
@@ -161,7 +142,7 @@ func (c timezoneChange) await(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-time.After(c.poll):
+		case <-time.After(time.Millisecond):
 		case <-next.C:
 			wait *= 2 // the page may be slower than expected
 			next.Reset(wait)

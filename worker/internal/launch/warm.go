@@ -70,6 +70,9 @@ func (s *WarmBrowser) Done() <-chan struct{} { return s.browser.Done() }
 // Memory implements warm.Browser.
 func (s *WarmBrowser) Memory() int64 { return s.browser.Memory() }
 
+// Settled implements warm.Browser: a launch can change the time zone.
+func (s *WarmBrowser) Settled() bool { return s.browser.Settled() }
+
 // Stale implements warm.Browser: the build has been replaced or removed.
 func (s *WarmBrowser) Stale() bool {
 	now, err := os.Stat(s.browser.Build.Path)
@@ -148,7 +151,7 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, fie
 		return false, string(warm.Disabled), nil
 	}
 	at := s.Clock.Now()
-	claimed, miss := s.Warm.Claim(warmKindOf(spec))
+	claimed, miss := s.Warm.Claim(warmKindOf(spec), needsSettled(spec))
 	if miss == warm.Starting {
 		var ok bool
 		if claimed, ok = s.awaitWarm(ctx, spec); !ok {
@@ -188,8 +191,11 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, fie
 func (s *Service) awaitWarm(ctx context.Context, spec browser.Spec) (*WarmBrowser, bool) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(spec.Timeout, browser.DefaultTimeout))
 	defer cancel()
-	return s.Warm.Await(ctx, warmKindOf(spec))
+	return s.Warm.Await(ctx, warmKindOf(spec), needsSettled(spec))
 }
+
+// needsSettled reports whether a launch needs a warm browser that has settled.
+func needsSettled(spec browser.Spec) bool { return spec.TimezoneID != "" }
 
 // acquireBrowser gets a browser and its resources for a launch: a warm browser if
 // possible, otherwise a new one. After an error no resources leak.

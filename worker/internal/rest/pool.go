@@ -36,7 +36,8 @@ type WarmKind struct {
 // WarmBrowsers are the warm browsers of one kind.
 type WarmBrowsers struct {
 	WarmKind
-	Count int
+	Count   int
+	Settled int // those of them that have settled
 }
 
 // WarmDemand is the recent demand for one kind of browsers.
@@ -44,6 +45,8 @@ type WarmDemand struct {
 	WarmKind
 	LaunchesPerMinute float64
 	StartTime         time.Duration // 0: unknown
+	SettledPerMinute  float64
+	SettleTime        *time.Duration // nil: unknown
 	Target            int
 }
 
@@ -58,17 +61,27 @@ func (p WarmPoolState) toAPI() workerapi.FleetWarmPool {
 	}
 	for _, kind := range p.Ready {
 		data.Ready = append(data.Ready, workerapi.WarmBrowsers{
-			BrowserVersion: int32(kind.BrowserVersion), Engine: workerapi.BrowserEngine(kind.Engine), Locale: kind.Locale, Headless: kind.Headless, Count: int32(kind.Count),
+			BrowserVersion: int32(kind.BrowserVersion), Engine: workerapi.BrowserEngine(kind.Engine), Locale: kind.Locale, Headless: kind.Headless,
+			Count: int32(kind.Count), Settled: int32(kind.Settled),
 		})
 	}
 	for _, kind := range p.Demand[:min(len(p.Demand), maxDemand)] {
-		data.Demand = append(data.Demand, workerapi.WarmDemand{
-			BrowserVersion: int32(kind.BrowserVersion), Engine: workerapi.BrowserEngine(kind.Engine), Locale: kind.Locale, Headless: kind.Headless,
-			LaunchesPerMinute: float32(kind.LaunchesPerMinute), StartMs: nonZero(int32(kind.StartTime.Milliseconds())), Target: int32(kind.Target),
-		})
+		data.Demand = append(data.Demand, kind.toAPI())
 	}
 	for _, reason := range slices.Sorted(maps.Keys(p.Cold)) {
 		data.ColdLaunches = append(data.ColdLaunches, workerapi.ColdLaunches{Reason: reason, Count: p.Cold[reason]})
 	}
 	return data
+}
+
+func (d WarmDemand) toAPI() workerapi.WarmDemand {
+	demand := workerapi.WarmDemand{
+		BrowserVersion: int32(d.BrowserVersion), Engine: workerapi.BrowserEngine(d.Engine), Locale: d.Locale, Headless: d.Headless,
+		LaunchesPerMinute: float32(d.LaunchesPerMinute), StartMs: nonZero(int32(d.StartTime.Milliseconds())), SettledPerMinute: float32(d.SettledPerMinute),
+		Target: int32(d.Target),
+	}
+	if d.SettleTime != nil {
+		demand.SettleMs = new(int32(d.SettleTime.Milliseconds()))
+	}
+	return demand
 }

@@ -344,6 +344,19 @@ func (s *Sandbox) Timezone() (string, error) {
 	return strings.TrimPrefix(target, zoneinfoDir), nil
 }
 
+// TimezoneInode returns the inode of the file that contains the sandbox's time zone.
+func (s *Sandbox) TimezoneInode() (uint64, error) {
+	zone, err := s.Timezone()
+	if err != nil {
+		return 0, err
+	}
+	var info unix.Stat_t
+	if err := unix.Stat(zoneinfoDir+zone, &info); err != nil {
+		return 0, fmt.Errorf("time zone: %w", err)
+	}
+	return info.Ino, nil
+}
+
 var errNoPrivateFiles = errors.New("the sandbox has no private files")
 
 // hasSetuidHelper reports whether a build includes a setuid sandbox helper.

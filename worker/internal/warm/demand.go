@@ -25,15 +25,16 @@ const (
 
 // demand is the recent demand for kinds. Older claims count less.
 type demand[K comparable] struct {
-	weights   map[K]weight
-	rates     map[K]weight // arrivals in the last rateWindow
-	stocks    map[K]stock
-	last      time.Time // time of the last claim, or the start of the pool
-	everAsked bool      // there was at least one claim
+	weights      map[K]weight
+	rates        map[K]weight // arrivals in the last rateWindow
+	settledRates map[K]weight // those of them that need a settled browser
+	stocks       map[K]stock
+	last         time.Time // time of the last claim, or the start of the pool
+	everAsked    bool      // there was at least one claim
 }
 
 func newDemand[K comparable]() demand[K] {
-	return demand[K]{weights: map[K]weight{}, rates: map[K]weight{}, stocks: map[K]stock{}}
+	return demand[K]{weights: map[K]weight{}, rates: map[K]weight{}, settledRates: map[K]weight{}, stocks: map[K]stock{}}
 }
 
 type weight struct {
@@ -55,9 +56,12 @@ type stock struct {
 	at   time.Time
 }
 
-func (d *demand[K]) record(kind K, now time.Time) {
+func (d *demand[K]) record(kind K, settled bool, now time.Time) {
 	d.weights[kind] = weight{d.weights[kind].now(now) + 1, now}
 	d.rates[kind] = weight{d.rates[kind].inWindow(now) + 1, now}
+	if settled {
+		d.settledRates[kind] = weight{d.settledRates[kind].inWindow(now) + 1, now}
+	}
 	d.last, d.everAsked = now, true
 }
 
@@ -70,23 +74,25 @@ func (d *demand[K]) current(now time.Time) map[K]float64 {
 		} else {
 			delete(d.weights, kind)
 			delete(d.rates, kind)
+			delete(d.settledRates, kind)
 			delete(d.stocks, kind)
 		}
 	}
 	return found
 }
 
-// perSecond returns the arrival rate of a kind.
-func (d *demand[K]) perSecond(kind K, now time.Time) float64 {
-	return d.rates[kind].inWindow(now) / rateWindow.Seconds()
+// perSecond returns the arrival rate of a kind, and of those that need a settled browser.
+func (d *demand[K]) perSecond(kind K, now time.Time) (all, settled float64) {
+	return d.rates[kind].inWindow(now) / rateWindow.Seconds(), d.settledRates[kind].inWindow(now) / rateWindow.Seconds()
 }
 
 // stock returns the stock of a kind: the largest of the last stockHold, so that a random
 // pause in the arrivals stops no browsers.
-func (d *demand[K]) stock(kind K, start time.Duration, now time.Time) int {
+func (d *demand[K]) stock(kind K, times durations, now time.Time) int {
 	required := 0
 	if d.rates[kind].inWindow(now) >= minRate {
-		required = stockFor(d.perSecond(kind, now), start)
+		all, settled := d.perSecond(kind, now)
+		required = stockFor(all*times.replacement().Seconds() + settled*times.settle.value.Seconds())
 	}
 	held := d.stocks[kind]
 	if required >= held.size || now.Sub(held.at) >= stockHold {

@@ -4,8 +4,12 @@
 //
 // A claim returns a ready browser and never waits. The pool keeps a minimum of browsers,
 // of the kinds that were claimed recently. It starts them one at a time, while the machine
-// is idle. For kinds that launches request regularly, it keeps as many browsers as arrive
-// during a start, and starts them also while launches are in progress.
+// is idle. For kinds that launches request regularly, it keeps as many browsers as are
+// requested while one is replaced, and starts them also while launches are in progress.
+//
+// A start ends with the browser's first answer, because it uses a processor until then.
+// Some browsers settle later, while they need almost no processor: only then can all
+// settings be changed quickly. Some claims need a settled browser.
 package warm
 
 import (
@@ -22,6 +26,7 @@ import (
 type Browser interface {
 	Done() <-chan struct{}          // closed when the browser has died
 	Stale() bool                    // a new browser would differ; called for every claim, so it must be fast
+	Settled() bool                  // all settings can be changed quickly; may take a millisecond
 	Memory() int64                  // in bytes; 0 if unknown; may take some milliseconds
 	Stop(ctx context.Context) error // also called for a dead browser
 }
@@ -31,10 +36,11 @@ type Miss string
 
 // Reasons for a miss.
 const (
-	Disabled Miss = "disabled" // the pool has size 0
-	Draining Miss = "draining" // the pool is draining
-	Empty    Miss = "empty"    // no browser of the kind is ready
-	Starting Miss = "starting" // a browser of the kind will soon have started; see Await
+	Disabled  Miss = "disabled"  // the pool has size 0
+	Draining  Miss = "draining"  // the pool is draining
+	Empty     Miss = "empty"     // no browser of the kind is ready
+	Starting  Miss = "starting"  // a browser of the kind will soon have started; see Await
+	Unsettled Miss = "unsettled" // the ready browsers of the kind have not settled
 )
 
 // Options configures a Pool. MaxAge and Idle have defaults.
@@ -69,7 +75,8 @@ type Pool[K comparable, S Browser] struct {
 	mu           sync.Mutex
 	ready        []*entry[K, S]        // oldest first
 	starting     []*browserStart[K, S] // oldest first
-	startTimes   map[K]time.Duration   // averages
+	durations    map[K]durations
+	lacks        map[K][]time.Time // claims whose browsers are not yet replaced, oldest first
 	memories     map[K]memory
 	lastStartEnd time.Time // when the last start ended
 	lacksSince   time.Time // since when a start waits for a launch in progress
@@ -86,6 +93,7 @@ type entry[K comparable, S Browser] struct {
 	kind       K
 	browser    S
 	readySince time.Time
+	settled    bool
 	removed    chan struct{} // closed when it is no longer in the pool
 }
 
@@ -99,18 +107,18 @@ func New[K comparable, S Browser](options Options[K, S]) *Pool[K, S] {
 	}
 	options.Max = max(options.Max, options.Size)
 	return &Pool[K, S]{
-		Options: options, wake: make(chan struct{}, 1), startTimes: map[K]time.Duration{}, memories: map[K]memory{}, last: plan[K]{target: options.Size, reason: Minimum},
-		demand: newDemand[K](), backoffs: map[K]backoff{}, counts: Counts{Missed: map[Miss]int64{}},
+		Options: options, wake: make(chan struct{}, 1), durations: map[K]durations{}, lacks: map[K][]time.Time{}, memories: map[K]memory{},
+		last: plan[K]{target: options.Size, reason: Minimum}, demand: newDemand[K](), backoffs: map[K]backoff{}, counts: Counts{Missed: map[Miss]int64{}},
 	}
 }
 
-// Claim removes a browser of a kind from the pool and returns it. The caller owns it
-// and must stop it. Claim does not wait.
-func (p *Pool[K, S]) Claim(kind K) (S, Miss) {
+// Claim removes a browser of a kind from the pool, if required a settled one, and returns
+// it. The caller owns it and must stop it. Claim does not wait.
+func (p *Pool[K, S]) Claim(kind K, settled bool) (S, Miss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.signal()
-	browser, miss := p.claim(kind)
+	browser, miss := p.claim(kind, settled)
 	if miss == "" {
 		p.counts.Claimed++
 	} else {
@@ -119,26 +127,32 @@ func (p *Pool[K, S]) Claim(kind K) (S, Miss) {
 	return browser, miss
 }
 
-func (p *Pool[K, S]) claim(kind K) (none S, _ Miss) {
+func (p *Pool[K, S]) claim(kind K, settled bool) (none S, _ Miss) {
 	if p.Size <= 0 {
 		return none, Disabled
 	}
 	now := p.Clock.Now()
-	p.demand.record(kind, now)
+	p.demand.record(kind, settled, now)
 	if p.draining {
 		return none, Draining
 	}
-	for _, e := range p.ofKind(kind) {
+	for _, e := range p.leastSettled(kind) {
 		dead, stale := p.health(e, now)
-		if !dead && !stale {
+		switch {
+		case dead || stale:
+			p.discard(e, dead, now)
+		case e.settled || !settled:
 			p.remove(e)
+			p.lack(kind, now)
 			delete(p.backoffs, kind)
 			return e.browser, ""
 		}
-		p.discard(e, dead, now)
 	}
-	if _, found := p.freeStart(kind); found {
+	if _, found := p.freeStart(kind, settled); found {
 		return none, Starting
+	}
+	if len(p.ofKind(kind)) > 0 {
+		return none, Unsettled
 	}
 	return none, Empty
 }

@@ -38,6 +38,7 @@ const (
 	gracePoll       = 10 * time.Millisecond
 	shortPoll       = 250 * time.Millisecond
 	longPoll        = 2 * time.Second
+	settlePoll      = 250 * time.Millisecond // while browsers are settling
 	measureInterval = time.Minute
 	settleDelay     = 2 * time.Second // before a new browser is measured
 	healthyAfter    = time.Minute     // a browser of this age resets the backoff of its kind
@@ -64,7 +65,12 @@ func (p *Pool[K, S]) Run(ctx context.Context) {
 		case <-p.wake:
 		}
 		p.measureMemory()
-		timer.Reset(p.tick(ctx))
+		settling := p.noteSettled()
+		delay := p.tick(ctx)
+		if settling {
+			delay = min(delay, settlePoll)
+		}
+		timer.Reset(delay)
 	}
 }
 
@@ -85,6 +91,7 @@ func (p *Pool[K, S]) tick(ctx context.Context) time.Duration {
 		wanted[first] = 1
 	}
 	p.last = p.plan(load, wanted, now)
+	p.forgetLacks()
 	for len(p.ready) > p.last.target || len(p.ready) > 0 && p.exceedsMemory(load) {
 		if len(p.ready) <= p.last.target {
 			p.last.reason = Memory

@@ -16,12 +16,11 @@ const acceptedMiss = 0.02
 const maxStock = 100
 
 // stockFor returns how many browsers of a kind must be ready or starting, so that a
-// launch finds a ready one with probability 1-acceptedMiss. It assumes that launches
-// arrive independently and that each claimed browser is replaced immediately: then a
-// launch finds none if at least as many launches as the stock have arrived during the
-// last start.
-func stockFor(perSecond float64, start time.Duration) int {
-	mean := perSecond * start.Seconds()
+// launch finds a ready one with probability 1-acceptedMiss. The mean is the average number
+// of launches that arrive while a browser is replaced. It assumes that launches arrive
+// independently and that each claimed browser is replaced: then a launch finds none if at
+// least as many launches as the stock have arrived during the last replacement.
+func stockFor(mean float64) int {
 	chance := math.Exp(-mean) // of exactly n arrivals; they have a Poisson distribution
 	fewer := 0.0              // chance of at most n arrivals
 	for n := range maxStock {
@@ -61,11 +60,12 @@ type plan[K comparable] struct {
 func (p *Pool[K, S]) plan(load Load, wanted map[K]float64, now time.Time) plan[K] {
 	next := plan[K]{stock: map[K]int{}, wanted: wanted, reason: Minimum, target: p.Size}
 	forgotten := func(kind K) bool { _, found := wanted[kind]; return !found }
-	maps.DeleteFunc(p.startTimes, func(kind K, _ time.Duration) bool { return forgotten(kind) })
+	maps.DeleteFunc(p.durations, func(kind K, _ durations) bool { return forgotten(kind) })
+	maps.DeleteFunc(p.lacks, func(kind K, _ []time.Time) bool { return forgotten(kind) })
 	maps.DeleteFunc(p.memories, func(kind K, _ memory) bool { return forgotten(kind) })
 	sum := 0
 	for kind := range wanted {
-		stock := p.demand.stock(kind, p.startTime(kind), now)
+		stock := p.demand.stock(kind, p.durations[kind], now)
 		if stock > 0 {
 			next.stock[kind] = stock
 		}
@@ -124,24 +124,4 @@ func (p *Pool[K, S]) held() int {
 		}
 	}
 	return n
-}
-
-// Start times.
-const (
-	assumedStartTime = 500 * time.Millisecond // before the first start of a kind
-	startTimeWeight  = 0.25                   // of the last start in the average
-)
-
-// startTime returns the average duration of the last starts of a kind.
-func (p *Pool[K, S]) startTime(kind K) time.Duration {
-	return cmp.Or(p.startTimes[kind], assumedStartTime)
-}
-
-// recordStartTime adds the duration of a start to the average.
-func (p *Pool[K, S]) recordStartTime(kind K, took time.Duration) {
-	average, measured := p.startTimes[kind]
-	if !measured {
-		average = took
-	}
-	p.startTimes[kind] = average + time.Duration(startTimeWeight*float64(took-average))
 }

@@ -19,7 +19,7 @@ func TestStockFor(t *testing.T) {
 		{6000, 500 * time.Millisecond, 66},  // 50 arrive, with a standard deviation of 7
 		{60000, 10 * time.Second, maxStock}, // never more
 	} {
-		if got := stockFor(tc.perMinute/60, tc.start); got != tc.want {
+		if got := stockFor(tc.perMinute / 60 * tc.start.Seconds()); got != tc.want {
 			t.Errorf("stock for %v a minute and starts of %v: %d, want %d", tc.perMinute, tc.start, got, tc.want)
 		}
 	}

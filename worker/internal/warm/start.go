@@ -10,6 +10,7 @@ import (
 // browserStart is a start in progress.
 type browserStart[K comparable, S Browser] struct {
 	kind    K
+	lacked  time.Time // since when the pool has lacked the browser
 	began   time.Time
 	cancel  func()
 	awaited chan S // nil: for no particular launch; closed without a browser if the start fails
@@ -18,7 +19,8 @@ type browserStart[K comparable, S Browser] struct {
 // start starts a browser in the background.
 func (p *Pool[K, S]) start(ctx context.Context, kind K) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	s := &browserStart[K, S]{kind: kind, began: p.Clock.Now(), cancel: cancel}
+	now := p.Clock.Now()
+	s := &browserStart[K, S]{kind: kind, lacked: p.replaced(kind, now), began: now, cancel: cancel}
 	p.starting = append(p.starting, s)
 	p.work.Go(func() {
 		defer cancel()
@@ -33,7 +35,9 @@ func (p *Pool[K, S]) start(ctx context.Context, kind K) {
 			return
 		}
 		p.counts.Started++
-		p.recordStartTime(kind, p.lastStartEnd.Sub(s.began))
+		p.record(kind, func(d *durations) {
+			d.wait, d.start = d.wait.with(s.began.Sub(s.lacked)), d.start.with(p.lastStartEnd.Sub(s.began))
+		})
 		if s.awaited != nil && !p.draining {
 			s.awaited <- browser
 			return
@@ -51,6 +55,7 @@ func (p *Pool[K, S]) startFailed(ctx context.Context, s *browserStart[K, S], err
 	now := p.Clock.Now()
 	p.counts.Failed++
 	p.recordDeath(s.kind, now)
+	delete(p.lacks, s.kind)
 	p.Logger.Warn("failed to start warm browser", "kind", s.kind, "retryAfter", p.backoffs[s.kind].until.Sub(now), "error", err)
 }
 
@@ -64,9 +69,9 @@ func (s *browserStart[K, S]) release() {
 // Await waits for a browser that is starting, after Claim has returned Starting. The
 // caller owns it and must stop it. Without such a browser, or if it fails to start or ctx
 // ends first, ok is false.
-func (p *Pool[K, S]) Await(ctx context.Context, kind K) (browser S, ok bool) {
+func (p *Pool[K, S]) Await(ctx context.Context, kind K, settled bool) (browser S, ok bool) {
 	p.mu.Lock()
-	s, found := p.freeStart(kind)
+	s, found := p.freeStart(kind, settled)
 	if found {
 		s.awaited = make(chan S, 1)
 		p.signal() // the pool lacks it now
@@ -91,19 +96,17 @@ func (p *Pool[K, S]) Await(ctx context.Context, kind K) (browser S, ok bool) {
 	}
 }
 
-// maxAwait is how long a launch waits for a browser that is starting, as expected from
-// the start times. A start for the pool takes longer than that for a launch, because it
-// includes a change of the time zone: up to three seconds with a complete browser.
-const maxAwait = 250 * time.Millisecond
+// maxSettle is how long browsers of a kind may take to settle, so that a launch that needs
+// a settled browser waits for one that is starting. A cold start takes less than others.
+const maxSettle = 250 * time.Millisecond
 
-// freeStart returns the oldest start of a kind that is for no particular launch and is
-// expected to end soon.
-func (p *Pool[K, S]) freeStart(kind K) (*browserStart[K, S], bool) {
-	average := p.startTimes[kind] // 0 before the first start
-	now := p.Clock.Now()
-	i := slices.IndexFunc(p.starting, func(s *browserStart[K, S]) bool {
-		return s.kind == kind && s.awaited == nil && average-now.Sub(s.began) <= maxAwait
-	})
+// freeStart returns the oldest start of a kind that is for no particular launch. If
+// required, its browser is expected to settle soon after it.
+func (p *Pool[K, S]) freeStart(kind K, settled bool) (*browserStart[K, S], bool) {
+	if settle := p.durations[kind].settle; settled && (!settle.measured || settle.value > maxSettle) {
+		return nil, false
+	}
+	i := slices.IndexFunc(p.starting, func(s *browserStart[K, S]) bool { return s.kind == kind && s.awaited == nil })
 	if i < 0 {
 		return nil, false
 	}

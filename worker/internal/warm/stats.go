@@ -34,16 +34,19 @@ type Stats[K comparable] struct {
 
 // KindCount is the number of ready browsers of a kind.
 type KindCount[K comparable] struct {
-	Kind  K
-	Count int
+	Kind    K
+	Count   int
+	Settled int // those of them that have settled
 }
 
 // KindDemand is the recent demand for a kind.
 type KindDemand[K comparable] struct {
-	Kind      K
-	PerMinute float64       // launches
-	StartTime time.Duration // average of the last starts; 0: none yet
-	Stock     int           // how many browsers of the kind the demand requires
+	Kind             K
+	PerMinute        float64        // launches
+	SettledPerMinute float64        // launches that need a settled browser
+	StartTime        time.Duration  // average time from a claim until another browser is ready; 0: none yet
+	SettleTime       *time.Duration // average time from there until it has settled; nil: none yet
+	Stock            int            // how many browsers of the kind the demand requires
 }
 
 // Stats returns the pool's state. It is cheap.
@@ -62,6 +65,9 @@ func (p *Pool[K, S]) Stats() Stats[K] {
 			stats.Ready, i = append(stats.Ready, KindCount[K]{Kind: e.kind}), len(stats.Ready)
 		}
 		stats.Ready[i].Count++
+		if e.settled {
+			stats.Ready[i].Settled++
+		}
 	}
 	return stats
 }
@@ -82,10 +88,18 @@ func (p *Pool[K, S]) target() (int, Reason) {
 func (p *Pool[K, S]) kindDemand() (all []KindDemand[K]) {
 	now := p.Clock.Now()
 	for kind := range p.demand.current(now) {
-		start := p.startTime(kind)
-		all = append(all, KindDemand[K]{
-			Kind: kind, PerMinute: 60 * p.demand.perSecond(kind, now), StartTime: p.startTimes[kind], Stock: p.demand.stock(kind, start, now),
-		})
+		times := p.durations[kind]
+		perSecond, settled := p.demand.perSecond(kind, now)
+		one := KindDemand[K]{
+			Kind: kind, PerMinute: 60 * perSecond, SettledPerMinute: 60 * settled, Stock: p.demand.stock(kind, times, now),
+		}
+		if times.settle.measured {
+			one.SettleTime = &times.settle.value
+		}
+		if times.start.measured {
+			one.StartTime = times.replacement()
+		}
+		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b KindDemand[K]) int {
 		return cmp.Or(b.Stock-a.Stock, cmp.Compare(b.PerMinute, a.PerMinute), cmp.Compare(fmt.Sprint(a.Kind), fmt.Sprint(b.Kind)))
