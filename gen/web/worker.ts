@@ -2127,7 +2127,8 @@ export interface components {
         /**
          * @description Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
          *     `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`. With `starting`, it
-         *     waited for a browser that the pool was starting.
+         *     waited for a browser that the pool was starting. With `unsettled`, it has a time zone, and no warm browser had
+         *     settled.
          */
         ColdReason: string;
         /**
@@ -3543,11 +3544,20 @@ export interface components {
             headless: boolean;
             /** @description The language; empty for the default. */
             locale: string;
+            /**
+             * Format: int32
+             * @description The number of browsers that have settled. Launches with a time zone take these.
+             */
+            settled: number;
         };
         /**
-         * @description The recent demand for warm browsers with the same settings. If launches request them regularly, `target` is
-         *     the number with which 98 % of the launches find a warm browser, calculated from `launchesPerMinute` and
-         *     `startMs`. Otherwise it is 0, and they share the minimum of the pool with the other kinds.
+         * @description The recent demand for warm browsers with the same settings. A launch takes a browser as soon as it has started.
+         *     A launch with a time zone needs one that has settled: a complete browser changes its time zone quickly only
+         *     about two seconds after its start.
+         *
+         *     If launches request the browsers regularly, `target` is the number with which 98 % of the launches find one,
+         *     calculated from `launchesPerMinute` and `startMs`, and from `settledPerMinute` and `settleMs`. Otherwise it is
+         *     0, and they share the minimum of the pool with the other kinds.
          */
         WarmDemand: {
             browserVersion: components["schemas"]["BrowserVersion"];
@@ -3563,7 +3573,17 @@ export interface components {
             locale: string;
             /**
              * Format: int32
-             * @description The average duration of recent starts for the pool, in milliseconds; null before the first.
+             * @description The average time from the end of a start until the browser has settled, in milliseconds; null before the first.
+             */
+            settleMs: number | null;
+            /**
+             * Format: float
+             * @description The number of launches a minute with a time zone.
+             */
+            settledPerMinute: number;
+            /**
+             * Format: int32
+             * @description The average time in which the pool recently replaced a browser, in milliseconds: the wait for a processor and the start. Null before the first.
              */
             startMs: number | null;
             /**
@@ -6741,6 +6761,8 @@ export interface operations {
                      *               "headless": true,
                      *               "launchesPerMinute": 96.5,
                      *               "locale": "",
+                     *               "settleMs": 2140,
+                     *               "settledPerMinute": 3.2,
                      *               "startMs": 540,
                      *               "target": 4
                      *             }
@@ -6754,7 +6776,8 @@ export interface operations {
                      *               "count": 1,
                      *               "engine": "chromium",
                      *               "headless": true,
-                     *               "locale": ""
+                     *               "locale": "",
+                     *               "settled": 1
                      *             }
                      *           ],
                      *           "size": 2,

@@ -38,13 +38,13 @@ func TestPool_HoldsUnderSteadyLaunches(t *testing.T) {
 		}
 		stats := p.Stats()
 		const wait = 30 * time.Millisecond // for the launch in progress
-		want := warm.KindDemand[string]{Kind: "first", PerMinute: 400, StartTime: wait + startTime, Stock: 5}
+		want := warm.KindDemand[string]{Kind: "first", PerMinute: 400, StartTime: wait + startTime, Stock: 6}
 		got := stats.Demand[0]
 		got.SettleTime = nil
 		if got.PerMinute, got.StartTime = float64(int(got.PerMinute/10+0.5)*10), got.StartTime.Round(time.Millisecond); len(stats.Demand) != 1 || got != want {
 			t.Errorf("demand %+v, want %+v", stats.Demand, want)
 		}
-		if stats.Target != 5 || stats.Reason != warm.Demand {
+		if stats.Target != 6 || stats.Reason != warm.Demand {
 			t.Errorf("target %d because of %s", stats.Target, stats.Reason)
 		}
 	})
