@@ -14,14 +14,14 @@ import (
 const assumedSettled = 5 * time.Second
 
 // Settled reports whether the browser notices changes of its time zone, so that Configure
-// can apply one in milliseconds. A complete browser watches the file of the time zone only
-// when its work after the start has begun: about two seconds after the start, when its
-// first page has been idle for a second.
+// can apply one in milliseconds. A complete browser watches /etc/localtime, with the
+// directory to which the link leads, only when its first page has been idle for a second:
+// about two seconds after the start.
 func (b *Browser) Settled() bool {
 	if b.sandbox == nil || !b.l.hasPrivateFiles() {
 		return true // the time zone cannot be changed
 	}
-	inode, err := b.sandbox.TimezoneInode()
+	inode, err := b.sandbox.TimezoneDir()
 	if err == nil {
 		var watches bool
 		if watches, err = watchesInode(b.proc.pid(), inode); err == nil {
@@ -31,7 +31,7 @@ func (b *Browser) Settled() bool {
 	return time.Since(b.StartedAt) >= assumedSettled
 }
 
-// watchesInode reports whether a process watches a file with inotify.
+// watchesInode reports whether a process watches a file or directory with inotify.
 func watchesInode(pid int, inode uint64) (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	open, err := os.ReadDir(dir + "fd")

@@ -344,14 +344,15 @@ func (s *Sandbox) Timezone() (string, error) {
 	return strings.TrimPrefix(target, zoneinfoDir), nil
 }
 
-// TimezoneInode returns the inode of the file that contains the sandbox's time zone.
-func (s *Sandbox) TimezoneInode() (uint64, error) {
+// TimezoneDir returns the inode of the directory that contains the file of the sandbox's
+// time zone. It fails if /etc/localtime is a copy of the host's file.
+func (s *Sandbox) TimezoneDir() (inode uint64, err error) {
 	zone, err := s.Timezone()
 	if err != nil {
 		return 0, err
 	}
 	var info unix.Stat_t
-	if err := unix.Stat(zoneinfoDir+zone, &info); err != nil {
+	if err := unix.Stat(filepath.Dir(zoneinfoDir+zone), &info); err != nil {
 		return 0, fmt.Errorf("time zone: %w", err)
 	}
 	return info.Ino, nil

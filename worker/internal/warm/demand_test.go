@@ -151,3 +151,26 @@ func TestPool_LaunchInProgressGoesFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestPool_BurstGoesFirst checks that browsers claimed in a burst are replaced only when
+// most of its launches have ended.
+func TestPool_BurstGoesFirst(t *testing.T) {
+	withPool(t, func(o *options) { o.Max = 8 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		m.setLoad(func(l *warm.Load) { l.CPUs = 2 })
+		advance(5 * time.Second)
+		m.setLoad(func(l *warm.Load) { l.Launching = 20 })
+		starts := m.starts()
+		for range 20 {
+			ask(p, "first")
+		}
+		advance(5 * time.Second)
+		if n := m.starts() - starts; n != 0 {
+			t.Errorf("%d starts during the burst", n)
+		}
+		m.setLoad(func(l *warm.Load) { l.Launching = 4 })
+		advance(time.Second)
+		if m.starts() == starts {
+			t.Error("no start after the burst")
+		}
+	})
+}

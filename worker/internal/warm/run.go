@@ -30,6 +30,11 @@ const (
 	defaultMemoryCeiling = 90.0 // if there is no ceiling
 )
 
+// maxLaunching is the number of launches in progress for each processor, above which a start
+// for the pool would only delay them. Each of several clients has one in progress on a
+// saturated machine; more come in a burst.
+const maxLaunching = 4
+
 // Intervals of the loop. There is a pause after each start.
 const (
 	startPause      = 300 * time.Millisecond
@@ -120,6 +125,9 @@ func (p *Pool[K, S]) startNext(ctx context.Context, load Load, now time.Time) (s
 		if load.Launching > 0 || now.Sub(p.lastStartEnd) < pauseAfterStart(load) {
 			return false, shortPoll
 		}
+	}
+	if load.Launching > maxLaunching*max(load.CPUs, 1) {
+		return false, shortPoll
 	}
 	if len(p.starting) >= p.startsAtOnce(kind, load) {
 		return false, longPoll
