@@ -168,9 +168,16 @@ func TestPool_BurstGoesFirst(t *testing.T) {
 			t.Errorf("%d starts during the burst", n)
 		}
 		m.setLoad(func(l *warm.Load) { l.Launching = 4 })
-		advance(time.Second)
+		advance(2 * time.Second)
+		if n := m.starts() - starts; n != 0 {
+			t.Errorf("%d starts while the browsers of the burst load their pages", n)
+		}
+		advance(2 * time.Second)
 		if m.starts() == starts {
 			t.Error("no start after the burst")
+		}
+		if got := p.Stats().Demand[0].StartTime; got > 2*startTime {
+			t.Errorf("the burst counts as a wait: %v", got)
 		}
 	})
 }

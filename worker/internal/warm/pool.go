@@ -80,7 +80,8 @@ type Pool[K comparable, S Browser] struct {
 	memories     map[K]memory
 	lastStartEnd time.Time // when the last start ended
 	lacksSince   time.Time // since when a start waits for a launch in progress
-	last         plan[K]   // of the last tick
+	lastBurst    time.Time
+	last         plan[K] // of the last tick
 	demand       demand[K]
 	backoffs     map[K]backoff
 	draining     bool

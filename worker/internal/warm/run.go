@@ -30,10 +30,12 @@ const (
 	defaultMemoryCeiling = 90.0 // if there is no ceiling
 )
 
-// maxLaunching is the number of launches in progress for each processor, above which a start
-// for the pool would only delay them. Each of several clients has one in progress on a
-// saturated machine; more come in a burst.
-const maxLaunching = 4
+// Bursts of launches. A start for the pool would only delay their browsers, and then their
+// pages.
+const (
+	maxLaunching = 4               // launches in progress for each processor; more are a burst
+	burstGrace   = 3 * time.Second // after a burst, for its browsers to load their pages
+)
 
 // Intervals of the loop. There is a pause after each start.
 const (
@@ -113,6 +115,9 @@ func (p *Pool[K, S]) tick(ctx context.Context) time.Duration {
 
 // startNext starts the next browser, or returns when to try again.
 func (p *Pool[K, S]) startNext(ctx context.Context, load Load, now time.Time) (started bool, delay time.Duration) {
+	if p.inBurst(load, now) {
+		return false, shortPoll
+	}
 	kind, urgent := p.mostUrgent(p.last, now)
 	if urgent && p.held() >= p.last.target {
 		urgent = false // only by replacing another kind
@@ -125,9 +130,6 @@ func (p *Pool[K, S]) startNext(ctx context.Context, load Load, now time.Time) (s
 		if load.Launching > 0 || now.Sub(p.lastStartEnd) < pauseAfterStart(load) {
 			return false, shortPoll
 		}
-	}
-	if load.Launching > maxLaunching*max(load.CPUs, 1) {
-		return false, shortPoll
 	}
 	if len(p.starting) >= p.startsAtOnce(kind, load) {
 		return false, longPoll
@@ -154,6 +156,15 @@ func (p *Pool[K, S]) startsAtOnce(kind K, load Load) int {
 		return 1
 	}
 	return max(load.CPUs, 1)
+}
+
+// inBurst reports whether there is a burst of launches, or was a moment ago.
+func (p *Pool[K, S]) inBurst(load Load, now time.Time) bool {
+	if load.Launching > maxLaunching*max(load.CPUs, 1) {
+		p.lastBurst = now
+		clear(p.lacks) // the wait says nothing about regular launches
+	}
+	return now.Sub(p.lastBurst) < burstGrace
 }
 
 // yields reports whether a start should wait for a launch in progress, which takes
