@@ -44,11 +44,6 @@ var baseFlags = []string{
 const disabledFeatures = "SpareRendererForSitePerProcess,AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying," +
 	"OptimizationHints,PreconnectToSearch,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 
-// settleEarly makes a complete browser begin its work of the lowest priority half a second
-// after its start, instead of when its first page has been idle for long: only then does it
-// notice changes of its time zone. Older versions ignore the switch, and settle later.
-const settleEarly = "--enable-features=ImprovedStartupBestEffortDelay:StartupDelayFailsafeTimeout/500ms"
-
 const blockedURL = "http://127.0.0.1:9/"
 
 // noWarningBar hides the bar that warns of unsupported switches such as
@@ -95,9 +90,6 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 		args = append(args, "--disable-dev-shm-usage")
 	}
 	args = append(args, mergeFeatures(s.Args)...)
-	if s.Warm {
-		args = append(args, settleEarly)
-	}
 	if s.noTabs() {
 		args = append(args, "--no-startup-window")
 	} else if s.defersFirstPage() {

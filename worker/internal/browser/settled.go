@@ -15,9 +15,8 @@ const assumedSettled = 5 * time.Second
 
 // Settled reports whether the browser notices changes of its time zone, so that Configure
 // can apply one in milliseconds. A complete browser watches /etc/localtime, with the
-// directory to which the link leads, in its work of the lowest priority. Versions that know
-// settleEarly begin it half a second after the start, others when the first page has been
-// idle for a second: about three seconds after the start.
+// directory to which the link leads, only when its first page has been idle for a second:
+// about three seconds after the start.
 func (b *Browser) Settled() bool {
 	if b.sandbox == nil || !b.l.hasPrivateFiles() {
 		return true // the time zone cannot be changed

@@ -20,7 +20,7 @@ func TestSettled_NoticesTimezone(t *testing.T) {
 		spec := r.spec("settled-" + build.Version[:3] + "-" + string(build.Engine))
 		spec.Build, spec.Headless, spec.Warm = build, true, true
 		b := r.launch(t, spec)
-		if early := b.Settled(); early && build.Headful && time.Since(b.StartedAt) < 400*time.Millisecond {
+		if early := b.Settled(); early && build.Headful && time.Since(b.StartedAt) < time.Second {
 			t.Errorf("%s has settled %v after its start", build.Version, time.Since(b.StartedAt))
 		}
 		eventually(t, 30*time.Second, "the browser to settle", b.Settled)

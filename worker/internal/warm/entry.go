@@ -144,14 +144,19 @@ func (p *Pool[K, S]) unmeasured() map[K]*entry[K, S] {
 // noteSettled notes which browsers have settled, and reports whether others have not. The
 // caller must not hold the lock, because it takes time.
 func (p *Pool[K, S]) noteSettled() (settling bool) {
+	now := p.Clock.Now()
 	for _, e := range p.unsettled() {
-		if !e.browser.Settled() {
+		if now.Sub(e.askedAt) < settlePoll {
 			settling = true
 			continue
 		}
+		settled := e.browser.Settled()
+		settling = settling || !settled
 		p.mu.Lock()
-		e.settled = true
-		p.record(e.kind, func(d *durations) { d.settle = d.settle.with(p.Clock.Now().Sub(e.readySince)) })
+		e.settled, e.askedAt = settled, now
+		if settled {
+			p.record(e.kind, func(d *durations) { d.settle = d.settle.with(now.Sub(e.readySince)) })
+		}
 		p.mu.Unlock()
 	}
 	return settling

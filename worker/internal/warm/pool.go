@@ -95,6 +95,7 @@ type entry[K comparable, S Browser] struct {
 	browser    S
 	readySince time.Time
 	settled    bool
+	askedAt    time.Time     // when it was last asked whether it has settled; used by Run only
 	removed    chan struct{} // closed when it is no longer in the pool
 }
 

@@ -45,7 +45,7 @@ const (
 	gracePoll       = 10 * time.Millisecond
 	shortPoll       = 250 * time.Millisecond
 	longPoll        = 2 * time.Second
-	settlePoll      = 250 * time.Millisecond // while browsers are settling
+	settlePoll      = 250 * time.Millisecond // how often a browser is asked whether it has settled
 	measureInterval = time.Minute
 	settleDelay     = 2 * time.Second // before a new browser is measured
 	healthyAfter    = time.Minute     // a browser of this age resets the backoff of its kind
