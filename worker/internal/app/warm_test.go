@@ -92,6 +92,9 @@ func TestWarmPool_UsedWherePossible(t *testing.T) {
 	if diff := cmp.Diff(cold, state.ColdLaunches); diff != "" || state.WarmLaunches != int64(rounds) || state.MemoryBytes == 0 {
 		t.Errorf("pool %+v, cold (-want +got):\n%s", state, diff)
 	}
+	if len(state.Demand) != 1 || state.Demand[0].SettledPerMinute <= 0 || state.Demand[0].SettleMs == nil {
+		t.Errorf("demand %+v, want that for a settled browser, because of the time zone", state.Demand)
+	}
 	if asked := len(r.cloud.Calls(cloudtest.Authorize)); asked != 2*rounds+failedClaims {
 		t.Errorf("the cloud got %d authorize requests for %d launches", asked, 2*rounds+failedClaims)
 	}
