@@ -2408,8 +2408,8 @@ type WarmBrowsers struct {
 }
 
 // WarmDemand The recent demand for warm browsers with the same settings. A launch takes a browser as soon as it has started.
-// A launch with a time zone needs one that has settled: a complete browser changes its time zone quickly
-// only half a second to three seconds after its start, depending on its version.
+// A launch with a time zone needs one that has settled: a complete browser changes its time zone quickly only
+// about three seconds after its start.
 //
 // If launches request the browsers regularly, `target` is the number with which 98 % of the launches find one,
 // calculated from `launchesPerMinute` and `startMs`, and from `settledPerMinute` and `settleMs`. Otherwise it is
