@@ -123,11 +123,11 @@ func (m *fakeStarter) setFailing(failing bool) {
 	m.failing = failing
 }
 
-// setSettle sets when later browsers settle, after their start.
-func (m *fakeStarter) setSettle(after time.Duration) {
+// settleLate makes later browsers settle late, settleTime after their start.
+func (m *fakeStarter) settleLate() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.settle = after
+	m.settle = settleTime
 }
 
 func (m *fakeStarter) all() []*fakeBrowser {

@@ -7,7 +7,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// settleTime is when browsers settle, in these tests.
+// settleTime is the time after which browsers settle that settle late.
 const settleTime = 2 * time.Second
 
 func claimed(t *testing.T, p *pool, settled bool) *fakeBrowser {
@@ -22,7 +22,7 @@ func claimed(t *testing.T, p *pool, settled bool) *fakeBrowser {
 
 func TestClaim_SettledBrowser(t *testing.T) {
 	withPool(t, func(o *options) { o.Size = 1 }, func(t *testing.T, p *pool, m *fakeStarter) {
-		m.setSettle(settleTime)
+		m.settleLate()
 		p.Drain() // a start may be in progress
 		p.Resume()
 		advance(time.Second)
@@ -43,7 +43,7 @@ func TestClaim_SettledBrowser(t *testing.T) {
 // another one.
 func TestClaim_LeavesSettledBrowsers(t *testing.T) {
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
-		m.setSettle(settleTime)
+		m.settleLate()
 		advance(10 * time.Second)
 		claimed(t, p, true)
 		advance(time.Second) // one is settled, its replacement is not
@@ -56,7 +56,7 @@ func TestClaim_LeavesSettledBrowsers(t *testing.T) {
 
 func TestAwait_BrowserThatSettlesLate(t *testing.T) {
 	withPool(t, func(o *options) { o.Size = 1 }, func(t *testing.T, p *pool, m *fakeStarter) {
-		m.setSettle(settleTime)
+		m.settleLate()
 		advance(10 * time.Second)
 		claimed(t, p, false)
 		advance(startTime / 2)
@@ -71,7 +71,7 @@ func TestAwait_BrowserThatSettlesLate(t *testing.T) {
 // than one browser after another could settle.
 func TestPool_SettlingDelaysNoStart(t *testing.T) {
 	withPool(t, func(o *options) { o.Max = 16 }, func(t *testing.T, p *pool, m *fakeStarter) {
-		m.setSettle(settleTime)
+		m.settleLate()
 		advance(10 * time.Second)
 		arriveNeeding(p, "first", true, 300*time.Millisecond, 10*time.Second) // the pool learns the demand
 		if found, all := arriveNeeding(p, "first", true, 300*time.Millisecond, time.Minute); float64(found) < 0.98*float64(all) {
