@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
 func TestSandbox_Enabled(t *testing.T) {
@@ -95,5 +98,35 @@ func TestEnvironment_Minimal(t *testing.T) {
 		if got, err := filepath.EvalSymlinks(value); err != nil || got != want {
 			t.Errorf("%s resolves to %s (%v), want %s", name, got, err, want)
 		}
+	}
+}
+
+// TestSandbox_FewProcesses: the network service is a thread of the browser process, and no
+// zygote lacks a sandbox. The caller's features do not change this.
+func TestSandbox_FewProcesses(t *testing.T) {
+	r := newFixture(t)
+	for _, build := range []browser.Build{r.build, headlessShell(t)} {
+		t.Run(string(build.Engine), func(t *testing.T) {
+			spec := r.spec("few-" + string(build.Engine))
+			spec.Build, spec.Args = build, []string{"--enable-features=CallerOn", "--disable-features=CallerOff"}
+			b := r.launch(t, spec)
+			c := dial(t, b)
+			c.open(t, "data:text/html,<canvas>")
+			eventually(t, 10*time.Second, "the GPU process", func() bool {
+				return slices.ContainsFunc(processTree(b.PID()), func(pid int) bool { return strings.Contains(commandLine(pid), "--type=gpu-process") })
+			})
+			for _, pid := range processTree(b.PID()) {
+				for _, part := range []string{"network.mojom", "--no-zygote-sandbox"} {
+					if strings.Contains(commandLine(pid), part) {
+						t.Errorf("process with %s: %q", part, commandLine(pid))
+					}
+				}
+			}
+			for _, part := range []string{"--enable-features=NetworkServiceInProcess2,CallerOn", "SpareRendererForSitePerProcess", ",CallerOff"} {
+				if !strings.Contains(commandLine(b.PID()), part) {
+					t.Errorf("the browser was not started with %s: %q", part, commandLine(b.PID()))
+				}
+			}
+		})
 	}
 }
