@@ -63,6 +63,9 @@ const noWarningBar = "--test-type"
 // switch. The renderer is SwiftShader, in the GPU process, which Chromium does not sandbox then.
 const softwareWebGL = "--enable-unsafe-swiftshader"
 
+// gpuThread makes the GPU process a thread of the browser process of a headless shell.
+const gpuThread = "--in-process-gpu"
+
 // proxyLoopback sends requests to loopback and link-local addresses through the
 // proxy too: by default Chromium connects to them directly.
 const proxyLoopback = "--proxy-bypass-list=<-loopback>"
@@ -97,6 +100,9 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	}
 	if at.smallSharedMemory {
 		args = append(args, "--disable-dev-shm-usage")
+	}
+	if s.Build.Engine == HeadlessShell {
+		args = append(args, gpuThread)
 	}
 	args = append(args, mergeFeatures(s.Args)...)
 	if s.noTabs() {
