@@ -44,6 +44,14 @@ var baseFlags = []string{
 const disabledFeatures = "SpareRendererForSitePerProcess,AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying," +
 	"OptimizationHints,PreconnectToSearch,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 
+// enabledFeatures reduce the cost of a browser: the network service, which Chromium does not
+// sandbox on Linux, is a thread of the browser process instead of a separate process.
+const enabledFeatures = "NetworkServiceInProcess2"
+
+// noSecondZygote leaves out the zygote without a sandbox: only the GPU process would be
+// forked from it, and starts by itself.
+const noSecondZygote = "--no-unsandboxed-zygote"
+
 const blockedURL = "http://127.0.0.1:9/"
 
 // noWarningBar hides the bar that warns of unsupported switches such as
@@ -52,8 +60,11 @@ const blockedURL = "http://127.0.0.1:9/"
 const noWarningBar = "--test-type"
 
 // softwareWebGL lets pages use WebGL without a GPU, as headless browsers do without a
-// switch. The renderer is SwiftShader, in the sandboxed GPU process.
+// switch. The renderer is SwiftShader, in the GPU process, which Chromium does not sandbox then.
 const softwareWebGL = "--enable-unsafe-swiftshader"
+
+// gpuThread makes the GPU process a thread of the browser process of a headless shell.
+const gpuThread = "--in-process-gpu"
 
 // proxyLoopback sends requests to loopback and link-local addresses through the
 // proxy too: by default Chromium connects to them directly.
@@ -79,6 +90,7 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 		"--remote-debugging-address=127.0.0.1",
 		"--user-data-dir=" + at.data,
 		markerSwitch + at.root,
+		noSecondZygote,
 	}, baseFlags...)
 	args = append(args, windowFlags(s)...)
 	args = append(args, settingFlags(s)...)
@@ -88,6 +100,9 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	}
 	if at.smallSharedMemory {
 		args = append(args, "--disable-dev-shm-usage")
+	}
+	if s.Build.Engine == HeadlessShell {
+		args = append(args, gpuThread)
 	}
 	args = append(args, mergeFeatures(s.Args)...)
 	if s.noTabs() {
@@ -137,20 +152,22 @@ func settingFlags(s *Spec) []string {
 	return append(flags, webRTCFlags...)
 }
 
-// mergeFeatures merges the caller's --disable-features with disabledFeatures:
-// Chromium uses only the last switch.
+// mergeFeatures merges the caller's --disable-features and --enable-features with
+// disabledFeatures and enabledFeatures: Chromium uses only the last switch of each.
 func mergeFeatures(args []string) []string {
-	const name = "--disable-features="
-	features := disabledFeatures
+	const disable, enable = "--disable-features=", "--enable-features="
+	disabled, enabled := disabledFeatures, enabledFeatures
 	var out []string
 	for _, a := range args {
-		if more, ok := strings.CutPrefix(a, name); ok {
-			features += "," + more
-			continue
+		if more, ok := strings.CutPrefix(a, disable); ok {
+			disabled += "," + more
+		} else if more, ok := strings.CutPrefix(a, enable); ok {
+			enabled += "," + more
+		} else {
+			out = append(out, a)
 		}
-		out = append(out, a)
 	}
-	return append(out, name+features)
+	return append(out, disable+disabled, enable+enabled)
 }
 
 // firstURL returns the URL of the first tab: its start URL, or about:blank if

@@ -52,13 +52,18 @@ func TestLaunch_HeadfulFillsDisplay(t *testing.T) {
 // Pages expect WebGL, and a browser without it is unusual.
 func TestLaunch_HasWebGL(t *testing.T) {
 	r := newFixture(t)
-	for name, headless := range map[string]bool{"headless": true, "headful": false} {
+	for name, change := range map[string]func(*browser.Spec){
+		"headless":       func(*browser.Spec) {},
+		"headful":        func(s *browser.Spec) { s.Headless = false },
+		"headless-shell": func(s *browser.Spec) { s.Build = headlessShell(t) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			spec := r.spec(name)
-			spec.Headless = headless
+			change(&spec)
 			c := dial(t, r.launch(t, spec))
 			var pixel []int
-			c.eval(t, c.attach(t, firstPage(t, c)), `(() => {
+			page := c.attach(t, firstPage(t, c))
+			c.eval(t, page, `(() => {
 				const gl = document.createElement('canvas').getContext('webgl2');
 				if (!gl) return null;
 				gl.clearColor(1, 0, 0, 1);

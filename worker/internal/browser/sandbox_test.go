@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
 func TestSandbox_Enabled(t *testing.T) {
@@ -95,5 +97,36 @@ func TestEnvironment_Minimal(t *testing.T) {
 		if got, err := filepath.EvalSymlinks(value); err != nil || got != want {
 			t.Errorf("%s resolves to %s (%v), want %s", name, got, err, want)
 		}
+	}
+}
+
+// TestSandbox_FewProcesses: the network service, and that of a headless shell that draws, are
+// threads of the browser process, and no zygote lacks a sandbox. The caller's features do not
+// change this.
+func TestSandbox_FewProcesses(t *testing.T) {
+	r := newFixture(t)
+	for _, build := range []browser.Build{r.build, headlessShell(t)} {
+		t.Run(string(build.Engine), func(t *testing.T) {
+			spec := r.spec("few-" + string(build.Engine))
+			spec.Build, spec.Args = build, []string{"--enable-features=CallerOn", "--disable-features=CallerOff"}
+			b := r.launch(t, spec)
+			c := dial(t, b)
+			page := c.open(t, "data:text/html,<canvas>")
+			c.call(t, page, "Page.captureScreenshot", nil)
+			for _, pid := range processTree(b.PID()) {
+				for part, allowed := range map[string]bool{
+					"network.mojom": false, "--no-zygote-sandbox": false, "--type=gpu-process": build.Engine == browser.Chromium,
+				} {
+					if !allowed && strings.Contains(commandLine(pid), part) {
+						t.Errorf("process with %s: %q", part, commandLine(pid))
+					}
+				}
+			}
+			for _, part := range []string{"--enable-features=NetworkServiceInProcess2,CallerOn", "SpareRendererForSitePerProcess", ",CallerOff"} {
+				if !strings.Contains(commandLine(b.PID()), part) {
+					t.Errorf("the browser was not started with %s: %q", part, commandLine(b.PID()))
+				}
+			}
+		})
 	}
 }
