@@ -189,10 +189,11 @@ func newTestEnv(t *testing.T) testEnv {
 	return newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t)))
 }
 
-func newTestEnvOn(t *testing.T, c *cloud) testEnv {
+// newTestEnvOn starts a worker with additional environment variables for a new account.
+func newTestEnvOn(t *testing.T, c *cloud, environment ...string) testEnv {
 	t.Helper()
 	a := c.signUp(t)
-	return testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key)}
+	return testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, environment...)}
 }
 
 // newLaunchRequest creates a profile without settings and returns a request to
