@@ -184,9 +184,9 @@ type testEnv struct {
 }
 
 // newTestEnv starts a test environment on a database of the shared server.
-func newTestEnv(t *testing.T) testEnv {
+func newTestEnv(t *testing.T, environment ...string) testEnv {
 	t.Helper()
-	return newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t)))
+	return newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t)), environment...)
 }
 
 // newTestEnvOn starts a worker with additional environment variables for a new account.
