@@ -16,8 +16,7 @@ needed := go postgres chromium headless-shell display ffmpeg chromedriver node h
 .PHONY: test
 test: ## Run all tests, with real PostgreSQL, Chromium and clients, at a few repetitions each
 	@scripts/need $(needed)
-	@scripts/npm-install
-	@scripts/browsers
+	@scripts/npm-install & installing=$$!; scripts/browsers && wait $$installing
 	@scripts/test -count=1 -timeout 25m
 
 .PHONY: test-fast
@@ -29,8 +28,7 @@ test-fast: ## Run the tests that need neither a database nor a browser
 proof: export SVC_TEST_DEPTH := full
 proof: ## Run all tests with all repetitions and combinations (the license model, the client matrix, the kills)
 	@scripts/need $(needed) java python
-	@scripts/npm-install
-	@scripts/browsers
+	@scripts/npm-install & installing=$$!; scripts/browsers && wait $$installing
 	@scripts/test -count=1 -timeout 90m
 
 .PHONY: matrix
@@ -116,8 +114,7 @@ check: ## Check that generated code is up to date; lint the API documents and th
 contract: CONTRACT_EXAMPLES ?= 60
 contract: ## Test the API documents against the servers: linters, examples, random requests, SDKs, coverage of all responses
 	@scripts/need $(needed)
-	@scripts/npm-install
-	@scripts/browsers
+	@scripts/npm-install & installing=$$!; scripts/browsers && wait $$installing
 	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --stage '$(CONTRACT_STAGES)' --examples $(CONTRACT_EXAMPLES)
 
 .PHONY: contract-deep

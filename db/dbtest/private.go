@@ -76,6 +76,8 @@ func options(data string) embedded.Options {
 		"shared_buffers":     "64MB",
 		"min_wal_size":       "32MB",
 		"autovacuum_naptime": "1h",
+		// Else each statement that reads a table without an index starts two processes.
+		"max_parallel_workers_per_gather": "0",
 	}}
 }
 

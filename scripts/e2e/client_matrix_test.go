@@ -39,7 +39,7 @@ func (c matrixCase) name() string {
 // edge, and prints the results. The quick run has half of the cases: each client
 // directly and through the edge, once headless and once headful.
 func runMatrix(t *testing.T, b *edgeTest) {
-	direct := testEnv{account: b.account, cloud: b.cloud, worker: startWorker(t, b.cloud, b.key)}
+	direct := testEnv{account: b.account, cloud: b.cloud, worker: startWorker(t, b.cloud, b.key, completeBrowsers)}
 	var table strings.Builder
 	for i, client := range []string{"puppeteer", "playwright", "selenium", "chromedp", "rod"} {
 		for _, edge := range []*edgeTest{nil, b} {

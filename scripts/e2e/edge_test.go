@@ -62,7 +62,7 @@ func startEdge(t *testing.T, index int, of *cloud, key string) *edge {
 	e := newEdge(t, index)
 	shared := "API_KEY=wrk_" + uuid.NewString()
 	for i, trusted := range []string{"127.0.0.1/32", "10.9.9.9/32"} {
-		e.workers[i] = startWorker(t, of, key, shared, "PUBLIC_URL="+e.url, "WORKER_ID="+e.workerID(i), "TRUSTED_PROXIES="+trusted)
+		e.workers[i] = startWorker(t, of, key, shared, completeBrowsers, "PUBLIC_URL="+e.url, "WORKER_ID="+e.workerID(i), "TRUSTED_PROXIES="+trusted)
 	}
 	e.start(t, e.workers[0].address, e.workers[1].address)
 	return e

@@ -14,7 +14,7 @@ import (
 
 func TestLaunch_IsDrivableAndLeaksNothing(t *testing.T) {
 	t.Parallel()
-	env, page := newTestEnv(t), servePage(t)
+	env, page := newTestEnv(t, completeBrowsers), servePage(t)
 	for _, headless := range []bool{true, false} {
 		t.Run(fmt.Sprintf("headless=%t", headless), func(t *testing.T) {
 			request := env.newLaunchRequest(t, headless)

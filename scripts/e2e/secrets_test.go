@@ -23,7 +23,7 @@ const proxyPassword = "the-proxy-password"
 func TestSecrets_AreNotLoggedOrInProcesses(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.NewDSN(t)
-	env := newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dsn))
+	env := newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dsn), completeBrowsers)
 	secrets := map[string]string{
 		"the password": env.password, "the session token": env.token, "the organization key": env.key,
 		"the worker key": env.worker.key, "the proxy password": proxyPassword,

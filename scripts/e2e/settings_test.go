@@ -59,7 +59,7 @@ func germanProfile(version int32) cloudapi.CreateProfileRequest {
 
 func TestSettings_LaunchOverridesProfile(t *testing.T) {
 	t.Parallel()
-	env, page := newTestEnv(t), servePage(t)
+	env, page := newTestEnv(t, completeBrowsers), servePage(t)
 	id := env.profile(t, germanProfile(env.worker.newestVersion(t)))
 	profile := fingerprint{
 		UserAgent: profileAgent, Language: "de-DE", Timezone: "Asia/Tokyo", Number: "1.234,5", Viewport: []int{813, 611},

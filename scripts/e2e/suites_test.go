@@ -56,7 +56,7 @@ func (s suite) run(t *testing.T) {
 	a, port := c.signUp(t), freePort(t)
 	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 2*s.parallel)
 	host := namespaceHost + ":" + port
-	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, "PUBLIC_URL=http://"+host)}
+	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host)}
 	outside := namespace{buildGoClient(t), host, forwardSocket(t, env.worker.address)}
 	var result suiteResult
 	began := time.Now()

@@ -27,7 +27,7 @@ func TestWebDriver_SeleniumOnAnotherMachine(t *testing.T) {
 	c := startCloud(t)
 	a, port := c.signUp(t), freePort(t)
 	host := namespaceHost + ":" + port
-	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, "PUBLIC_URL=http://"+host, "WORKER_ID=worker-1", "WARM_POOL=1")}
+	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host, "WORKER_ID=worker-1", "WARM_POOL=1")}
 	outside := namespace{buildGoClient(t), host, forwardSocket(t, env.worker.address)}
 	profile, page := env.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)}), servePage(t)
 	drive := func(t *testing.T, more map[string]any) (seen driven, err error) {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contracttest"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // worker is a running svc-worker.
@@ -32,6 +34,9 @@ type worker struct {
 	environment []string
 	api         *workerapi.ClientWithResponses
 }
+
+// completeBrowsers is the variable of a worker whose tests depend on complete browsers.
+const completeBrowsers = "AUTO_ENGINE=false"
 
 // startWorker starts a worker with an organization key and additional environment
 // variables. By default it has no warm browsers, because tests count processes. It
@@ -57,7 +62,8 @@ func startWorkerAt(t *testing.T, port string, of *cloud, key string, environment
 	w.environment = append([]string{
 		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + of.url,
 		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug", "WARM_POOL=0",
-		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // the sites and proxies of the tests
+		"ALLOWED_HOSTS=127.0.0.0/8,[::1]",              // the sites and proxies of the tests
+		fmt.Sprintf("AUTO_ENGINE=%t", !testenv.Full()), // complete browsers take three times as long
 	}, environment...)
 	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(contractClient(t, workerDocument, "X-API-Key", w.key)))
 	if err != nil {
@@ -178,15 +184,16 @@ type testEnv struct {
 }
 
 // newTestEnv starts a test environment on a database of the shared server.
-func newTestEnv(t *testing.T) testEnv {
+func newTestEnv(t *testing.T, environment ...string) testEnv {
 	t.Helper()
-	return newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t)))
+	return newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t)), environment...)
 }
 
-func newTestEnvOn(t *testing.T, c *cloud) testEnv {
+// newTestEnvOn starts a worker with additional environment variables for a new account.
+func newTestEnvOn(t *testing.T, c *cloud, environment ...string) testEnv {
 	t.Helper()
 	a := c.signUp(t)
-	return testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key)}
+	return testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, environment...)}
 }
 
 // newLaunchRequest creates a profile without settings and returns a request to

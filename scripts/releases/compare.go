@@ -1,6 +1,7 @@
 package releases
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -77,9 +78,15 @@ func (c Comparer) document(ctx context.Context, name string) (string, error) {
 	if err := os.WriteFile(working, d.text, 0o600); err != nil {
 		return "", err
 	}
-	changes, err := c.changes(ctx, released, working)
+	old, err := os.ReadFile(released)
 	if err != nil {
 		return "", err
+	}
+	var changes []change
+	if !bytes.Equal(old, d.text) { // else the comparison takes seconds for nothing
+		if changes, err = c.changes(ctx, released, working); err != nil {
+			return "", err
+		}
 	}
 	broken := 0
 	for _, one := range changes {

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/scripts/releases"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // edit is a replacement in one of the documents.
@@ -64,22 +66,24 @@ func build(t *testing.T) string {
 	return program
 }
 
-// TestCompare_RequiresVersionBump compares copies of the documents, each changed
-// in one way, with the documents as they are.
-func TestCompare_RequiresVersionBump(t *testing.T) {
-	oasdiff := build(t)
-	released := t.TempDir()
-	if _, err := releases.Write(t.Context(), edited(t), released, false); err != nil {
-		t.Fatal(err)
-	}
-	const nothing, minor, major = "", "set info.version to 1.1.0", "set info.version to 2.0.0"
+// What a change requires.
+const (
+	nothing = ""
+	minor   = "set info.version to 1.1.0"
+	major   = "set info.version to 2.0.0"
+)
+
+// changeTest is a change of the documents, and what it requires.
+type changeTest struct {
+	name  string
+	edits []edit
+	wants string
+	tells string // in the message
+}
+
+func changeTests() []changeTest {
 	named := func(id string) string { return "operationId: " + id + "\n" }
-	for _, test := range []struct {
-		name  string
-		edits []edit
-		wants string
-		tells string // in the message
-	}{
+	return []changeTest{
 		{"no change", nil, nothing, ""},
 		{"a summary changes", []edit{{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}}, nothing, ""},
 		{"an operation is added", []edit{{"cloud.yaml", "\n  /v1/auth/sign-in:\n", "\n  /v1/auth/sign-inn:\n    get: {operationId: getInn, tags: [Authentication], security: [], responses: {'204': {description: No.}}}\n  /v1/auth/sign-in:\n"}}, minor, "GET /v1/auth/sign-inn"},
@@ -98,13 +102,66 @@ func TestCompare_RequiresVersionBump(t *testing.T) {
 		{"a default changes", []edit{{"shared.yaml", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 20}", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 50}"}}, major, "20"},
 		{"a success status changes", []edit{{"cloud.yaml", "        '201':\n          description: Signed in.", "        '200':\n          description: Signed in."}}, major, "201"},
 		{"a failure status goes", []edit{{"cloud.yaml", "        '429': {$ref: 'shared.yaml#/components/responses/TooManyRequests'}\n", ""}}, major, "429"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	}
+}
+
+// TestCompare_RequiresVersionBump compares copies of the documents with the documents as
+// they are. At full depth, each copy is changed in one way. Otherwise, a copy has all
+// changes with the same requirement, and the message must tell each of them.
+func TestCompare_RequiresVersionBump(t *testing.T) {
+	oasdiff := build(t)
+	released := t.TempDir()
+	if _, err := releases.Write(t.Context(), edited(t), released, false); err != nil {
+		t.Fatal(err)
+	}
+	groups := combined(t, changeTests())
+	if testenv.Full() {
+		groups = nil
+		for _, test := range changeTests() {
+			groups = append(groups, []changeTest{test})
+		}
+	}
+	for _, group := range groups {
+		var edits []edit
+		for _, test := range group {
+			edits = append(edits, test.edits...)
+		}
+		t.Run(group[0].name, func(t *testing.T) {
 			t.Parallel()
-			_, err := releases.Comparer{Documents: edited(t, test.edits...), Released: released, Oasdiff: oasdiff, Work: t.TempDir()}.Run(t.Context())
-			assertVerdict(t, err, test.wants, test.tells)
+			_, err := releases.Comparer{Documents: edited(t, edits...), Released: released, Oasdiff: oasdiff, Work: t.TempDir()}.Run(t.Context())
+			for _, test := range group {
+				assertVerdict(t, err, test.wants, test.tells)
+			}
 		})
 	}
+}
+
+// combined returns groups of tests with the same requirement, whose edits do not replace
+// each other's texts.
+func combined(t *testing.T, tests []changeTest) (groups [][]changeTest) {
+	t.Helper()
+	for _, test := range tests {
+		i := slices.IndexFunc(groups, func(group []changeTest) bool {
+			return group[0].wants == test.wants && !slices.ContainsFunc(group, func(other changeTest) bool { return overlap(other.edits, test.edits) })
+		})
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], test)
+	}
+	if len(groups) == len(tests) {
+		t.Fatal("no tests can be combined")
+	}
+	return groups
+}
+
+// overlap reports whether one of the edits replaces a text that one of the others replaces.
+func overlap(some, others []edit) bool {
+	return slices.ContainsFunc(some, func(a edit) bool {
+		return slices.ContainsFunc(others, func(b edit) bool {
+			return a.file == b.file && (strings.Contains(a.old, b.old) || strings.Contains(b.old, a.old))
+		})
+	})
 }
 
 func assertVerdict(t *testing.T, err error, wants, tells string) {

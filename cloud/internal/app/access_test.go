@@ -12,6 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/shared/contracttest"
 )
@@ -25,7 +26,7 @@ func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 	h := newTestEnv(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
 	h.publish(t)
 	operations := operationsOf(h.document.T())
-	hash, checksum := cheapHash(t), checksumSQL(t, h)
+	hash, checksum := cheapHash(t), prepareChecksum(t, h)
 	rows := make([][]outcome, len(requests))
 	asked := map[string]bool{}
 	t.Run("ask", func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 				client := contracttest.New(t, h.document, nil)
 				var last *call
 				for _, c := range credentials {
-					a := &call{t: t, env: h, client: client, op: op, request: r, credential: c, checksumSQL: checksum}
+					a := &call{t: t, env: h, client: client, op: op, request: r, credential: c, checksumOf: checksum}
 					if a.theirs = newTenant(hash); last != nil && last.unchanged {
 						a.ours, a.before = last.ours, last.after
 					} else {
@@ -101,13 +102,13 @@ func operationsOf(spec *openapi3.T) map[string]operation {
 
 // call is one request with one credential.
 type call struct {
-	t           *testing.T
-	env         *testEnv
-	client      *http.Client
-	op          operation
-	request     request
-	credential  credential
-	checksumSQL string // checksums the organization $1
+	t          *testing.T
+	env        *testEnv
+	client     *http.Client
+	op         operation
+	request    request
+	credential credential
+	checksumOf *sqlx.Stmt // checksums the organization $1
 
 	ours, theirs tenant // a credential with away belongs to theirs
 	free         tenant // values that belong to no organization, such as {freshId}

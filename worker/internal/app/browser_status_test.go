@@ -20,7 +20,7 @@ import (
 func TestBrowserRoutes_Statuses(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(silent.CloseClientConnections)
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.DeniedHosts = "" })
+	r := startTestWorker(t, cloudtest.New(t), withCompleteBrowsers, func(c *app.Config) { c.DeniedHosts = "" })
 	s := r.launch(t)
 	base, control := "/browsers/"+s.LaunchId.String(), token(*s.ViewUrl)
 	large := strings.Repeat(" ", 1<<20+1)

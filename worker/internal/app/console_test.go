@@ -36,7 +36,7 @@ func (r *testWorker) consoleToken(t *testing.T) string {
 // TestConsole_OperatesWorkerWithCookie runs the operations of the console with its
 // cookie only, as a page of the worker sends them.
 func TestConsole_OperatesWorkerWithCookie(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t))
+	r := startTestWorker(t, cloudtest.New(t), withCompleteBrowsers)
 	origin := fmt.Sprintf("http://localhost:%d", r.config.Port) // the default of PUBLIC_URL
 	page := []string{"Cookie", "svc_console=" + r.consoleToken(t), "Origin", origin, "Sec-Fetch-Site", "same-origin"}
 	ask := func(method, path, body string, want int) []byte {

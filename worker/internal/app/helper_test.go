@@ -51,12 +51,16 @@ func newTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Conf
 		Host: "127.0.0.1", Port: port, CloudURL: fake.URL, OrganizationKey: cloudtest.Key, WorkerKey: workerKey, DataDir: testenv.PublicTempDir(t),
 		DeniedHosts: "default", AllowedHosts: "127.0.0.0/8,[::1]", // where the tests' sites are
 		ProfileVersions: 3, ProfileData: 100, SaveTimeout: 25 * time.Second,
+		AutoEngine: !testenv.Full(), // complete browsers take three times as long
 	}
 	for _, apply := range change {
 		apply(&r.config)
 	}
 	return r
 }
+
+// withCompleteBrowsers is for tests that depend on complete browsers.
+func withCompleteBrowsers(c *app.Config) { c.AutoEngine = false }
 
 // startTestWorker runs a worker until the test ends, then checks for leaked resources.
 func startTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *testWorker {

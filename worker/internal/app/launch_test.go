@@ -39,7 +39,7 @@ func (r *testWorker) dial(t *testing.T, address string) error {
 // TestSession_Lifecycle launches, lists, reads, drives and ends a session over HTTP,
 // and checks the reports to the cloud.
 func TestSession_Lifecycle(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) {
+	r := startTestWorker(t, cloudtest.New(t), withCompleteBrowsers, func(c *app.Config) {
 		c.PublicURL = fmt.Sprintf("http://localhost:%d", c.Port)
 		c.WorkerID = "worker-1"
 	})

@@ -56,7 +56,7 @@ func (r *testWorker) upgrade(t *testing.T, path string, headers http.Header) (st
 // TestBrowserRoutes_Credentials is specification 5.1 and 5.5, on the assembled
 // worker.
 func TestBrowserRoutes_Credentials(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t))
+	r := startTestWorker(t, cloudtest.New(t), withCompleteBrowsers)
 	s, other := r.launch(t), r.launch(t)
 	id := s.LaunchId.String()
 	base, control, view := "/browsers/"+id, token(*s.ViewUrl), r.viewTicket(t, s)

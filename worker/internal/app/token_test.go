@@ -14,7 +14,7 @@ import (
 // TestLaunchToken_OpensOnePage is specification 4.4, 5.1 and 5.5, on the assembled
 // worker with a browser.
 func TestLaunchToken_OpensOnePage(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t))
+	r := startTestWorker(t, cloudtest.New(t), withCompleteBrowsers)
 	launched := r.launch(t)
 	ask := func(method, address string, headers ...string) (status int, text string) {
 		t.Helper()

@@ -101,7 +101,7 @@ func (c client) canBindPort(t *testing.T) bool {
 }
 
 func TestIsolation_PagesAreOnline(t *testing.T) {
-	r := newIsolatedFixture(t)
+	r := newIsolatedFixture(t).withShell(t)
 	c := dial(t, r.launch(t, r.spec("online")))
 	var online bool
 	c.eval(t, c.open(t, "about:blank"), "navigator.onLine", &online)
@@ -111,7 +111,7 @@ func TestIsolation_PagesAreOnline(t *testing.T) {
 }
 
 func TestIsolation_DebugPortConnections(t *testing.T) {
-	r := newIsolatedFixture(t)
+	r := newIsolatedFixture(t).withShell(t)
 	b := r.launch(t, r.spec("doors"))
 	address := fmt.Sprintf("http://127.0.0.1:%d/json/version", b.DebugPort)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}

@@ -167,7 +167,7 @@ func (r *fixture) launchConfigured(t *testing.T, spec browser.Spec) *browser.Bro
 }
 
 func TestConfigure_AcceptsWarmBrowserOnce(t *testing.T) {
-	r := newFixture(t)
+	r := newFixture(t).withShell(t)
 	spec := r.spec("one")
 	if err := r.launch(t, spec).Configure(t.Context(), spec); !errors.Is(err, browser.ErrNotWarm) {
 		t.Errorf("Configure of a launched browser: %v", err)

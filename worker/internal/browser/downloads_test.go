@@ -131,7 +131,7 @@ func TestDownloads_OfChromiumsDefaultAreFound(t *testing.T) {
 }
 
 func TestDownloads_DenyStays(t *testing.T) {
-	r, site := newIsolatedFixture(t), newDownloadSite(t)
+	r, site := newIsolatedFixture(t).withShell(t), newDownloadSite(t)
 	b := r.launch(t, r.spec("denied"))
 	c := dial(t, b)
 	c.call(t, "", "Browser.setDownloadBehavior", map[string]any{"behavior": "deny"})
@@ -144,7 +144,7 @@ func TestDownloads_DenyStays(t *testing.T) {
 }
 
 func TestDownloads_EndAtQuota(t *testing.T) {
-	r, site := newIsolatedFixture(t), newDownloadSite(t)
+	r, site := newIsolatedFixture(t).withShell(t), newDownloadSite(t)
 	b := r.launch(t, r.spec("quota"))
 	c := dial(t, b)
 	ended := c.Subscribe(100, "Browser.downloadProgress")
@@ -174,7 +174,7 @@ func TestDownloads_EndAtQuota(t *testing.T) {
 func TestUploads_AreReadable(t *testing.T) {
 	for name, without := range map[string][]string{"isolated": nil, "without private files": {sandbox.PrivateFiles}} {
 		t.Run(name, func(t *testing.T) {
-			r := newIsolatedFixture(t, without...)
+			r := newIsolatedFixture(t, without...).withShell(t)
 			b := r.launch(t, r.spec("uploads"))
 			added, err := b.Files().Add("a file.txt", 7, strings.NewReader("content"))
 			if err != nil {
@@ -202,7 +202,7 @@ func TestUploads_AreReadable(t *testing.T) {
 
 // TestFiles_AreRestricted checks how the shared directory is mounted.
 func TestFiles_AreRestricted(t *testing.T) {
-	r := newIsolatedFixture(t)
+	r := newIsolatedFixture(t).withShell(t)
 	b := r.launch(t, r.spec("mounted"))
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", b.PID()))
 	if err != nil {
@@ -223,7 +223,7 @@ func TestFiles_AreRestricted(t *testing.T) {
 
 // TestFollow_EndsWithDownload follows downloads that complete, end and are replaced.
 func TestFollow_EndsWithDownload(t *testing.T) {
-	r, site := newIsolatedFixture(t), newDownloadSite(t)
+	r, site := newIsolatedFixture(t).withShell(t), newDownloadSite(t)
 	b := r.launch(t, r.spec("followed"))
 	c := dial(t, b)
 	page := c.visit(t, site)
@@ -246,7 +246,7 @@ func TestFollow_EndsWithDownload(t *testing.T) {
 // TestOpen_RefusesWhatBrowserPlants replaces a complete download as a compromised browser
 // can.
 func TestOpen_RefusesWhatBrowserPlants(t *testing.T) {
-	r, site := newIsolatedFixture(t), newDownloadSite(t)
+	r, site := newIsolatedFixture(t).withShell(t), newDownloadSite(t)
 	b := r.launch(t, r.spec("planted"))
 	c := dial(t, b)
 	c.download(t, c.visit(t, site), site+"/1000/file")

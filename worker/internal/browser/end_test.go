@@ -94,7 +94,7 @@ func TestCrash_DetectedAndCleanedUp(t *testing.T) {
 }
 
 func TestExit_AfterClientClose(t *testing.T) {
-	r := newFixture(t)
+	r := newFixture(t).withShell(t)
 	b := r.launch(t, r.spec("closed"))
 	dial(t, b).call(t, "", "Browser.close", nil)
 	select {
@@ -109,7 +109,7 @@ func TestExit_AfterClientClose(t *testing.T) {
 }
 
 func TestKill_EndsStoppedBrowser(t *testing.T) {
-	r := newFixture(t)
+	r := newFixture(t).withShell(t)
 	spec := r.spec("stopped")
 	spec.Data = newDirectoryData(t)
 	b := r.launch(t, spec)

@@ -104,7 +104,7 @@ func TestFreeze_StopsIdleBrowserUntilNextUse(t *testing.T) {
 }
 
 func TestFreeze_CallsAndPassiveConnectionsDoNotKeepBrowserAwake(t *testing.T) {
-	r := newFreezingFixture(t)
+	r := newFreezingFixture(t).withShell(t)
 	b := r.launch(t, r.spec("passive"))
 	listening, err := b.DialPassive(t.Context())
 	if err != nil {
@@ -132,7 +132,7 @@ func TestFreeze_CallsAndPassiveConnectionsDoNotKeepBrowserAwake(t *testing.T) {
 }
 
 func TestFreeze_WaitsForDownload(t *testing.T) {
-	r := newFreezingFixture(t)
+	r := newFreezingFixture(t).withShell(t)
 	finish := make(chan struct{})
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path != "/file" {
@@ -216,7 +216,7 @@ func TestFreeze_PersistentDataIsSaved(t *testing.T) {
 }
 
 func TestFreeze_WarmBrowserIsNotFrozenByItself(t *testing.T) {
-	r := newFreezingFixture(t)
+	r := newFreezingFixture(t).withShell(t)
 	spec := r.spec("warm")
 	spec.Warm = true
 	b := r.launch(t, spec)

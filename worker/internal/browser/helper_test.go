@@ -111,6 +111,17 @@ func newFixtureWith(t *testing.T, change func(*browser.Options)) *fixture {
 	return &fixture{Launcher: l, dir: dir, build: systemBuild(t), isolated: l.Isolation().On(sandbox.NetworkNamespace)}
 }
 
+// withShell makes the fixture launch a headless shell, which takes a third of the processor
+// time, for tests that do not depend on the engine. At full depth it keeps the complete
+// browser.
+func (r *fixture) withShell(t *testing.T) *fixture {
+	t.Helper()
+	if !testenv.Full() {
+		r.build = headlessShell(t)
+	}
+	return r
+}
+
 func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

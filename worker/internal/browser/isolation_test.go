@@ -178,7 +178,7 @@ func TestIsolation_MemoryLimitEndsBrowser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFixtureWith(t, func(o *browser.Options) {
 				o.Isolation = &sandbox.Options{Disk: 1 << 30, Memory: 500 << 20, Disabled: []string{without}}
-			})
+			}).withShell(t)
 			b := r.launch(t, r.spec("greedy"))
 			c := dial(t, b)
 			page := c.open(t, "about:blank")
@@ -254,7 +254,11 @@ func TestIsolation_UnprivilegedWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := testenv.CopyTestBinary(t, dir)
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestIsolation_(HidesHostFiles|KeepsChromiumSandbox|EnvironmentAndPaths|DescribesFailedLaunch|PagesAreOnline|DebugPort|Timezone|ProxyCannot)|TestData_OutlivesBrowser)")
+	tests := "^(TestIsolation_(HidesHostFiles|KeepsChromiumSandbox|EnvironmentAndPaths|DescribesFailedLaunch|PagesAreOnline|DebugPort|Timezone|ProxyCannot)|TestData_OutlivesBrowser)"
+	if !testenv.Full() {
+		tests += "/^(isolated|without_anything)$" // of their subtests
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run="+tests)
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, _ := cmd.CombinedOutput()

@@ -205,7 +205,7 @@ func TestLaunch_Parallel(t *testing.T) {
 }
 
 func TestLaunch_RefusesDuplicateID(t *testing.T) {
-	r := newFixture(t)
+	r := newFixture(t).withShell(t)
 	b := r.launch(t, r.spec("same"))
 	if _, err := r.Launch(t.Context(), r.spec("same")); err == nil {
 		t.Error("a second launch of the same id began")

@@ -10,7 +10,7 @@ import (
 )
 
 func TestIgnoreHTTPSErrors(t *testing.T) {
-	r := newFixture(t)
+	r := newFixture(t).withShell(t)
 	site := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
 	t.Cleanup(site.Close)
 	for _, ignore := range []bool{true, false} {

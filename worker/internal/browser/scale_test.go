@@ -2,6 +2,7 @@ package browser_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
@@ -13,10 +14,10 @@ func TestLaunch_SmallScaleFactor(t *testing.T) {
 		spec.Headless, spec.DeviceScaleFactor, spec.Screen = headless, 0.25, &browser.Size{Width: 1280, Height: 720}
 		c := dial(t, r.launch(t, spec))
 		page := c.open(t, "about:blank")
-		var ratio float64
-		c.eval(t, page, `devicePixelRatio`, &ratio)
-		if ratio != 0.25 {
-			t.Errorf("%s: the ratio is %v", name, ratio)
-		}
+		eventually(t, 10*time.Second, name+": a ratio of 0.25", func() bool { // a new window gets it a little later
+			var ratio float64
+			c.eval(t, page, `devicePixelRatio`, &ratio)
+			return ratio == 0.25
+		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // udpListener is a UDP socket that records packets and never answers.
@@ -79,13 +81,17 @@ const webRTCScript = `(async (stun, peer) => {
 })(%d, %d)`
 
 // TestWebRTC_SendsNoUDPAroundProxy tests each installed major version, complete
-// browsers and headless shells, because their switches differ.
+// browsers and headless shells, because their switches differ. That a browser without a
+// proxy sends datagrams shows that the listeners notice them; the quick run shows it once.
 func TestWebRTC_SendsNoUDPAroundProxy(t *testing.T) {
 	r := newFixture(t)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
 	t.Cleanup(proxy.Close)
-	for _, build := range majorBuilds(t) {
+	for i, build := range majorBuilds(t) {
 		for name, way := range map[string]string{"direct": "", "proxy": proxy.URL} {
+			if way == "" && i > 0 && !testenv.Full() {
+				continue
+			}
 			t.Run(fmt.Sprintf("%d %s", build.Major, name), func(t *testing.T) {
 				stun, peer := newUDPListener(t), newUDPListener(t)
 				spec := r.spec(fmt.Sprintf("udp-%d-%s", build.Major, name))

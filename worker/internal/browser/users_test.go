@@ -22,7 +22,7 @@ func TestDebugPort_AdmitsListedUsersOnly(t *testing.T) {
 	r := newFixtureWith(t, func(o *browser.Options) {
 		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 		o.DebugUsers = []int{listed}
-	})
+	}).withShell(t)
 	b := r.launch(t, r.spec("users"))
 	for uid, answer := range map[uint32]string{0: "200 OK", listed: "200 OK", unlisted: "403 Forbidden", uint32(b.UID()): "403 Forbidden"} {
 		const ask = `exec 3<>/dev/tcp/127.0.0.1/$0; printf 'GET /json/version HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n' >&3; cat <&3`

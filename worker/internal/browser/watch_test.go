@@ -83,7 +83,7 @@ func TestAwaitExit_EndsUnresponsiveBrowser(t *testing.T) {
 
 func TestAwaitExit_KeepsPausedPage(t *testing.T) {
 	const timeout = 2 * time.Second
-	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
+	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout }).withShell(t)
 	b := r.launch(t, r.spec("paused"))
 	c := dial(t, b)
 	page := c.open(t, "about:blank")
@@ -108,7 +108,7 @@ func TestAwaitExit_KeepsPausedPage(t *testing.T) {
 
 func TestAwaitExit_ToleratesMissedAnswers(t *testing.T) {
 	const timeout = 6 * time.Second
-	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
+	r := newFixtureWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout }).withShell(t)
 	b := r.launch(t, r.spec("slow"))
 	for range 2 { // each time the browser misses some answers, fewer than the maximum
 		if err := syscall.Kill(b.PID(), syscall.SIGSTOP); err != nil {

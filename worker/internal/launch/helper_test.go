@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -134,7 +135,8 @@ type fixture struct {
 
 func newFixture(t *testing.T, change ...func(*launch.Options)) *fixture {
 	t.Helper()
-	r := &fixture{dir: testenv.PublicTempDir(t), build: systemBuild(t)}
+	installed := systemBuilds(t)
+	r := &fixture{dir: testenv.PublicTempDir(t), build: installed[0]}
 	r.cloud = &fakeCloud{endedNow: make(chan struct{}, 100), profile: launch.Profile{Name: "Checkout", BrowserVersion: r.build.Major}}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	launcher, err := browser.NewLauncher(browser.Options{Dir: r.launches(), Log: log})
@@ -143,9 +145,9 @@ func newFixture(t *testing.T, change ...func(*launch.Options)) *fixture {
 	}
 	t.Cleanup(func() { _ = launcher.Close() })
 	opts := launch.Options{
-		License: r.cloud, Reports: r.cloud, Builds: fakeBuilds{r.build}, Launcher: launcher, Sessions: session.NewStore(clock.System{}),
+		License: r.cloud, Reports: r.cloud, Builds: fakeBuilds(installed), Launcher: launcher, Sessions: session.NewStore(clock.System{}),
 		Data: newDataStore(t, filepath.Join(r.dir, "profiles"), log), Clock: clock.System{}, Logger: log,
-		Egress: fakeEgressProvider{r},
+		Egress: fakeEgressProvider{r}, AutoEngine: !testenv.Full(), // complete browsers take three times as long
 	}
 	for _, apply := range change {
 		apply(&opts)
@@ -222,11 +224,21 @@ func (r *fixture) processes() (found []string) {
 	return found
 }
 
-// browsers returns the main processes of browsers.
+// browsers returns the main processes of browsers. A process that a browser has just forked
+// still has its command line, so children of browsers do not count.
 func (r *fixture) browsers() (found []string) {
+	var candidates []string
 	for _, file := range r.processes() {
 		if command, _ := os.ReadFile(file); bytes.Contains(command, []byte("--remote-debugging-pipe")) && !bytes.Contains(command, []byte("--type=")) {
-			found = append(found, file)
+			candidates = append(candidates, filepath.Dir(file))
+		}
+	}
+	for _, process := range candidates {
+		status, _ := os.ReadFile(filepath.Join(process, "status"))
+		_, parent, _ := strings.Cut(string(status), "\nPPid:\t")
+		parent, _, _ = strings.Cut(parent, "\n")
+		if parent != "" && !slices.Contains(candidates, filepath.Join("/proc", parent)) {
+			found = append(found, filepath.Join(process, "cmdline"))
 		}
 	}
 	return found
@@ -269,13 +281,14 @@ func assertKind(t *testing.T, err error, kind fault.Kind) *fault.Error {
 	return fault.From(err)
 }
 
-func systemBuild(t *testing.T) browser.Build {
+// systemBuilds returns the installed complete browser and headless shell of one version.
+func systemBuilds(t *testing.T) []browser.Build {
 	t.Helper()
 	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no Chromium is installed; these tests need one (%v)", err)
 	}
-	return found[0]
+	return slices.DeleteFunc(found, func(b browser.Build) bool { return b.Major != found[0].Major })
 }
 
 // fakeEgressProvider opens egresses that record their calls.

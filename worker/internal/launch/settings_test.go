@@ -55,7 +55,7 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			launcher := &recordingLauncher{}
-			r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
+			r := newFixture(t, func(o *launch.Options) { o.Launcher, o.AutoEngine = launcher, false })
 			r.cloud.profile.Settings = profile
 			tc.request.ProfileID = byProfile().ProfileID
 			_, err := r.Launch(t.Context(), tc.request)

@@ -89,7 +89,7 @@ func newWarmFixture(t *testing.T, size int) *warmFixture {
 	w := &warmFixture{egress: &recordingEgressProvider{}, clock: clock.NewFake(time.Now())}
 	w.fixture = newFixture(t, func(o *launch.Options) {
 		o.Egress = w.egress
-		spares := launch.WarmStarter{Launcher: o.Launcher, Egress: o.Egress, Builds: o.Builds}
+		spares := launch.WarmStarter{Launcher: o.Launcher, Egress: o.Egress, Builds: o.Builds, PreferShell: o.AutoEngine}
 		w.pool = warm.New(warm.Options[launch.WarmKind, *launch.WarmBrowser]{
 			Size: size, Start: spares.Start, First: spares.First, Clock: w.clock, MaxAge: 1000 * time.Hour, Idle: 1000 * time.Hour,
 			Load: func() warm.Load {

@@ -246,6 +246,7 @@ func (e *evaluated) decode() error {
 
 const (
 	settleStart = 150 * time.Millisecond // for an action to start a navigation
+	settleTasks = 2 * time.Second        // for the page's tasks, if it is busy
 	settleMax   = 10 * time.Second
 )
 
@@ -259,6 +260,7 @@ func (b *browser) settle(ctx context.Context, t *tab) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, settleMax)
 	defer cancel()
+	b.awaitTasks(limited, t)
 	_ = poll(limited, func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -266,3 +268,20 @@ func (b *browser) settle(ctx context.Context, t *tab) error {
 	})
 	return ctx.Err()
 }
+
+// awaitTasks waits until the page has run the tasks that an action has queued, such as the
+// submission of a form, which a busy machine delays. A page that is replaced meanwhile or
+// that shows a dialog is no error.
+func (b *browser) awaitTasks(ctx context.Context, t *tab) {
+	limited, cancel := context.WithTimeout(ctx, settleTasks)
+	defer cancel()
+	_ = b.call(limited, t, "Runtime.evaluate", map[string]any{"expression": afterTasks, "awaitPromise": true, "returnByValue": true}, nil)
+}
+
+// afterTasks is fulfilled after the tasks that are queued now. Unlike a timer, a message is
+// not delayed in a tab in the background.
+const afterTasks = `new Promise(resolve => {
+  const {port1, port2} = new MessageChannel();
+  port1.onmessage = () => resolve(true);
+  port2.postMessage(0);
+})`
