@@ -3447,7 +3447,7 @@ type Session struct {
 	ProfileName string `json:"profileName"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
@@ -3517,7 +3517,7 @@ type SessionDetail struct {
 	ProfileName string `json:"profileName"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
@@ -3614,7 +3614,7 @@ type SessionPagination struct {
 }
 
 // SessionRecording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
 //
 // Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
 type SessionRecording struct {
@@ -3807,7 +3807,7 @@ type StartSessionRequest struct {
 	PreviousBootIds *PreviousBootIds `json:"previousBootIds,omitempty"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}

@@ -3862,7 +3862,7 @@ export interface components {
         };
         /**
          * @description What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-         *     limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+         *     limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
          * @example {
          *       "events": true,
          *       "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",

@@ -1560,8 +1560,9 @@ export interface paths {
         /**
          * Get the video of a recorded session
          * @description Returns the video of a session that was launched with `browser.record`, after its end: WebM with VP8, with support
-         *     for `Range`. Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. While the session is
-         *     recorded, the response is 409.
+         *     for `Range`. Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. With `RECORDINGS_URL`
+         *     they are kept there for `RECORDINGS_RETENTION`, and every worker with the same store, `SVC_KEY` and `API_KEY` returns
+         *     them. While the session is recorded, the response is 409.
          */
         get: operations["downloadRecording"];
         put?: never;
@@ -1649,7 +1650,7 @@ export interface paths {
         put?: never;
         /**
          * Create a recording ticket
-         * @description Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+         * @description Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
          *     created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
          *     restart of the worker.
          */
@@ -3124,6 +3125,8 @@ export interface components {
             events: boolean;
             reason: components["schemas"]["RecordingReason"];
             state: components["schemas"]["RecordingState"];
+            /** @description Whether the recording is in `RECORDINGS_URL`, and no longer on the disk of the worker. The worker serves it from there. */
+            stored: boolean;
             /** @description Whether the screen is recorded. */
             video: boolean;
         } | null;

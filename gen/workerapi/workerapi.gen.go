@@ -2079,6 +2079,9 @@ type Recording struct {
 	// - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
 	State RecordingState `json:"state"`
 
+	// Stored Whether the recording is in `RECORDINGS_URL`, and no longer on the disk of the worker. The worker serves it from there.
+	Stored bool `json:"stored"`
+
 	// Video Whether the screen is recorded.
 	Video bool `json:"video"`
 }
@@ -3309,7 +3312,7 @@ type ClientInterface interface {
 
 	// CreateRecordingTicket Create a recording ticket
 	//
-	// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+	// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
 	// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
 	// restart of the worker.
 	//
@@ -3729,7 +3732,7 @@ func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSession
 
 // CreateRecordingTicket Create a recording ticket
 //
-// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
 // created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
 // restart of the worker.
 //
@@ -4914,7 +4917,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRecordingTicketWithResponse Create a recording ticket
 	//
-	// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+	// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
 	// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
 	// restart of the worker.
 	//
@@ -6765,7 +6768,7 @@ func (c *ClientWithResponses) GetBrowserSessionWithResponse(ctx context.Context,
 
 // CreateRecordingTicketWithResponse Create a recording ticket
 //
-// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
 // created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
 // restart of the worker.
 //

@@ -47,14 +47,19 @@ func (w *worker) launched(launchID uuid.UUID, request launch.Request) {
 		w.logs.Start(of)
 	}
 	if request.Record.Any() {
-		if err := w.record(of, request.Record); err != nil {
+		if err := w.record(of, request); err != nil {
 			w.logger.Error("failed to record a session", "sessionId", of.SessionID, "error", err)
 		}
 	}
 }
 
 // record starts to record a browser.
-func (w *worker) record(of access.Browser, parts launch.Record) error {
+func (w *worker) record(of access.Browser, request launch.Request) error {
+	parts := request.Record
+	owner, err := w.recordingOwner(request.OrganizationKey)
+	if err != nil {
+		return err
+	}
 	id, err := uuid.Parse(of.SessionID)
 	if err != nil {
 		return fmt.Errorf("session id: %w", err)
@@ -63,7 +68,7 @@ func (w *worker) record(of access.Browser, parts launch.Record) error {
 	if err != nil {
 		return err
 	}
-	subject := recording.Subject{Session: id, Dir: dir, Done: of.Done, Room: func() recording.Reason { return room(of.Files) }}
+	subject := recording.Subject{Session: id, Dir: dir, Owner: owner, Done: of.Done, Room: func() recording.Reason { return room(of.Files) }}
 	if parts.Video {
 		subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, of, show) }
 	}

@@ -115,6 +115,11 @@ func (r *recorder) finish(reason Reason) {
 	if err := r.save(); err != nil {
 		r.service.Log.Error("failed to save the description of a recording", "sessionId", r.subject.Session, "error", err)
 	}
+	if store := r.service.Store; store != nil {
+		if err := store.enqueue(r.subject.Session, r.subject.Dir, r.current()); err != nil {
+			r.service.Log.Error("failed to store a recording; the next start of this worker tries again", "sessionId", r.subject.Session, "error", err)
+		}
+	}
 }
 
 // countDropped counts pictures that the video lacks.

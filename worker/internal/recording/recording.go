@@ -8,6 +8,7 @@ package recording
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,26 +53,76 @@ type Info struct {
 	DroppedFrames int64     `json:"droppedFrames"`
 	StartedAt     time.Time `json:"startedAt"`
 	EndedAt       time.Time `json:"endedAt,omitzero"`
+
+	Stored bool `json:"-"` // it is in the object store, and not on the disk
 }
+
+// contentTypes are the types of the files of a recording.
+var contentTypes = map[string]string{VideoName: "video/webm", EventsName: "application/x-ndjson", infoName: "application/json"}
+
+// files returns the files that a recording can have, without its description.
+func (i Info) files() (names []string) {
+	if i.Video {
+		names = append(names, VideoName)
+	}
+	if i.Events {
+		names = append(names, EventsName)
+	}
+	return names
+}
+
+func (i Info) has(name string) bool { return slices.Contains(i.files(), name) }
 
 // Errors of this package.
 var (
 	ErrNone    = errors.New("recording: no such recording")
 	ErrRunning = errors.New("recording: the session is still recorded")
 	ErrMissing = errors.New("recording: this part was not recorded")
+	ErrStore   = errors.New("recording: the object store failed")
 )
 
 // Metrics counts recordings.
-type Metrics struct{ dropped prometheus.Counter }
+type Metrics struct {
+	dropped prometheus.Counter
+	pending prometheus.Gauge
+	uploads *prometheus.CounterVec
+	bytes   prometheus.Counter
+}
 
 // NewMetrics registers the metrics; nil registers none.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{dropped: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "svc_worker_recording_frames_dropped_total",
-		Help: "Pictures that videos of sessions lack because the machine was busy.",
-	})}
+	m := &Metrics{
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "svc_worker_recording_frames_dropped_total",
+			Help: "Pictures that videos of sessions lack because the machine was busy.",
+		}),
+		pending: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "svc_worker_recordings_unstored",
+			Help: "Ended recordings that are not in RECORDINGS_URL yet.",
+		}),
+		uploads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "svc_worker_recording_uploads_total",
+			Help: "Attempts to store a recording in RECORDINGS_URL, by result.",
+		}, []string{"result"}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "svc_worker_recording_upload_bytes_total",
+			Help: "Bytes that were sent to RECORDINGS_URL.",
+		}),
+	}
+	for _, result := range []string{"success", "failure"} { // exported from the start
+		m.uploads.WithLabelValues(result)
+	}
 	if registry != nil {
-		registry.MustRegister(m.dropped)
+		registry.MustRegister(m.dropped, m.pending, m.uploads, m.bytes)
 	}
 	return m
+}
+
+func (m *Metrics) countUpload(bytes int64, err error) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	m.uploads.WithLabelValues(result).Inc()
+	m.bytes.Add(float64(bytes))
 }

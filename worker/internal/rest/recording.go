@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/browser-svc/svc/gen/workerapi"
@@ -22,12 +23,12 @@ func (s *Server) recordingOf(of session.Session) *workerapi.Recording {
 	if s.Recording == nil {
 		return nil
 	}
-	info, ok := s.Recording(of.ID)
+	info, ok := s.Recording.Info(of.ID)
 	if !ok {
 		return nil
 	}
 	data := &workerapi.Recording{
-		Video: info.Video, Events: info.Events, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
+		Video: info.Video, Events: info.Events, Stored: info.Stored, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
 	}
 	if info.State == recording.Incomplete {
 		data.Reason = new(workerapi.RecordingReason(info.Reason))
@@ -37,13 +38,16 @@ func (s *Server) recordingOf(of session.Session) *workerapi.Recording {
 
 // CreateRecordingTicket returns a URL that opens the player of a recording once.
 func (s *Server) CreateRecordingTicket(
-	_ context.Context, request workerapi.CreateRecordingTicketRequestObject,
+	ctx context.Context, request workerapi.CreateRecordingTicketRequestObject,
 ) (workerapi.CreateRecordingTicketResponseObject, error) {
 	if s.Recording == nil {
 		return nil, fault.Missing("recording")
 	}
-	if _, ok := s.Recording(request.SessionId); !ok {
+	switch _, err := s.Recording.Find(ctx, request.SessionId); {
+	case errors.Is(err, recording.ErrNone):
 		return nil, fault.Missing("recording")
+	case err != nil:
+		return nil, fault.Wrap(err, fault.Unavailable, "The store of recordings (RECORDINGS_URL) does not answer. Try again.")
 	}
 	address, expires, err := s.Recordings.Link(request.SessionId.String())
 	if err != nil {
