@@ -1656,6 +1656,14 @@ type CreateProfileRequest struct {
 	// Example: {"bypass":"localhost","password":"not-shown-again","server":"http://proxy.example.com:3128","username":"robot"}
 	Proxy *externalRef0.ProxySettings `json:"proxy,omitempty"`
 
+	// Record What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+	// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+	// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	//
+	//
+	// Example: ["video","events"]
+	Record *externalRef0.RecordedParts `json:"record,omitempty"`
+
 	// Renderer The graphics renderer. Descriptive only.
 	//
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
@@ -2945,6 +2953,14 @@ type Profile struct {
 	// Proxy The proxy of a profile, without the password; null if there is none.
 	Proxy *ProfileProxy `json:"proxy"`
 
+	// Record What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+	// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+	// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	//
+	//
+	// Example: ["video","events"]
+	Record externalRef0.RecordedParts `json:"record"`
+
 	// Renderer The graphics renderer. Descriptive only.
 	//
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
@@ -3096,6 +3112,14 @@ type ProfileConfig struct {
 
 	// Proxy A proxy with its credentials, for the worker; null if there is none.
 	Proxy *LaunchProxy `json:"proxy"`
+
+	// Record What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+	// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+	// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	//
+	//
+	// Example: ["video","events"]
+	Record externalRef0.RecordedParts `json:"record"`
 
 	// Renderer The graphics renderer. Descriptive only.
 	//
@@ -3620,6 +3644,9 @@ type SessionPagination struct {
 type SessionRecording struct {
 	// Events Whether the events are recorded.
 	Events bool `json:"events"`
+
+	// Frames Whether single frames are recorded.
+	Frames *bool `json:"frames,omitempty"`
 
 	// Url The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.
 	Url string `json:"url"`

@@ -2285,6 +2285,7 @@ export interface components {
             /** @description Whether browser data is kept between launches. */
             persist?: boolean;
             proxy?: components["schemas"]["ProxySettings"];
+            record?: components["schemas"]["RecordedParts"];
             renderer?: components["schemas"]["Renderer"];
             screen?: components["schemas"]["SizeOrNull"];
             startUrls?: components["schemas"]["NonEmptyStartUrls"];
@@ -3442,6 +3443,7 @@ export interface components {
             /** @description Whether browser data is kept between launches. */
             persist: boolean;
             proxy: components["schemas"]["ProfileProxy"];
+            record: components["schemas"]["RecordedParts"];
             renderer: components["schemas"]["Renderer"];
             screen: components["schemas"]["SizeOrNull"];
             startUrls: components["schemas"]["StartUrls"];
@@ -3483,6 +3485,7 @@ export interface components {
             persist: boolean;
             profileId: components["schemas"]["Uuid"];
             proxy: components["schemas"]["LaunchProxy"];
+            record: components["schemas"]["RecordedParts"];
             renderer: components["schemas"]["Renderer"];
             screen: components["schemas"]["SizeOrNull"];
             startUrls: components["schemas"]["StartUrls"];
@@ -3699,6 +3702,23 @@ export interface components {
             success: components["schemas"]["True"];
         };
         /**
+         * @description What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+         *     launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+         *     files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+         * @example [
+         *       "video",
+         *       "events"
+         *     ]
+         */
+        RecordedParts: components["schemas"]["RecordingPart"][];
+        /**
+         * @description - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
+         *     - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
+         *     - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
+         * @enum {string}
+         */
+        RecordingPart: "video" | "events" | "frames";
+        /**
          * @description The refusal reason. `concurrency_limit`: all slots are in use. `profile_limit`: a spec needs a profile, and the
          *     profile limit is reached.
          * @enum {string}
@@ -3872,6 +3892,11 @@ export interface components {
         SessionRecording: {
             /** @description Whether the events are recorded. */
             events: boolean;
+            /**
+             * @description Whether single frames are recorded.
+             * @default false
+             */
+            frames: boolean;
             /**
              * Format: uri
              * @description The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.
@@ -4222,6 +4247,7 @@ export interface components {
             /** @description Whether browser data is kept between launches. */
             persist?: boolean;
             proxy?: components["schemas"]["UpdateProxySettings"];
+            record?: components["schemas"]["RecordedParts"];
             renderer?: components["schemas"]["Renderer"];
             screen?: components["schemas"]["SizeOrNull"];
             startUrls?: components["schemas"]["StartUrls"];
@@ -7432,6 +7458,7 @@ export interface operations {
                      *           "persist": false,
                      *           "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *           "proxy": null,
+                     *           "record": [],
                      *           "renderer": null,
                      *           "screen": null,
                      *           "startUrls": [
@@ -9190,6 +9217,7 @@ export interface operations {
                      *               "server": "http://proxy.example.com:3128",
                      *               "username": "robot"
                      *             },
+                     *             "record": [],
                      *             "renderer": null,
                      *             "screen": null,
                      *             "startUrls": [
@@ -9325,6 +9353,7 @@ export interface operations {
                      *           "server": "http://proxy.example.com:3128",
                      *           "username": "robot"
                      *         },
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9471,6 +9500,7 @@ export interface operations {
                      *           "server": "http://proxy.example.com:3128",
                      *           "username": "robot"
                      *         },
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9624,6 +9654,7 @@ export interface operations {
                      *           "server": "http://proxy.example.com:3128",
                      *           "username": "robot"
                      *         },
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9707,6 +9738,7 @@ export interface operations {
                      *         "persist": false,
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "proxy": null,
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -10110,6 +10142,7 @@ export interface operations {
                      *           "server": "http://proxy.example.com:3128",
                      *           "username": "robot"
                      *         },
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [

@@ -42,7 +42,7 @@ func withRecordings(t *testing.T) func(*app.Config) {
 func TestRecordingStore_ServesRecordings(t *testing.T) {
 	stored := withRecordings(t)
 	r, site := startTestWorker(t, cloudtest.New(t), stored), newRecordedSite(t)
-	s := r.launchRecorded(t, site, true, `["video","events"]`)
+	s := r.launchRecorded(t, site, true, `["video","events","frames"]`)
 	if s.Recording == nil || s.Recording.Stored {
 		t.Fatalf("at the start: %+v", s.Recording)
 	}
@@ -96,6 +96,7 @@ func (r *testWorker) checkStoredAccess(t *testing.T, f filesOf) {
 	if _, end := f.expect(206, "GET", "/recording", "", "Range", "bytes=-9", "X-API-Key", workerKey); answer.ContentLength != int64(len(all)) || end != all[len(all)-9:] {
 		t.Errorf("the video ends with %x", end)
 	}
+	f.expect(http.StatusOK, "GET", "/recording/frames", "", "X-API-Key", workerKey)
 	f.expect(416, "GET", "/recording", "", "Range", "bytes=99999999999-", "X-API-Key", workerKey)
 	f.expect(401, "GET", "/recording", "")
 	f.expect(401, "GET", "/recording/events", "")

@@ -9,12 +9,14 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/worker/internal/recording"
 )
 
 // Recordings finds the recordings of sessions. The content ends with ctx.
 type Recordings interface {
 	Open(ctx context.Context, session uuid.UUID, name string) (recording.Content, error)
+	OpenFrames(ctx context.Context, session uuid.UUID) (*recording.Frames, error)
 }
 
 // video answers with the video of a session.
@@ -28,6 +30,30 @@ func (s *Service) events(c echo.Context) error {
 		c.Request().Header.Del(name)
 	}
 	return s.serveRecording(c, recording.EventsName, "application/x-ndjson")
+}
+
+// frames answers with an archive of the frames of a session. Nothing of it is stored.
+func (s *Service) frames(c echo.Context) error {
+	id, err := uuid.Parse(c.Param("sessionId"))
+	if err != nil {
+		return fault.Missing("recording")
+	}
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	frames, err := s.recordings.OpenFrames(ctx, id)
+	if err != nil {
+		return recordingFault(err)
+	}
+	defer frames.Close()
+	w := httpd.NewContentWriter(c.Response(), cancel)
+	defer w.Stop()
+	setRecordingHeaders(c.Response().Header(), "application/zip")
+	c.Response().Header().Set("Content-Disposition", disposition("frames.zip"))
+	c.Response().WriteHeader(http.StatusOK)
+	if err := frames.WriteZip(w); err != nil {
+		panic(http.ErrAbortHandler) // only this shows the client that the archive is incomplete
+	}
+	return nil
 }
 
 // serveRecording answers with a file of a recording.

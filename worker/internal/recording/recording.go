@@ -1,5 +1,5 @@
-// Package recording records what browsers did: a video of what they showed, and a timeline
-// of events. Pictures come from the display or from a screencast; events come from the
+// Package recording records what browsers did: a video or the single frames of what they
+// showed, and a timeline of events. Pictures come from the display or from a screencast; events come from the
 // browser and from package interaction.
 //
 // A recording is a directory. Its description says whether it is complete. A program that
@@ -19,6 +19,9 @@ const (
 	VideoName  = "video.webm"
 	EventsName = "events.jsonl"
 	infoName   = "recording.json"
+
+	FramesName     = "frames.jpegs" // JPEGs, one after the other
+	FrameIndexName = "frames.jsonl"
 )
 
 // State is the state of a recording.
@@ -39,6 +42,7 @@ const (
 	QuotaExceeded Reason = "quota_exceeded"
 	DiskFull      Reason = "disk_full"
 	EncoderFailed Reason = "encoder_failed"
+	FramesFailed  Reason = "frames_failed"
 	Interrupted   Reason = "interrupted" // the worker was killed
 	NoPicture     Reason = "no_picture"  // the browser ended before it showed one
 )
@@ -47,6 +51,7 @@ const (
 type Info struct {
 	Video         bool      `json:"video"`
 	Events        bool      `json:"events"`
+	Frames        bool      `json:"frames"`
 	State         State     `json:"state"`
 	Reason        Reason    `json:"reason,omitempty"`
 	Bytes         int64     `json:"bytes"`
@@ -58,7 +63,7 @@ type Info struct {
 }
 
 // contentTypes are the types of the files of a recording.
-var contentTypes = map[string]string{VideoName: "video/webm", EventsName: "application/x-ndjson", infoName: "application/json"}
+var contentTypes = map[string]string{VideoName: "video/webm", EventsName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson"}
 
 // files returns the files that a recording can have, without its description.
 func (i Info) files() (names []string) {
@@ -67,6 +72,9 @@ func (i Info) files() (names []string) {
 	}
 	if i.Events {
 		names = append(names, EventsName)
+	}
+	if i.Frames {
+		names = append(names, FramesName, FrameIndexName)
 	}
 	return names
 }

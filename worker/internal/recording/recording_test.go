@@ -35,7 +35,7 @@ func newRecorded(t *testing.T, change ...func(*recording.Options)) *recorded {
 	}
 	r := &recorded{Service: recording.New(o), done: make(chan struct{})}
 	t.Cleanup(r.Close)
-	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Room: func() recording.Reason { return "" }}
+	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Video: true, Room: func() recording.Reason { return "" }}
 	return r
 }
 

@@ -29,9 +29,11 @@ type Subject struct {
 	Owner   Owner           // where the recording is stored; without a Store it is not used
 	Done    <-chan struct{} // closed when the browser has ended
 	// Room returns QuotaExceeded or DiskFull if the recording must end, otherwise "".
-	Room func() Reason
+	Room   func() Reason
+	Video  bool // a video of the pictures
+	Frames bool // the pictures themselves
 	// Pictures shows what the browser shows until ctx ends, the browser ends or an error
-	// occurs. Nil: no video.
+	// occurs. Nil: neither video nor frames.
 	Pictures func(ctx context.Context, show func(Picture)) error
 	// Events returns what happens, as Pictures. Nil: no events.
 	Events func(ctx context.Context, add func(Event)) error
@@ -160,7 +162,7 @@ func (s *Service) localInfo(session uuid.UUID) (Info, bool) {
 
 // size returns the bytes of a recording.
 func size(dir string) (bytes int64) {
-	for _, name := range []string{VideoName, EventsName} {
+	for _, name := range []string{VideoName, EventsName, FramesName, FrameIndexName} {
 		if at, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			bytes += at.Size()
 		}

@@ -123,7 +123,7 @@ func (s *storing) record(t *testing.T, of recording.Owner) (id uuid.UUID, dir st
 	}
 	done := make(chan struct{})
 	err := s.Start(recording.Subject{
-		Session: id, Dir: dir, Owner: of, Done: done, Room: func() recording.Reason { return "" },
+		Session: id, Dir: dir, Owner: of, Done: done, Video: true, Frames: true, Room: func() recording.Reason { return "" },
 		Pictures: show(image.Pt(64, 48), 50*time.Millisecond),
 		Events: func(ctx context.Context, add func(recording.Event)) error {
 			add(recording.Event{At: time.Now(), Kind: recording.TabOpened})
@@ -194,7 +194,7 @@ func TestStore_ServesStoredRecordings(t *testing.T) {
 		return os.IsNotExist(err)
 	})
 	base := "recordings/organization/" + id.String() + "/"
-	if got := strings.Join(keys(t, in.Bucket), " "); got != base+"events.jsonl "+base+"recording.json "+base+"video.webm" {
+	if got := strings.Join(keys(t, in.Bucket), " "); got != base+"events.jsonl "+base+"frames.jpegs "+base+"frames.jsonl "+base+"recording.json "+base+"video.webm" {
 		t.Errorf("got %s", got)
 	}
 	foreign, _ := one.record(t, recording.Owner{Directory: "other", Access: "worker key"}) // of a caller's key
@@ -369,7 +369,7 @@ func TestStore_DeletesExpiredOnly(t *testing.T) {
 	collect(1)
 	age(orphan, 48*time.Hour)
 	collect(1)
-	if left := keys(t, in); len(left) != before-4+1 { // the parts of two recordings; and the time of the collection
+	if left := keys(t, in); len(left) != before-6+1 { // the parts of two recordings; and the time of the collection
 		t.Errorf("left %d of %d: %v", len(left), before, left)
 	}
 	if got := one.read(t, recent, recording.EventsName, 0); got == "" {

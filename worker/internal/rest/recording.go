@@ -3,8 +3,8 @@ package rest
 import (
 	"context"
 	"errors"
-	"slices"
 
+	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -12,10 +12,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// record converts what a launch records.
-func record(parts *[]workerapi.RecordingPart) launch.Record {
-	of := valueOr(parts, nil)
-	return launch.Record{Video: slices.Contains(of, workerapi.Video), Events: slices.Contains(of, workerapi.Events)}
+// record converts what a launch records; nil if the launch does not say it.
+func record(parts *sharedapi.RecordedParts) *launch.Record {
+	if parts == nil {
+		return nil
+	}
+	var names []string
+	for _, part := range *parts {
+		names = append(names, string(part))
+	}
+	return new(launch.NewRecord(names))
 }
 
 // recordingOf returns the recording of a session; nil without one.
@@ -28,7 +34,7 @@ func (s *Server) recordingOf(of session.Session) *workerapi.Recording {
 		return nil
 	}
 	data := &workerapi.Recording{
-		Video: info.Video, Events: info.Events, Stored: info.Stored, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
+		Video: info.Video, Events: info.Events, Frames: info.Frames, Stored: info.Stored, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
 	}
 	if info.State == recording.Incomplete {
 		data.Reason = new(workerapi.RecordingReason(info.Reason))
