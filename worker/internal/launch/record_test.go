@@ -26,7 +26,7 @@ func TestRecord_LaunchOverridesProfile(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var got launch.Record
 			r := newFixture(t, func(o *launch.Options) {
-				o.Launcher, o.KeepsFiles = &recordingLauncher{}, true
+				o.KeepsFiles = true
 				o.CannotRecord = func(launch.Record) string { return "" }
 				o.RecordingURL = func(uuid.UUID) string { return "https://worker/player" }
 				o.Launched = func(_ uuid.UUID, _ launch.Request, record launch.Record) { got = record }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -121,12 +122,20 @@ func (s *storing) record(t *testing.T, of recording.Owner) (id uuid.UUID, dir st
 	if err := os.Chmod(s.data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
+	done, shown := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	pictures := show(image.Pt(64, 48), 50*time.Millisecond)
 	err := s.Start(recording.Subject{
 		Session: id, Dir: dir, Owner: of, Done: done, Video: true, Frames: true, Room: func() recording.Reason { return "" },
-		Pictures: show(image.Pt(64, 48), 50*time.Millisecond),
+		Pictures: func(ctx context.Context, show func(recording.Picture)) error {
+			return pictures(ctx, func(p recording.Picture) {
+				show(p)
+				once.Do(func() { close(shown) })
+			})
+		},
 		Events: func(ctx context.Context, add func(recording.Event)) error {
 			add(recording.Event{At: time.Now(), Kind: recording.TabOpened})
+			<-shown
 			close(done)
 			<-ctx.Done()
 			return ctx.Err()
