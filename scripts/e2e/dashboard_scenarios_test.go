@@ -14,7 +14,6 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
-	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
