@@ -1440,6 +1440,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/profile-data/{directory}/deleted": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a directory in a store of profile data. */
+                directory: components["parameters"]["ProfileDataDirectory"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Check whether profile data is of a deleted organization
+         * @description For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+         *     was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
+         *     The name of a directory cannot be guessed. Unknown directories are not deleted.
+         */
+        get: operations["checkDeletedProfileData"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/profiles": {
         parameters: {
             query?: never;
@@ -2345,6 +2370,16 @@ export interface components {
          * @enum {string}
          */
         DashboardSessionSortField: "createdAt" | "lastSeenAt" | "expiresAt";
+        /** @description Whether profile data is of a deleted organization. */
+        DeletedProfileData: {
+            /** @description Whether the organization was deleted. */
+            deleted: boolean;
+        };
+        /** @description A success with whether profile data is of a deleted organization. */
+        DeletedProfileDataResponse: {
+            data: components["schemas"]["DeletedProfileData"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description The device model, for Android.
          * @example Pixel 9
@@ -4729,6 +4764,8 @@ export interface components {
         PlanSortBy: components["schemas"]["PlanSortField"];
         /** @description Only this browser major version. */
         ProfileBrowserVersion: components["schemas"]["BrowserVersion"];
+        /** @description The name of a directory in a store of profile data. */
+        ProfileDataDirectory: string;
         /** @description The version of the data. */
         ProfileDataVersionId: components["schemas"]["Uuid"];
         /** @description The profile. */
@@ -9132,6 +9169,43 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["PlanListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    checkDeletedProfileData: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a directory in a store of profile data. */
+                directory: components["parameters"]["ProfileDataDirectory"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "deleted": false
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedProfileDataResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];
