@@ -44,7 +44,7 @@ func (s *Service) frames(c echo.Context) error {
 	if err != nil {
 		return recordingFault(err)
 	}
-	defer frames.Close()
+	defer func() { _ = frames.Close() }()
 	w := httpd.NewContentWriter(c.Response(), cancel)
 	defer w.Stop()
 	setRecordingHeaders(c.Response().Header(), "application/zip")

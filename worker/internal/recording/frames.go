@@ -54,7 +54,8 @@ func (r *recorder) writeFrames(ctx context.Context, s *screen, w *frameWriter) e
 		case <-ctx.Done():
 			ended = true
 		}
-		at, changed := time.Time{}, false
+		var at time.Time
+		var changed bool
 		if p, at, changed = s.copyAfter(w.last, p.Data); !changed {
 			continue
 		}

@@ -68,7 +68,7 @@ func newObjectStore(t *testing.T) *objectStore {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Bucket.Close() })
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
