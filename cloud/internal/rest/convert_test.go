@@ -77,6 +77,7 @@ func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
 func TestDraftFromCreate_CopiesAllFields(t *testing.T) {
 	request := parsed[cloudapi.CreateProfileRequest](t, everySetting)
 	request.Notes, request.Tags, request.Persist = new("Notes"), &[]string{"a"}, new(true)
+	request.Record = &sharedapi.RecordedParts{"video", "events"}
 	wantAllSet(t, request)
 	got := asJSON(t, draftFromCreate(request).Fields)
 	want := asJSON(t, request)

@@ -97,5 +97,5 @@ func TestCheckDeletedProfileData_OfUnknownDirectory(t *testing.T) {
 	if !check(known) {
 		t.Error("the directory is not deleted")
 	}
-	a.do("GET", "/v1/profile-data/short/deleted", nil, nil).want(t, 400, "VALIDATION_ERROR")
+	a.wrong("GET", "/v1/profile-data/short/deleted", nil, nil).want(t, 400, "VALIDATION_ERROR")
 }
