@@ -286,6 +286,20 @@ COMMENT ON COLUMN public.deleted_organizations.organization_id IS 'No foreign ke
 
 COMMENT ON COLUMN public.deleted_organizations.next_check_at IS 'When to ask the provider next. During a check: when another replica may check.';
 
+CREATE TABLE public.deleted_profile_data (
+    directory text NOT NULL,
+    organization_id uuid NOT NULL,
+    deleted_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY public.deleted_profile_data FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.deleted_profile_data IS 'The directories with the profile data of deleted organizations, which workers delete. Rows are kept: a worker may ask after years.';
+
+COMMENT ON COLUMN public.deleted_profile_data.directory IS 'Derived from the key of the organization, so that only workers that have seen the store know it.';
+
+COMMENT ON COLUMN public.deleted_profile_data.organization_id IS 'No foreign key: the organization does not exist any more.';
+
 CREATE TABLE public.idempotency_keys (
     id bytea NOT NULL,
     fingerprint bytea NOT NULL,
@@ -927,6 +941,9 @@ ALTER TABLE ONLY public.contact_messages
 ALTER TABLE ONLY public.deleted_organizations
     ADD CONSTRAINT deleted_organizations_pkey PRIMARY KEY (organization_id);
 
+ALTER TABLE ONLY public.deleted_profile_data
+    ADD CONSTRAINT deleted_profile_data_pkey PRIMARY KEY (directory);
+
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (id);
 
@@ -1204,6 +1221,8 @@ CREATE POLICY all_organizations ON public.audit_events TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.deleted_organizations TO svc_all USING (true);
 
+CREATE POLICY all_organizations ON public.deleted_profile_data TO svc_all USING (true);
+
 CREATE POLICY all_organizations ON public.invitations TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.invoices TO svc_all USING (true);
@@ -1246,6 +1265,8 @@ ALTER TABLE public.audit_events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.deleted_organizations ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.deleted_profile_data ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.invitations ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invoices ENABLE ROW LEVEL SECURITY;
@@ -1275,6 +1296,8 @@ CREATE POLICY one_organization ON public.api_usage USING ((organization_id = ( S
 CREATE POLICY one_organization ON public.audit_events USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.deleted_organizations USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.deleted_profile_data USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.invitations USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 

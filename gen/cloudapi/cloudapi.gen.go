@@ -1656,6 +1656,14 @@ type CreateProfileRequest struct {
 	// Example: {"bypass":"localhost","password":"not-shown-again","server":"http://proxy.example.com:3128","username":"robot"}
 	Proxy *externalRef0.ProxySettings `json:"proxy,omitempty"`
 
+	// Record What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+	// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+	// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	//
+	//
+	// Example: ["video","events"]
+	Record *externalRef0.RecordedParts `json:"record,omitempty"`
+
 	// Renderer The graphics renderer. Descriptive only.
 	//
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
@@ -1777,6 +1785,21 @@ type DashboardSessionListResponse struct {
 
 // DashboardSessionSortField The sort fields of dashboard sessions.
 type DashboardSessionSortField string
+
+// DeletedProfileData Whether profile data is of a deleted organization.
+type DeletedProfileData struct {
+	// Deleted Whether the organization was deleted.
+	Deleted bool `json:"deleted"`
+}
+
+// DeletedProfileDataResponse A success with whether profile data is of a deleted organization.
+type DeletedProfileDataResponse struct {
+	// Data Whether profile data is of a deleted organization.
+	Data DeletedProfileData `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
 
 // DuplicateMachine A machine id that more than one running worker uses. Give each worker its own machine id.
 type DuplicateMachine struct {
@@ -2945,6 +2968,14 @@ type Profile struct {
 	// Proxy The proxy of a profile, without the password; null if there is none.
 	Proxy *ProfileProxy `json:"proxy"`
 
+	// Record What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+	// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+	// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	//
+	//
+	// Example: ["video","events"]
+	Record externalRef0.RecordedParts `json:"record"`
+
 	// Renderer The graphics renderer. Descriptive only.
 	//
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
@@ -3096,6 +3127,14 @@ type ProfileConfig struct {
 
 	// Proxy A proxy with its credentials, for the worker; null if there is none.
 	Proxy *LaunchProxy `json:"proxy"`
+
+	// Record What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+	// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+	// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	//
+	//
+	// Example: ["video","events"]
+	Record externalRef0.RecordedParts `json:"record"`
 
 	// Renderer The graphics renderer. Descriptive only.
 	//
@@ -3447,7 +3486,7 @@ type Session struct {
 	ProfileName string `json:"profileName"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
@@ -3517,7 +3556,7 @@ type SessionDetail struct {
 	ProfileName string `json:"profileName"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
@@ -3614,12 +3653,15 @@ type SessionPagination struct {
 }
 
 // SessionRecording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
 //
 // Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
 type SessionRecording struct {
 	// Events Whether the events are recorded.
 	Events bool `json:"events"`
+
+	// Frames Whether single frames are recorded.
+	Frames *bool `json:"frames,omitempty"`
 
 	// Url The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.
 	Url string `json:"url"`
@@ -3807,7 +3849,7 @@ type StartSessionRequest struct {
 	PreviousBootIds *PreviousBootIds `json:"previousBootIds,omitempty"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
@@ -4321,6 +4363,9 @@ type PlanSortBy = PlanSortField
 //
 // Example: 156
 type ProfileBrowserVersion = externalRef0.BrowserVersion
+
+// ProfileDataDirectory Example: 6f1ed002ab5595859014ebf0951522d9
+type ProfileDataDirectory = string
 
 // ProfileDataVersionId An identifier.
 //
@@ -5904,6 +5949,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/plans (the `ListPlans` operationId).
 	ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckDeletedProfileData Check whether profile data is of a deleted organization
+	//
+	// For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+	// was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
+	// The name of a directory cannot be guessed. Unknown directories are not deleted.
+	//
+	// Corresponds with GET /v1/profile-data/{directory}/deleted (the `CheckDeletedProfileData` operationId).
+	CheckDeletedProfileData(ctx context.Context, directory ProfileDataDirectory, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListProfiles List profiles
 	//
@@ -7841,6 +7895,25 @@ func (c *Client) UpdateMember(ctx context.Context, organizationId OrganizationId
 // Corresponds with GET /v1/plans (the `ListPlans` operationId).
 func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListPlansRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckDeletedProfileData Check whether profile data is of a deleted organization
+//
+// For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+// was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
+// The name of a directory cannot be guessed. Unknown directories are not deleted.
+//
+// Corresponds with GET /v1/profile-data/{directory}/deleted (the `CheckDeletedProfileData` operationId).
+func (c *Client) CheckDeletedProfileData(ctx context.Context, directory ProfileDataDirectory, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckDeletedProfileDataRequest(c.Server, directory)
 	if err != nil {
 		return nil, err
 	}
@@ -11399,6 +11472,40 @@ func NewListPlansRequest(server string, params *ListPlansParams) (*http.Request,
 	return req, nil
 }
 
+// NewCheckDeletedProfileDataRequest constructs an http.Request for the CheckDeletedProfileData method
+func NewCheckDeletedProfileDataRequest(server string, directory ProfileDataDirectory) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "directory", directory, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/profile-data/%s/deleted", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListProfilesRequest constructs an http.Request for the ListProfiles method
 func NewListProfilesRequest(server string, params *ListProfilesParams) (*http.Request, error) {
 	var err error
@@ -13350,6 +13457,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/plans (the `ListPlans` operationId).
 	ListPlansWithResponse(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*ListPlansResult, error)
+
+	// CheckDeletedProfileDataWithResponse Check whether profile data is of a deleted organization
+	//
+	// For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+	// was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
+	// The name of a directory cannot be guessed. Unknown directories are not deleted.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/profile-data/{directory}/deleted (the `CheckDeletedProfileData` operationId).
+	CheckDeletedProfileDataWithResponse(ctx context.Context, directory ProfileDataDirectory, reqEditors ...RequestEditorFn) (*CheckDeletedProfileDataResult, error)
 
 	// ListProfilesWithResponse List profiles
 	//
@@ -19746,6 +19864,82 @@ func (r ListPlansResult) ContentType() string {
 	return ""
 }
 
+// CheckDeletedProfileDataResult503Headers the declared response headers of an HTTP 503 response for CheckDeletedProfileData
+type CheckDeletedProfileDataResult503Headers struct {
+	RetryAfter *int32
+}
+
+type CheckDeletedProfileDataResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeletedProfileDataResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CheckDeletedProfileDataResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckDeletedProfileDataResult) GetJSON200() *DeletedProfileDataResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CheckDeletedProfileDataResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CheckDeletedProfileDataResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CheckDeletedProfileDataResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CheckDeletedProfileDataResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckDeletedProfileDataResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckDeletedProfileDataResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckDeletedProfileDataResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckDeletedProfileDataResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListProfilesResult503Headers the declared response headers of an HTTP 503 response for ListProfiles
 type ListProfilesResult503Headers struct {
 	RetryAfter *int32
@@ -22963,6 +23157,23 @@ func (c *ClientWithResponses) ListPlansWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseListPlansResult(rsp)
+}
+
+// CheckDeletedProfileDataWithResponse Check whether profile data is of a deleted organization
+//
+// For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+// was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
+// The name of a directory cannot be guessed. Unknown directories are not deleted.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/profile-data/{directory}/deleted (the `CheckDeletedProfileData` operationId).
+func (c *ClientWithResponses) CheckDeletedProfileDataWithResponse(ctx context.Context, directory ProfileDataDirectory, reqEditors ...RequestEditorFn) (*CheckDeletedProfileDataResult, error) {
+	rsp, err := c.CheckDeletedProfileData(ctx, directory, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckDeletedProfileDataResult(rsp)
 }
 
 // ListProfilesWithResponse List profiles
@@ -29029,6 +29240,73 @@ func ParseListPlansResult(rsp *http.Response) (*ListPlansResult, error) {
 	return response, nil
 }
 
+// ParseCheckDeletedProfileDataResult parses an HTTP response from a CheckDeletedProfileDataWithResponse call
+func ParseCheckDeletedProfileDataResult(rsp *http.Response) (*CheckDeletedProfileDataResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckDeletedProfileDataResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeletedProfileDataResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers CheckDeletedProfileDataResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListProfilesResult parses an HTTP response from a ListProfilesWithResponse call
 func ParseListProfilesResult(rsp *http.Response) (*ListProfilesResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -30851,6 +31129,9 @@ type ServerInterface interface {
 	// ListPlans List plans
 	// (GET /v1/plans)
 	ListPlans(ctx echo.Context, params ListPlansParams) error
+	// CheckDeletedProfileData Check whether profile data is of a deleted organization
+	// (GET /v1/profile-data/{directory}/deleted)
+	CheckDeletedProfileData(ctx echo.Context, directory ProfileDataDirectory) error
 	// ListProfiles List profiles
 	// (GET /v1/profiles)
 	ListProfiles(ctx echo.Context, params ListProfilesParams) error
@@ -32118,6 +32399,22 @@ func (w *ServerInterfaceWrapper) ListPlans(ctx echo.Context) error {
 	return err
 }
 
+// CheckDeletedProfileData converts echo context to params.
+func (w *ServerInterfaceWrapper) CheckDeletedProfileData(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "directory" -------------
+	var directory ProfileDataDirectory
+
+	err = runtime.BindStyledParameterWithOptions("simple", "directory", ctx.Param("directory"), &directory, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter directory: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CheckDeletedProfileData(ctx, directory)
+	return err
+}
+
 // ListProfiles converts echo context to params.
 func (w *ServerInterfaceWrapper) ListProfiles(ctx echo.Context) error {
 	var err error
@@ -32670,6 +32967,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PATCH(options.BaseURL+"/v1/organizations/:organizationId/members/:memberId", wrapper.UpdateMember, options.OperationMiddlewares["updateMember"]...)
 	router.POST(options.BaseURL+"/v1/organizations/:organizationId/members/invite", wrapper.InviteMember, options.OperationMiddlewares["inviteMember"]...)
 	router.GET(options.BaseURL+"/v1/plans", wrapper.ListPlans, options.OperationMiddlewares["listPlans"]...)
+	router.GET(options.BaseURL+"/v1/profile-data/:directory/deleted", wrapper.CheckDeletedProfileData, options.OperationMiddlewares["checkDeletedProfileData"]...)
 	router.GET(options.BaseURL+"/v1/profiles", wrapper.ListProfiles, options.OperationMiddlewares["listProfiles"]...)
 	router.POST(options.BaseURL+"/v1/profiles", wrapper.CreateProfile, options.OperationMiddlewares["createProfile"]...)
 	router.DELETE(options.BaseURL+"/v1/profiles/:profileId", wrapper.DeleteProfile, options.OperationMiddlewares["deleteProfile"]...)
@@ -41496,6 +41794,96 @@ func (response ListPlansdefaultJSONResponse) VisitListPlansResponse(w http.Respo
 	return err
 }
 
+type CheckDeletedProfileDataRequestObject struct {
+	Directory ProfileDataDirectory `json:"directory"`
+}
+
+type CheckDeletedProfileDataResponseObject interface {
+	VisitCheckDeletedProfileDataResponse(w http.ResponseWriter) error
+}
+
+type CheckDeletedProfileData200JSONResponse DeletedProfileDataResponse
+
+func (response CheckDeletedProfileData200JSONResponse) VisitCheckDeletedProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckDeletedProfileData400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CheckDeletedProfileData400JSONResponse) VisitCheckDeletedProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckDeletedProfileData500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response CheckDeletedProfileData500JSONResponse) VisitCheckDeletedProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckDeletedProfileData503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CheckDeletedProfileData503JSONResponse) VisitCheckDeletedProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckDeletedProfileDatadefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CheckDeletedProfileDatadefaultJSONResponse) VisitCheckDeletedProfileDataResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListProfilesRequestObject struct {
 	Params ListProfilesParams
 }
@@ -44246,6 +44634,9 @@ type StrictServerInterface interface {
 	// ListPlans List plans
 	// (GET /v1/plans)
 	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
+	// CheckDeletedProfileData Check whether profile data is of a deleted organization
+	// (GET /v1/profile-data/{directory}/deleted)
+	CheckDeletedProfileData(ctx context.Context, request CheckDeletedProfileDataRequestObject) (CheckDeletedProfileDataResponseObject, error)
 	// ListProfiles List profiles
 	// (GET /v1/profiles)
 	ListProfiles(ctx context.Context, request ListProfilesRequestObject) (ListProfilesResponseObject, error)
@@ -46286,6 +46677,31 @@ func (sh *strictHandler) ListPlans(ctx echo.Context, params ListPlansParams) err
 		return err
 	} else if validResponse, ok := response.(ListPlansResponseObject); ok {
 		return validResponse.VisitListPlansResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CheckDeletedProfileData operation middleware
+func (sh *strictHandler) CheckDeletedProfileData(ctx echo.Context, directory ProfileDataDirectory) error {
+	var request CheckDeletedProfileDataRequestObject
+
+	request.Directory = directory
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckDeletedProfileData(ctx.Request().Context(), request.(CheckDeletedProfileDataRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckDeletedProfileData")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CheckDeletedProfileDataResponseObject); ok {
+		return validResponse.VisitCheckDeletedProfileDataResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -357,6 +357,27 @@ func (e ReadinessStatus) Valid() bool {
 	}
 }
 
+// Defines values for RecordingPart.
+const (
+	Events RecordingPart = "events"
+	Frames RecordingPart = "frames"
+	Video  RecordingPart = "video"
+)
+
+// Valid indicates whether the value is a known member of the RecordingPart enum.
+func (e RecordingPart) Valid() bool {
+	switch e {
+	case Events:
+		return true
+	case Frames:
+		return true
+	case Video:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionStatus.
 const (
 	SessionStatusExited  SessionStatus = "exited"
@@ -871,6 +892,18 @@ type ReadinessResponse struct {
 
 // ReadinessStatus The status.
 type ReadinessStatus string
+
+// RecordedParts What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+//
+// Example: ["video","events"]
+type RecordedParts = []RecordingPart
+
+// RecordingPart - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
+// - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
+// - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
+type RecordingPart string
 
 // Renderer The graphics renderer. Descriptive only.
 //

@@ -1440,6 +1440,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/profile-data/{directory}/deleted": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a directory in a store of profile data. */
+                directory: components["parameters"]["ProfileDataDirectory"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Check whether profile data is of a deleted organization
+         * @description For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+         *     was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
+         *     The name of a directory cannot be guessed. Unknown directories are not deleted.
+         */
+        get: operations["checkDeletedProfileData"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/profiles": {
         parameters: {
             query?: never;
@@ -2285,6 +2310,7 @@ export interface components {
             /** @description Whether browser data is kept between launches. */
             persist?: boolean;
             proxy?: components["schemas"]["ProxySettings"];
+            record?: components["schemas"]["RecordedParts"];
             renderer?: components["schemas"]["Renderer"];
             screen?: components["schemas"]["SizeOrNull"];
             startUrls?: components["schemas"]["NonEmptyStartUrls"];
@@ -2344,6 +2370,16 @@ export interface components {
          * @enum {string}
          */
         DashboardSessionSortField: "createdAt" | "lastSeenAt" | "expiresAt";
+        /** @description Whether profile data is of a deleted organization. */
+        DeletedProfileData: {
+            /** @description Whether the organization was deleted. */
+            deleted: boolean;
+        };
+        /** @description A success with whether profile data is of a deleted organization. */
+        DeletedProfileDataResponse: {
+            data: components["schemas"]["DeletedProfileData"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description The device model, for Android.
          * @example Pixel 9
@@ -3442,6 +3478,7 @@ export interface components {
             /** @description Whether browser data is kept between launches. */
             persist: boolean;
             proxy: components["schemas"]["ProfileProxy"];
+            record: components["schemas"]["RecordedParts"];
             renderer: components["schemas"]["Renderer"];
             screen: components["schemas"]["SizeOrNull"];
             startUrls: components["schemas"]["StartUrls"];
@@ -3483,6 +3520,7 @@ export interface components {
             persist: boolean;
             profileId: components["schemas"]["Uuid"];
             proxy: components["schemas"]["LaunchProxy"];
+            record: components["schemas"]["RecordedParts"];
             renderer: components["schemas"]["Renderer"];
             screen: components["schemas"]["SizeOrNull"];
             startUrls: components["schemas"]["StartUrls"];
@@ -3699,6 +3737,23 @@ export interface components {
             success: components["schemas"]["True"];
         };
         /**
+         * @description What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+         *     launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+         *     files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+         * @example [
+         *       "video",
+         *       "events"
+         *     ]
+         */
+        RecordedParts: components["schemas"]["RecordingPart"][];
+        /**
+         * @description - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
+         *     - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
+         *     - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
+         * @enum {string}
+         */
+        RecordingPart: "video" | "events" | "frames";
+        /**
          * @description The refusal reason. `concurrency_limit`: all slots are in use. `profile_limit`: a spec needs a profile, and the
          *     profile limit is reached.
          * @enum {string}
@@ -3862,7 +3917,7 @@ export interface components {
         };
         /**
          * @description What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-         *     limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
+         *     limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
          * @example {
          *       "events": true,
          *       "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
@@ -3872,6 +3927,11 @@ export interface components {
         SessionRecording: {
             /** @description Whether the events are recorded. */
             events: boolean;
+            /**
+             * @description Whether single frames are recorded.
+             * @default false
+             */
+            frames: boolean;
             /**
              * Format: uri
              * @description The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.
@@ -4222,6 +4282,7 @@ export interface components {
             /** @description Whether browser data is kept between launches. */
             persist?: boolean;
             proxy?: components["schemas"]["UpdateProxySettings"];
+            record?: components["schemas"]["RecordedParts"];
             renderer?: components["schemas"]["Renderer"];
             screen?: components["schemas"]["SizeOrNull"];
             startUrls?: components["schemas"]["StartUrls"];
@@ -4703,6 +4764,8 @@ export interface components {
         PlanSortBy: components["schemas"]["PlanSortField"];
         /** @description Only this browser major version. */
         ProfileBrowserVersion: components["schemas"]["BrowserVersion"];
+        /** @description The name of a directory in a store of profile data. */
+        ProfileDataDirectory: string;
         /** @description The version of the data. */
         ProfileDataVersionId: components["schemas"]["Uuid"];
         /** @description The profile. */
@@ -7432,6 +7495,7 @@ export interface operations {
                      *           "persist": false,
                      *           "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *           "proxy": null,
+                     *           "record": [],
                      *           "renderer": null,
                      *           "screen": null,
                      *           "startUrls": [
@@ -9113,6 +9177,43 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    checkDeletedProfileData: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a directory in a store of profile data. */
+                directory: components["parameters"]["ProfileDataDirectory"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "deleted": false
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedProfileDataResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
     listProfiles: {
         parameters: {
             query?: {
@@ -9190,6 +9291,7 @@ export interface operations {
                      *               "server": "http://proxy.example.com:3128",
                      *               "username": "robot"
                      *             },
+                     *             "record": [],
                      *             "renderer": null,
                      *             "screen": null,
                      *             "startUrls": [
@@ -9325,6 +9427,7 @@ export interface operations {
                      *           "server": "http://proxy.example.com:3128",
                      *           "username": "robot"
                      *         },
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9471,6 +9574,7 @@ export interface operations {
                      *           "server": "http://proxy.example.com:3128",
                      *           "username": "robot"
                      *         },
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9624,6 +9728,7 @@ export interface operations {
                      *           "server": "http://proxy.example.com:3128",
                      *           "username": "robot"
                      *         },
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9707,6 +9812,7 @@ export interface operations {
                      *         "persist": false,
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "proxy": null,
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -10110,6 +10216,7 @@ export interface operations {
                      *           "server": "http://proxy.example.com:3128",
                      *           "username": "robot"
                      *         },
+                     *         "record": [],
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [

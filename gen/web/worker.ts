@@ -1560,8 +1560,9 @@ export interface paths {
         /**
          * Get the video of a recorded session
          * @description Returns the video of a session that was launched with `browser.record`, after its end: WebM with VP8, with support
-         *     for `Range`. Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. While the session is
-         *     recorded, the response is 409.
+         *     for `Range`. Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. With `RECORDINGS_URL`
+         *     they are kept there for `RECORDINGS_RETENTION`, and every worker with the same store, `SVC_KEY` and `API_KEY` returns
+         *     them. While the session is recorded, the response is 409.
          */
         get: operations["downloadRecording"];
         put?: never;
@@ -1595,6 +1596,33 @@ export interface paths {
          *     that pages write to the console are.
          */
         get: operations["getRecordingEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/recording/frames": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the frames of a recorded session
+         * @description Returns the frames of a session that was launched with `frames` in `browser.record`, after its end: a zip archive
+         *     of JPEGs, as many as the display or the active tab had different pictures, at most 5 per second. Its first entry
+         *     `frames.jsonl` has a line for each frame, in the order of time: an object with `file` (the name in the archive),
+         *     `atMs` (milliseconds since the start of the recording, as in the events), `at`, `width` and `height` (pixels of the
+         *     picture: the size of the page or the display, at most 1280 wide for a headless browser) and `bytes`.
+         */
+        get: operations["downloadRecordingFrames"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1649,7 +1677,7 @@ export interface paths {
         put?: never;
         /**
          * Create a recording ticket
-         * @description Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+         * @description Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
          *     created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
          *     restart of the worker.
          */
@@ -1977,12 +2005,7 @@ export interface components {
              * @default false
              */
             readOnly: boolean;
-            /**
-             * @description What is recorded until the end of the browser, for `GET /sessions/{sessionId}/recording`. The worker rejects the
-             *     launch if it does not keep files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
-             * @default []
-             */
-            record: components["schemas"]["RecordingPart"][];
+            record?: components["schemas"]["RecordedParts"];
             screen?: components["schemas"]["Size"];
             startUrls?: components["schemas"]["StartUrls"];
             state?: components["schemas"]["StorageState"];
@@ -3109,6 +3132,16 @@ export interface components {
          * @enum {string}
          */
         ReadinessStatus: "ready";
+        /**
+         * @description What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+         *     launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+         *     files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+         * @example [
+         *       "video",
+         *       "events"
+         *     ]
+         */
+        RecordedParts: components["schemas"]["RecordingPart"][];
         /** @description The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed. */
         Recording: {
             /**
@@ -3123,8 +3156,12 @@ export interface components {
             droppedFrames: number;
             /** @description Whether the events are recorded. */
             events: boolean;
+            /** @description Whether single frames are recorded. */
+            frames: boolean;
             reason: components["schemas"]["RecordingReason"];
             state: components["schemas"]["RecordingState"];
+            /** @description Whether the recording is in `RECORDINGS_URL`, and no longer on the disk of the worker. The worker serves it from there. */
+            stored: boolean;
             /** @description Whether the screen is recorded. */
             video: boolean;
         } | null;
@@ -3137,20 +3174,22 @@ export interface components {
         /**
          * @description - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
          *     - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
+         *     - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
          * @enum {string}
          */
-        RecordingPart: "video" | "events";
+        RecordingPart: "video" | "events" | "frames";
         /**
          * @description Why the recording is incomplete; null otherwise.
          *
          *     - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
          *     - `disk_full`: the disk of the worker is full.
          *     - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
+         *     - `frames_failed`: the frames could not be stored; see the log of the worker.
          *     - `interrupted`: the worker was killed. The video may be damaged.
          *     - `no_picture`: the browser ended before it showed a picture. There is no video.
          * @enum {string|null}
          */
-        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "interrupted" | "no_picture" | null;
+        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "frames_failed" | "interrupted" | "no_picture" | null;
         /**
          * @description - `recording`: the session is being recorded.
          *     - `complete`: the recording covers the whole session.
@@ -8507,6 +8546,56 @@ export interface operations {
                      *     {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
                      */
                     "application/x-ndjson": components["schemas"]["RecordingEvents"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            /** @description The session is still being recorded. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The session is still being recorded. End it and retry after a few seconds."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadRecordingFrames: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": components["schemas"]["FileContent"];
                 };
             };
             400: components["responses"]["BadRequest"];

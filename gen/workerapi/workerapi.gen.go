@@ -446,28 +446,11 @@ func (e PictureFormat) Valid() bool {
 	}
 }
 
-// Defines values for RecordingPart.
-const (
-	Events RecordingPart = "events"
-	Video  RecordingPart = "video"
-)
-
-// Valid indicates whether the value is a known member of the RecordingPart enum.
-func (e RecordingPart) Valid() bool {
-	switch e {
-	case Events:
-		return true
-	case Video:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for RecordingReason.
 const (
 	RecordingReasonDiskFull      RecordingReason = "disk_full"
 	RecordingReasonEncoderFailed RecordingReason = "encoder_failed"
+	RecordingReasonFramesFailed  RecordingReason = "frames_failed"
 	RecordingReasonInterrupted   RecordingReason = "interrupted"
 	RecordingReasonLessThannil   RecordingReason = "<nil>"
 	RecordingReasonNoPicture     RecordingReason = "no_picture"
@@ -480,6 +463,8 @@ func (e RecordingReason) Valid() bool {
 	case RecordingReasonDiskFull:
 		return true
 	case RecordingReasonEncoderFailed:
+		return true
+	case RecordingReasonFramesFailed:
 		return true
 	case RecordingReasonInterrupted:
 		return true
@@ -994,9 +979,13 @@ type BrowserSettings struct {
 	// ReadOnly For profiles with `persist`: whether to launch with a copy of the last saved data that is not saved at the end. Any number of such launches can run besides one that saves.
 	ReadOnly *bool `json:"readOnly,omitempty"`
 
-	// Record What is recorded until the end of the browser, for `GET /sessions/{sessionId}/recording`. The worker rejects the
-	// launch if it does not keep files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
-	Record *[]RecordingPart `json:"record,omitempty"`
+	// Record What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+	// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+	// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	//
+	//
+	// Example: ["video","events"]
+	Record *externalRef0.RecordedParts `json:"record,omitempty"`
 
 	// Screen A width and a height in CSS pixels.
 	//
@@ -2067,11 +2056,15 @@ type Recording struct {
 	// Events Whether the events are recorded.
 	Events bool `json:"events"`
 
+	// Frames Whether single frames are recorded.
+	Frames bool `json:"frames"`
+
 	// Reason Why the recording is incomplete; null otherwise.
 	//
 	// - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
 	// - `disk_full`: the disk of the worker is full.
 	// - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
+	// - `frames_failed`: the frames could not be stored; see the log of the worker.
 	// - `interrupted`: the worker was killed. The video may be damaged.
 	// - `no_picture`: the browser ended before it showed a picture. There is no video.
 	Reason *RecordingReason `json:"reason"`
@@ -2080,6 +2073,9 @@ type Recording struct {
 	// - `complete`: the recording covers the whole session.
 	// - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
 	State RecordingState `json:"state"`
+
+	// Stored Whether the recording is in `RECORDINGS_URL`, and no longer on the disk of the worker. The worker serves it from there.
+	Stored bool `json:"stored"`
 
 	// Video Whether the screen is recorded.
 	Video bool `json:"video"`
@@ -2091,15 +2087,12 @@ type Recording struct {
 // {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
 type RecordingEvents = string
 
-// RecordingPart - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
-// - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
-type RecordingPart string
-
 // RecordingReason Why the recording is incomplete; null otherwise.
 //
 // - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
 // - `disk_full`: the disk of the worker is full.
 // - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
+// - `frames_failed`: the frames could not be stored; see the log of the worker.
 // - `interrupted`: the worker was killed. The video may be damaged.
 // - `no_picture`: the browser ended before it showed a picture. There is no video.
 type RecordingReason string
@@ -3324,7 +3317,7 @@ type ClientInterface interface {
 
 	// CreateRecordingTicket Create a recording ticket
 	//
-	// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+	// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
 	// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
 	// restart of the worker.
 	//
@@ -3744,7 +3737,7 @@ func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSession
 
 // CreateRecordingTicket Create a recording ticket
 //
-// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
 // created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
 // restart of the worker.
 //
@@ -4929,7 +4922,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRecordingTicketWithResponse Create a recording ticket
 	//
-	// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+	// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
 	// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
 	// restart of the worker.
 	//
@@ -6780,7 +6773,7 @@ func (c *ClientWithResponses) GetBrowserSessionWithResponse(ctx context.Context,
 
 // CreateRecordingTicketWithResponse Create a recording ticket
 //
-// Returns the URL of the player with a recording ticket, which opens this recording once, within 15 minutes. It can be
+// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
 // created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
 // restart of the worker.
 //

@@ -129,6 +129,9 @@ func (p *exampleRunner) licenseSetups() map[string]func(context.Context) (exampl
 				"id": version.Id, "sessionId": version.SessionId, "machineId": version.MachineId,
 			}}, err
 		},
+		"checkDeletedProfileData": func(context.Context) (exampleSetup, error) {
+			return exampleSetup{path: map[string]string{"directory": "6f1ed002ab5595859014ebf0951522d9"}}, nil
+		},
 		"listProfileDataVersions":    p.savedDataSetup,
 		"deleteProfileDataVersion":   p.savedDataSetup,
 		"activateProfileDataVersion": p.savedDataSetup,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
@@ -19,7 +20,7 @@ func (p *exampleRunner) recordingSetup(ctx context.Context) (exampleSetup, error
 	}
 	made, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
 		ProfileId: &p.seed.ProfileID, Browser: &workerapi.BrowserSettings{
-			Record: &[]workerapi.RecordingPart{workerapi.Video, workerapi.Events}, StartUrls: &[]string{"about:blank"},
+			Record: &sharedapi.RecordedParts{"video", "events", "frames"}, StartUrls: &[]string{"about:blank"},
 		},
 	}))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -199,7 +199,7 @@ func (e dashboardTest) testHandover(t *testing.T) {
 func (e dashboardTest) testRecording(t *testing.T) {
 	w, console := e.startConsole(t, e.key)
 	request := e.newLaunchRequest(t, true)
-	request.Browser.Record = &[]workerapi.RecordingPart{workerapi.Video, workerapi.Events}
+	request.Browser.Record = &sharedapi.RecordedParts{"video", "events", "frames"}
 	recorded, other := w.launch(t, request), w.launch(t, request)
 	w.killSession(t, other.Id)
 	var found []string

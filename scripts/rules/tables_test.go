@@ -23,6 +23,7 @@ var tableOwners = map[string]string{
 	"chromium_releases":        "catalog",
 	"contact_messages":         "contact",
 	"deleted_organizations":    "billing",
+	"deleted_profile_data":     "profiledata",
 	"idempotency_keys":         "idempotency",
 	"invitations":              "org",
 	"invoices":                 "billing",

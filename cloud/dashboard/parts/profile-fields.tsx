@@ -144,7 +144,7 @@ export function ChoicesField({
   hint,
 }: {
   form: ProfileForm;
-  name: "permissions";
+  name: "permissions" | "record";
   options: readonly string[];
   hint: string;
 }) {

@@ -293,6 +293,12 @@ export function BrowserSection({ form }: { form: ProfileForm }) {
         options={createProfile.properties.permissions.items.enum}
         hint={hints.permissions}
       />
+      <ChoicesField
+        form={form}
+        name="record"
+        options={createProfile.properties.record.items.enum}
+        hint={hints.record}
+      />
       <div class="columns">
         <FlagField form={form} name="ignoreHTTPSErrors" hint={hints.ignoreHTTPSErrors} />
         <CheckField form={form} name="persist" label={fields.persist} hint={hints.persist} />

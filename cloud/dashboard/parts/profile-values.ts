@@ -46,6 +46,7 @@ export type ProfileValues = {
   args: string;
   /** One URL per line. */
   startUrls: string;
+  record: string[];
   persist: boolean;
   metadata: Record<string, string>;
 };
@@ -101,6 +102,7 @@ export function profileValues(from: Partial<Profile> & { browserVersion?: number
     },
     args: (from.args ?? []).join("\n"),
     startUrls: (from.startUrls ?? []).join("\n"),
+    record: from.record ?? [],
     persist: from.persist ?? false,
     metadata: from.metadata ?? {},
   };
@@ -159,6 +161,7 @@ const cleared: Json = {
   permissions: [],
   args: [],
   startUrls: [],
+  record: [],
   extraHTTPHeaders: {},
   metadata: {},
   persist: false,

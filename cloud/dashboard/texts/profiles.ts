@@ -224,6 +224,7 @@ export const texts = {
     extraHTTPHeaders: "Extra HTTP headers",
     proxy: "Proxy",
     startUrls: "Start URLs",
+    record: "Recording",
     args: "Arguments",
     ignoreHTTPSErrors: "Ignore HTTPS errors",
     persist: "Keep browser data between launches",
@@ -254,6 +255,7 @@ export const texts = {
     passwordLost:
       "The stored password belongs to the old server and will be removed. Enter the password for the new server.",
     headers: "Added to every request of the browser. Anyone in the organization can read them.",
+    record: "What workers record of each session. A launch can choose differently. Videos need ffmpeg on the worker.",
     startUrls: "One per line, each opens in its own tab. Empty: one blank tab.",
     args: "Command-line switches of the browser, one per line. Switches for the debug port, the data directory, the proxy and the sandbox are refused.",
     ignoreHTTPSErrors: "Opens pages with invalid certificates.",

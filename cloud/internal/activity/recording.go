@@ -10,6 +10,7 @@ import (
 type Recording struct {
 	Video  bool   `json:"video"`
 	Events bool   `json:"events"`
+	Frames bool   `json:"frames"`
 	URL    string `json:"url"`
 }
 

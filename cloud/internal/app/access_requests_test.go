@@ -125,6 +125,7 @@ var requests = []request{
 	{operation: "updateProfile"},
 	{operation: "deleteProfile", path: "/v1/profiles/{idleProfileId}"},
 	{operation: "duplicateProfile"},
+	{operation: "checkDeletedProfileData", path: "/v1/profile-data/0123456789abcdef0123456789abcdef/deleted"},
 	{operation: "listProfileDataVersions"},
 	{operation: "deleteProfileDataVersion"},
 	{operation: "activateProfileDataVersion"},

@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/cloud/internal/plan"
 	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/profiledata"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 )
@@ -83,11 +84,12 @@ func (p launchProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID 
 	return id, err
 }
 
-// organizationEnder settles an organization's billing and slots before its
-// deletion.
+// organizationEnder settles an organization's billing, slots and profile data before
+// its deletion.
 type organizationEnder struct {
 	billing  *billing.Service
 	licenses *license.Service
+	data     *profiledata.Service
 }
 
 // EndOrganization implements org.Ender.
@@ -95,7 +97,10 @@ func (e organizationEnder) EndOrganization(ctx context.Context, tx *sqlx.Tx, org
 	if err := e.billing.EndOrganization(ctx, tx, orgID); err != nil {
 		return err
 	}
-	return e.licenses.EndOrganization(ctx, tx, orgID)
+	if err := e.licenses.EndOrganization(ctx, tx, orgID); err != nil {
+		return err
+	}
+	return e.data.EndOrganization(ctx, tx, orgID)
 }
 
 // auditSource returns the actor of the change that ctx belongs to, for the audit

@@ -89,7 +89,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	p.profiles = &profile.Service{
 		DB: pools.tenants, System: pools.system, ConfigDB: pools.configs, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
-	p.profileData = &profiledata.Service{DB: pools.tenants, Sealer: box, Recorder: p.audit}
+	p.profileData = &profiledata.Service{DB: pools.tenants, System: pools.system, Sealer: box, Recorder: p.audit}
 	p.contact = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
 	p.idempotency = &idempotency.Store{DB: pools.tenants, Sealer: box, Retention: config.Idempotency.Kept}
 	p.usage = usage.New(usage.Options{
@@ -132,7 +132,7 @@ func (p *services) assembleTenancy(config Config, logger *slog.Logger) error {
 	}
 	p.organizations = &org.Service{
 		DB: p.pools.tenants, System: p.pools.system, Clock: clock.System{}, PublicURL: p.public,
-		Provisioner: provisioner{p.plans, p.licenses, clock.System{}}, Ender: organizationEnder{p.billing, p.licenses},
+		Provisioner: provisioner{p.plans, p.licenses, clock.System{}}, Ender: organizationEnder{p.billing, p.licenses, p.profileData},
 		Limits: p.plans, Mail: p.outbox, Audit: p.audit, MaxFree: config.Access.MaxFreeOrganizations,
 	}
 	p.accounts, err = auth.New(p.pools.tenants, clock.System{}, p.organizations, auth.DefaultCost)

@@ -22,6 +22,8 @@ func TestUpdate_MergesPatch(t *testing.T) {
 		"null clears os":             {`{"os":null,"windowsVersion":null}`, func(p *Profile) { p.OS, p.WindowsVersion = nil, nil }},
 		"an object is replaced":      {`{"geolocation":{"latitude":1,"longitude":2}}`, func(p *Profile) { p.Geolocation = &Geolocation{Latitude: 1, Longitude: 2} }},
 		"lists are replaced":         {`{"tags":["z"],"args":[],"permissions":["midi"]}`, func(p *Profile) { p.Tags, p.Args, p.Permissions = []string{"z"}, nil, []string{"midi"} }},
+		"a recording is replaced":    {`{"record":["frames"]}`, func(p *Profile) { p.Record = []string{"frames"} }},
+		"a recording is turned off":  {`{"record":[]}`, func(p *Profile) { p.Record = nil }},
 		"an empty list empties":      {`{"tags":[]}`, func(p *Profile) { p.Tags = []string{} }},
 		"maps are replaced":          {`{"metadata":{"a":"b"},"extraHTTPHeaders":{}}`, func(p *Profile) { p.Metadata, p.ExtraHTTPHeaders = map[string]string{"a": "b"}, nil }},
 		"columns change too":         {`{"browserVersion":150,"os":"windows","notes":"","persist":false}`, func(p *Profile) { p.BrowserVersion, p.Notes, p.Persist = 150, "", false }},

@@ -42,6 +42,7 @@ type Settings struct {
 	Proxy             *Proxy            `json:"proxy,omitempty"`
 	Args              []string          `json:"args,omitempty"`
 	StartURLs         []string          `json:"startUrls,omitempty"`
+	Record            []string          `json:"record,omitempty"` // what workers record: video, events, frames
 }
 
 // Size is in CSS pixels.

@@ -28,6 +28,7 @@ func full() Draft {
 		Geolocation: &Geolocation{Latitude: 52.52, Longitude: 13.405, Accuracy: new(50.0)},
 		Permissions: []string{"camera"}, ExtraHTTPHeaders: map[string]string{"X-Test": "1"},
 		IgnoreHTTPSErrors: new(true), Proxy: proxy, Args: []string{"--mute-audio"}, StartURLs: []string{"https://example.com/"},
+		Record: []string{"video", "events"},
 	}
 	return d
 }

@@ -17,6 +17,7 @@ import (
 // Service manages the data of profiles.
 type Service struct {
 	DB       *sqlx.DB
+	System   *sqlx.DB // sees all organizations; for Deleted
 	Sealer   Sealer
 	Recorder Recorder // nil: changes are not recorded
 }

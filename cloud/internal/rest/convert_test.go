@@ -41,11 +41,12 @@ func TestDraftFromSpec_CopiesAllFields(t *testing.T) {
 
 func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 	draft := draftFromSpec(parsed[sharedapi.LaunchSpec](t, everySetting))
+	draft.Record = []string{"video", "frames"} // not part of a spec
 	config := configFromProfile(profile.Config{
 		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword})
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
 	delete(want, "filename") // only in the worker's API
-	want["version"], want["ephemeral"], want["persist"] = 7.0, true, false
+	want["version"], want["ephemeral"], want["persist"], want["record"] = 7.0, true, false, []any{"video", "frames"}
 	want["profileId"] = "00000000-0000-0000-0000-000000000000"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -57,7 +58,7 @@ func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
 		"profile": asJSON(t, profileToAPI(profile.Profile{})),
 		"config":  asJSON(t, configFromProfile(profile.Config{})),
 	} {
-		for _, field := range []string{"permissions", "args", "startUrls"} {
+		for _, field := range []string{"permissions", "args", "startUrls", "record"} {
 			if !cmp.Equal(shown[field], []any{}) {
 				t.Errorf("%s: %s is %v", name, field, shown[field])
 			}
@@ -76,6 +77,7 @@ func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
 func TestDraftFromCreate_CopiesAllFields(t *testing.T) {
 	request := parsed[cloudapi.CreateProfileRequest](t, everySetting)
 	request.Notes, request.Tags, request.Persist = new("Notes"), &[]string{"a"}, new(true)
+	request.Record = &sharedapi.RecordedParts{"video", "events"}
 	wantAllSet(t, request)
 	got := asJSON(t, draftFromCreate(request).Fields)
 	want := asJSON(t, request)

@@ -223,7 +223,7 @@ func recordingOf(body *cloudapi.SessionRecording) *license.Recording {
 	if body == nil {
 		return nil
 	}
-	return &license.Recording{Video: body.Video, Events: body.Events, URL: body.Url}
+	return &license.Recording{Video: body.Video, Events: body.Events, Frames: valueOr(body.Frames, false), URL: body.Url}
 }
 
 func previousBoots(told *cloudapi.PreviousBootIds) license.Predecessors {

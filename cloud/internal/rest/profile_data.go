@@ -16,11 +16,21 @@ type ProfileData struct {
 }
 
 type profileData interface {
+	Deleted(ctx context.Context, directory string) (bool, error)
 	List(ctx context.Context, orgID, profileID uuid.UUID) ([]profiledata.Version, error)
 	Restore(ctx context.Context, orgID, profileID, id uuid.UUID) (profiledata.Version, error)
 	Delete(ctx context.Context, orgID, profileID, id uuid.UUID) error
 	Acquire(ctx context.Context, orgID uuid.UUID, r profiledata.Request) (profiledata.Access, error)
 	Commit(ctx context.Context, orgID uuid.UUID, c profiledata.Commit) (profiledata.Version, error)
+}
+
+// CheckDeletedProfileData implements the operation checkDeletedProfileData.
+func (h ProfileData) CheckDeletedProfileData(ctx context.Context, r cloudapi.CheckDeletedProfileDataRequestObject) (cloudapi.CheckDeletedProfileDataResponseObject, error) {
+	deleted, err := h.Data.Deleted(ctx, r.Directory)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.CheckDeletedProfileData200JSONResponse{Success: true, Data: cloudapi.DeletedProfileData{Deleted: deleted}}, nil
 }
 
 // ListProfileDataVersions implements the operation listProfileDataVersions.

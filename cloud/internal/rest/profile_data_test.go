@@ -33,7 +33,7 @@ func TestProfileData_SaveListActivateDelete(t *testing.T) {
 	must(t, err)
 	a.serve(dataHandlers{
 		profileHandlers: a.handlers,
-		ProfileData:     rest.ProfileData{Data: &profiledata.Service{DB: a.db, Sealer: box}},
+		ProfileData:     rest.ProfileData{Data: &profiledata.Service{DB: a.db, System: a.db, Sealer: box}},
 	})
 	p := a.create(map[string]any{"name": "P", "browserVersion": 156, "persist": true})
 	data := path(p) + "/data"
@@ -79,4 +79,23 @@ func TestProfileData_SaveListActivateDelete(t *testing.T) {
 	other := apiKey(a.organization().String())
 	a.do("GET", data+"/versions", other, nil).want(t, 404, "RESOURCE_NOT_FOUND")
 	a.do("POST", data+"/lease", other, lease).want(t, 404, "RESOURCE_NOT_FOUND")
+}
+
+func TestCheckDeletedProfileData_OfUnknownDirectory(t *testing.T) {
+	a := newProfilesAPI(t)
+	a.serve(dataHandlers{profileHandlers: a.handlers, ProfileData: rest.ProfileData{Data: &profiledata.Service{DB: a.db, System: a.db}}})
+	const known = "0123456789abcdef0123456789abcdef"
+	check := func(directory string) bool {
+		t.Helper()
+		return decode[cloudapi.DeletedProfileData](t, a.do("GET", "/v1/profile-data/"+directory+"/deleted", nil, nil), 200).Deleted
+	}
+	if check(known) {
+		t.Error("an unknown directory is deleted")
+	}
+	_, err := a.db.Exec(`INSERT INTO deleted_profile_data (directory, organization_id, deleted_at) VALUES ($1, $2, now())`, known, uuid.New())
+	must(t, err)
+	if !check(known) {
+		t.Error("the directory is not deleted")
+	}
+	a.wrong("GET", "/v1/profile-data/short/deleted", nil, nil).want(t, 400, "VALIDATION_ERROR")
 }

@@ -65,7 +65,7 @@ func sessionPagination(l activity.Listing, afterCursor bool) cloudapi.SessionPag
 func sessionToAPI(s activity.Session) cloudapi.Session {
 	var recording *cloudapi.SessionRecording
 	if r := s.Recording; r != nil {
-		recording = &cloudapi.SessionRecording{Video: r.Video, Events: r.Events, Url: r.URL}
+		recording = &cloudapi.SessionRecording{Video: r.Video, Events: r.Events, Frames: &r.Frames, Url: r.URL}
 	}
 	return cloudapi.Session{
 		Recording:       recording,

@@ -118,6 +118,7 @@ class Worker(Surface):
             "downloadSessionFiles": self._session_file,
             "downloadRecording": self._recording,
             "getRecordingEvents": self._recording,
+            "downloadRecordingFrames": self._recording,
             "openRecordingPlayer": self._recording,
             "createRecordingTicket": self._recording,
         } | dict.fromkeys(_COMMANDS, self._command)
@@ -450,7 +451,7 @@ class Worker(Surface):
 
     def _record(self) -> str:
         """The id of an ended session with a recording."""
-        settings = {"record": ["video", "events"], "startUrls": ["about:blank"]}
+        settings = {"record": ["video", "events", "frames"], "startUrls": ["about:blank"]}
         body = {"profileId": self._seed["profileId"], "browser": settings}
         recorded = str(self._api.call("POST", "/sessions/profile", body)["id"])
         time.sleep(_PICTURE_TIME)

@@ -70,7 +70,8 @@ export function SessionButtons({ session, onOpen, onEnd, onDetails }: { session:
 
 /** The button of the recording of a session that has ended. */
 export function RecordingButton({ session, onOpen }: { session: Session } & Pick<SessionActions, "onOpen">) {
-  if (session.status === "running" || !session.recording) return null;
+  const { status, recording } = session;
+  if (status === "running" || !(recording?.video || recording?.events)) return null; // the player has no frames
   return (
     <Button
       size="small"

@@ -75,8 +75,11 @@ const (
 
 // shutdown stops the browsers and delivers reports and traces, each within a timeout.
 func (w *worker) shutdown(logger *slog.Logger) {
-	w.endSessions(logger)
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	ctx, cancel := context.WithDeadline(context.Background(), w.saveDeadline())
+	defer cancel()
+	w.endSessions(ctx, logger)
+	w.endRecordings(ctx)
+	ctx, cancel = context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	w.reports.Flush(ctx)
 	ctx, cancel = context.WithTimeout(context.Background(), tracesTimeout)
@@ -86,14 +89,20 @@ func (w *worker) shutdown(logger *slog.Logger) {
 	}
 }
 
-// endSessions stops the browsers and waits until the data of their profiles is saved. At
-// SAVE_TIMEOUT after the drain it cancels the saves.
-func (w *worker) endSessions(logger *slog.Logger) {
+// saveDeadline returns when a shutdown cancels saves and uploads: SAVE_TIMEOUT after the
+// drain.
+func (w *worker) saveDeadline() time.Time {
 	began := w.drainedAt // requests in progress were completed since then
 	if began.IsZero() {
 		began = time.Now()
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), began.Add(w.config.SaveTimeout))
+	return began.Add(w.config.SaveTimeout)
+}
+
+// endSessions stops the browsers and waits until the data of their profiles is saved. When
+// ctx ends it cancels the saves.
+func (w *worker) endSessions(ctx context.Context, logger *slog.Logger) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var reporting sync.WaitGroup
 	reporting.Go(func() { w.reportSaves(ctx, logger) })
@@ -155,13 +164,14 @@ func (w *worker) closeParts() {
 	if w.relay != nil {
 		_ = w.relay.Close()
 	}
-	if w.recordings != nil {
-		w.recordings.Close()
-	}
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	w.endRecordings(canceled)
 	if w.logs != nil {
 		w.logs.Close()
 	}
 	_ = w.remote.close()
+	_ = w.recordingStore.close()
 	if w.host != nil {
 		w.host.Close()
 	}

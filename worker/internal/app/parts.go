@@ -81,6 +81,8 @@ type worker struct {
 	recordings *recording.Service
 	viewer     *view.Service
 
+	recordingStore *recordingStore // nil without RECORDINGS_URL
+
 	fileServer *fileserver.Service
 	sockets    *launchsock.Service
 	mcp        *mcp.Service
@@ -123,6 +125,9 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	if w.extensions, err = extension.Open(extension.Options{Dir: filepath.Join(w.dir, "extensions"), Clock: clock.System{}, Logger: logger}); err != nil {
+		return nil, err
+	}
+	if err := w.openRecordings(ctx); err != nil {
 		return nil, err
 	}
 	w.openLaunches()
@@ -180,7 +185,6 @@ func (w *worker) openLaunches() {
 	}
 	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
 	w.logs = pagelog.New()
-	w.recordings = recording.New(recording.Options{Dir: w.files.Recording, Log: w.logger, Metrics: recording.NewMetrics(w.metrics)})
 	w.launches = launch.New(launch.Options{
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
@@ -207,7 +211,7 @@ func (w *worker) describeMachine() cloud.MachineReport {
 func (w *worker) restServer() *rest.Server {
 	return &rest.Server{
 		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Extensions: w.extensions, Host: w.host,
-		Recording: w.recordings.Info,
+		Recording: w.recordings,
 		Readiness: w.readiness, Version: program.Version, WarmPool: w.warmPoolState, Isolation: w.launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,

@@ -60,11 +60,13 @@ func collectProfiles(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "gc", Summary: "Delete unused objects from PROFILE_STORE_URL",
 		Detail: "Deletes what no version of a profile's data refers to and what is older than 24 hours: removed versions, deleted\n" +
-			"profiles and interrupted saves. Needs SVC_KEY. Data of other organizations in the same store stays. Workers with\n" +
+			"profiles, deleted organizations and interrupted saves. Needs SVC_KEY. Data of other organizations stays. Workers with\n" +
 			"SVC_KEY do the same once a day by themselves.",
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			return config.withRemoteProfiles(ctx, logger, func(profiles *remoteProfiles) error {
+				deleted, failed := profiles.store.CollectDeleted(ctx, profiles, profiledata.MinGarbageAge)
 				done, err := profiles.store.CollectGarbage(ctx, profiles, profiledata.MinGarbageAge)
+				done.Objects, done.Bytes, err = done.Objects+deleted.Objects, done.Bytes+deleted.Bytes, errors.Join(failed, err)
 				_, printed := fmt.Fprintf(out, "Deleted %d objects (%s) of %d profiles\n", done.Objects, program.Bytes(done.Bytes), done.Profiles)
 				return errors.Join(err, printed)
 			})

@@ -16,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/pagelog"
 	"github.com/browser-svc/svc/worker/internal/recording"
 	"github.com/browser-svc/svc/worker/internal/rfb"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // cannotRecord returns why this worker cannot record something; "" if it can.
@@ -24,7 +25,7 @@ func cannotRecord(of launch.Record) (problem string) {
 		return ""
 	}
 	if _, err := recording.FindFFmpeg(); err != nil {
-		return "must not contain video: " + err.Error() + ". Install ffmpeg, or record only events"
+		return err.Error() + ". Install ffmpeg, or record only events and frames"
 	}
 	return ""
 }
@@ -35,26 +36,30 @@ func (w *worker) recordingURL(session uuid.UUID) string {
 }
 
 // launched starts what a launch asks for.
-func (w *worker) launched(launchID uuid.UUID, request launch.Request) {
-	if !request.CollectLogs && !request.Record.Any() {
+func (w *worker) launched(launchID uuid.UUID, request launch.Request, record launch.Record) {
+	if !request.CollectLogs && !record.Any() {
 		return
 	}
 	of, ok := (browserFinder{w.launches}).Find(launchID.String())
 	if !ok {
 		return
 	}
-	if request.CollectLogs || request.Record.Events {
+	if request.CollectLogs || record.Events {
 		w.logs.Start(of)
 	}
-	if request.Record.Any() {
-		if err := w.record(of, request.Record); err != nil {
+	if record.Any() {
+		if err := w.record(of, record, request.OrganizationKey); err != nil {
 			w.logger.Error("failed to record a session", "sessionId", of.SessionID, "error", err)
 		}
 	}
 }
 
 // record starts to record a browser.
-func (w *worker) record(of access.Browser, parts launch.Record) error {
+func (w *worker) record(of access.Browser, parts launch.Record, key session.OrganizationKey) error {
+	owner, err := w.recordingOwner(key)
+	if err != nil {
+		return err
+	}
 	id, err := uuid.Parse(of.SessionID)
 	if err != nil {
 		return fmt.Errorf("session id: %w", err)
@@ -63,8 +68,9 @@ func (w *worker) record(of access.Browser, parts launch.Record) error {
 	if err != nil {
 		return err
 	}
-	subject := recording.Subject{Session: id, Dir: dir, Done: of.Done, Room: func() recording.Reason { return room(of.Files) }}
-	if parts.Video {
+	subject := recording.Subject{Session: id, Dir: dir, Owner: owner, Done: of.Done, Room: func() recording.Reason { return room(of.Files) }}
+	subject.Video, subject.Frames = parts.Video, parts.Frames
+	if parts.Video || parts.Frames {
 		subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, of, show) }
 	}
 	if parts.Events {

@@ -198,6 +198,11 @@ func TestRecording_Plays(t *testing.T) {
 				t.Errorf("the colours are %v, want red and blue", c)
 			}
 			t.Logf("video %.2f s, session %.2f to %.2f s, %d bytes, %d dropped, page %+v", played.Duration, total.Seconds(), ended.Seconds(), got.Bytes, got.DroppedFrames, seen)
+			for line := range strings.Lines(r.log.String()) {
+				if strings.Contains(line, "recording ended") && strings.Contains(line, s.Id.String()) {
+					t.Log(strings.TrimSpace(line)) // with the processor time of the encoder
+				}
+			}
 			if seen.Changes > 0 || seen.Visible != "visible" || !seen.Focus {
 				t.Errorf("the page observes %+v", seen)
 			}

@@ -127,6 +127,11 @@ func (p *remoteProfiles) Versions(ctx context.Context, profileID uuid.UUID) ([]u
 	return ids, nil
 }
 
+// Deleted implements profiledata.Index.
+func (p *remoteProfiles) Deleted(ctx context.Context, directory string) (bool, error) {
+	return p.cloud.ProfileDataDeleted(ctx, directory)
+}
+
 // startGarbageCollection deletes unused profile data once a day until stop is called.
 func (w *worker) startGarbageCollection(ctx context.Context) (stop func()) {
 	collected := profiledata.NewMetrics(w.metrics)

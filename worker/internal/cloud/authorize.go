@@ -167,6 +167,7 @@ func toProfile(config cloudapi.ProfileConfig) launch.Profile {
 			Proxy:             proxy(config.Proxy),
 			Args:              config.Args,
 			StartURLs:         config.StartUrls,
+			Record:            record(config.Record),
 			Metadata:          config.Metadata,
 		},
 	}
@@ -203,6 +204,10 @@ func stringValue[T ~string](s *T) string {
 		return ""
 	}
 	return string(*s)
+}
+
+func record(parts sharedapi.RecordedParts) *launch.Record {
+	return new(launch.NewRecord(toStrings(parts)))
 }
 
 func toStrings[T ~string](in []T) []string {

@@ -93,3 +93,18 @@ func (c *Client) ProfileDataVersions(ctx context.Context, profileID uuid.UUID) (
 	}
 	return answer.JSON200.Data.Items, nil
 }
+
+// ProfileDataDeleted reports whether the cloud calls a directory of PROFILE_STORE_URL that
+// of a deleted organization (GET /v1/profile-data/{directory}/deleted). It needs no key.
+func (c *Client) ProfileDataDeleted(ctx context.Context, directory string) (bool, error) {
+	ctx, cancel := c.callContext(ctx, "checkDeletedProfileData", 0)
+	defer cancel()
+	answer, err := c.api.CheckDeletedProfileDataWithResponse(ctx, directory)
+	if err != nil {
+		return false, callFault(err)
+	}
+	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
+		return false, c.credential(session.OrganizationKey{}).answerFault(answer.HTTPResponse, answer.Body)
+	}
+	return answer.JSON200.Data.Deleted, nil
+}

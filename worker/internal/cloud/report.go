@@ -34,6 +34,9 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 	var recording *cloudapi.SessionRecording
 	if r := started.Recording; r != nil {
 		recording = &cloudapi.SessionRecording{Video: r.Video, Events: r.Events, Url: r.URL}
+		if r.Frames { // a cloud of an earlier version refuses the field
+			recording.Frames = &r.Frames
+		}
 	}
 	answer, err := c.api.StartProfileSessionWithResponse(ctx, started.ProfileID, cloudapi.StartSessionRequest{
 		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: boot, Seq: started.Seq,

@@ -68,8 +68,9 @@ func (l *Launch) expired(now time.Time) bool {
 func (s *Store) load(launchID string) (*Launch, error) {
 	l := &Launch{
 		ID: launchID, store: s, dir: filepath.Join(s.Dir, launchID), files: map[string]*File{}, changed: make(chan struct{}),
-		cancel: func(string) {}, sync: func(context.Context) {}, ended: true, keep: true,
+		cancel: func(string) {}, sync: func(context.Context) {}, ended: true, keep: true, closed: make(chan struct{}),
 	}
+	close(l.closed)
 	raw, err := os.ReadFile(filepath.Join(l.dir, indexName))
 	if err != nil {
 		return nil, err

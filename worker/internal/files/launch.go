@@ -48,6 +48,8 @@ type Launch struct {
 	keep    bool
 	records bool      // the launch has a recording, which outlives it
 	expires time.Time // of kept files after the end
+
+	closed chan struct{} // closed with the end of Close
 }
 
 // SharedDir returns the directory that the browser of a launch shares with the worker.
@@ -58,7 +60,7 @@ func (s *Store) SharedDir(launchID string) string { return filepath.Join(s.Dir, 
 func (s *Store) Create(launchID string, uid int, visible string) (_ *Launch, err error) {
 	l := &Launch{
 		ID: launchID, store: s, dir: filepath.Join(s.Dir, launchID), uid: uid, files: map[string]*File{}, changed: make(chan struct{}),
-		cancel: func(string) {}, sync: func(context.Context) {}, visible: visible,
+		cancel: func(string) {}, sync: func(context.Context) {}, visible: visible, closed: make(chan struct{}),
 	}
 	if err := os.Mkdir(l.dir, 0o711); err != nil {
 		return nil, fmt.Errorf("files: %w", err)
@@ -190,6 +192,7 @@ func (l *Launch) Delete(id string) error {
 // Close ends the files of a launch after its browser has ended. They are removed unless
 // they are kept.
 func (l *Launch) Close() error {
+	defer close(l.closed)
 	s := l.store
 	l.mu.Lock()
 	l.ended = true

@@ -46,6 +46,33 @@ func (s *Store) Recording(session uuid.UUID) (dir string, ok bool) {
 	return filepath.Join(l.dir, recordingDir), l.records
 }
 
+// RemoveRecording removes the recording of an ended session, which is stored elsewhere.
+func (s *Store) RemoveRecording(session uuid.UUID) error {
+	s.mu.Lock()
+	l, ok := s.sessions[session]
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	l.mu.Lock()
+	if l.ended { // Close may still be storing what is kept
+		l.mu.Unlock()
+		<-l.closed
+		l.mu.Lock()
+	}
+	l.records = false
+	keep := l.keep || !l.ended
+	err := errors.Join(os.RemoveAll(filepath.Join(l.dir, recordingDir)), l.save())
+	l.mu.Unlock()
+	if keep {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.sessions, session)
+	s.mu.Unlock()
+	return errors.Join(err, os.RemoveAll(l.dir))
+}
+
 // hasFiles reports whether there can be files: not if only the recording has outlived the
 // launch.
 func (l *Launch) hasFiles() bool {

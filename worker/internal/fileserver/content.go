@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"os"
@@ -47,10 +48,15 @@ func serve(c echo.Context, content *os.File, setHeaders func(http.Header)) error
 	}
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
+	return serveUntil(ctx, cancel, c, content, info.Size(), setHeaders)
+}
+
+// serveUntil is serve for content of this size. It calls cancel if the client stops reading.
+func serveUntil(ctx context.Context, cancel func(), c echo.Context, content io.ReadSeeker, size int64, setHeaders func(http.Header)) error {
 	w := httpd.NewContentWriter(c.Response(), cancel)
 	defer w.Stop()
 	setHeaders(c.Response().Header())
-	return w.Serve(c.Request().WithContext(ctx), time.Time{}, content, "file", info.Size())
+	return w.Serve(c.Request().WithContext(ctx), time.Time{}, content, "file", size)
 }
 
 // find returns the file that a request names.

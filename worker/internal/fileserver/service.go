@@ -67,6 +67,7 @@ func (s *Service) Register(e *echo.Echo) {
 	e.GET(base+"/files.zip", s.ofSession(s.archive))
 	e.GET(base+"/recording", s.video)
 	e.GET(base+"/recording/events", s.events)
+	e.GET(base+"/recording/frames", s.frames)
 }
 
 func ofBrowser(do handler) access.Handler {

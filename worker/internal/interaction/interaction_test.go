@@ -104,67 +104,119 @@ func (u *user) loaded() {
 	}
 }
 
-// TestWatch_NamesControlsOnly uses a form and checks the actions, what they do not
-// contain, and that the page notices nothing.
-func TestWatch_NamesControlsOnly(t *testing.T) {
-	b, site := browsertest.NewLauncher(t)(browser.Spec{LaunchID: "one", Headless: true, Timeout: time.Minute}), newSite(t)
+// watched is a user of a watched browser.
+type watched struct {
+	*user
+	tab     string
+	connect func() *cdp.Conn
+	actions chan interaction.Action
+	ended   chan error
+}
+
+// newWatched opens a tab in a new browser.
+func newWatched(t *testing.T) *watched {
+	t.Helper()
+	b := browsertest.NewLauncher(t)(browser.Spec{LaunchID: "one", Headless: true, Timeout: time.Minute})
 	of := access.Browser{DebugPort: b.DebugPort, DebugPath: b.WebSocketPath, Dial: b.Dial, Done: b.Done()}
-	connect := func() *cdp.Conn {
+	w := &watched{actions: make(chan interaction.Action, 100), ended: make(chan error, 1), connect: func() *cdp.Conn {
 		conn, err := of.ConnectCDP(t.Context(), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
-	}
-	u := &user{T: t, conn: connect()}
+	}}
+	w.user = &user{T: t, conn: w.connect()}
 	var target struct{ TargetID string }
-	u.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	w.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct{ SessionID string }
-	u.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	u.session = attached.SessionID
-	u.events = u.conn.Subscribe(100, "Page.loadEventFired")
-	u.call("Page.enable", nil, nil)
+	w.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	w.tab, w.session = target.TargetID, attached.SessionID
+	w.events = w.conn.Subscribe(100, "Page.loadEventFired")
+	w.call("Page.enable", nil, nil)
+	return w
+}
 
-	u.open(site + "/form")
-	unwatched := u.evaluate("noticed()")
-	actions := make(chan interaction.Action, 100)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	watcher := connect()
-	go func() { ended <- interaction.Watch(ctx, watcher, "world", func(a interaction.Action) { actions <- a }) }()
-	defer func() {
+// watch starts the watcher, until the test ends.
+func (w *watched) watch() {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	conn, ended := w.connect(), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.ended <- interaction.Watch(ctx, conn, "world", func(a interaction.Action) { w.actions <- a })
+	}()
+	w.Cleanup(func() {
 		cancel()
 		<-ended
-	}()
-	next := func() string {
-		t.Helper()
-		select {
-		case a := <-actions:
-			if a.TargetID != target.TargetID || time.Since(a.At) > time.Minute {
-				t.Errorf("got %+v", a)
-			}
-			return fmt.Sprintf("%s %s %q", a.Kind, a.Role, a.Name)
-		case err := <-ended:
-			t.Fatal(err)
-		case <-time.After(10 * time.Second):
-			t.Fatal("no action is reported")
+	})
+}
+
+// next returns the next action.
+func (w *watched) next() string {
+	w.Helper()
+	select {
+	case a := <-w.actions:
+		if a.TargetID != w.tab || time.Since(a.At) > time.Minute {
+			w.Errorf("got %+v", a)
 		}
-		panic("unreachable")
+		return fmt.Sprintf("%s %s %q", a.Kind, a.Role, a.Name)
+	case err := <-w.ended:
+		w.Fatal(err)
+	case <-time.After(10 * time.Second):
+		w.Fatal("no action is reported")
 	}
-	begin := func() {
-		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); len(actions) == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			u.click("part") // until the watcher follows the document
-		}
-		time.Sleep(200 * time.Millisecond) // for the names of the last clicks
-		if got := next(); got != `click button "Save the form"` {
+	panic("unreachable")
+}
+
+// begin clicks an element until the watcher follows the document.
+func (w *watched) begin(id, want string) {
+	w.Helper()
+	for deadline := time.Now().Add(10 * time.Second); len(w.actions) == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		w.click(id)
+	}
+	time.Sleep(200 * time.Millisecond) // for the names of the last clicks
+	if got := w.next(); got != want {
+		w.Errorf("got %s", got)
+	}
+	for len(w.actions) > 0 {
+		<-w.actions
+	}
+}
+
+// TestWatch_FollowsReplacedDocument clicks in a document that has replaced itself, which
+// removes all listeners, also twice and while it is written.
+func TestWatch_FollowsReplacedDocument(t *testing.T) {
+	u, site := newWatched(t), newSite(t)
+	u.watch()
+	u.open(site + "/next")
+	u.begin("back", `click button "Go back"`)
+	for _, page := range []string{"one", "two"} {
+		u.evaluate(`document.open(); document.write('<!doctype html><button id=` + page + `>Button ` + page + `</button>'); document.close()`)
+		u.loaded()
+		u.click(page)
+		if got := u.next(); got != `click button "Button `+page+`"` {
 			t.Errorf("got %s", got)
 		}
-		for len(actions) > 0 {
-			<-actions
-		}
 	}
+	u.evaluate(`document.open(); document.write('<!doctype html><button id=three>Button three</button>')`)
+	u.click("three")
+	if got := u.next(); got != `click button "Button three"` {
+		t.Errorf("got %s", got)
+	}
+	if left := len(u.actions); left > 0 {
+		t.Errorf("%d more actions, such as %+v", left, <-u.actions)
+	}
+}
+
+// TestWatch_NamesControlsOnly uses a form and checks the actions, what they do not
+// contain, and that the page notices nothing.
+func TestWatch_NamesControlsOnly(t *testing.T) {
+	u, site := newWatched(t), newSite(t)
+	u.open(site + "/form")
+	unwatched := u.evaluate("noticed()")
+	u.watch()
+	next, begin, actions := u.next, func() { u.begin("part", `click button "Save the form"`) }, u.actions
 	begin()
 	for _, reloaded := range []bool{false, true} {
 		if reloaded {

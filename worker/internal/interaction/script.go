@@ -37,20 +37,28 @@ const script = `(() => {
     const at = event.composedPath()[0];
     return event.isTrusted && at instanceof Element ? host(at) : undefined;
   };
-  const options = {capture: true, passive: true};
-  addEventListener('click', event => {
+  const clicked = event => {
     try {
       const e = element(event);
       if (e) tell('click', e);
     } catch {} // names of fields can hide members of a form
-  }, options);
-  addEventListener('focusin', () => { changed = undefined }, options);
-  addEventListener('input', event => {
+  };
+  const focused = () => { changed = undefined };
+  const edited = event => {
     try {
       const e = element(event);
       if (!e || !field(e) || changed?.deref() === e) return;
       changed = new WeakRef(e);
       tell('input', e);
     } catch {}
-  }, options);
+  };
+  const listen = () => {
+    const options = {capture: true, passive: true};
+    addEventListener('click', clicked, options);
+    addEventListener('focusin', focused, options);
+    addEventListener('input', edited, options);
+  };
+  listen();
+  // document.open() removes all listeners, but not observers, and removes the root element.
+  new MutationObserver(listen).observe(document, {childList: true});
 })()`

@@ -40,6 +40,7 @@ type Settings struct {
 	Proxy             *Proxy
 	Args              []string
 	StartURLs         []string
+	Record            *Record // what is recorded until the end
 	Metadata          map[string]string
 }
 
@@ -84,7 +85,6 @@ type Request struct {
 	MaxDuration time.Duration       // 0 is no limit
 	IdleTimeout time.Duration       // without client activity; 0 is no limit
 	ReadOnly    bool                // the data of a profile is not saved
-	Record      Record              // what is recorded until the end
 	KeepFiles   bool                // downloads and uploads outlive the browser
 	KeepAlive   bool                // the session outlives the connection that launched it
 

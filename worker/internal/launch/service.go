@@ -42,16 +42,16 @@ type Options struct {
 	Metrics     *Metrics                // nil: not exported
 	Key         session.OrganizationKey // the worker's own; zero if it has none
 	KeepsFiles  bool                    // files can outlive a browser
-	// CannotRecord returns why a recording is not possible; "" if it is. nil: none is.
+	// CannotRecord returns why videos are not possible; "" if they are. nil: none is.
 	CannotRecord func(Record) (problem string)
 	RecordingURL func(session uuid.UUID) string // of the player; nil: the cloud is not told
 	MaxWaiting   int                            // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
 	Waited func(ctx context.Context, wait time.Duration, granted bool)
-	// Launched is called for each browser that has started, with its request. It must not
+	// Launched is called for each browser that has started, with its request and what to record. It must not
 	// block. nil: no call.
-	Launched func(launchID uuid.UUID, request Request)
+	Launched func(launchID uuid.UUID, request Request, record Record)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
 }

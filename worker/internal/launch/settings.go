@@ -27,6 +27,7 @@ func (s Settings) withDefaults(base Settings) Settings {
 	override(&merged.Geolocation, s.Geolocation)
 	override(&merged.IgnoreHTTPSErrors, s.IgnoreHTTPSErrors)
 	override(&merged.Proxy, s.Proxy)
+	override(&merged.Record, s.Record)
 	if s.Permissions != nil {
 		merged.Permissions = s.Permissions
 	}

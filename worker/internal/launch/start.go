@@ -55,10 +55,10 @@ func (s *Service) start(
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
-		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(), Recording: s.recordingOf(id, request.Record),
+		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(), Recording: s.recordingOf(id, deref(settings.Record)),
 	})
 	if s.Launched != nil {
-		s.Launched(run.session.LaunchID, request)
+		s.Launched(run.session.LaunchID, request, deref(settings.Record))
 	}
 	return run, nil
 }
@@ -115,6 +115,9 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	}
 	if err := checkSettings(request, profile, settings, build); err != nil {
 		return browser.Spec{}, settings, bundle, err
+	}
+	if details := s.checkRecord(settings, ", also in the profile"); len(details) > 0 {
+		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
 	spec := settings.browserSpec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout

@@ -3,7 +3,6 @@ package profiledata
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/restic/chunker"
+
+	"github.com/browser-svc/svc/shared/profilekey"
 )
 
 // maxObject is the maximum size of an unpacked object.
@@ -31,18 +32,21 @@ func newBox(key []byte) (*box, error) {
 	if len(key) != 32 {
 		return nil, fmt.Errorf("the key of the profile data has %d bytes, not 32", len(key))
 	}
-	derived := map[string][]byte{"encryption": nil, "chunk ids": nil, "directory": nil, "boundaries": nil}
+	derived := map[string][]byte{"encryption": nil, "chunk ids": nil, "boundaries": nil}
 	for purpose := range derived {
 		var err error
-		if derived[purpose], err = hkdf.Key(sha256.New, key, nil, "svc profile data: "+purpose, 32); err != nil {
-			return nil, fmt.Errorf("derive a key of the profile data: %w", err)
+		if derived[purpose], err = profilekey.Derive(key, purpose); err != nil {
+			return nil, err
 		}
 	}
 	block, err := aes.NewCipher(derived["encryption"])
 	if err != nil {
 		return nil, err
 	}
-	b := &box{idKey: derived["chunk ids"], directory: hex.EncodeToString(derived["directory"][:16])}
+	b := &box{idKey: derived["chunk ids"]}
+	if b.directory, err = profilekey.Directory(key); err != nil {
+		return nil, err
+	}
 	if b.aead, err = cipher.NewGCMWithRandomNonce(block); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ type Collector struct {
 	Index   Index
 	Metrics *Metrics
 	Logger  *slog.Logger
+
+	deletedAt time.Time // when the data of deleted organizations was last looked for
 }
 
 // Run checks about once an hour, at random times, whether a collection is due, until ctx
@@ -39,8 +41,31 @@ func (c *Collector) Run(ctx context.Context) {
 	}
 }
 
+// collectDeletedIfDue deletes the data of deleted organizations once a day. Their own
+// workers cannot: the cloud refuses their keys.
+func (c *Collector) collectDeletedIfDue(ctx context.Context) {
+	now := c.Remote.opts.Clock.Now()
+	if now.Sub(c.deletedAt) < collectionInterval {
+		return
+	}
+	done, err := c.Remote.CollectDeleted(ctx, c.Index, MinGarbageAge)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		c.Logger.WarnContext(ctx, "failed to look for profile data of deleted organizations; it is tried again", "objects", done.Objects, "bytes", done.Bytes, "error", err)
+	default:
+		c.deletedAt = now
+	}
+	c.Metrics.bytes.Add(float64(done.Bytes))
+	if done.Objects > 0 {
+		c.Logger.InfoContext(ctx, "profile data of deleted organizations deleted", "objects", done.Objects, "bytes", done.Bytes)
+	}
+}
+
 // collectIfDue collects garbage if the last collection is a day old.
 func (c *Collector) collectIfDue(ctx context.Context) {
+	c.collectDeletedIfDue(ctx)
 	began := time.Now()
 	due, err := c.due(ctx)
 	if err == nil && !due {
@@ -66,6 +91,10 @@ func (c *Collector) collectIfDue(ctx context.Context) {
 func (c *Collector) due(ctx context.Context) (bool, error) {
 	own, err := c.Remote.ownBox(ctx, c.Index)
 	if err != nil || own == nil {
+		return false, err
+	}
+	found, err := c.Remote.profiles(ctx, own.directory)
+	if err != nil || len(found) == 0 {
 		return false, err
 	}
 	last, err := c.Remote.collectedAt(ctx, own)

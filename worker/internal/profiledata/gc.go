@@ -24,6 +24,8 @@ type Index interface {
 	// Versions returns the versions of a profile's data. Errors: NotFound if the
 	// organization does not have the profile.
 	Versions(ctx context.Context, profileID uuid.UUID) ([]uuid.UUID, error)
+	// Deleted reports whether a directory is that of a deleted organization.
+	Deleted(ctx context.Context, directory string) (bool, error)
 }
 
 // Garbage is the result of CollectGarbage.

@@ -19,6 +19,8 @@ const allAges = -time.Hour
 // index is the cloud's index for a garbage collection.
 type index struct{ r *remoteFixture }
 
+func (i index) Deleted(context.Context, string) (bool, error) { return false, nil }
+
 func (i index) Key(_ context.Context, id uuid.UUID) ([]byte, error) {
 	if id != profileID {
 		return nil, fault.Missing("profile")

@@ -29,7 +29,7 @@ type recorder struct {
 
 func newRecorder(s *Service, of Subject) *recorder {
 	return &recorder{service: s, subject: of, info: Info{
-		Video: of.Pictures != nil, Events: of.Events != nil, State: Running, StartedAt: time.Now(),
+		Video: of.Pictures != nil && of.Video, Frames: of.Pictures != nil && of.Frames, Events: of.Events != nil, State: Running, StartedAt: time.Now(),
 	}}
 }
 
@@ -65,21 +65,30 @@ func (r *recorder) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
-	var videoFailed, eventsFailed Reason
+	var videoFailed, framesFailed, eventsFailed Reason
 	if r.subject.Events != nil {
 		parts.Go(func() { eventsFailed = r.recordEvents(ctx) })
 	}
+	s := &screen{shown: make(chan struct{})}
 	if r.subject.Pictures != nil {
 		parts.Go(func() {
-			if videoFailed = r.recordVideo(ctx); videoFailed == EncoderFailed {
+			repeat(ctx, func(ctx context.Context) error { return r.subject.Pictures(ctx, s.show) })
+		})
+	}
+	if r.info.Video {
+		parts.Go(func() {
+			if videoFailed = r.recordVideo(ctx, s); videoFailed == EncoderFailed {
 				r.service.Log.Error("a video could not be recorded", "sessionId", r.subject.Session)
 			}
 		})
 	}
+	if r.info.Frames {
+		parts.Go(func() { framesFailed = r.recordFrames(ctx, s) })
+	}
 	full := r.await(ctx)
 	cancel()
 	parts.Wait()
-	r.finish(cmp.Or(full, videoFailed, eventsFailed))
+	r.finish(cmp.Or(full, videoFailed, framesFailed, eventsFailed))
 }
 
 // await waits for the end of the browser, and returns a reason for an earlier end.
@@ -114,6 +123,11 @@ func (r *recorder) finish(reason Reason) {
 		"droppedFrames", r.info.DroppedFrames, "encoderCPU", r.encoderCPU)
 	if err := r.save(); err != nil {
 		r.service.Log.Error("failed to save the description of a recording", "sessionId", r.subject.Session, "error", err)
+	}
+	if store := r.service.Store; store != nil {
+		if err := store.enqueue(r.subject.Session, r.subject.Dir, r.current()); err != nil {
+			r.service.Log.Error("failed to store a recording; the next start of this worker tries again", "sessionId", r.subject.Session, "error", err)
+		}
 	}
 }
 

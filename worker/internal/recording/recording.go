@@ -1,5 +1,5 @@
-// Package recording records what browsers did: a video of what they showed, and a timeline
-// of events. Pictures come from the display or from a screencast; events come from the
+// Package recording records what browsers did: a video or the single frames of what they
+// showed, and a timeline of events. Pictures come from the display or from a screencast; events come from the
 // browser and from package interaction.
 //
 // A recording is a directory. Its description says whether it is complete. A program that
@@ -8,6 +8,7 @@ package recording
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,9 @@ const (
 	VideoName  = "video.webm"
 	EventsName = "events.jsonl"
 	infoName   = "recording.json"
+
+	FramesName     = "frames.jpegs" // JPEGs, one after the other
+	FrameIndexName = "frames.jsonl"
 )
 
 // State is the state of a recording.
@@ -38,6 +42,7 @@ const (
 	QuotaExceeded Reason = "quota_exceeded"
 	DiskFull      Reason = "disk_full"
 	EncoderFailed Reason = "encoder_failed"
+	FramesFailed  Reason = "frames_failed"
 	Interrupted   Reason = "interrupted" // the worker was killed
 	NoPicture     Reason = "no_picture"  // the browser ended before it showed one
 )
@@ -46,32 +51,86 @@ const (
 type Info struct {
 	Video         bool      `json:"video"`
 	Events        bool      `json:"events"`
+	Frames        bool      `json:"frames"`
 	State         State     `json:"state"`
 	Reason        Reason    `json:"reason,omitempty"`
 	Bytes         int64     `json:"bytes"`
 	DroppedFrames int64     `json:"droppedFrames"`
 	StartedAt     time.Time `json:"startedAt"`
 	EndedAt       time.Time `json:"endedAt,omitzero"`
+
+	Stored bool `json:"-"` // it is in the object store, and not on the disk
 }
+
+// contentTypes are the types of the files of a recording.
+var contentTypes = map[string]string{VideoName: "video/webm", EventsName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson"}
+
+// files returns the files that a recording can have, without its description.
+func (i Info) files() (names []string) {
+	if i.Video {
+		names = append(names, VideoName)
+	}
+	if i.Events {
+		names = append(names, EventsName)
+	}
+	if i.Frames {
+		names = append(names, FramesName, FrameIndexName)
+	}
+	return names
+}
+
+func (i Info) has(name string) bool { return slices.Contains(i.files(), name) }
 
 // Errors of this package.
 var (
 	ErrNone    = errors.New("recording: no such recording")
 	ErrRunning = errors.New("recording: the session is still recorded")
 	ErrMissing = errors.New("recording: this part was not recorded")
+	ErrStore   = errors.New("recording: the object store failed")
 )
 
 // Metrics counts recordings.
-type Metrics struct{ dropped prometheus.Counter }
+type Metrics struct {
+	dropped prometheus.Counter
+	pending prometheus.Gauge
+	uploads *prometheus.CounterVec
+	bytes   prometheus.Counter
+}
 
 // NewMetrics registers the metrics; nil registers none.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{dropped: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "svc_worker_recording_frames_dropped_total",
-		Help: "Pictures that videos of sessions lack because the machine was busy.",
-	})}
+	m := &Metrics{
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "svc_worker_recording_frames_dropped_total",
+			Help: "Pictures that videos of sessions lack because the machine was busy.",
+		}),
+		pending: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "svc_worker_recordings_unstored",
+			Help: "Ended recordings that are not in RECORDINGS_URL yet.",
+		}),
+		uploads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "svc_worker_recording_uploads_total",
+			Help: "Attempts to store a recording in RECORDINGS_URL, by result.",
+		}, []string{"result"}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "svc_worker_recording_upload_bytes_total",
+			Help: "Bytes that were sent to RECORDINGS_URL.",
+		}),
+	}
+	for _, result := range []string{"success", "failure"} { // exported from the start
+		m.uploads.WithLabelValues(result)
+	}
 	if registry != nil {
-		registry.MustRegister(m.dropped)
+		registry.MustRegister(m.dropped, m.pending, m.uploads, m.bytes)
 	}
 	return m
+}
+
+func (m *Metrics) countUpload(bytes int64, err error) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	m.uploads.WithLabelValues(result).Inc()
+	m.bytes.Add(float64(bytes))
 }

@@ -35,7 +35,7 @@ func newRecorded(t *testing.T, change ...func(*recording.Options)) *recorded {
 	}
 	r := &recorded{Service: recording.New(o), done: make(chan struct{})}
 	t.Cleanup(r.Close)
-	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Room: func() recording.Reason { return "" }}
+	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Video: true, Room: func() recording.Reason { return "" }}
 	return r
 }
 
@@ -93,7 +93,7 @@ func TestVideo_HasRealDuration(t *testing.T) {
 	r := newRecorded(t)
 	r.subject.Pictures = show(image.Pt(641, 483), time.Hour) // one picture only
 	r.start(t)
-	if _, err := r.Open(r.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrRunning) {
+	if _, err := r.Open(t.Context(), r.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrRunning) {
 		t.Errorf("while it is recorded: %v", err)
 	}
 	time.Sleep(2 * time.Second) // the duration of the recording
@@ -106,12 +106,12 @@ func TestVideo_HasRealDuration(t *testing.T) {
 	if want := info.EndedAt.Sub(info.StartedAt); got < 2*time.Second || got > want+250*time.Millisecond {
 		t.Errorf("the video lasts %v, the recording %v", got, want)
 	}
-	f, err := r.Open(r.subject.Session, recording.VideoName)
+	f, err := r.Open(t.Context(), r.subject.Session, recording.VideoName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
-	if _, err := r.Open(r.subject.Session, recording.EventsName); !errors.Is(err, recording.ErrMissing) {
+	if _, err := r.Open(t.Context(), r.subject.Session, recording.EventsName); !errors.Is(err, recording.ErrMissing) {
 		t.Errorf("events: %v", err)
 	}
 }
@@ -153,7 +153,7 @@ func TestVideo_ReportsWhyThereIsNone(t *testing.T) {
 	if info := dark.await(t); info.State != recording.Incomplete || info.Reason != recording.NoPicture {
 		t.Errorf("without a picture: %+v", info)
 	}
-	if _, err := dark.Open(dark.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrMissing) {
+	if _, err := dark.Open(t.Context(), dark.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrMissing) {
 		t.Errorf("without a picture: %v", err)
 	}
 }
@@ -214,7 +214,7 @@ func TestEvents_AreLinesWithoutSecrets(t *testing.T) {
 	if info := r.await(t); info.State != recording.Complete {
 		t.Fatalf("got %+v", info)
 	}
-	f, err := r.Open(r.subject.Session, recording.EventsName)
+	f, err := r.Open(t.Context(), r.subject.Session, recording.EventsName)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,17 +19,21 @@ type Options struct {
 	FFmpeg  string // path of the program; "": found in PATH
 	Log     *slog.Logger
 	Metrics *Metrics // nil: not exported
+	Store   *Store   // of ended recordings; nil: they stay on the disk
 }
 
 // Subject is a running browser to record.
 type Subject struct {
 	Session uuid.UUID
 	Dir     string
+	Owner   Owner           // where the recording is stored; without a Store it is not used
 	Done    <-chan struct{} // closed when the browser has ended
 	// Room returns QuotaExceeded or DiskFull if the recording must end, otherwise "".
-	Room func() Reason
+	Room   func() Reason
+	Video  bool // a video of the pictures
+	Frames bool // the pictures themselves
 	// Pictures shows what the browser shows until ctx ends, the browser ends or an error
-	// occurs. Nil: no video.
+	// occurs. Nil: neither video nor frames.
 	Pictures func(ctx context.Context, show func(Picture)) error
 	// Events returns what happens, as Pictures. Nil: no events.
 	Events func(ctx context.Context, add func(Event)) error
@@ -58,10 +61,17 @@ func New(o Options) *Service {
 	}
 	s := &Service{Options: o, known: map[uuid.UUID]*recorder{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.Store != nil {
+		s.Store.resume(func(session uuid.UUID) (string, Info, bool) {
+			dir, exists := s.Dir(session)
+			info, ok := s.localInfo(session)
+			return dir, info, ok && exists
+		})
+	}
 	return s
 }
 
-// Close ends all recordings and waits until they are stored.
+// Close ends all recordings and waits until they are on the disk. It may be called again.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -82,6 +92,11 @@ func (s *Service) Start(of Subject) error {
 	if err := r.save(); err != nil {
 		return err
 	}
+	if s.Store != nil {
+		if err := s.Store.begin(of.Session, of.Owner); err != nil {
+			return err
+		}
+	}
 	s.known[of.Session] = r
 	s.work.Go(func() { r.run(s.ctx) })
 	return nil
@@ -96,8 +111,33 @@ func (s *Service) forgetRemoved() {
 	}
 }
 
-// Info returns the description of a recording, also of one by an earlier worker.
+// Info returns the description of a recording of this worker, also of an earlier run.
 func (s *Service) Info(session uuid.UUID) (Info, bool) {
+	if info, ok := s.localInfo(session); ok {
+		return info, true
+	}
+	e, ok := s.Store.stored(session)
+	e.Info.Stored = true
+	return e.Info, ok
+}
+
+// Find returns the description of a recording like Info, and also if another worker with
+// the same owner has made it. Errors: ErrNone, ErrStore.
+func (s *Service) Find(ctx context.Context, session uuid.UUID) (Info, error) {
+	info, ok := s.Info(session)
+	switch {
+	case ok:
+		return info, nil
+	case s.Store == nil:
+		return Info{}, ErrNone
+	}
+	_, info, err := s.Store.find(ctx, session)
+	info.Stored = true
+	return info, err
+}
+
+// localInfo returns the description of a recording on the disk.
+func (s *Service) localInfo(session uuid.UUID) (Info, bool) {
 	dir, ok := s.Dir(session)
 	if !ok {
 		return Info{}, false
@@ -120,33 +160,9 @@ func (s *Service) Info(session uuid.UUID) (Info, bool) {
 	return info, true
 }
 
-// Open opens VideoName or EventsName of an ended recording. Errors: ErrNone, ErrRunning,
-// ErrMissing.
-func (s *Service) Open(session uuid.UUID, name string) (*os.File, error) {
-	info, ok := s.Info(session)
-	dir, exists := s.Dir(session)
-	switch {
-	case !ok || !exists:
-		return nil, ErrNone
-	case name == VideoName && !info.Video || name == EventsName && !info.Events:
-		return nil, ErrMissing
-	case info.State == Running:
-		return nil, ErrRunning
-	}
-	f, err := os.Open(filepath.Join(dir, name))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	if at, err := f.Stat(); err != nil || at.Size() == 0 {
-		_ = f.Close()
-		return nil, ErrMissing
-	}
-	return f, nil
-}
-
 // size returns the bytes of a recording.
 func size(dir string) (bytes int64) {
-	for _, name := range []string{VideoName, EventsName} {
+	for _, name := range []string{VideoName, EventsName, FramesName, FrameIndexName} {
 		if at, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			bytes += at.Size()
 		}

@@ -32,6 +32,7 @@ type Picture struct {
 type screen struct {
 	mu      sync.Mutex
 	picture Picture
+	at      time.Time     // when the picture was shown
 	shown   chan struct{} // closed with the first picture
 	once    sync.Once
 }
@@ -43,7 +44,7 @@ func (s *screen) show(p Picture) {
 	}
 	s.mu.Lock()
 	p.Data = append(s.picture.Data[:0], p.Data...)
-	s.picture = p
+	s.picture, s.at = p, time.Now()
 	s.mu.Unlock()
 	s.once.Do(func() { close(s.shown) })
 }
@@ -57,15 +58,20 @@ func (s *screen) copyTo(buffer []byte) Picture {
 	return p
 }
 
+// copyAfter is copyTo for a picture that was shown after a time; false if there is none.
+func (s *screen) copyAfter(last time.Time, buffer []byte) (p Picture, at time.Time, ok bool) {
+	s.mu.Lock()
+	at = s.at
+	s.mu.Unlock()
+	if !at.After(last) {
+		return Picture{Data: buffer}, last, false
+	}
+	return s.copyTo(buffer), at, true
+}
+
 // recordVideo records until ctx ends. The time of the video is that of the recording: the
 // latest picture is repeated while nothing changes. It returns why the video has failed.
-func (r *recorder) recordVideo(ctx context.Context) Reason {
-	s := &screen{shown: make(chan struct{})}
-	var source sync.WaitGroup
-	defer source.Wait()
-	source.Go(func() {
-		repeat(ctx, func(ctx context.Context) error { return r.subject.Pictures(ctx, s.show) })
-	})
+func (r *recorder) recordVideo(ctx context.Context, s *screen) Reason {
 	select {
 	case <-s.shown:
 	case <-ctx.Done():

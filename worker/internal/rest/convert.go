@@ -37,7 +37,6 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		KeepAlive:   valueOr(settings.KeepAlive, false),
 		ReadOnly:    valueOr(settings.ReadOnly, false),
 		KeepFiles:   valueOr(settings.KeepFiles, false),
-		Record:      record(settings.Record),
 		CollectLogs: valueOr(settings.Logs, false),
 		Wait:        time.Duration(valueOr(body.WaitSeconds, 0)) * time.Second,
 	}
@@ -100,6 +99,7 @@ func overrides(b workerapi.BrowserSettings) launch.Settings {
 		DeviceScaleFactor: b.DeviceScaleFactor,
 		Args:              valueOr(b.Args, nil),
 		StartURLs:         valueOr(b.StartUrls, nil),
+		Record:            record(b.Record),
 	}
 	if b.Geolocation != nil {
 		settings.Geolocation = &browser.Geolocation{

@@ -2,8 +2,9 @@ package rest
 
 import (
 	"context"
-	"slices"
+	"errors"
 
+	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -11,10 +12,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// record converts what a launch records.
-func record(parts *[]workerapi.RecordingPart) launch.Record {
-	of := valueOr(parts, nil)
-	return launch.Record{Video: slices.Contains(of, workerapi.Video), Events: slices.Contains(of, workerapi.Events)}
+// record converts what a launch records; nil if the launch does not say it.
+func record(parts *sharedapi.RecordedParts) *launch.Record {
+	if parts == nil {
+		return nil
+	}
+	var names []string
+	for _, part := range *parts {
+		names = append(names, string(part))
+	}
+	return new(launch.NewRecord(names))
 }
 
 // recordingOf returns the recording of a session; nil without one.
@@ -22,12 +29,12 @@ func (s *Server) recordingOf(of session.Session) *workerapi.Recording {
 	if s.Recording == nil {
 		return nil
 	}
-	info, ok := s.Recording(of.ID)
+	info, ok := s.Recording.Info(of.ID)
 	if !ok {
 		return nil
 	}
 	data := &workerapi.Recording{
-		Video: info.Video, Events: info.Events, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
+		Video: info.Video, Events: info.Events, Frames: info.Frames, Stored: info.Stored, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
 	}
 	if info.State == recording.Incomplete {
 		data.Reason = new(workerapi.RecordingReason(info.Reason))
@@ -37,13 +44,16 @@ func (s *Server) recordingOf(of session.Session) *workerapi.Recording {
 
 // CreateRecordingTicket returns a URL that opens the player of a recording once.
 func (s *Server) CreateRecordingTicket(
-	_ context.Context, request workerapi.CreateRecordingTicketRequestObject,
+	ctx context.Context, request workerapi.CreateRecordingTicketRequestObject,
 ) (workerapi.CreateRecordingTicketResponseObject, error) {
 	if s.Recording == nil {
 		return nil, fault.Missing("recording")
 	}
-	if _, ok := s.Recording(request.SessionId); !ok {
+	switch _, err := s.Recording.Find(ctx, request.SessionId); {
+	case errors.Is(err, recording.ErrNone):
 		return nil, fault.Missing("recording")
+	case err != nil:
+		return nil, fault.Wrap(err, fault.Unavailable, "The store of recordings (RECORDINGS_URL) does not answer. Try again.")
 	}
 	address, expires, err := s.Recordings.Link(request.SessionId.String())
 	if err != nil {

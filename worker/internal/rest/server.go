@@ -63,10 +63,16 @@ type Server struct {
 	Recordings      access.Recordings
 	Identity        Identity
 	Isolation       func() sandbox.Report
-	WarmPool        func() WarmPoolState                           // state of the warm pool
-	Recording       func(session uuid.UUID) (recording.Info, bool) // nil: no recordings
+	WarmPool        func() WarmPoolState // state of the warm pool
+	Recording       Recording            // nil: no recordings
 	Version         string
 	ContractVersion string // of the API document
+}
+
+// Recording finds the recordings of sessions.
+type Recording interface {
+	Info(session uuid.UUID) (recording.Info, bool)
+	Find(ctx context.Context, session uuid.UUID) (recording.Info, error)
 }
 
 var _ workerapi.StrictServerInterface = (*Server)(nil)

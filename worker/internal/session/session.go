@@ -107,6 +107,7 @@ type Traffic struct{ Received, Sent int64 }
 type Recording struct {
 	Video  bool   `json:"video"`
 	Events bool   `json:"events"`
+	Frames bool   `json:"frames"`
 	URL    string `json:"url"`
 }
 

@@ -1,0 +1,95 @@
+package app_test
+
+import (
+	"archive/zip"
+	"bufio"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+// TestRecording_FramesOfProfile records the frames of a page because its profile says so,
+// headless and with a display, and nothing if the launch says so.
+func TestRecording_FramesOfProfile(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), withFiles)
+	profile := r.cloud.Profile(r.version, func(c *cloudapi.ProfileConfig) { c.Record = sharedapi.RecordedParts{"frames"} })
+	off := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"record":[]}}`, profile))
+	if off.Recording != nil {
+		t.Errorf("record []: %+v", off.Recording)
+	}
+	r.filesOfSession(t, off).expect(404, "GET", "/recording/frames", "")
+	for _, headless := range []bool{true, false} {
+		site := newRecordedSite(t)
+		s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"headless":%t,"startUrls":[%q]}}`, profile, headless, site.URL+"/page"))
+		<-site.waiting
+		f := r.filesOfSession(t, s)
+		if s.Recording == nil || !s.Recording.Frames || s.Recording.Video || s.Recording.Events {
+			t.Fatalf("headless=%t: %+v", headless, s.Recording)
+		}
+		f.expect(409, "GET", "/recording/frames", "")
+		time.Sleep(time.Second) // the page is red
+		turned := time.Now()
+		close(site.next)
+		report[observed](t, site)
+		time.Sleep(time.Second) // the page is blue
+		r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+		if got := r.awaitRecording(t, s); got.State != workerapi.RecordingStateComplete {
+			t.Errorf("headless=%t: %+v", headless, got)
+		}
+		f.checkFrames(turned)
+		f.expect(404, "GET", "/recording", "")
+		filesOf{r, t, f.base, nil}.expect(401, "GET", "/recording/frames", "")
+	}
+	filesOf{r, t, "/sessions/none", []string{"X-API-Key", workerKey}}.expect(400, "GET", "/recording/frames", "")
+}
+
+// checkFrames checks that frames are red, then blue from a time on.
+func (f filesOf) checkFrames(turned time.Time) {
+	f.t.Helper()
+	answer, text := f.expect(200, "GET", "/recording/frames", "")
+	if answer.Header.Get("Content-Type") != "application/zip" || !strings.Contains(answer.Header.Get("Content-Disposition"), "frames.zip") {
+		f.t.Errorf("headers %v", answer.Header)
+	}
+	archive, err := zip.NewReader(strings.NewReader(text), int64(len(text)))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	index, err := archive.Open("frames.jsonl")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var red, blue int
+	for lines := bufio.NewScanner(index); lines.Scan(); {
+		frame := decode[struct {
+			File          string
+			At            time.Time
+			Width, Height int
+		}](f.t, lines.Bytes())
+		opened, err := archive.Open(frame.File)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		picture, err := jpeg.Decode(opened)
+		if err != nil || picture.Bounds().Size() != image.Pt(frame.Width, frame.Height) || frame.Width < 640 {
+			f.t.Fatalf("%+v: %v", frame, err)
+		}
+		r, _, b, _ := picture.At(frame.Width/2, frame.Height*2/3).RGBA()
+		switch {
+		case r>>8 > 180 && b>>8 < 80 && blue == 0:
+			red++
+		case b>>8 > 180 && r>>8 < 80 && frame.At.After(turned):
+			blue++
+		}
+	}
+	if red == 0 || blue == 0 {
+		f.t.Errorf("%d red and %d blue frames of %d", red, blue, len(archive.File)-1)
+	}
+}

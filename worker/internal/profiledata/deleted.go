@@ -1,0 +1,87 @@
+package profiledata
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"gocloud.dev/gcerrors"
+
+	"github.com/browser-svc/svc/shared/lazy"
+)
+
+// organizationDirectory matches the directory of an organization.
+var organizationDirectory = lazy.Regexp(`^[0-9a-f]{32}$`)
+
+// CollectDeleted deletes the data of organizations that the cloud has deleted: the objects
+// in their directories that are older than minAge by the clock of the store. It asks the
+// cloud about each directory. Data that the cloud does not clearly call deleted stays.
+func (r *Remote) CollectDeleted(ctx context.Context, index Index, minAge time.Duration) (done Garbage, err error) {
+	directories, err := r.directories(ctx, "")
+	if err != nil {
+		return done, err
+	}
+	for _, directory := range directories {
+		if !organizationDirectory().MatchString(directory) {
+			continue
+		}
+		deleted, failed := index.Deleted(ctx, directory)
+		if failed == nil && deleted {
+			failed = r.deleteDirectory(ctx, directory, minAge, &done)
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("data of a deleted organization in %s: %w", directory, failed))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return done, err
+}
+
+// deleteDirectory deletes the objects of a directory that are older than minAge. Its time
+// of the last collection goes last: it tells the time of the store.
+func (r *Remote) deleteDirectory(ctx context.Context, directory string, minAge time.Duration, done *Garbage) error {
+	marker := path.Join(directory, collectedName)
+	if err := r.opts.Bucket.WriteAll(ctx, marker, nil, nil); err != nil {
+		return storeError("write", marker, err)
+	}
+	found, err := r.opts.Bucket.Attributes(ctx, marker)
+	if err != nil {
+		return storeError("read", marker, err)
+	}
+	objects, err := r.objects(ctx, directory+"/")
+	if err != nil {
+		return err
+	}
+	before, left := found.ModTime.Add(-minAge), 0
+	for _, o := range objects {
+		switch {
+		case o.key == marker:
+			continue
+		case !o.modified.Before(before):
+			left++
+			continue
+		}
+		if err := r.delete(ctx, o.key); err != nil {
+			return err
+		}
+		done.Objects++
+		done.Bytes += o.size
+	}
+	if left > 0 {
+		return nil
+	}
+	return r.delete(ctx, marker)
+}
+
+// delete deletes an object, which another collection may have deleted.
+func (r *Remote) delete(ctx context.Context, key string) error {
+	err := r.opts.Bucket.Delete(ctx, key)
+	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return storeError("delete", key, err)
+	}
+	return nil
+}
