@@ -17,6 +17,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/recording"
 )
 
 // recordedSite has a page that is red until the test lets it become blue, and a page that
@@ -172,6 +173,10 @@ func TestRecording_Plays(t *testing.T) {
 					t.Errorf("got %s", text)
 				}
 			}
+			testenv.Eventually(t, "the start of the encoder", func() bool {
+				video, err := os.Stat(filepath.Join(r.config.DataDir, "files", s.LaunchId.String(), "recording", recording.VideoName))
+				return err == nil && video.Size() > 0
+			})
 			length := time.Duration(testenv.Depth(2, 30)) * time.Second
 			time.Sleep(length) // the duration of the recording
 			turned := time.Since(s.StartedAt)

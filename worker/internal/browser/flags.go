@@ -44,12 +44,13 @@ var baseFlags = []string{
 const disabledFeatures = "SpareRendererForSitePerProcess,AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying," +
 	"OptimizationHints,PreconnectToSearch,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 
-// enabledFeatures reduce the cost of a browser: the network service, which Chromium does not
-// sandbox on Linux, is a thread of the browser process instead of a separate process.
-const enabledFeatures = "NetworkServiceInProcess2"
+// networkThread makes the network service a thread of the browser process of a headless shell.
+// In the complete browser it stays a process: with the thread, pages that open at the same time
+// sometimes run their first script without their settings.
+const networkThread = "NetworkServiceInProcess2"
 
-// noSecondZygote leaves out the zygote without a sandbox: only the GPU process would be
-// forked from it, and starts by itself.
+// noSecondZygote leaves out the zygote without a sandbox of a headless shell: nothing is
+// forked from it there.
 const noSecondZygote = "--no-unsandboxed-zygote"
 
 const blockedURL = "http://127.0.0.1:9/"
@@ -90,7 +91,6 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 		"--remote-debugging-address=127.0.0.1",
 		"--user-data-dir=" + at.data,
 		markerSwitch + at.root,
-		noSecondZygote,
 	}, baseFlags...)
 	args = append(args, windowFlags(s)...)
 	args = append(args, settingFlags(s)...)
@@ -101,10 +101,12 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	if at.smallSharedMemory {
 		args = append(args, "--disable-dev-shm-usage")
 	}
+	enabled := ""
 	if s.Build.Engine == HeadlessShell {
-		args = append(args, gpuThread)
+		args = append(args, noSecondZygote, gpuThread)
+		enabled = networkThread
 	}
-	args = append(args, mergeFeatures(s.Args)...)
+	args = append(args, mergeFeatures(s.Args, enabled)...)
 	if s.noTabs() {
 		args = append(args, "--no-startup-window")
 	} else if s.defersFirstPage() {
@@ -153,10 +155,10 @@ func settingFlags(s *Spec) []string {
 }
 
 // mergeFeatures merges the caller's --disable-features and --enable-features with
-// disabledFeatures and enabledFeatures: Chromium uses only the last switch of each.
-func mergeFeatures(args []string) []string {
+// disabledFeatures and enabled: Chromium uses only the last switch of each.
+func mergeFeatures(args []string, enabled string) []string {
 	const disable, enable = "--disable-features=", "--enable-features="
-	disabled, enabled := disabledFeatures, enabledFeatures
+	disabled := disabledFeatures
 	var out []string
 	for _, a := range args {
 		if more, ok := strings.CutPrefix(a, disable); ok {
@@ -167,7 +169,11 @@ func mergeFeatures(args []string) []string {
 			out = append(out, a)
 		}
 	}
-	return append(out, disable+disabled, enable+enabled)
+	out = append(out, disable+disabled)
+	if enabled = strings.TrimPrefix(enabled, ","); enabled != "" {
+		out = append(out, enable+enabled)
+	}
+	return out
 }
 
 // firstURL returns the URL of the first tab: its start URL, or about:blank if

@@ -101,7 +101,7 @@ func arguments(first Picture, out string) []string {
 	rate := strconv.Itoa(frameRate)
 	return append(args, "-framerate", rate, "-i", "pipe:0", "-an", "-vf", filter, "-r", rate, "-threads", "1",
 		"-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "8", "-lag-in-frames", "0", "-static-thresh", "100",
-		"-b:v", "800k", "-g", strconv.Itoa(10*frameRate), "-f", "webm", out)
+		"-b:v", "800k", "-g", strconv.Itoa(10*frameRate), "-flush_packets", "1", "-f", "webm", out)
 }
 
 // videoSize returns the size of a video: at most MaxWidth wide, and even.

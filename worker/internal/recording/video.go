@@ -49,13 +49,13 @@ func (s *screen) show(p Picture) {
 	s.once.Do(func() { close(s.shown) })
 }
 
-// copyTo returns the latest picture in a buffer.
-func (s *screen) copyTo(buffer []byte) Picture {
+// copyTo returns the latest picture in a buffer, and the time when it was shown.
+func (s *screen) copyTo(buffer []byte) (Picture, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.picture
 	p.Data = append(buffer[:0], p.Data...)
-	return p
+	return p, s.at
 }
 
 // copyAfter is copyTo for a picture that was shown after a time; false if there is none.
@@ -66,7 +66,8 @@ func (s *screen) copyAfter(last time.Time, buffer []byte) (p Picture, at time.Ti
 	if !at.After(last) {
 		return Picture{Data: buffer}, last, false
 	}
-	return s.copyTo(buffer), at, true
+	p, at = s.copyTo(buffer)
+	return p, at, true
 }
 
 // recordVideo records until ctx ends. The time of the video is that of the recording: the
@@ -81,7 +82,7 @@ func (r *recorder) recordVideo(ctx context.Context, s *screen) Reason {
 			return NoPicture
 		}
 	}
-	first := s.copyTo(nil)
+	first, _ := s.copyTo(nil)
 	e, err := startEncoder(r.service.FFmpeg, filepath.Join(r.subject.Dir, VideoName), first)
 	if err != nil {
 		r.service.Log.Error("failed to start ffmpeg", "sessionId", r.subject.Session, "error", err)
@@ -100,25 +101,31 @@ func (r *recorder) recordVideo(ctx context.Context, s *screen) Reason {
 	return ""
 }
 
-// encode gives the encoder one picture per frame until ctx ends.
+// encode gives the encoder one picture per frame until ctx ends. If it was too slow, the frames
+// before the latest picture repeat the one before.
 func (r *recorder) encode(ctx context.Context, e *encoder, s *screen) error {
 	began := r.current().StartedAt
 	pace := time.NewTicker(frameTime)
 	defer pace.Stop()
-	var buffer []byte
+	var previous, latest Picture
 	for written := int64(0); ; {
 		ended := ctx.Err() != nil
 		due := int64(time.Since(began)/frameTime) + 1
 		if written > 0 && due-written > 1 && !ended { // the encoder, or this process, was too slow
 			r.countDropped(due - written - 1)
 		}
-		p := s.copyTo(buffer)
-		buffer = p.Data
+		var at time.Time
+		latest, at = s.copyTo(latest.Data)
 		for ; written < due; written++ {
+			p := latest
+			if 0 < written && written < due-1 && began.Add(time.Duration(written)*frameTime).Before(at) {
+				p = previous
+			}
 			if err := e.write(p); err != nil {
 				return err
 			}
 		}
+		previous, latest = latest, previous
 		if ended {
 			return nil
 		}
