@@ -74,6 +74,13 @@ func startTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Co
 		}
 		r.assertNoLeftovers(t)
 		r.assertNoSecretLogged(t)
+		if t.Failed() {
+			for line := range strings.Lines(r.log.String()) {
+				if !strings.Contains(line, "level=DEBUG") {
+					t.Log(strings.TrimSpace(line))
+				}
+			}
+		}
 	})
 	return r
 }

@@ -58,7 +58,7 @@ func TestRecordingStore_ServesRecordings(t *testing.T) {
 		_, err := os.Stat(directory)
 		return os.IsNotExist(err)
 	})
-	if played := r.play(t, site, s, 0); played.Duration < 1 {
+	if played := r.play(t, site, s); played.Duration < 1 {
 		t.Errorf("the video has %v s", played.Duration)
 	}
 	one := r.filesOfSession(t, s)

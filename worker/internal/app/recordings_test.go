@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ type recordedSite struct {
 	*httptest.Server
 	next    chan struct{} // the page becomes blue
 	waiting chan struct{} // the page is red
-	video   []byte
+	video   string
 	reports chan string
 }
 
@@ -48,25 +49,12 @@ fetch('/next').then(() => {
 
 const playerPage = `<!doctype html><video id=v muted preload=auto src=/video></video><script>
 const v = document.getElementById('v');
-const colour = at => new Promise(done => {
-  v.onseeked = () => {
-    const canvas = document.createElement('canvas');
-    [canvas.width, canvas.height] = [v.videoWidth, v.videoHeight];
-    const c = canvas.getContext('2d');
-    c.drawImage(v, 0, 0);
-    done([...c.getImageData(v.videoWidth / 2, v.videoHeight * 2 / 3, 1, 1).data]);
-  };
-  v.currentTime = at;
-});
 const send = body => fetch('/report', {method: 'POST', body: JSON.stringify(body)});
 v.onerror = () => send({error: v.error.message});
 v.onloadedmetadata = async () => {
-  const times = new URLSearchParams(location.search).getAll('at').map(Number), colours = [];
-  for (const at of times) colours.push(await colour(at));
-  v.currentTime = 0;
   await v.play();
   v.pause();
-  send({duration: v.duration, width: v.videoWidth, height: v.videoHeight, colours});
+  send({duration: v.duration, width: v.videoWidth, height: v.videoHeight});
 };
 </script>`
 
@@ -91,7 +79,7 @@ func newRecordedSite(t *testing.T) *recordedSite {
 	})
 	mux.HandleFunc("/video", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "video/webm")
-		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(s.video)))
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(s.video))
 	})
 	mux.HandleFunc("/report", func(_ http.ResponseWriter, r *http.Request) {
 		var text json.RawMessage
@@ -193,14 +181,15 @@ func TestRecording_Plays(t *testing.T) {
 			if got.State != workerapi.RecordingStateComplete || got.Bytes == 0 {
 				t.Errorf("at the end: %+v", got)
 			}
-			played := r.play(t, site, s, turned-length/2, turned+length/2)
+			played := r.play(t, site, s)
 			ended := r.session(t, "GET", "/sessions/"+s.Id.String(), "").EndedAt.Sub(s.StartedAt)
 			const frame = 0.2
 			if d := played.Duration; d < total.Seconds()*0.98-frame || d > ended.Seconds()*1.02+frame || played.Width > 1280 || played.Width < 640 {
 				t.Errorf("the video has %.2f s and %dx%d, the session %v", d, played.Width, played.Height, total)
 			}
-			if c := played.Colours; len(c) != 2 || c[0][0] < 180 || c[0][2] > 80 || c[1][2] < 180 || c[1][0] > 80 {
-				t.Errorf("the colours are %v, want red and blue", c)
+			red, blue := colour(t, site.video, turned-length/2), colour(t, site.video, turned+length/2)
+			if red[0] < 180 || red[2] > 80 || blue[2] < 180 || blue[0] > 80 {
+				t.Errorf("the colours are %v and %v, want red and blue", red, blue)
 			}
 			t.Logf("video %.2f s, session %.2f to %.2f s, %d bytes, %d dropped, page %+v", played.Duration, total.Seconds(), ended.Seconds(), got.Bytes, got.DroppedFrames, seen)
 			for line := range strings.Lines(r.log.String()) {
@@ -238,24 +227,34 @@ type playback struct {
 	Error         string
 	Duration      float64
 	Width, Height int
-	Colours       [][]int
+}
+
+// colour returns red, green and blue of a point of a video.
+func colour(t *testing.T, video string, at time.Duration) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "video.webm")
+	if err := os.WriteFile(path, []byte(video), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-loglevel", "error", "-ss", fmt.Sprintf("%.3f", at.Seconds()), "-i", path, //nolint:gosec // fixed arguments
+		"-frames:v", "1", "-vf", "crop=2:2:iw/2:ih*2/3", "-f", "rawvideo", "-pix_fmt", "rgb24", "-").Output()
+	if err != nil || len(got) < 3 {
+		t.Fatalf("the frame at %v: %d bytes, %v", at, len(got), err)
+	}
+	return got[:3]
 }
 
 // play plays the video of a session in another browser.
-func (r *testWorker) play(t *testing.T, site *recordedSite, s workerapi.BrowserSession, at ...time.Duration) playback {
+func (r *testWorker) play(t *testing.T, site *recordedSite, s workerapi.BrowserSession) playback {
 	t.Helper()
 	f := r.filesOfSession(t, s)
 	answer, video := f.expect(200, "GET", "/recording", "")
 	if answer.Header.Get("Content-Type") != "video/webm" || answer.Header.Get("Accept-Ranges") != "bytes" {
 		t.Errorf("headers %v", answer.Header)
 	}
-	site.video = []byte(video)
-	query := ""
-	for _, time := range at {
-		query += fmt.Sprintf("&at=%.3f", time.Seconds())
-	}
+	site.video = video
 	player := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"startUrls":[%q]}}`,
-		r.cloud.Profile(r.version), site.URL+"/player?"+query))
+		r.cloud.Profile(r.version), site.URL+"/player"))
 	if player.Recording != nil {
 		t.Error("a session without browser.record has a recording")
 	}
@@ -302,7 +301,7 @@ func TestRecording_OutlivesWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start(t)
-	played := r.play(t, site, s, 0)
+	played := r.play(t, site, s)
 	if played.Duration < 1 {
 		t.Errorf("the video has %v s", played.Duration)
 	}
@@ -330,7 +329,7 @@ func TestRecording_EndsAtQuota(t *testing.T) {
 	if got.State != workerapi.RecordingStateIncomplete || got.Reason == nil || *got.Reason != workerapi.RecordingReasonQuotaExceeded {
 		t.Errorf("got %+v", got)
 	}
-	if played := r.play(t, site, s, 0); played.Duration < 1 {
+	if played := r.play(t, site, s); played.Duration < 1 {
 		t.Errorf("the video has %v s", played.Duration)
 	}
 	if now := r.session(t, "GET", "/sessions/"+s.Id.String(), ""); now.Status != "running" {

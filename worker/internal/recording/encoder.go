@@ -20,6 +20,7 @@ const (
 	finishTimeout = 15 * time.Second // of the end of a video
 	niceness      = 10
 	maxMemory     = 2 << 30 // bytes of address space
+	pipeSize      = 1 << 20 // bytes
 	maxMessages   = 4 << 10 // bytes of the encoder's last messages
 	nobody        = 65534   // user and group of the encoder if the worker is root
 )
@@ -62,6 +63,8 @@ func startEncoder(ffmpeg, path string, first Picture) (_ *encoder, err error) {
 		return nil, err
 	}
 	defer read.Close()
+	// Fewer switches between the processes for a raw picture of megabytes; an unprivileged worker may be refused.
+	_, _ = unix.FcntlInt(read.Fd(), unix.F_SETPIPE_SZ, pipeSize)
 	e := &encoder{in: in, size: first.Size, jpeg: first.JPEG, messages: &tail{limit: maxMessages}, exited: make(chan error, 1)}
 	// The kernel reopens the file of this descriptor: the encoder needs no access to its directory.
 	e.cmd = exec.Command(ffmpeg, arguments(first, "/proc/self/fd/3")...) //nolint:noctx // finish ends it

@@ -86,6 +86,9 @@ func (r *recorder) run(ctx context.Context) {
 		parts.Go(func() { framesFailed = r.recordFrames(ctx, s) })
 	}
 	full := r.await(ctx)
+	r.mu.Lock()
+	r.info.EndedAt = time.Now()
+	r.mu.Unlock()
 	cancel()
 	parts.Wait()
 	r.finish(cmp.Or(full, videoFailed, framesFailed, eventsFailed))
@@ -114,7 +117,7 @@ func (r *recorder) await(ctx context.Context) Reason {
 func (r *recorder) finish(reason Reason) {
 	bytes := size(r.subject.Dir)
 	r.mu.Lock()
-	r.info.State, r.info.Reason, r.info.Bytes, r.info.EndedAt = Complete, reason, bytes, time.Now()
+	r.info.State, r.info.Reason, r.info.Bytes = Complete, reason, bytes
 	if reason != "" {
 		r.info.State = Incomplete
 	}

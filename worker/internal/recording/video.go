@@ -109,8 +109,11 @@ func (r *recorder) encode(ctx context.Context, e *encoder, s *screen) error {
 	defer pace.Stop()
 	var previous, latest Picture
 	for written := int64(0); ; {
-		ended := ctx.Err() != nil
-		due := int64(time.Since(began)/frameTime) + 1
+		ended, now := ctx.Err() != nil, time.Now()
+		if end := r.current().EndedAt; ended && !end.IsZero() { // the encoder may have been too slow
+			now = end
+		}
+		due := int64(now.Sub(began)/frameTime) + 1
 		if written > 0 && due-written > 1 && !ended { // the encoder, or this process, was too slow
 			r.countDropped(due - written - 1)
 		}
