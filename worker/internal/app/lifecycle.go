@@ -155,6 +155,7 @@ func (w *worker) closeParts() {
 	if w.relay != nil {
 		_ = w.relay.Close()
 	}
+	w.loop.Close()
 	if w.recordings != nil {
 		w.recordings.Close()
 	}
