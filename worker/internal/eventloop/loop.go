@@ -25,6 +25,7 @@ const (
 type Loop struct {
 	threads []*thread
 	next    atomic.Uint32
+	end     sync.Once
 	running sync.WaitGroup
 }
 
@@ -43,14 +44,16 @@ func New() (*Loop, error) {
 	return l, nil
 }
 
-// Close ends the threads. The connections must have been closed.
+// Close ends the threads. The connections must have been closed. It may be called again.
 func (l *Loop) Close() {
 	if l == nil {
 		return
 	}
-	for _, t := range l.threads {
-		t.stop()
-	}
+	l.end.Do(func() {
+		for _, t := range l.threads {
+			t.stop()
+		}
+	})
 	l.running.Wait()
 }
 
@@ -108,11 +111,12 @@ func newThread() (*thread, error) {
 		return nil, err
 	}
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err == nil {
-		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)})
-	}
 	if err != nil {
 		_ = unix.Close(epoll)
+		return nil, err
+	}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)}); err != nil {
+		_, _ = unix.Close(epoll), unix.Close(wake)
 		return nil, err
 	}
 	return &thread{epoll: epoll, wake: wake, conns: map[int32]*Conn{}}, nil
