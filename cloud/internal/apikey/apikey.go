@@ -69,7 +69,7 @@ func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey)
 // A text that does not have the form of a key is a Validation error. A secret that
 // exists already, also revoked, is a Conflict. The other errors are those of Create.
 func (s *Service) Register(ctx context.Context, orgID, userID uuid.UUID, n NewKey, secret string) (Key, error) {
-	if !wellFormed(secret) {
+	if !WellFormed(secret) {
 		return Key{}, fault.Field("key", "must be "+secretPrefix+" and 20 random bytes in lowercase base32")
 	}
 	k, err := s.create(ctx, orgID, userID, n, secret)

@@ -49,9 +49,9 @@ type digest [sha256.Size]byte
 
 func hash(secret string) digest { return sha256.Sum256([]byte(secret)) }
 
-// wellFormed reports whether a text has the form of a key. Other texts are not looked
+// WellFormed reports whether a text has the form of a key. Other texts are not looked
 // up.
-func wellFormed(secret string) bool {
+func WellFormed(secret string) bool {
 	body, ok := strings.CutPrefix(secret, secretPrefix)
 	return ok && len(secret) == secretLength && strings.Trim(body, alphabet) == ""
 }
@@ -110,7 +110,7 @@ func (v *Verifier) Close() error {
 // expired key is the same Unauthenticated error. Each call asks the database, so a
 // revocation takes effect at once.
 func (v *Verifier) Verify(ctx context.Context, secret string) (Identity, error) {
-	if !wellFormed(secret) {
+	if !WellFormed(secret) {
 		return Identity{}, errKey()
 	}
 	identity, err := v.checks.Do(ctx, struct{}{}, hash(secret))
@@ -156,7 +156,7 @@ func (v *Verifier) identities(ctx context.Context, hashes pq.ByteaArray) (map[di
 // Recall returns the identity of a key that was valid before, without checking whether
 // it still is. The caller must verify it.
 func (v *Verifier) Recall(secret string) (Identity, bool) {
-	if !wellFormed(secret) {
+	if !WellFormed(secret) {
 		return Identity{}, false
 	}
 	return v.cache.get(hash(secret))

@@ -112,6 +112,10 @@ func (o *operator) registerKey(ctx context.Context, out io.Writer, dir, email st
 	if err != nil {
 		return err
 	}
+	secret := strings.TrimSpace(string(text))
+	if !apikey.WellFormed(secret) {
+		return fmt.Errorf("%s does not contain an organization key, which is svc_ and 20 random bytes in lowercase base32", file)
+	}
 	return o.exclusively(ctx, func() error {
 		if valid, err := o.holdsKey(ctx, file); err != nil {
 			return err
@@ -123,13 +127,11 @@ func (o *operator) registerKey(ctx context.Context, out io.Writer, dir, email st
 		if err != nil {
 			return err
 		}
-		_, err = o.keys.Register(ctx, organization.ID, account.ID, firstWorkerKey(), strings.TrimSpace(string(text)))
-		switch {
-		case fault.Is(err, fault.Conflict):
+		_, err = o.keys.Register(ctx, organization.ID, account.ID, firstWorkerKey(), secret)
+		if fault.Is(err, fault.Conflict) {
 			return fmt.Errorf("the key in %s was revoked: replace it by a new one", file)
-		case fault.Is(err, fault.Validation):
-			return fmt.Errorf("%s does not contain an organization key, which is svc_ and 20 random bytes in lowercase base32", file)
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 		return o.printBootstrap(out, account, dir)

@@ -161,14 +161,22 @@ func TestBootstrap_RegistersKey(t *testing.T) {
 
 	sh.run("keys", "revoke", key)
 	sh.fails("was revoked: replace it by a new one", "bootstrap", dir, "--register", "--email", "ada@example.com")
+}
+
+func TestBootstrap_RefusesInvalidKey(t *testing.T) {
+	sh, dir := newBootstrapShell(t), t.TempDir()
+	sh.fails("no such file or directory", "bootstrap", dir, "--register")
+	const key = "svc_abcdefghijklmnopqrstuvwxyz234567"
 	for _, text := range []string{"", "svc_", strings.ToUpper(key), key + "a"} {
-		other := t.TempDir()
-		if err := os.WriteFile(filepath.Join(other, organizationKeyFile), []byte(text), 0o400); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, organizationKeyFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sh.fails("does not contain an organization key", "bootstrap", other, "--register", "--email", "ada@example.com")
+		sh.fails("does not contain an organization key", "bootstrap", dir, "--register", "--email", "ada@example.com")
 	}
-	sh.fails("no such file or directory", "bootstrap", t.TempDir(), "--register")
+	var users []userView
+	if sh.read(&users, "users", "list"); len(users) != 0 {
+		t.Errorf("users were created: %+v", users)
+	}
 }
 
 func TestBootstrap_RefusesInvalidInput(t *testing.T) {

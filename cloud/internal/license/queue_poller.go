@@ -15,6 +15,9 @@ const (
 	// pollTimeout bounds one look, and pollPause is the pause after a failed one.
 	pollTimeout = 10 * time.Second
 	pollPause   = time.Second
+	// queueReclaim is the interval at which a replica searches for expired slots while
+	// launches wait.
+	queueReclaim = time.Second
 )
 
 // loss is why a request is no longer in the queue.
@@ -178,7 +181,7 @@ func (q *queuePoller) run() {
 			renewed = time.Now()
 			err = q.renew(all)
 		}
-		if time.Since(reclaimed) >= q.s.opts.ReclaimEvery {
+		if time.Since(reclaimed) >= queueReclaim {
 			reclaimed = time.Now()
 			reclaiming.Wait()
 			reclaiming.Go(func() { q.reclaim(all) })
