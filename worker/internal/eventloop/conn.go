@@ -240,7 +240,13 @@ func (c *Conn) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline implements net.Conn.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.read.deadline.set(t) }
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.read.deadline.set(t)
+	return nil
+}
 
 // SetWriteDeadline implements net.Conn. TryWrite has no deadline.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.write.deadline.set(t) }
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.write.deadline.set(t)
+	return nil
+}

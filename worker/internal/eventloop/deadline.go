@@ -16,7 +16,7 @@ type deadline struct {
 func newDeadline() deadline { return deadline{mu: new(sync.Mutex), cancel: make(chan struct{})} }
 
 // set changes the time; zero means none. A time in the past takes effect at once.
-func (d *deadline) set(t time.Time) error {
+func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil && !d.timer.Stop() {
@@ -30,7 +30,7 @@ func (d *deadline) set(t time.Time) error {
 		if !isPassed {
 			close(d.cancel)
 		}
-		return nil
+		return
 	case isPassed:
 		d.cancel = make(chan struct{})
 	}
@@ -38,7 +38,6 @@ func (d *deadline) set(t time.Time) error {
 		cancel := d.cancel
 		d.timer = time.AfterFunc(left, func() { close(cancel) })
 	}
-	return nil
 }
 
 // isPassed reports whether cancel is closed. The caller holds mu.
