@@ -5,6 +5,7 @@ package activity
 import (
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ type Meter struct {
 
 // client is one open connection.
 type client struct {
-	conn         *net.TCPConn // nil if the caller reports activity with Touch
+	conn         syscall.Conn // a socket; nil if the caller reports activity with Touch
 	lastReceived uint64       // bytes that the kernel had received at the last check
 }
 
@@ -57,8 +58,8 @@ func (m *Meter) addWork(n int) {
 // connection, its beginning and its end are activity. For other connections the
 // caller reports activity with Touch.
 func (m *Meter) Watch(conn net.Conn) (stop func()) {
-	tcp, _ := conn.(*net.TCPConn)
-	leave := m.add(&client{conn: tcp, lastReceived: received(tcp)})
+	socket, _ := conn.(syscall.Conn)
+	leave := m.add(&client{conn: socket, lastReceived: received(socket)})
 	m.Touch()
 	return func() {
 		leave()
@@ -106,7 +107,7 @@ func (m *Meter) Last() time.Time {
 
 // received returns the bytes that the kernel has received on a connection. A relay
 // that lets the kernel copy the bytes does not see them.
-func received(conn *net.TCPConn) uint64 {
+func received(conn syscall.Conn) uint64 {
 	if conn == nil {
 		return 0
 	}

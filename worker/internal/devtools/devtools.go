@@ -16,6 +16,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/resume"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -37,6 +38,7 @@ type Options struct {
 	Connections int                                              // concurrent connections of one launch, including calls such as screenshots; DefaultConnections when 0
 	Logs        Logs                                             // the console messages of browsers
 	Resume      resume.Options                                   // for connections that outlive their sockets
+	Loop        *eventloop.Loop                                  // reads the relayed connections; optional
 }
 
 // Service serves the routes and owns the relayed connections.
@@ -48,6 +50,7 @@ type Service struct {
 	tasks     *taskGroup
 	resumable *resume.Connections
 	logs      Logs
+	loop      *eventloop.Loop
 	sockets   atomic.Int64 // CDP sockets of clients
 }
 
@@ -57,7 +60,7 @@ func New(o Options) *Service {
 		o.Connections = DefaultConnections
 	}
 	return &Service{
-		links: o.Links, tickets: o.Tickets, endLaunch: o.End, logs: o.Logs,
+		links: o.Links, tickets: o.Tickets, endLaunch: o.End, logs: o.Logs, loop: o.Loop,
 		chromium: newChromium(), tasks: newTaskGroup(o.Connections), resumable: resume.New(o.Resume),
 	}
 }

@@ -60,6 +60,7 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 		if err != nil {
 			return err
 		}
+		client.Conn, up.Conn = s.loop.Adopt(client.Conn, up.Conn)
 		defer func() { _ = client.Conn.Close() }()
 		defer v.Activity.Watch(client.Conn)()
 		s.sockets.Add(1)

@@ -29,6 +29,7 @@ type BrowserStream struct {
 	mu      sync.Mutex
 	frames  frameTracker
 	pending []byte // frames to send after the browser's current message
+	unsent  []byte // bytes of the browser that come before all others
 	closed  bool   // a close frame was sent
 }
 
@@ -41,13 +42,27 @@ func (o *BrowserStream) forward(p []byte) error {
 		return err
 	}
 	if len(o.pending) == 0 || free < 0 {
-		_, err = o.conn.Write(p)
+		err = o.write(p)
 	} else {
-		parts := net.Buffers{p[:free], o.pending, p[free:]}
-		_, err = parts.WriteTo(o.conn)
+		err = o.write(p[:free], o.pending, p[free:])
 		o.pending = nil
 	}
 	o.closed = o.closed || err != nil // the error may be within a frame
+	return err
+}
+
+// write writes to the client. The caller holds the lock.
+func (o *BrowserStream) write(parts ...[]byte) (err error) {
+	if len(o.unsent) > 0 {
+		parts = append([][]byte{o.unsent}, parts...)
+		o.unsent = nil
+	}
+	if len(parts) == 1 {
+		_, err = o.conn.Write(parts[0])
+		return err
+	}
+	all := net.Buffers(parts)
+	_, err = all.WriteTo(o.conn)
 	return err
 }
 
@@ -67,7 +82,7 @@ func (o *BrowserStream) forwardPayload(from io.Reader, n int64) error {
 	o.frames.skip(moved)
 	o.closed = o.closed || err != nil
 	if err == nil && o.frames.atMessageBoundary() && len(o.pending) > 0 {
-		_, err = o.conn.Write(o.pending)
+		err = o.write(o.pending)
 		o.pending = nil
 	}
 	return err
@@ -88,8 +103,7 @@ func (o *BrowserStream) Send(message []byte) error {
 		o.pending = append(o.pending, wsframe.FromServer(wsframe.Text, message)...)
 		return nil
 	}
-	_, err := o.conn.Write(wsframe.FromServer(wsframe.Text, message))
-	return err
+	return o.write(wsframe.FromServer(wsframe.Text, message))
 }
 
 // SendClose sends a close frame, unless one was sent or the browser stopped within a
@@ -102,7 +116,7 @@ func (o *BrowserStream) SendClose(status uint16, reason string) {
 		return
 	}
 	o.closed = true
-	_, _ = o.conn.Write(wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(status, reason)))
+	_ = o.write(wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(status, reason)))
 }
 
 // Drain waits, for a bounded time, until the browser's last bytes are sent to the
@@ -129,6 +143,9 @@ func (o *BrowserStream) SendErrorClose(err error) {
 func (o *BrowserStream) Run(up *ws.Raw) error {
 	if err := o.forward(up.Early); err != nil {
 		return err
+	}
+	if from, to, ok := polled(up.Conn, o.conn); ok {
+		return o.runPolled(from, to)
 	}
 	buffer := make([]byte, bufferSize)
 	for {

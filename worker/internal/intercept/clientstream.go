@@ -263,6 +263,9 @@ func (b *ClientStream) Run(client *ws.Raw) error {
 	if err := b.process(client.Early); err != nil {
 		return err
 	}
+	if from, to, ok := polled(client.Conn, b.browser); ok {
+		return b.runPolled(from, to)
+	}
 	buffer := make([]byte, bufferSize)
 	for {
 		if !b.held.empty() {

@@ -41,13 +41,14 @@ func TestClassify_FindsRecipient(t *testing.T) {
 
 // TestClientStream_SplitsMessagesHoweverFragmented checks for all frame and read
 // sizes that the browser gets its bytes unchanged and in order, and the worker its
-// messages.
+// messages, also if an event loop forwards what areForBrowser allows.
 func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 	long := `{"id":3,"method":"Runtime.evaluate","params":{"expression":"` + strings.Repeat("x", 9000) + `"}}`
 	late := `{"id":4,"params":"` + strings.Repeat("y", maxPrefix) + `","method":"Svc.late"}`
 	for _, size := range []int{1, 2, 3, 7, 100, 5000, 1 << 20} {
 		for _, chunk := range []int{1, 2, 3, 13, 1000, 1 << 20} {
-			for _, pings := range []bool{false, true} {
+			for mode := range 4 {
+				pings, looped := mode&1 > 0, mode&2 > 0
 				var stream, want []byte
 				for _, message := range []string{svcCall, `{"id":2,"method":"Browser.getVersion"}`, long, svcCall, late, "", svcCall} {
 					frames := inParts(message, size, pings)
@@ -69,7 +70,9 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 				}}
 				for rest := stream; len(rest) > 0; {
 					n := min(chunk, len(rest))
-					if err := in.process(rest[:n]); err != nil {
+					if looped && in.areForBrowser(rest[:n]) {
+						to.Buffer.Write(rest[:n])
+					} else if err := in.process(rest[:n]); err != nil {
 						t.Fatal(err)
 					}
 					rest = rest[n:]

@@ -26,6 +26,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/report"
@@ -111,8 +112,13 @@ func (w *fixture) serve(t testing.TB, log *slog.Logger) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	w.address = server.Listener.Addr().String()
+	loop, err := eventloop.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(loop.Close)
 	w.Service = launchsock.New(launchsock.Options{
-		Launches: w.launches, Parse: parse, Logger: log,
+		Launches: w.launches, Parse: parse, Logger: log, Loop: loop,
 		Links: access.Links{Address: access.NewAddress(&url.URL{Scheme: "http", Host: w.address}), Tokens: w.tickets},
 	})
 	e := httpd.New(httpd.Options{Logger: log})

@@ -22,6 +22,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -48,6 +49,7 @@ type Options struct {
 	// errors are *fault.Error.
 	Parse  func(body []byte) (launch.Request, error)
 	Logger *slog.Logger
+	Loop   *eventloop.Loop // reads the relayed connections; optional
 }
 
 // Service answers /launch and owns its connections.
@@ -121,6 +123,7 @@ func (s *Service) serve(c echo.Context) error {
 	}
 	s.sockets.Add(1)
 	defer s.sockets.Add(-1)
+	client.Conn, up.Conn = s.Loop.Adopt(client.Conn, up.Conn)
 	s.relay(client, &up.Raw, launched, request.KeepAlive)
 	return nil
 }

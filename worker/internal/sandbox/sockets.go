@@ -82,6 +82,9 @@ type pooledConn struct {
 	release func()
 }
 
+// Unwrap returns the socket, for package eventloop.
+func (c *pooledConn) Unwrap() *net.TCPConn { return c.TCPConn }
+
 // Close implements net.Conn.
 func (c *pooledConn) Close() error {
 	err := c.TCPConn.Close()
