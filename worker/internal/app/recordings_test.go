@@ -236,7 +236,7 @@ func colour(t *testing.T, video string, at time.Duration) []byte {
 	if err := os.WriteFile(path, []byte(video), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-loglevel", "error", "-ss", fmt.Sprintf("%.3f", at.Seconds()), "-i", path, //nolint:gosec // fixed arguments
+	got, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-loglevel", "error", "-ss", fmt.Sprintf("%.3f", at.Seconds()), "-i", path,
 		"-frames:v", "1", "-vf", "crop=2:2:iw/2:ih*2/3", "-f", "rawvideo", "-pix_fmt", "rgb24", "-").Output()
 	if err != nil || len(got) < 3 {
 		t.Fatalf("the frame at %v: %d bytes, %v", at, len(got), err)
