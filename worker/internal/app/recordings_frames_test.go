@@ -3,9 +3,13 @@ package app_test
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"fmt"
 	"image"
+	"image/color"
 	"image/jpeg"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +17,9 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/recording"
 )
 
 // TestRecording_FramesOfProfile records the frames of a page because its profile says so,
@@ -35,11 +41,11 @@ func TestRecording_FramesOfProfile(t *testing.T) {
 			t.Fatalf("headless=%t: %+v", headless, s.Recording)
 		}
 		f.expect(409, "GET", "/recording/frames", "")
-		time.Sleep(time.Second) // the page is red
+		awaitFrame(t, r.directoryOf(s), isRed)
 		turned := time.Now()
 		close(site.next)
 		report[observed](t, site)
-		time.Sleep(time.Second) // the page is blue
+		awaitFrame(t, r.directoryOf(s), isBlue)
 		r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
 		if got := r.awaitRecording(t, s); got.State != workerapi.RecordingStateComplete {
 			t.Errorf("headless=%t: %+v", headless, got)
@@ -81,15 +87,49 @@ func (f filesOf) checkFrames(turned time.Time) {
 		if err != nil || picture.Bounds().Size() != image.Pt(frame.Width, frame.Height) || frame.Width < 640 {
 			f.t.Fatalf("%+v: %v", frame, err)
 		}
-		r, _, b, _ := picture.At(frame.Width/2, frame.Height*2/3).RGBA()
 		switch {
-		case r>>8 > 180 && b>>8 < 80 && blue == 0:
+		case isRed(picture) && blue == 0:
 			red++
-		case b>>8 > 180 && r>>8 < 80 && frame.At.After(turned):
+		case isBlue(picture) && frame.At.After(turned):
 			blue++
 		}
 	}
 	if red == 0 || blue == 0 {
 		f.t.Errorf("%d red and %d blue frames of %d", red, blue, len(archive.File)-1)
 	}
+}
+
+// awaitFrame waits until the last frame of a running recording is of a colour.
+func awaitFrame(t *testing.T, directory string, of func(image.Image) bool) {
+	t.Helper()
+	testenv.Eventually(t, "the frame", func() bool {
+		index, err := os.ReadFile(filepath.Join(directory, recording.FrameIndexName))
+		if err != nil || len(index) == 0 || index[len(index)-1] != '\n' {
+			return false
+		}
+		lines := bytes.Split(bytes.TrimSpace(index), []byte{'\n'})
+		size := decode[recording.Frame](t, lines[len(lines)-1]).Bytes
+		frames, err := os.ReadFile(filepath.Join(directory, recording.FramesName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := jpeg.Decode(bytes.NewReader(frames[len(frames)-size:]))
+		return err == nil && of(last) // an error: a frame was added meanwhile
+	})
+}
+
+func isRed(picture image.Image) bool {
+	red, _, blue, _ := centre(picture).RGBA()
+	return red>>8 > 180 && blue>>8 < 80
+}
+
+func isBlue(picture image.Image) bool {
+	red, _, blue, _ := centre(picture).RGBA()
+	return blue>>8 > 180 && red>>8 < 80
+}
+
+// centre returns the colour of a point of the page, also below the tabs of a window.
+func centre(picture image.Image) color.Color {
+	size := picture.Bounds().Size()
+	return picture.At(size.X/2, size.Y*2/3)
 }

@@ -162,7 +162,7 @@ func TestRecording_Plays(t *testing.T) {
 				}
 			}
 			testenv.Eventually(t, "the start of the encoder", func() bool {
-				video, err := os.Stat(filepath.Join(r.config.DataDir, "files", s.LaunchId.String(), "recording", recording.VideoName))
+				video, err := os.Stat(filepath.Join(r.directoryOf(s), recording.VideoName))
 				return err == nil && video.Size() > 0
 			})
 			length := time.Duration(testenv.Depth(2, 30)) * time.Second
@@ -203,6 +203,11 @@ func TestRecording_Plays(t *testing.T) {
 			r.checkEvents(t, f, site)
 		})
 	}
+}
+
+// directoryOf returns the directory of the recording of a session.
+func (r *testWorker) directoryOf(s workerapi.BrowserSession) string {
+	return filepath.Join(r.config.DataDir, "files", s.LaunchId.String(), "recording")
 }
 
 // crash crashes a browser.
@@ -321,8 +326,7 @@ func TestRecording_EndsAtQuota(t *testing.T) {
 	r, site := startTestWorker(t, cloudtest.New(t), withFiles), newRecordedSite(t)
 	s := r.launchRecorded(t, site, true, `["video"]`)
 	time.Sleep(time.Second) // the duration of the recording
-	directory := filepath.Join(r.config.DataDir, "files", s.LaunchId.String(), "recording")
-	if err := os.WriteFile(filepath.Join(directory, "filler"), make([]byte, 17<<20), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(r.directoryOf(s), "filler"), make([]byte, 17<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := r.awaitRecording(t, s)
