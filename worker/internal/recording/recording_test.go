@@ -2,9 +2,11 @@ package recording_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"image"
 	"os"
 	"os/exec"
@@ -158,19 +160,25 @@ func TestVideo_ReportsWhyThereIsNone(t *testing.T) {
 	}
 }
 
-// TestVideo_CountsDroppedFrames slows the encoder down by stopping it.
-func TestVideo_CountsDroppedFrames(t *testing.T) {
+// slowFFmpeg returns an ffmpeg that starts 1.5 seconds late.
+func slowFFmpeg(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	slow := filepath.Join(dir, "ffmpeg")
 	if err := os.WriteFile(slow, []byte("#!/bin/sh\n/bin/sleep 1.5\nexec "+find(t, "ffmpeg")+" \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
+	for _, at := range []string{filepath.Dir(dir), dir} { // it runs as another user
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
+	return slow
+}
+
+// TestVideo_CountsDroppedFrames records with an encoder that is too slow.
+func TestVideo_CountsDroppedFrames(t *testing.T) {
+	slow := slowFFmpeg(t)
 	r := newRecorded(t, func(o *recording.Options) { o.FFmpeg = slow })
 	r.subject.Pictures = show(image.Pt(640, 480), 50*time.Millisecond)
 	r.start(t)
@@ -183,6 +191,63 @@ func TestVideo_CountsDroppedFrames(t *testing.T) {
 	if got := r.duration(t); got < 3*time.Second { // the time does not shrink
 		t.Errorf("the video lasts %v", got)
 	}
+}
+
+// TestVideo_ShowsPicturesAtTheirTimes changes the picture while the encoder is too slow, and
+// ends the browser before the encoder starts.
+func TestVideo_ShowsPicturesAtTheirTimes(t *testing.T) {
+	slow := slowFFmpeg(t)
+	for name, tc := range map[string]struct {
+		first, second, end time.Duration // after the start
+	}{
+		"changed while the encoder starts": {0, time.Second, 2500 * time.Millisecond},
+		"first picture late":               {time.Second, 2 * time.Second, 3 * time.Second},
+		"ended while the encoder starts":   {0, 600 * time.Millisecond, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRecorded(t, func(o *recording.Options) { o.FFmpeg = slow })
+			size := image.Pt(1280, 720) // more than a pipe takes
+			r.subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error {
+				time.Sleep(tc.first)
+				show(recording.Picture{Size: size, Data: bytes.Repeat([]byte{0, 0, 0xFF, 0}, size.X*size.Y)})
+				time.Sleep(tc.second - tc.first)
+				show(recording.Picture{Size: size, Data: bytes.Repeat([]byte{0xFF, 0, 0, 0}, size.X*size.Y)})
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			r.start(t)
+			time.Sleep(tc.end)
+			close(r.done)
+			info := r.await(t)
+			const frame = 200 * time.Millisecond
+			if got, want := r.duration(t), info.EndedAt.Sub(info.StartedAt); got < want-frame || got > want+2*frame {
+				t.Errorf("the video lasts %v, the recording %v", got, want)
+			}
+			if name == "ended while the encoder starts" {
+				return // only the last picture was left
+			}
+			for _, at := range []time.Duration{2 * frame, tc.second - 2*frame} {
+				if red := r.colour(t, at); red[0] < 180 || red[2] > 80 {
+					t.Errorf("at %v: got %v, want red", at, red)
+				}
+			}
+			if blue := r.colour(t, tc.second+2*frame); blue[2] < 180 || blue[0] > 80 {
+				t.Errorf("at the end: got %v, want blue", blue)
+			}
+		})
+	}
+}
+
+// colour returns red, green and blue of a point of the video.
+func (r *recorded) colour(t *testing.T, at time.Duration) []byte {
+	t.Helper()
+	got, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-loglevel", "error", "-ss", fmt.Sprintf("%.3f", at.Seconds()),
+		"-i", filepath.Join(r.subject.Dir, recording.VideoName), "-frames:v", "1", "-vf", "crop=2:2", "-f", "rawvideo", "-pix_fmt", "rgb24", "-").Output()
+	if err != nil || len(got) < 3 {
+		t.Fatalf("the frame at %v: %d bytes, %v", at, len(got), err)
+	}
+	return got[:3]
 }
 
 func find(t *testing.T, program string) string {

@@ -121,7 +121,7 @@ func (r *recorder) encode(ctx context.Context, e *encoder, s *screen) error {
 		latest, at = s.copyTo(latest.Data)
 		for ; written < due; written++ {
 			p := latest
-			if 0 < written && written < due-1 && began.Add(time.Duration(written)*frameTime).Before(at) {
+			if len(previous.Data) > 0 && written < due-1 && began.Add(time.Duration(written)*frameTime).Before(at) {
 				p = previous
 			}
 			if err := e.write(p); err != nil {
