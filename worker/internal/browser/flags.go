@@ -64,9 +64,6 @@ const noWarningBar = "--test-type"
 // switch. The renderer is SwiftShader, in the GPU process, which Chromium does not sandbox then.
 const softwareWebGL = "--enable-unsafe-swiftshader"
 
-// gpuThread makes the GPU process a thread of the browser process of a headless shell.
-const gpuThread = "--in-process-gpu"
-
 // proxyLoopback sends requests to loopback and link-local addresses through the
 // proxy too: by default Chromium connects to them directly.
 const proxyLoopback = "--proxy-bypass-list=<-loopback>"
@@ -103,7 +100,7 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	}
 	enabled := ""
 	if s.Build.Engine == HeadlessShell {
-		args = append(args, noSecondZygote, gpuThread)
+		args = append(args, noSecondZygote)
 		enabled = networkThread
 	}
 	args = append(args, mergeFeatures(s.Args, enabled)...)
