@@ -20,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/recording"
+	"github.com/browser-svc/svc/worker/internal/recording/recordingtest"
 )
 
 // TestRecording_FramesOfProfile records the frames of a page because its profile says so,
@@ -41,11 +42,11 @@ func TestRecording_FramesOfProfile(t *testing.T) {
 			t.Fatalf("headless=%t: %+v", headless, s.Recording)
 		}
 		f.expect(409, "GET", "/recording/frames", "")
-		awaitFrame(t, r.directoryOf(s), isRed)
+		awaitFrame(t, r.directoryOf(s), recordingtest.IsRed)
 		turned := time.Now()
 		close(site.next)
 		report[observed](t, site)
-		awaitFrame(t, r.directoryOf(s), isBlue)
+		awaitFrame(t, r.directoryOf(s), recordingtest.IsBlue)
 		r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
 		if got := r.awaitRecording(t, s); got.State != workerapi.RecordingStateComplete {
 			t.Errorf("headless=%t: %+v", headless, got)
@@ -88,9 +89,9 @@ func (f filesOf) checkFrames(turned time.Time) {
 			f.t.Fatalf("%+v: %v", frame, err)
 		}
 		switch {
-		case isRed(picture) && blue == 0:
+		case recordingtest.IsRed(centre(picture)) && blue == 0:
 			red++
-		case isBlue(picture) && frame.At.After(turned):
+		case recordingtest.IsBlue(centre(picture)) && frame.At.After(turned):
 			blue++
 		}
 	}
@@ -100,7 +101,7 @@ func (f filesOf) checkFrames(turned time.Time) {
 }
 
 // awaitFrame waits until the last frame of a running recording is of a colour.
-func awaitFrame(t *testing.T, directory string, of func(image.Image) bool) {
+func awaitFrame(t *testing.T, directory string, is func(color.Color) bool) {
 	t.Helper()
 	testenv.Eventually(t, "the frame", func() bool {
 		index, err := os.ReadFile(filepath.Join(directory, recording.FrameIndexName))
@@ -114,18 +115,8 @@ func awaitFrame(t *testing.T, directory string, of func(image.Image) bool) {
 			t.Fatal(err)
 		}
 		last, err := jpeg.Decode(bytes.NewReader(frames[len(frames)-size:]))
-		return err == nil && of(last) // an error: a frame was added meanwhile
+		return err == nil && is(centre(last)) // an error: a frame was added meanwhile
 	})
-}
-
-func isRed(picture image.Image) bool {
-	red, _, blue, _ := centre(picture).RGBA()
-	return red>>8 > 180 && blue>>8 < 80
-}
-
-func isBlue(picture image.Image) bool {
-	red, _, blue, _ := centre(picture).RGBA()
-	return blue>>8 > 180 && red>>8 < 80
 }
 
 // centre returns the colour of a point of the page, also below the tabs of a window.

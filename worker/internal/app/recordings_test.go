@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/recording"
+	"github.com/browser-svc/svc/worker/internal/recording/recordingtest"
 )
 
 // recordedSite has a page that is red until the test lets it become blue, and a page that
@@ -187,9 +187,13 @@ func TestRecording_Plays(t *testing.T) {
 			if d := played.Duration; d < total.Seconds()*0.98-frame || d > ended.Seconds()*1.02+frame || played.Width > 1280 || played.Width < 640 {
 				t.Errorf("the video has %.2f s and %dx%d, the session %v", d, played.Width, played.Height, total)
 			}
-			red, blue := colour(t, site.video, turned-length/2), colour(t, site.video, turned+length/2)
-			if red[0] < 180 || red[2] > 80 || blue[2] < 180 || blue[0] > 80 {
-				t.Errorf("the colours are %v and %v, want red and blue", red, blue)
+			path := filepath.Join(t.TempDir(), recording.VideoName)
+			if err := os.WriteFile(path, []byte(site.video), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			before, after := recordingtest.ColourAt(t, path, turned-length/2), recordingtest.ColourAt(t, path, turned+length/2)
+			if !recordingtest.IsRed(before) || !recordingtest.IsBlue(after) {
+				t.Errorf("the colours are %v and %v, want red and blue", before, after)
 			}
 			t.Logf("video %.2f s, session %.2f to %.2f s, %d bytes, %d dropped, page %+v", played.Duration, total.Seconds(), ended.Seconds(), got.Bytes, got.DroppedFrames, seen)
 			for line := range strings.Lines(r.log.String()) {
@@ -232,21 +236,6 @@ type playback struct {
 	Error         string
 	Duration      float64
 	Width, Height int
-}
-
-// colour returns red, green and blue of a point of a video.
-func colour(t *testing.T, video string, at time.Duration) []byte {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "video.webm")
-	if err := os.WriteFile(path, []byte(video), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-loglevel", "error", "-ss", fmt.Sprintf("%.3f", at.Seconds()), "-i", path,
-		"-frames:v", "1", "-vf", "crop=2:2:iw/2:ih*2/3", "-f", "rawvideo", "-pix_fmt", "rgb24", "-").Output()
-	if err != nil || len(got) < 3 {
-		t.Fatalf("the frame at %v: %d bytes, %v", at, len(got), err)
-	}
-	return got[:3]
 }
 
 // play plays the video of a session in another browser.

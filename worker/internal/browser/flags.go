@@ -49,8 +49,8 @@ const disabledFeatures = "SpareRendererForSitePerProcess,AimEnabled,DialMediaRou
 // sometimes run their first script without their settings.
 const networkThread = "NetworkServiceInProcess2"
 
-// noSecondZygote leaves out the zygote without a sandbox of a headless shell: nothing is
-// forked from it there.
+// noSecondZygote leaves out the zygote without a sandbox of a headless shell: only the GPU
+// process would be forked from it, and starts by itself.
 const noSecondZygote = "--no-unsandboxed-zygote"
 
 const blockedURL = "http://127.0.0.1:9/"
@@ -98,10 +98,10 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	if at.smallSharedMemory {
 		args = append(args, "--disable-dev-shm-usage")
 	}
-	enabled := ""
+	var enabled []string
 	if s.Build.Engine == HeadlessShell {
 		args = append(args, noSecondZygote)
-		enabled = networkThread
+		enabled = []string{networkThread}
 	}
 	args = append(args, mergeFeatures(s.Args, enabled)...)
 	if s.noTabs() {
@@ -153,22 +153,22 @@ func settingFlags(s *Spec) []string {
 
 // mergeFeatures merges the caller's --disable-features and --enable-features with
 // disabledFeatures and enabled: Chromium uses only the last switch of each.
-func mergeFeatures(args []string, enabled string) []string {
+func mergeFeatures(args, enabled []string) []string {
 	const disable, enable = "--disable-features=", "--enable-features="
-	disabled := disabledFeatures
+	disabled := []string{disabledFeatures}
 	var out []string
 	for _, a := range args {
 		if more, ok := strings.CutPrefix(a, disable); ok {
-			disabled += "," + more
+			disabled = append(disabled, more)
 		} else if more, ok := strings.CutPrefix(a, enable); ok {
-			enabled += "," + more
+			enabled = append(enabled, more)
 		} else {
 			out = append(out, a)
 		}
 	}
-	out = append(out, disable+disabled)
-	if enabled = strings.TrimPrefix(enabled, ","); enabled != "" {
-		out = append(out, enable+enabled)
+	out = append(out, disable+strings.Join(disabled, ","))
+	if len(enabled) > 0 {
+		out = append(out, enable+strings.Join(enabled, ","))
 	}
 	return out
 }

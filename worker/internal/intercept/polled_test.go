@@ -27,7 +27,7 @@ func (l *limited) Poll(func([]byte) (int, bool)) ([]byte, error) { return nil, e
 
 func TestBrowserStream_KeepsOrderIfClientIsSlow(t *testing.T) {
 	long, short := wsframe.FromServer(wsframe.Text, bytes.Repeat([]byte("x"), 300)), wsframe.FromServer(wsframe.Text, []byte("y"))
-	answer, goodbye := []byte("answer"), wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(wsframe.GoingAway, "end"))
+	answer, closeFrame := []byte("answer"), wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(wsframe.GoingAway, "end"))
 	for name, tc := range map[string]struct {
 		then func(o *BrowserStream)
 		want [][]byte
@@ -35,7 +35,7 @@ func TestBrowserStream_KeepsOrderIfClientIsSlow(t *testing.T) {
 		"a message of the browser": {func(o *BrowserStream) { _ = o.forward(short) }, [][]byte{long, short}},
 		"nothing":                  {func(o *BrowserStream) { _ = o.forward(nil) }, [][]byte{long}},
 		"an answer of the worker":  {func(o *BrowserStream) { _ = o.Send(answer) }, [][]byte{long, wsframe.FromServer(wsframe.Text, answer)}},
-		"the end":                  {func(o *BrowserStream) { o.SendClose(wsframe.GoingAway, "end") }, [][]byte{long, goodbye}},
+		"the end":                  {func(o *BrowserStream) { o.SendClose(wsframe.GoingAway, "end") }, [][]byte{long, closeFrame}},
 	} {
 		for _, accepts := range []int{0, 1, 100, len(long) - 1} {
 			to := &limited{accepts: accepts}

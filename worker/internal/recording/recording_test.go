@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"image"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/worker/internal/recording"
+	"github.com/browser-svc/svc/worker/internal/recording/recordingtest"
 )
 
 // recorded is a recording in a directory of the test.
@@ -227,27 +227,17 @@ func TestVideo_ShowsPicturesAtTheirTimes(t *testing.T) {
 			if name == "ended while the encoder starts" {
 				return // only the last picture was left
 			}
+			video := filepath.Join(r.subject.Dir, recording.VideoName)
 			for _, at := range []time.Duration{2 * frame, tc.second - 2*frame} {
-				if red := r.colour(t, at); red[0] < 180 || red[2] > 80 {
-					t.Errorf("at %v: got %v, want red", at, red)
+				if got := recordingtest.ColourAt(t, video, at); !recordingtest.IsRed(got) {
+					t.Errorf("at %v: got %v, want red", at, got)
 				}
 			}
-			if blue := r.colour(t, tc.second+2*frame); blue[2] < 180 || blue[0] > 80 {
-				t.Errorf("at the end: got %v, want blue", blue)
+			if got := recordingtest.ColourAt(t, video, tc.second+2*frame); !recordingtest.IsBlue(got) {
+				t.Errorf("at the end: got %v, want blue", got)
 			}
 		})
 	}
-}
-
-// colour returns red, green and blue of a point of the video.
-func (r *recorded) colour(t *testing.T, at time.Duration) []byte {
-	t.Helper()
-	got, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-loglevel", "error", "-ss", fmt.Sprintf("%.3f", at.Seconds()),
-		"-i", filepath.Join(r.subject.Dir, recording.VideoName), "-frames:v", "1", "-vf", "crop=2:2", "-f", "rawvideo", "-pix_fmt", "rgb24", "-").Output()
-	if err != nil || len(got) < 3 {
-		t.Fatalf("the frame at %v: %d bytes, %v", at, len(got), err)
-	}
-	return got[:3]
 }
 
 func find(t *testing.T, program string) string {

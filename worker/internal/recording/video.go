@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"image"
 	"path/filepath"
@@ -110,8 +111,8 @@ func (r *recorder) encode(ctx context.Context, e *encoder, s *screen) error {
 	var previous, latest Picture
 	for written := int64(0); ; {
 		ended, now := ctx.Err() != nil, time.Now()
-		if end := r.current().EndedAt; ended && !end.IsZero() { // the encoder may have been too slow
-			now = end
+		if ended { // the encoder may have been too slow
+			now = cmp.Or(r.current().EndedAt, now)
 		}
 		due := int64(now.Sub(began)/frameTime) + 1
 		if written > 0 && due-written > 1 && !ended { // the encoder, or this process, was too slow
