@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -53,6 +54,9 @@ const networkThread = "NetworkServiceInProcess2"
 // process would be forked from it, and starts by itself.
 const noSecondZygote = "--no-unsandboxed-zygote"
 
+// gpuThread makes the GPU process a thread of the browser process of a headless shell.
+const gpuThread = "--in-process-gpu"
+
 const blockedURL = "http://127.0.0.1:9/"
 
 // noWarningBar hides the bar that warns of unsupported switches such as
@@ -100,7 +104,7 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	}
 	var enabled []string
 	if s.Build.Engine == HeadlessShell {
-		args = append(args, noSecondZygote)
+		args = append(args, noSecondZygote, gpuThread)
 		enabled = []string{networkThread}
 	}
 	args = append(args, mergeFeatures(s.Args, enabled)...)
@@ -192,6 +196,9 @@ func buildEnv(s *Spec, at paths, disp *display) []string {
 		"XDG_RUNTIME_DIR="+at.runtime,
 		"DBUS_SESSION_BUS_ADDRESS=disabled:",
 	)
+	if s.Build.Engine == HeadlessShell {
+		env = append(env, vulkanDriver(s.Build))
+	}
 	if disp != nil {
 		env = append(env, "DISPLAY=:"+strconv.Itoa(disp.number), "XAUTHORITY="+at.xauth)
 	}
@@ -202,6 +209,13 @@ func buildEnv(s *Spec, at paths, disp *display) []string {
 		env = append(env, "TZ="+s.TimezoneID)
 	}
 	return env
+}
+
+// vulkanDriver returns the variable that the thread of the GPU sets while other threads read the
+// environment. With glibc before 2.41 this moves the environment, which crashes a reader, unless
+// the variable exists.
+func vulkanDriver(b Build) string {
+	return "VK_ICD_FILENAMES=" + filepath.Join(filepath.Dir(b.Path), "vk_swiftshader_icd.json")
 }
 
 // baseEnv returns the environment shared with the display. The marker identifies

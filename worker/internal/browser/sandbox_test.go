@@ -100,8 +100,9 @@ func TestEnvironment_Minimal(t *testing.T) {
 	}
 }
 
-// TestSandbox_FewProcesses: the network service of a headless shell is a thread of the browser
-// process, and it has no zygote without a sandbox. The caller's features do not change this.
+// TestSandbox_FewProcesses: the network service and the GPU process of a headless shell are
+// threads of the browser process, and it has no zygote without a sandbox. The caller's features
+// do not change this.
 func TestSandbox_FewProcesses(t *testing.T) {
 	r := newFixture(t)
 	for _, build := range []browser.Build{r.build, headlessShell(t)} {
@@ -113,7 +114,7 @@ func TestSandbox_FewProcesses(t *testing.T) {
 			page := c.open(t, "data:text/html,<canvas>")
 			c.call(t, page, "Page.captureScreenshot", nil)
 			for _, pid := range processTree(b.PID()) {
-				for _, part := range []string{"network.mojom", "--no-zygote-sandbox"} {
+				for _, part := range []string{"network.mojom", "--no-zygote-sandbox", "--type=gpu-process"} {
 					if build.Engine == browser.HeadlessShell && strings.Contains(commandLine(pid), part) {
 						t.Errorf("process with %s: %q", part, commandLine(pid))
 					}
