@@ -88,6 +88,7 @@ type Browser struct {
 
 	ready      bool        // guarded by the launcher
 	configured atomic.Bool // a warm browser was configured
+	emulates   atomic.Bool // pages have settings that emul applies
 	killed     atomic.Bool
 
 	unresponsive atomic.Bool // why it was killed
@@ -113,7 +114,10 @@ func newBrowser(l *Launcher, spec Spec) *Browser {
 
 // interception returns what package intercept needs.
 func (b *Browser) interception() intercept.Options {
-	options := intercept.Options{OpenProxy: b.spec.OpenContextProxy, CheckFile: b.checkFile}
+	options := intercept.Options{
+		OpenProxy: b.spec.OpenContextProxy, CheckFile: b.checkFile, HasSettings: b.emulates.Load,
+		Navigate: func(targetID, url string) { b.emul.navigateWhenReady(targetID, url) },
+	}
 	if b.l.opts.Files != nil {
 		b.dirs.files = b.l.opts.Files.SharedDir(b.LaunchID)
 		options.CaptureDownloads, options.DownloadPath = b.captureDownloads, b.downloadPath()

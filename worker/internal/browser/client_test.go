@@ -11,6 +11,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/intercept"
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 // client is a DevTools client of a customer, connected over the WebSocket.
@@ -21,6 +23,7 @@ type socketPipe struct {
 	ctx    context.Context
 	ws     *ws.Conn
 	unread []byte
+	calls  *intercept.Connection // nil: the worker does not intercept calls
 }
 
 func (p *socketPipe) Read(buf []byte) (int, error) {
@@ -28,6 +31,9 @@ func (p *socketPipe) Read(buf []byte) (int, error) {
 		_, msg, err := p.ws.Read(p.ctx)
 		if err != nil {
 			return 0, err
+		}
+		if p.calls != nil {
+			p.calls.HandleAnswer(wsframe.Message{Opcode: wsframe.Text, Raw: wsframe.FromServer(wsframe.Text, msg)})
 		}
 		p.unread = append(msg, 0)
 	}
@@ -37,19 +43,34 @@ func (p *socketPipe) Read(buf []byte) (int, error) {
 }
 
 func (p *socketPipe) Write(frame []byte) (int, error) {
-	return len(frame), p.ws.Write(p.ctx, ws.Text, bytes.TrimSuffix(frame, []byte{0}))
+	message := bytes.TrimSuffix(frame, []byte{0})
+	if p.calls != nil {
+		forward, _ := p.calls.HandleMessage(wsframe.Message{Opcode: wsframe.Text, Raw: wsframe.FromClient(wsframe.Text, message)})
+		message = wsframe.Message{Opcode: wsframe.Text, Raw: forward}.Payload()
+	}
+	return len(frame), p.ws.Write(p.ctx, ws.Text, message)
 }
 
 func (p *socketPipe) Close() error { return p.ws.CloseNow() }
 
-func dial(t *testing.T, b *browser.Browser) client {
+// dial connects to the browser itself.
+func dial(t *testing.T, b *browser.Browser) client { return connect(t, b, nil) }
+
+// dialWorker connects as clients of the worker do, which intercepts some calls.
+func dialWorker(t *testing.T, b *browser.Browser) client {
+	calls := b.Calls().Connect()
+	t.Cleanup(calls.Close)
+	return connect(t, b, calls)
+}
+
+func connect(t *testing.T, b *browser.Browser, calls *intercept.Connection) client {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), fmt.Sprintf("ws://127.0.0.1:%d%s", b.DebugPort, b.WebSocketPath), nil, ws.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	pipe := &socketPipe{ctx: ctx, ws: conn}
+	pipe := &socketPipe{ctx: ctx, ws: conn, calls: calls}
 	c := client{cdp.New(pipe, pipe)}
 	t.Cleanup(func() {
 		cancel()

@@ -97,10 +97,12 @@ type emulator struct {
 
 	mu      sync.Mutex
 	closed  bool
-	granted map[string]bool // browser contexts
+	granted map[string]bool        // browser contexts
+	ready   map[string]chan string // by target id: gets the session of a page that has its settings
 }
 
 type attachedEvent struct {
+	TargetID           string `json:"targetId"` // of a detached target
 	SessionID          string `json:"sessionId"`
 	WaitingForDebugger bool   `json:"waitingForDebugger"`
 	TargetInfo         struct {
@@ -111,7 +113,7 @@ type attachedEvent struct {
 }
 
 func newEmulator(conn *cdp.Conn, log *slog.Logger) *emulator {
-	return &emulator{conn: conn, log: log, firstPage: make(chan error, 1), granted: make(map[string]bool)}
+	return &emulator{conn: conn, log: log, firstPage: make(chan error, 1), granted: map[string]bool{}, ready: map[string]chan string{}}
 }
 
 // start attaches to the browser's existing and future pages. It returns when the
@@ -143,17 +145,58 @@ func (e *emulator) start(ctx context.Context, s *Spec) error {
 	}
 }
 
-// navigate sends the first tab to its start URL. The response is ignored.
-func (e *emulator) navigate(ctx context.Context, session string) error {
-	if e.startURL == "about:blank" {
+// navigate sends a page to a URL. The response is ignored.
+func (e *emulator) navigate(ctx context.Context, session, url string) error {
+	if url == "about:blank" {
 		return nil
 	}
-	reply, err := e.conn.Send(ctx, session, "Page.navigate", object{"url": e.startURL})
+	reply, err := e.conn.Send(ctx, session, "Page.navigate", object{"url": url})
 	if err != nil {
 		return err
 	}
 	reply.Discard()
 	return nil
+}
+
+// navigateWhenReady navigates a new, blank page once it has its settings. A URL that a
+// complete browser opens itself is requested before.
+func (e *emulator) navigateWhenReady(targetID, url string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	e.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), settingTimeout)
+		defer cancel()
+		select {
+		case session := <-e.readySession(targetID):
+			if err := e.navigate(ctx, session, url); err != nil {
+				e.log.Debug("failed to navigate new page", "error", err)
+			}
+		case <-e.conn.Done():
+		case <-ctx.Done():
+			e.forget(targetID)
+			e.log.Error("new page did not get its settings and stays blank")
+		}
+	})
+}
+
+// readySession returns the channel of a page, which may not be attached yet.
+func (e *emulator) readySession(targetID string) chan string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ready[targetID] == nil {
+		e.ready[targetID] = make(chan string, 1)
+	}
+	return e.ready[targetID]
+}
+
+// forget forgets a page that is gone.
+func (e *emulator) forget(targetID string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.ready, targetID)
 }
 
 // subscribe starts handling events; false after wait was called.
@@ -163,7 +206,7 @@ func (e *emulator) subscribe() bool {
 	if e.closed {
 		return false
 	}
-	e.events = e.conn.Subscribe(4096, "Target.attachedToTarget")
+	e.events = e.conn.Subscribe(4096, "Target.attachedToTarget", "Target.detachedFromTarget")
 	e.work.Go(e.loop)
 	return true
 }
@@ -183,7 +226,15 @@ func (e *emulator) loop() {
 			e.log.Error("failed to decode target event", "error", err)
 			continue
 		}
-		e.work.Go(func() { e.apply(a) })
+		if event.Method == "Target.detachedFromTarget" {
+			e.forget(a.TargetID)
+			continue
+		}
+		ready := make(chan string, 1)
+		if a.TargetInfo.Type == "page" {
+			ready = e.readySession(a.TargetInfo.TargetID)
+		}
+		e.work.Go(func() { e.apply(a, ready) })
 	}
 	if err := e.events.Err(); errors.Is(err, cdp.ErrLagged) {
 		// Detaching resumes every page that still waits.
@@ -198,7 +249,7 @@ func (e *emulator) loop() {
 // apply applies the settings to one target and resumes it. It sends all requests
 // before it waits for a reply: a waiting target answers some of them only after
 // it resumes.
-func (e *emulator) apply(a attachedEvent) {
+func (e *emulator) apply(a attachedEvent, ready chan<- string) {
 	ctx, cancel := context.WithTimeout(context.Background(), settingTimeout)
 	defer cancel()
 	settings := e.frame
@@ -228,7 +279,11 @@ func (e *emulator) apply(a attachedEvent) {
 		}
 	}
 	if a.TargetInfo.Type == "page" {
-		e.once.Do(func() { e.firstPage <- e.navigate(ctx, a.SessionID) })
+		e.once.Do(func() { e.firstPage <- e.navigate(ctx, a.SessionID, e.startURL) })
+		select {
+		case ready <- a.SessionID:
+		default: // the page was attached before
+		}
 	}
 }
 

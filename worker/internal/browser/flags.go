@@ -45,17 +45,21 @@ var baseFlags = []string{
 const disabledFeatures = "SpareRendererForSitePerProcess,AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying," +
 	"OptimizationHints,PreconnectToSearch,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 
-// networkThread makes the network service a thread of the browser process of a headless shell.
-// In the complete browser it stays a process: with the thread, pages that open at the same time
-// sometimes run their first script without their settings.
+// networkThread makes the network service a thread of the browser process.
 const networkThread = "NetworkServiceInProcess2"
 
-// noSecondZygote leaves out the zygote without a sandbox of a headless shell: only the GPU
-// process would be forked from it, and starts by itself.
+// noSecondZygote leaves out the zygote without a sandbox: only the GPU process would be forked
+// from it, and starts by itself.
 const noSecondZygote = "--no-unsandboxed-zygote"
 
-// gpuThread makes the GPU process a thread of the browser process of a headless shell.
+// gpuThread makes the GPU process a thread of the browser process.
 const gpuThread = "--in-process-gpu"
+
+// gpuIsThread reports whether the GPU process is a thread. A crash of it ends the session then,
+// so sessions with a window or with persistent data have a process.
+func (s *Spec) gpuIsThread() bool {
+	return s.Build.Engine == HeadlessShell || s.Headless && s.Data == nil
+}
 
 const blockedURL = "http://127.0.0.1:9/"
 
@@ -102,12 +106,11 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	if at.smallSharedMemory {
 		args = append(args, "--disable-dev-shm-usage")
 	}
-	var enabled []string
-	if s.Build.Engine == HeadlessShell {
-		args = append(args, noSecondZygote, gpuThread)
-		enabled = []string{networkThread}
+	args = append(args, noSecondZygote)
+	if s.gpuIsThread() {
+		args = append(args, gpuThread)
 	}
-	args = append(args, mergeFeatures(s.Args, enabled)...)
+	args = append(args, mergeFeatures(s.Args)...)
 	if s.noTabs() {
 		args = append(args, "--no-startup-window")
 	} else if s.defersFirstPage() {
@@ -156,10 +159,10 @@ func settingFlags(s *Spec) []string {
 }
 
 // mergeFeatures merges the caller's --disable-features and --enable-features with
-// disabledFeatures and enabled: Chromium uses only the last switch of each.
-func mergeFeatures(args, enabled []string) []string {
+// disabledFeatures and networkThread: Chromium uses only the last switch of each.
+func mergeFeatures(args []string) []string {
 	const disable, enable = "--disable-features=", "--enable-features="
-	disabled := []string{disabledFeatures}
+	disabled, enabled := []string{disabledFeatures}, []string{networkThread}
 	var out []string
 	for _, a := range args {
 		if more, ok := strings.CutPrefix(a, disable); ok {
@@ -170,11 +173,7 @@ func mergeFeatures(args, enabled []string) []string {
 			out = append(out, a)
 		}
 	}
-	out = append(out, disable+strings.Join(disabled, ","))
-	if len(enabled) > 0 {
-		out = append(out, enable+strings.Join(enabled, ","))
-	}
-	return out
+	return append(out, disable+strings.Join(disabled, ","), enable+strings.Join(enabled, ","))
 }
 
 // firstURL returns the URL of the first tab: its start URL, or about:blank if
@@ -196,7 +195,7 @@ func buildEnv(s *Spec, at paths, disp *display) []string {
 		"XDG_RUNTIME_DIR="+at.runtime,
 		"DBUS_SESSION_BUS_ADDRESS=disabled:",
 	)
-	if s.Build.Engine == HeadlessShell {
+	if s.gpuIsThread() {
 		env = append(env, vulkanDriver(s.Build))
 	}
 	if disp != nil {

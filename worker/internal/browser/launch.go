@@ -163,15 +163,24 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 // each start URL after the first: a headless Chromium accepts only one on its
 // command line.
 func (b *Browser) applySettings(ctx context.Context, s *Spec) error {
-	if needsEmulation(s) {
+	emulates := needsEmulation(s)
+	b.emulates.Store(emulates)
+	if emulates {
 		if err := b.emul.start(ctx, s); err != nil {
 			return err
 		}
 	}
 	for _, u := range s.StartURLs[min(1, len(s.StartURLs)):] {
 		params := map[string]any{"url": u, "background": true}
-		if err := b.conn.Call(ctx, "", "Target.createTarget", params, nil); err != nil {
+		if emulates {
+			params["url"] = "about:blank"
+		}
+		var target struct{ TargetID string }
+		if err := b.conn.Call(ctx, "", "Target.createTarget", params, &target); err != nil {
 			return fmt.Errorf("start URL: %w", err)
+		}
+		if emulates {
+			b.emul.navigateWhenReady(target.TargetID, u)
 		}
 	}
 	return nil

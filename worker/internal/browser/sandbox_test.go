@@ -100,7 +100,7 @@ func TestEnvironment_Minimal(t *testing.T) {
 	}
 }
 
-// TestSandbox_FewProcesses: the network service and the GPU process of a headless shell are
+// TestSandbox_FewProcesses: the network service and the GPU process of a headless browser are
 // threads of the browser process, and it has no zygote without a sandbox. The caller's features
 // do not change this.
 func TestSandbox_FewProcesses(t *testing.T) {
@@ -115,16 +115,12 @@ func TestSandbox_FewProcesses(t *testing.T) {
 			c.call(t, page, "Page.captureScreenshot", nil)
 			for _, pid := range processTree(b.PID()) {
 				for _, part := range []string{"network.mojom", "--no-zygote-sandbox", "--type=gpu-process"} {
-					if build.Engine == browser.HeadlessShell && strings.Contains(commandLine(pid), part) {
+					if strings.Contains(commandLine(pid), part) {
 						t.Errorf("process with %s: %q", part, commandLine(pid))
 					}
 				}
 			}
-			enabled := "--enable-features=CallerOn"
-			if build.Engine == browser.HeadlessShell {
-				enabled = "--enable-features=NetworkServiceInProcess2,CallerOn"
-			}
-			for _, part := range []string{enabled, "SpareRendererForSitePerProcess", ",CallerOff"} {
+			for _, part := range []string{"--enable-features=NetworkServiceInProcess2,CallerOn", "SpareRendererForSitePerProcess", ",CallerOff"} {
 				if !strings.Contains(commandLine(b.PID()), part) {
 					t.Errorf("the browser was not started with %s: %q", part, commandLine(b.PID()))
 				}

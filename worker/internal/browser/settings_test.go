@@ -130,7 +130,13 @@ func TestSettings_ApplyBeforeFirstScript(t *testing.T) {
 		t.Run(fmt.Sprintf("headless=%t", headless), func(t *testing.T) {
 			spec := phoneSpec(r, fmt.Sprintf("phone-%t", headless))
 			spec.Headless = headless
-			c := dial(t, r.launch(t, spec))
+			spec.StartURLs = []string{site.URL + "/first", site.URL + "/second"}
+			c := dialWorker(t, r.launch(t, spec))
+			for _, url := range spec.StartURLs {
+				if diff := cmp.Diff(wantPhone, c.observe(t, c.attach(t, c.awaitPage(t, url)))); diff != "" {
+					t.Errorf("start URL (-want +got):\n%s", diff)
+				}
+			}
 			page := c.visit(t, site.URL+"/page")
 			if diff := cmp.Diff(wantPhone, c.observe(t, page)); diff != "" {
 				t.Errorf("page (-want +got):\n%s", diff)
@@ -145,12 +151,14 @@ func TestSettings_ApplyBeforeFirstScript(t *testing.T) {
 			if diff := cmp.Diff(wantPhone, c.observe(t, c.popup(t, page, site.URL+"/popup"))); diff != "" {
 				t.Errorf("popup (-want +got):\n%s", diff)
 			}
-			// Many pages without network requests at once: their scripts run before a
-			// late attachment could apply settings.
+			// Many pages at once, without network requests and with: their scripts run before
+			// a late attachment could apply settings.
 			instant := "data:text/html," + url.PathEscape(fmt.Sprintf(probe, "yes", "fr-FR"))
-			for _, page := range c.openMany(t, 12, instant) {
-				if diff := cmp.Diff(wantPhone, c.observe(t, page)); diff != "" {
-					t.Errorf("instant page (-want +got):\n%s", diff)
+			for _, url := range []string{instant, site.URL + "/many"} {
+				for _, page := range c.openMany(t, 12, url) {
+					if diff := cmp.Diff(wantPhone, c.observe(t, page)); diff != "" {
+						t.Errorf("%.20s (-want +got):\n%s", url, diff)
+					}
 				}
 			}
 		})

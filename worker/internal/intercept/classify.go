@@ -13,6 +13,7 @@ const MethodPrefix = "Svc."
 const (
 	createContext    = "Target.createBrowserContext"
 	disposeContext   = "Target.disposeBrowserContext"
+	createTarget     = "Target.createTarget"
 	setFiles         = "DOM.setFileInputFiles"
 	setDownloads     = "Browser.setDownloadBehavior"
 	setPageDownloads = "Page.setDownloadBehavior"
@@ -144,7 +145,7 @@ func (s *scanner) classifyMethod() recipient {
 	if !s.truncated {
 		return forBrowser
 	}
-	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, setFiles, setDownloads, setPageDownloads, loadExtension} {
+	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, createTarget, setFiles, setDownloads, setPageDownloads, loadExtension} {
 		if n := min(len(begun), len(name)); string(begun[:n]) == name[:n] {
 			return undecided
 		}
@@ -157,8 +158,8 @@ func (s *scanner) classifyMethod() recipient {
 
 func recipientOf(method string) recipient {
 	switch {
-	case method == createContext, method == disposeContext, method == setFiles, method == setDownloads, method == setPageDownloads,
-		method == loadExtension:
+	case method == createContext, method == disposeContext, method == createTarget, method == setFiles, method == setDownloads,
+		method == setPageDownloads, method == loadExtension:
 		return intercepted
 	case method == requestHuman, method == cancelHuman:
 		return aboutHandover

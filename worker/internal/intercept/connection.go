@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -49,6 +50,7 @@ type awaitedCall struct {
 	disposes   string // context; "" for a call that creates one
 	closeProxy func() // of the new context; nil without a proxy
 	temporary  bool   // the new context ends with the connection
+	url        string // of a new page; "" for other calls
 }
 
 // Streams returns the streams of a relay: what the client sends, and what the browser
@@ -170,6 +172,8 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		if id := params.text("browserContextId"); n.calls.hasProxy(id) {
 			n.await(key, awaitedCall{disposes: id})
 		}
+	case createTarget:
+		return n.createTarget(key, m, params), nil
 	case loadExtension:
 		return nil, m.refuse("Extensions are loaded at the launch only: store the extension with POST /extensions and list its id in browser.extensions.")
 	case setFiles:
@@ -188,6 +192,18 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		return nil, n.setPageDownloads(m, params)
 	}
 	return nil, nil
+}
+
+// createTarget makes a new page blank; observe navigates it.
+func (n *Connection) createTarget(key string, m, params message) (forward []byte) {
+	url := params.text("url")
+	if url == "" || strings.HasPrefix(url, "about:") || n.calls.Navigate == nil || !n.calls.HasSettings() {
+		return nil
+	}
+	n.await(key, awaitedCall{url: url})
+	params["url"] = encode("about:blank")
+	m["params"] = encode(params)
+	return encode(m)
 }
 
 // createContext opens the proxy of a new context.
@@ -256,6 +272,10 @@ func (n *Connection) observe(raw []byte) {
 	succeeded := json.Unmarshal(m["result"], &result) == nil
 	id := result.text("browserContextId")
 	switch {
+	case call.url != "":
+		if target := result.text("targetId"); target != "" {
+			n.calls.Navigate(target, call.url)
+		}
 	case call.disposes != "" && succeeded:
 		n.calls.closeProxy(call.disposes)
 	case call.disposes != "":

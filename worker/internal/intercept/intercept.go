@@ -4,6 +4,9 @@
 //   - Target.createBrowserContext with a proxyServer. A browser in a sandbox reaches
 //     nothing but its forward proxy, so this opens an address of that proxy for the
 //     context, and the browser gets the address in place of the proxy's.
+//   - Target.createTarget with a URL, if pages have settings. A complete browser requests
+//     the URL before the settings can be applied, so this opens a blank page, which the
+//     worker navigates.
 //   - DOM.setFileInputFiles with a path that the browser cannot read. Chromium would
 //     put an empty file into the page.
 //   - Browser.setDownloadBehavior and Page.setDownloadBehavior, unless they deny downloads.
@@ -34,6 +37,11 @@ type Options struct {
 	// uses the browser's own egress. Errors are for the client and hold no credentials.
 	// Nil: the browser connects to proxies itself.
 	OpenProxy func(server, bypass string) (address string, closeProxy func(), err error)
+	// Navigate navigates a new, blank page to a URL once the page has its settings, and
+	// returns at once. It is called if HasSettings reports that pages have settings. Nil:
+	// the browser opens the URLs of new pages itself.
+	Navigate    func(targetID, url string)
+	HasSettings func() bool
 	// CheckFile returns an error if the browser cannot read a file: fs.ErrNotExist if
 	// there is none. Nil: not checked.
 	CheckFile func(path string) error
