@@ -259,8 +259,9 @@ func TestInTx_RetriesDeadlocks(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := value(t, db); n != 4 || attempts.Load() != 3 {
-		t.Errorf("sum %d after %d attempts, want 4 after 3", n, attempts.Load())
+	// On a busy host PostgreSQL may end both transactions.
+	if n := value(t, db); n != 4 || attempts.Load() < 3 {
+		t.Errorf("sum %d after %d attempts, want 4 after 3 or more", n, attempts.Load())
 	}
 }
 

@@ -159,7 +159,7 @@ func (e *emulator) navigate(ctx context.Context, session, url string) error {
 }
 
 // navigateWhenReady navigates a new, blank page once it has its settings. A URL that a
-// complete browser opens itself is requested before.
+// complete browser opens itself is requested before. It returns at once.
 func (e *emulator) navigateWhenReady(targetID, url string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,7 +167,7 @@ func (e *emulator) navigateWhenReady(targetID, url string) {
 		return
 	}
 	e.work.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), settingTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*settingTimeout) // longer than apply
 		defer cancel()
 		select {
 		case session := <-e.readySession(targetID):

@@ -100,24 +100,33 @@ func TestEnvironment_Minimal(t *testing.T) {
 	}
 }
 
-// TestSandbox_FewProcesses: the network service and the GPU process of a headless browser are
-// threads of the browser process, and it has no zygote without a sandbox. The caller's features
+// TestSandbox_FewProcesses: the network service is a thread of the browser process, and so is the
+// GPU process of a headless browser. There is no zygote without a sandbox. The caller's features
 // do not change this.
 func TestSandbox_FewProcesses(t *testing.T) {
 	r := newFixture(t)
-	for _, build := range []browser.Build{r.build, headlessShell(t)} {
-		t.Run(string(build.Engine), func(t *testing.T) {
-			spec := r.spec("few-" + string(build.Engine))
-			spec.Build, spec.Args = build, []string{"--enable-features=CallerOn", "--disable-features=CallerOff"}
+	for name, tc := range map[string]struct {
+		build    browser.Build
+		headless bool
+	}{
+		"chromium": {r.build, true}, "headless-shell": {headlessShell(t), true}, "window": {r.build, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := r.spec("few-" + name)
+			spec.Build, spec.Headless = tc.build, tc.headless
+			spec.Args = []string{"--enable-features=CallerOn", "--disable-features=CallerOff"}
 			b := r.launch(t, spec)
 			c := dial(t, b)
 			page := c.open(t, "data:text/html,<canvas>")
 			c.call(t, page, "Page.captureScreenshot", nil)
+			var processes []string
 			for _, pid := range processTree(b.PID()) {
-				for _, part := range []string{"network.mojom", "--no-zygote-sandbox", "--type=gpu-process"} {
-					if strings.Contains(commandLine(pid), part) {
-						t.Errorf("process with %s: %q", part, commandLine(pid))
-					}
+				processes = append(processes, commandLine(pid))
+			}
+			all := strings.Join(processes, "\n")
+			for part, want := range map[string]bool{"network.mojom": false, "--no-zygote-sandbox": false, "--type=gpu-process": !tc.headless} {
+				if strings.Contains(all, part) != want {
+					t.Errorf("%s among the processes: %t, want %t:\n%s", part, !want, want, all)
 				}
 			}
 			for _, part := range []string{"--enable-features=NetworkServiceInProcess2,CallerOn", "SpareRendererForSitePerProcess", ",CallerOff"} {
