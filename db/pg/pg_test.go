@@ -234,13 +234,24 @@ func TestInTx_CommitsOrRollsBack(t *testing.T) {
 func TestInTx_RetriesDeadlocks(t *testing.T) {
 	db := counter(t)
 	var attempts atomic.Int32
-	meet := make(chan struct{}, 2)
+	meet, committed := make(chan struct{}, 2), make(chan struct{})
 	var wg sync.WaitGroup
 	for _, order := range [][2]int{{1, 2}, {2, 1}} {
+		victim := order[0] == 1 // only this one looks for deadlocks
 		wg.Go(func() {
 			first := true
 			err := pg.InTx(t.Context(), db, func(tx *sqlx.Tx) error {
 				attempts.Add(1)
+				detect := "1min"
+				if victim {
+					detect = "10ms"
+				}
+				if victim && !first {
+					<-committed // so that it meets no second deadlock
+				}
+				if _, err := tx.Exec("SET LOCAL deadlock_timeout = '" + detect + "'"); err != nil {
+					return err
+				}
 				if err := add(tx, order[0]); err != nil {
 					return err
 				}
@@ -256,12 +267,14 @@ func TestInTx_RetriesDeadlocks(t *testing.T) {
 			if err != nil {
 				t.Errorf("InTx: %v", err)
 			}
+			if !victim {
+				close(committed)
+			}
 		})
 	}
 	wg.Wait()
-	// On a busy host PostgreSQL may end both transactions.
-	if n := value(t, db); n != 4 || attempts.Load() < 3 {
-		t.Errorf("sum %d after %d attempts, want 4 after 3 or more", n, attempts.Load())
+	if n := value(t, db); n != 4 || attempts.Load() != 3 {
+		t.Errorf("sum %d after %d attempts, want 4 after 3", n, attempts.Load())
 	}
 }
 
