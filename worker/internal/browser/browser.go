@@ -88,7 +88,6 @@ type Browser struct {
 
 	ready      bool        // guarded by the launcher
 	configured atomic.Bool // a warm browser was configured
-	emulates   atomic.Bool // pages have settings that emul applies
 	killed     atomic.Bool
 
 	unresponsive atomic.Bool // why it was killed
@@ -115,8 +114,9 @@ func newBrowser(l *Launcher, spec Spec) *Browser {
 // interception returns what package intercept needs.
 func (b *Browser) interception() intercept.Options {
 	options := intercept.Options{
-		OpenProxy: b.spec.OpenContextProxy, CheckFile: b.checkFile, HasSettings: b.emulates.Load,
-		Navigate: func(targetID, url string) { b.emul.navigateWhenReady(targetID, url) },
+		OpenProxy: b.spec.OpenContextProxy, CheckFile: b.checkFile,
+		HasSettings: func() bool { return b.emul.started() },
+		Navigate:    func(targetID, url string) { b.emul.navigateWhenReady(targetID, url) },
 	}
 	if b.l.opts.Files != nil {
 		b.dirs.files = b.l.opts.Files.SharedDir(b.LaunchID)

@@ -211,6 +211,13 @@ func (e *emulator) subscribe() bool {
 	return true
 }
 
+// started reports whether pages get settings.
+func (e *emulator) started() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.events != nil
+}
+
 // wait waits for the end of all work; the connection must be closing.
 func (e *emulator) wait() {
 	e.mu.Lock()
@@ -230,7 +237,7 @@ func (e *emulator) loop() {
 			e.forget(a.TargetID)
 			continue
 		}
-		ready := make(chan string, 1)
+		var ready chan string
 		if a.TargetInfo.Type == "page" {
 			ready = e.readySession(a.TargetInfo.TargetID)
 		}

@@ -37,6 +37,9 @@ var baseFlags = []string{
 	"--disable-renderer-backgrounding",
 	"--disable-hang-monitor",
 	"--disable-ipc-flooding-protection",
+	// No zygote without a sandbox: only the GPU process would be forked from it, and starts by
+	// itself.
+	"--no-unsandboxed-zygote",
 }
 
 // disabledFeatures send background requests, except these: WebUIOmnibox... renders
@@ -47,10 +50,6 @@ const disabledFeatures = "SpareRendererForSitePerProcess,AimEnabled,DialMediaRou
 
 // networkThread makes the network service a thread of the browser process.
 const networkThread = "NetworkServiceInProcess2"
-
-// noSecondZygote leaves out the zygote without a sandbox: only the GPU process would be forked
-// from it, and starts by itself.
-const noSecondZygote = "--no-unsandboxed-zygote"
 
 // gpuThread makes the GPU process a thread of the browser process.
 const gpuThread = "--in-process-gpu"
@@ -106,7 +105,6 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	if at.smallSharedMemory {
 		args = append(args, "--disable-dev-shm-usage")
 	}
-	args = append(args, noSecondZygote)
 	if s.gpuIsThread() {
 		args = append(args, gpuThread)
 	}

@@ -164,7 +164,6 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 // command line.
 func (b *Browser) applySettings(ctx context.Context, s *Spec) error {
 	emulates := needsEmulation(s)
-	b.emulates.Store(emulates)
 	if emulates {
 		if err := b.emul.start(ctx, s); err != nil {
 			return err
