@@ -244,7 +244,7 @@ func TestLaunch_ClientDisconnectReleasesResources(t *testing.T) {
 	defer release()
 	w.cloud.Script(cloudtest.Start, cloudtest.Until(held))
 	conn := w.raw(t)
-	testenv.Eventually(t, "the browser runs", func() bool { live, _ := w.sessions.Live(); return len(live) == 1 })
+	testenv.Eventually(t, "the report of the start", func() bool { return w.cloud.CallCount(cloudtest.Start) == 1 })
 	s := w.onlySession(t)
 	conn.Close()
 	w.awaitEnd(t, s.ID, session.Killed, session.ClientClose)

@@ -47,6 +47,7 @@ func (r *recorder) recordFrames(ctx context.Context, s *screen) Reason {
 func (r *recorder) writeFrames(ctx context.Context, s *screen, w *frameWriter) error {
 	pace := time.NewTicker(frameTime)
 	defer pace.Stop()
+	var last time.Time
 	var p, previous Picture
 	for ended := false; !ended; {
 		select {
@@ -54,16 +55,15 @@ func (r *recorder) writeFrames(ctx context.Context, s *screen, w *frameWriter) e
 		case <-ctx.Done():
 			ended = true
 		}
-		var at time.Time
-		var changed bool
-		if p, at, changed = s.copyAfter(w.last, p.Data); !changed {
+		now, changed := s.copyAfter(last, p.Data)
+		if !changed {
 			continue
 		}
-		w.last = at
+		p, last = now.Picture, now.at
 		if p.Size == previous.Size && p.JPEG == previous.JPEG && bytes.Equal(p.Data, previous.Data) {
 			continue
 		}
-		if err := w.add(p, at); err != nil {
+		if err := w.add(p, now.at); err != nil {
 			return err
 		}
 		p, previous = previous, p
@@ -74,7 +74,6 @@ func (r *recorder) writeFrames(ctx context.Context, s *screen, w *frameWriter) e
 // frameWriter writes frames and their index.
 type frameWriter struct {
 	began       time.Time
-	last        time.Time // when the last picture was shown
 	count       int
 	data, index *os.File
 	rgba        *image.RGBA

@@ -69,7 +69,11 @@ func (r *recorder) run(ctx context.Context) {
 	if r.subject.Events != nil {
 		parts.Go(func() { eventsFailed = r.recordEvents(ctx) })
 	}
-	s := &screen{shown: make(chan struct{})}
+	waiting := 1
+	if r.info.Video { // frames need only the latest picture
+		waiting = maxWaiting
+	}
+	s := newScreen(waiting)
 	if r.subject.Pictures != nil {
 		parts.Go(func() {
 			repeat(ctx, func(ctx context.Context) error { return r.subject.Pictures(ctx, s.show) })

@@ -197,44 +197,48 @@ func TestVideo_CountsDroppedFrames(t *testing.T) {
 // ends the browser before the encoder starts.
 func TestVideo_ShowsPicturesAtTheirTimes(t *testing.T) {
 	slow := slowFFmpeg(t)
-	for name, tc := range map[string]struct {
-		first, second, end time.Duration // after the start
-	}{
-		"changed while the encoder starts": {0, time.Second, 2500 * time.Millisecond},
-		"first picture late":               {time.Second, 2 * time.Second, 3 * time.Second},
-		"ended while the encoder starts":   {0, 600 * time.Millisecond, time.Second},
+	const frame = 200 * time.Millisecond
+	size := image.Pt(1280, 720) // more than a pipe takes
+	red, blue := []byte{0, 0, 0xFF, 0}, []byte{0xFF, 0, 0, 0}
+	for name, changes := range map[string][]time.Duration{ // after the start, in milliseconds: red, blue, red, ... and the end
+		"changed while the encoder starts":       {0, 1000, 2500},
+		"first picture late":                     {1000, 2000, 3000},
+		"ended while the encoder starts":         {0, 600, 1000},
+		"changed twice while the encoder starts": {0, 600, 1200, 2500},
+		"flickered while the encoder starts":     {0, 600, 1200, 1210, 1220, 1230, 2500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRecorded(t, func(o *recording.Options) { o.FFmpeg = slow })
-			size := image.Pt(1280, 720) // more than a pipe takes
+			var began time.Time
 			r.subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error {
-				time.Sleep(tc.first)
-				show(recording.Picture{Size: size, Data: bytes.Repeat([]byte{0, 0, 0xFF, 0}, size.X*size.Y)})
-				time.Sleep(tc.second - tc.first)
-				show(recording.Picture{Size: size, Data: bytes.Repeat([]byte{0xFF, 0, 0, 0}, size.X*size.Y)})
+				for i, at := range changes[:len(changes)-1] {
+					time.Sleep(time.Until(began.Add(at * time.Millisecond)))
+					show(recording.Picture{Size: size, Data: bytes.Repeat([][]byte{red, blue}[i%2], size.X*size.Y)})
+				}
 				<-ctx.Done()
 				return ctx.Err()
 			}
+			began = time.Now()
 			r.start(t)
-			time.Sleep(tc.end)
+			time.Sleep(time.Until(began.Add(changes[len(changes)-1] * time.Millisecond)))
 			close(r.done)
 			info := r.await(t)
-			const frame = 200 * time.Millisecond
 			if got, want := r.duration(t), info.EndedAt.Sub(info.StartedAt); got < want-frame || got > want+2*frame {
 				t.Errorf("the video lasts %v, the recording %v", got, want)
 			}
-			if name == "ended while the encoder starts" {
-				return // only the last picture was left
-			}
 			video := filepath.Join(r.subject.Dir, recording.VideoName)
-			for _, at := range []time.Duration{2 * frame, tc.second - 2*frame} {
-				if got := recordingtest.ColourAt(t, video, at); !recordingtest.IsRed(got) {
-					t.Errorf("at %v: got %v, want red", at, got)
+			changes[0] = 0 // the first picture is repeated before its time
+			for i := range len(changes) - 1 {
+				from, to := changes[i]*time.Millisecond, changes[i+1]*time.Millisecond
+				if to-from < 2*frame {
+					continue
 				}
-			}
-			if got := recordingtest.ColourAt(t, video, tc.second+2*frame); !recordingtest.IsBlue(got) {
-				t.Errorf("at the end: got %v, want blue", got)
+				for _, at := range []time.Duration{from + min(2*frame, (to-from)/2), to - min(2*frame, (to-from)/2)} {
+					if got := recordingtest.ColourAt(t, video, at); i%2 == 0 && !recordingtest.IsRed(got) || i%2 == 1 && !recordingtest.IsBlue(got) {
+						t.Errorf("at %v: got %v, want picture %d", at, got, i)
+					}
+				}
 			}
 		})
 	}

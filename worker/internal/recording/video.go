@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"image"
+	"math"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -29,14 +31,27 @@ type Picture struct {
 	Data []byte
 }
 
-// screen holds the latest picture, so that a slow encoder never delays the browser.
-type screen struct {
-	mu      sync.Mutex
-	picture Picture
-	at      time.Time     // when the picture was shown
-	shown   chan struct{} // closed with the first picture
-	once    sync.Once
+// maxWaiting is the maximum number of pictures that wait for a slow encoder.
+const maxWaiting = 5
+
+// shownPicture is a picture, and the time when the browser showed it.
+type shownPicture struct {
+	Picture
+	at time.Time
 }
+
+// screen holds the latest pictures in the order of their times, so that a slow encoder never
+// delays the browser.
+type screen struct {
+	limit int           // of pictures
+	shown chan struct{} // closed with the first picture
+
+	mu       sync.Mutex
+	pictures []shownPicture
+	spare    []byte // memory of a picture that was removed
+}
+
+func newScreen(limit int) *screen { return &screen{limit: limit, shown: make(chan struct{})} }
 
 // show stores a copy of a picture.
 func (s *screen) show(p Picture) {
@@ -44,31 +59,66 @@ func (s *screen) show(p Picture) {
 		return
 	}
 	s.mu.Lock()
-	p.Data = append(s.picture.Data[:0], p.Data...)
-	s.picture, s.at = p, time.Now()
-	s.mu.Unlock()
-	s.once.Do(func() { close(s.shown) })
+	defer s.mu.Unlock()
+	now := time.Now()
+	if len(s.pictures) == 0 {
+		close(s.shown)
+	} else if len(s.pictures) == s.limit {
+		s.remove(s.briefest(now))
+	}
+	p.Data, s.spare = append(s.spare[:0], p.Data...), nil
+	s.pictures = append(s.pictures, shownPicture{p, now})
 }
 
-// copyTo returns the latest picture in a buffer, and the time when it was shown.
-func (s *screen) copyTo(buffer []byte) (Picture, time.Time) {
+// briefest returns the index of the picture that the browser showed for the shortest time.
+func (s *screen) briefest(now time.Time) int {
+	least, shortest := 0, time.Duration(math.MaxInt64)
+	for i, p := range s.pictures {
+		until := now
+		if i+1 < len(s.pictures) {
+			until = s.pictures[i+1].at
+		}
+		if d := until.Sub(p.at); d < shortest {
+			least, shortest = i, d
+		}
+	}
+	return least
+}
+
+func (s *screen) remove(i int) {
+	s.spare = s.pictures[i].Data
+	s.pictures = slices.Delete(s.pictures, i, i+1)
+}
+
+// copyAt returns a copy of the picture that the browser showed at a time, or of the first one if
+// that is later. It removes the pictures before it. p is the picture of the last call: it is
+// returned if it is still the right one, and its memory is used again.
+func (s *screen) copyAt(at time.Time, p shownPicture) shownPicture {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.picture
-	p.Data = append(buffer[:0], p.Data...)
-	return p, s.at
+	for len(s.pictures) > 1 && !s.pictures[1].at.After(at) {
+		s.remove(0)
+	}
+	if p.at.Equal(s.pictures[0].at) {
+		return p
+	}
+	return s.pictures[0].copy(p.Data)
 }
 
-// copyAfter is copyTo for a picture that was shown after a time; false if there is none.
-func (s *screen) copyAfter(last time.Time, buffer []byte) (p Picture, at time.Time, ok bool) {
+// copyAfter returns a copy of the latest picture in a buffer, or false if it is not later than the
+// last one. It removes none.
+func (s *screen) copyAfter(last time.Time, buffer []byte) (shownPicture, bool) {
 	s.mu.Lock()
-	at = s.at
-	s.mu.Unlock()
-	if !at.After(last) {
-		return Picture{Data: buffer}, last, false
+	defer s.mu.Unlock()
+	if len(s.pictures) == 0 || !s.pictures[len(s.pictures)-1].at.After(last) {
+		return shownPicture{}, false
 	}
-	p, at = s.copyTo(buffer)
-	return p, at, true
+	return s.pictures[len(s.pictures)-1].copy(buffer), true
+}
+
+func (p shownPicture) copy(buffer []byte) shownPicture {
+	p.Data = append(buffer[:0], p.Data...)
+	return p
 }
 
 // recordVideo records until ctx ends. The time of the video is that of the recording: the
@@ -83,8 +133,8 @@ func (r *recorder) recordVideo(ctx context.Context, s *screen) Reason {
 			return NoPicture
 		}
 	}
-	first, _ := s.copyTo(nil)
-	e, err := startEncoder(r.service.FFmpeg, filepath.Join(r.subject.Dir, VideoName), first)
+	first := s.copyAt(time.Time{}, shownPicture{})
+	e, err := startEncoder(r.service.FFmpeg, filepath.Join(r.subject.Dir, VideoName), first.Picture)
 	if err != nil {
 		r.service.Log.Error("failed to start ffmpeg", "sessionId", r.subject.Session, "error", err)
 		return EncoderFailed
@@ -102,13 +152,13 @@ func (r *recorder) recordVideo(ctx context.Context, s *screen) Reason {
 	return ""
 }
 
-// encode gives the encoder one picture per frame until ctx ends. If it was too slow, the frames
-// before the latest picture repeat the one before.
+// encode gives the encoder one picture per frame until ctx ends: what the browser showed when the
+// frame began. Only the latest frame shows what the browser shows now.
 func (r *recorder) encode(ctx context.Context, e *encoder, s *screen) error {
 	began := r.current().StartedAt
 	pace := time.NewTicker(frameTime)
 	defer pace.Stop()
-	var previous, latest Picture
+	var p shownPicture
 	for written := int64(0); ; {
 		ended, now := ctx.Err() != nil, time.Now()
 		if ended { // the encoder may have been too slow
@@ -118,18 +168,16 @@ func (r *recorder) encode(ctx context.Context, e *encoder, s *screen) error {
 		if written > 0 && due-written > 1 && !ended { // the encoder, or this process, was too slow
 			r.countDropped(due - written - 1)
 		}
-		var at time.Time
-		latest, at = s.copyTo(latest.Data)
 		for ; written < due; written++ {
-			p := latest
-			if len(previous.Data) > 0 && written < due-1 && began.Add(time.Duration(written)*frameTime).Before(at) {
-				p = previous
+			at := now
+			if written < due-1 {
+				at = began.Add(time.Duration(written) * frameTime)
 			}
-			if err := e.write(p); err != nil {
+			p = s.copyAt(at, p)
+			if err := e.write(p.Picture); err != nil {
 				return err
 			}
 		}
-		previous, latest = latest, previous
 		if ended {
 			return nil
 		}
