@@ -3151,7 +3151,7 @@ export interface components {
             bytes: number;
             /**
              * Format: int64
-             * @description The number of pictures that were skipped because the machine was busy. The video shows the previous picture instead.
+             * @description The number of frames that the machine was too busy to encode in time. They may show an earlier picture of the browser.
              */
             droppedFrames: number;
             /** @description Whether the events are recorded. */

@@ -2050,7 +2050,7 @@ type Recording struct {
 	// Bytes The size of the recording so far.
 	Bytes int64 `json:"bytes"`
 
-	// DroppedFrames The number of pictures that were skipped because the machine was busy. The video shows the previous picture instead.
+	// DroppedFrames The number of frames that the machine was too busy to encode in time. They may show an earlier picture of the browser.
 	DroppedFrames int64 `json:"droppedFrames"`
 
 	// Events Whether the events are recorded.

@@ -138,7 +138,7 @@ func (r *recorder) finish(reason Reason) {
 	}
 }
 
-// countDropped counts pictures that the video lacks.
+// countDropped counts frames that were not encoded in time: they may show an earlier picture.
 func (r *recorder) countDropped(n int64) {
 	r.service.Metrics.dropped.Add(float64(n))
 	r.mu.Lock()

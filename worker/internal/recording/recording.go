@@ -102,7 +102,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "svc_worker_recording_frames_dropped_total",
-			Help: "Pictures that videos of sessions lack because the machine was busy.",
+			Help: "Frames of videos of sessions that the machine was too busy to encode in time.",
 		}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "svc_worker_recordings_unstored",
