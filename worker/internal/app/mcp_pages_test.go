@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -37,7 +38,7 @@ const mcpForm = `<!doctype html><meta charset="utf-8"><title>Order form</title><
 <div onclick="this.textContent = 'Text was clicked'">Click this text</div>
 <button onmouseover="this.textContent = 'Hovered'">Hover me</button>
 <button onclick="setTimeout(() => document.body.append('Finally here'), 300)">Later</button>
-<a href="/other" target="_blank">Other window</a>
+<a href="/slow" target="_blank">Other window</a>
 <input aria-label="Keys" onkeydown="document.title = 'key ' + event.key + event.ctrlKey">
 <iframe src="%s/inner" title="Inner" height="200"></iframe>`
 
@@ -65,6 +66,13 @@ func newMCPSite(t *testing.T) *mcpSite {
 	page("/upload", `<input type="file" aria-label="Attachment" onchange="said.textContent = files[0].name + ' has ' + files[0].size + ' bytes'">
 <button>Other</button><p id="said"></p>`)
 	page("/other", "<title>Other</title>An other page")
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprint(w, "<!doctype html><body>The beginning")
+		w.(http.Flusher).Flush()
+		time.Sleep(time.Second) // as a slow server
+		_, _ = fmt.Fprint(w, "<title>Slow</title>and the end")
+	})
 	page("/inner", `<button onclick="this.textContent='Pressed inside'">Inside</button><input aria-label="Inner field">`)
 	page("/long", "<title>Long</title>"+strings.Repeat("<button>Press this button</button><p>Some words here.</p>", 3000))
 	s.Server = httptest.NewServer(mux)
@@ -181,7 +189,7 @@ func (c *mcpClient) useTabs(t *testing.T, site *mcpSite) {
 	c.do(t, "select_tab", args{"tab": "t1"}, "/form", "tab t1")
 	c.do(t, "click", args{"ref": c.ref(t, `link "Other window"`)}, "new tab t3", "tab t1")
 	c.do(t, "close_tab", args{"tab": "t2"}, "Closed tab t2")
-	c.do(t, "select_tab", args{"tab": "t3"}, "Other")
+	c.do(t, "select_tab", args{"tab": "t3"}, "Slow")
 	c.refuse(t, "go_back", nil, "no previous page")
 	c.do(t, "close_tab", nil, "Closed tab t3", "tab t1")
 	c.refuse(t, "close_tab", nil, "only tab")

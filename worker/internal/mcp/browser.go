@@ -62,6 +62,7 @@ type tab struct {
 
 	frames        []embedded // frames of other sites, which have their own CDP session
 	loading       bool
+	awaited       bool // select_tab has waited for the first page
 	acceptDialogs bool
 	dialogs       []string // shown since the last result
 	reported      bool     // a result has mentioned the tab

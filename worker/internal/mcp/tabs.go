@@ -90,8 +90,16 @@ func (b *browser) selectTab(ctx context.Context, t *tab) error {
 	return b.conn.Call(ctx, "", "Target.activateTarget", map[string]any{"targetId": t.target}, nil)
 }
 
-// awaitFirstPage waits until a tab that a page has just opened shows its first page.
+// awaitFirstPage waits until a tab that a page has opened has loaded its first page. A page that
+// does not finish is no error.
 func (b *browser) awaitFirstPage(ctx context.Context, t *tab) error {
+	b.mu.Lock()
+	known := t.awaited
+	t.awaited = true
+	b.mu.Unlock()
+	if known {
+		return nil
+	}
 	limited, cancel := context.WithTimeout(ctx, settleMax)
 	defer cancel()
 	_ = poll(limited, func() bool {
@@ -101,8 +109,13 @@ func (b *browser) awaitFirstPage(ctx context.Context, t *tab) error {
 		defer b.mu.Unlock()
 		return err != nil || of.TargetInfo.URL != "" && !t.loading
 	})
+	// Loading that began before the tab was attached was not reported.
+	_ = b.call(limited, t, "Runtime.evaluate", map[string]any{"expression": whenLoaded, "awaitPromise": true, "returnByValue": true}, nil)
 	return ctx.Err()
 }
+
+// whenLoaded is fulfilled when the page is loaded.
+const whenLoaded = `document.readyState === 'complete' || new Promise(resolve => addEventListener('load', () => resolve(true), {once: true}))`
 
 func (b *browser) closeTab(ctx context.Context, name string) (result, error) {
 	t, err := b.named(name)
