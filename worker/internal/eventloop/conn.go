@@ -72,7 +72,7 @@ func (c *Conn) try(name string, call func(fd int) (int, error)) (int, error) {
 
 // tryRead reads what has arrived. Errors: unix.EAGAIN if that is nothing, io.EOF.
 func (c *Conn) tryRead(p []byte) (int, error) {
-	n, err := c.try("read", func(fd int) (int, error) { return unix.Read(fd, p) })
+	n, err := c.try("read", func(fd int) (int, error) { return rawRead(fd, p) })
 	if n == 0 && err == nil && len(p) > 0 {
 		err = io.EOF
 	}
@@ -85,7 +85,7 @@ func (c *Conn) TryWrite(p []byte) (int, error) {
 		return 0, nil
 	}
 	defer c.write.use.Unlock()
-	n, err := c.try("write", func(fd int) (int, error) { return unix.Write(fd, p) })
+	n, err := c.try("write", func(fd int) (int, error) { return rawWrite(fd, p) })
 	if errors.Is(err, unix.EAGAIN) {
 		err = nil
 	}
@@ -118,7 +118,7 @@ func (c *Conn) Write(p []byte) (done int, err error) {
 		if err := c.write.deadline.err(); err != nil {
 			return done, err
 		}
-		n, err := c.try("write", func(fd int) (int, error) { return unix.Write(fd, p[done:]) })
+		n, err := c.try("write", func(fd int) (int, error) { return rawWrite(fd, p[done:]) })
 		done += n
 		if errors.Is(err, unix.EAGAIN) {
 			err = c.wait(&c.write)

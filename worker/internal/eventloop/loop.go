@@ -129,7 +129,7 @@ func (t *thread) run() {
 	defer func() { _, _ = unix.Close(t.epoll), unix.Close(t.wake) }()
 	events, buffer := make([]unix.EpollEvent, maxEvents), make([]byte, bufferSize)
 	for {
-		n, err := unix.EpollWait(t.epoll, events, -1)
+		n, err := t.wait(events)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			panic(fmt.Sprintf("event loop: %v", err)) // the descriptor is this thread's own
 		}
@@ -142,6 +142,14 @@ func (t *thread) run() {
 			}
 		}
 	}
+}
+
+// wait waits for events. Only if none has occurred, it tells the scheduler of Go that it blocks.
+func (t *thread) wait(events []unix.EpollEvent) (int, error) {
+	if n, err := rawEpollWait(t.epoll, events); n > 0 || err != nil {
+		return n, err
+	}
+	return unix.EpollWait(t.epoll, events, -1)
 }
 
 func (t *thread) conn(fd int32) *Conn {
