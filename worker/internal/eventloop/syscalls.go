@@ -14,6 +14,7 @@ func rawRead(fd int, p []byte) (int, error) { return transfer(unix.SYS_READ, fd,
 func rawWrite(fd int, p []byte) (int, error) { return transfer(unix.SYS_WRITE, fd, p) }
 
 func transfer(call uintptr, fd int, p []byte) (int, error) {
+	//nolint:gosec // the kernel gets the memory of the slice
 	n, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	if errno != 0 {
 		return 0, errno
@@ -23,6 +24,7 @@ func transfer(call uintptr, fd int, p []byte) (int, error) {
 
 // rawEpollWait returns the events that have occurred already.
 func rawEpollWait(epoll int, events []unix.EpollEvent) (int, error) {
+	//nolint:gosec // the kernel gets the memory of the slice
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
 	if errno != 0 {
 		return 0, errno
