@@ -1,15 +1,19 @@
 package browser
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +26,7 @@ const (
 	debugHeaderTimeout = 30 * time.Second // for a request's header
 	debugIdleTimeout   = 5 * time.Minute  // of a connection without a request
 	debugHeaderLimit   = 64 << 10         // of a request's header, in bytes
+	maxTarget          = 1 << 20          // of the description of a page, in bytes
 )
 
 // debugPortListener is the debugging port, on the host's loopback, of a browser
@@ -132,9 +137,44 @@ func (d *debugPortListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, refusal, http.StatusForbidden)
 	case r.Header.Get("Upgrade") != "":
 		d.upgrade(w, r)
+	case strings.TrimSuffix(r.URL.Path, "/") == "/json/new":
+		d.openPage(w, r)
 	default:
 		d.httpProxy.ServeHTTP(w, r)
 	}
+}
+
+// openPage opens a tab. If pages have settings, it is blank until it has them.
+func (d *debugPortListener) openPage(w http.ResponseWriter, r *http.Request) {
+	page, blank := d.calls.NewPage(r.URL.RawQuery)
+	if !blank {
+		d.httpProxy.ServeHTTP(w, r)
+		return
+	}
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = "about:blank"
+	proxy := *d.httpProxy
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		if answer.StatusCode != http.StatusOK {
+			return nil
+		}
+		defer answer.Body.Close()
+		var target map[string]any
+		if err := json.NewDecoder(http.MaxBytesReader(nil, answer.Body, maxTarget)).Decode(&target); err != nil {
+			return fmt.Errorf("open a page: %w", err)
+		}
+		id, _ := target["id"].(string)
+		d.calls.Navigate(id, page)
+		target["url"] = page
+		text, err := json.Marshal(target)
+		if err != nil {
+			return fmt.Errorf("open a page: %w", err)
+		}
+		answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		answer.Header.Set("Content-Length", strconv.Itoa(len(text)))
+		return nil
+	}
+	proxy.ServeHTTP(w, r)
 }
 
 func (d *debugPortListener) beginRequest() bool {

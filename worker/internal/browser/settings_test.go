@@ -1,6 +1,7 @@
 package browser_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -162,6 +163,38 @@ func TestSettings_ApplyBeforeFirstScript(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDebugPort_AppliesSettingsBeforeFirstScript opens pages with /json/new.
+func TestDebugPort_AppliesSettingsBeforeFirstScript(t *testing.T) {
+	r := newIsolatedFixture(t)
+	site := newSite(t)
+	b := r.launch(t, phoneSpec(r, "phone"))
+	c := dial(t, b)
+	page := site.URL + "/page?a=%20&b"
+	var opened []string
+	for range 8 { // none is observed before all are open
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("http://127.0.0.1:%d/json/new?%s", b.DebugPort, url.QueryEscape(page)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var target struct{ ID, URL, WebSocketDebuggerURL string }
+		err = json.NewDecoder(answer.Body).Decode(&target)
+		answer.Body.Close()
+		if err != nil || target.URL != page || target.WebSocketDebuggerURL == "" {
+			t.Fatalf("%v: got %+v, want the URL %s", err, target, page)
+		}
+		opened = append(opened, target.ID)
+	}
+	for _, id := range opened {
+		if diff := cmp.Diff(wantPhone, c.observe(t, c.attach(t, id))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -90,9 +90,18 @@ func (s *Service) newTarget(c echo.Context, v access.AuthorizedRequest) error {
 		value, err := url.ParseQuery(part)
 		return err == nil && v.Token != "" && maps.EqualFunc(value, access.TokenQuery(v.Use, v.Token), slices.Equal)
 	})
+	query := strings.Join(address, "&")
+	page, blank := v.Calls.NewPage(query)
+	if blank {
+		query = "about:blank"
+	}
 	var target targetInfo
-	if err := s.fetch(c, v, http.MethodPut, "/json/new?"+strings.Join(address, "&"), &target); err != nil {
+	if err := s.fetch(c, v, http.MethodPut, "/json/new?"+query, &target); err != nil {
 		return err
+	}
+	if blank {
+		v.Calls.Navigate(target.text("id"), page)
+		target.set("url", page)
 	}
 	if err := s.rewriteURLs(v, target); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -88,6 +89,26 @@ func TestDiscovery_UsesPublicAddressOnly(t *testing.T) {
 		if got := do(t, "GET", real.path(path), real.controlHeader(t)...); got.status != 404 || !strings.Contains(got.body, "does not include the DevTools front end") {
 			t.Errorf("%s of a build without a front end: %d %s", path, got.status, got.body)
 		}
+	}
+}
+
+func TestDiscovery_OpensPagesWithSettingsBlank(t *testing.T) {
+	w, b, _ := newRealTestServer(t)
+	var navigated []string
+	of, _ := w.finder.Find(b.LaunchID)
+	of.Calls = intercept.New(intercept.Options{
+		HasSettings: func() bool { return true },
+		Navigate:    func(targetID, url string) { navigated = append(navigated, targetID+" "+url) },
+	})
+	w.finder.add(of)
+	const page = "http://site.test/?a=b%26c&d"
+	opened := at[map[string]string](t, send(t, "PUT", w.path("/json/new?"+url.QueryEscape(page)), "", w.controlHeader(t)...))
+	if want := opened["id"] + " " + page; opened["url"] != page || len(navigated) != 1 || navigated[0] != want {
+		t.Errorf("got %v, navigated %q", opened, navigated)
+	}
+	listed := send(t, "GET", w.path("/json/list"), "", w.controlHeader(t)...)
+	if strings.Contains(listed.body, "site.test") {
+		t.Errorf("the browser opened the page itself: %s", listed.body)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -197,7 +196,7 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 // createTarget makes a new page blank; observe navigates it.
 func (n *Connection) createTarget(key string, m, params message) (forward []byte) {
 	url := params.text("url")
-	if url == "" || strings.HasPrefix(url, "about:") || n.calls.Navigate == nil || !n.calls.HasSettings() {
+	if !n.calls.opensBlank(url) {
 		return nil
 	}
 	n.await(key, awaitedCall{url: url})

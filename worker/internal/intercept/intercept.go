@@ -6,7 +6,7 @@
 //     context, and the browser gets the address in place of the proxy's.
 //   - Target.createTarget with a URL, if pages have settings. A complete browser requests
 //     the URL before the settings can be applied, so this opens a blank page, which the
-//     worker navigates.
+//     worker navigates. The servers of /json/new do the same.
 //   - DOM.setFileInputFiles with a path that the browser cannot read. Chromium would
 //     put an empty file into the page.
 //   - Browser.setDownloadBehavior and Page.setDownloadBehavior, unless they deny downloads.

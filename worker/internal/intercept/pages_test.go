@@ -65,3 +65,25 @@ func TestConnection_ForwardsCallsForPagesUnchanged(t *testing.T) {
 		}
 	}
 }
+
+func TestNewPage_OpensBlankIfPagesHaveSettings(t *testing.T) {
+	with, without := newPagesFixture(true).Calls, newPagesFixture(false).Calls
+	for query, want := range map[string]string{
+		"http://a.test/?b=c&d":                 "http://a.test/?b=c&d",
+		"http%3A%2F%2Fa.test%2F%3Fb%3D%2520+c": "http://a.test/?b=%20+c",
+	} {
+		if page, blank := with.NewPage(query); page != want || !blank {
+			t.Errorf("%s: got %q, %t; want %q", query, page, blank, want)
+		}
+		for name, calls := range map[string]*Calls{"without settings": without, "without interception": nil, "without navigation": New(Options{})} {
+			if _, blank := calls.NewPage(query); blank {
+				t.Errorf("%s, %s: opened blank", query, name)
+			}
+		}
+	}
+	for _, query := range []string{"", "about:blank", "about%3Ablank", "http://a.test/%zz"} {
+		if page, blank := with.NewPage(query); blank {
+			t.Errorf("%q: opened blank before %q", query, page)
+		}
+	}
+}
