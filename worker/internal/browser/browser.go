@@ -166,8 +166,8 @@ func (b *Browser) UID() int {
 func (b *Browser) PID() int { return b.proc.pid() }
 
 // Kill ends the browser and waits until its processes, display and directory are
-// removed. A browser with persistent data is first asked to close, for at most
-// five seconds and within ctx; any other is killed at once. Kill of an ended
+// removed. A browser with persistent data is first asked to write it and to close, for
+// at most five seconds and within ctx; any other is killed at once. Kill of an ended
 // browser returns nil. If ctx ends first, Kill returns its error and the cleanup
 // continues.
 func (b *Browser) Kill(ctx context.Context) error {
@@ -201,6 +201,9 @@ func (b *Browser) closeGracefully(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.l.closeTimeout)
 	defer cancel()
+	if err := b.flushLocalStorage(ctx); err != nil {
+		b.l.log.Warn("failed to flush the local storage", "launchId", b.LaunchID, "error", err)
+	}
 	if err := b.conn.Call(ctx, "", "Browser.close", nil, nil); err != nil {
 		return
 	}

@@ -1,8 +1,10 @@
 package browser_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -121,6 +123,45 @@ func TestData_OutlivesBrowser(t *testing.T) {
 			t.Errorf("the saved data: %v", err)
 		}
 		r.assertNoLeaks(t)
+	})
+}
+
+// TestData_KeepsLastLocalStorage ends a browser directly after a page has stored something, while
+// the process that writes it is slow.
+func TestData_KeepsLastLocalStorage(t *testing.T) {
+	withAndWithoutIsolation(t, func(t *testing.T, r *fixture) {
+		site, data := newSite(t), newDirectoryData(t)
+		for i, script := range []string{`localStorage.last = 'kept'`, `localStorage.last ?? 'lost'`} {
+			spec := r.spec([]string{"first", "second"}[i])
+			spec.Data = data
+			b := r.launch(t, spec)
+			c := dial(t, b)
+			page := c.open(t, site.URL+"/")
+			eventually(t, 10*time.Second, "the page", func() bool {
+				var at string
+				c.eval(t, page, `location.href + document.readyState`, &at)
+				return at == site.URL+"/complete"
+			})
+			var got string
+			c.eval(t, page, script, &got)
+			if got != "kept" {
+				t.Errorf("what the page stored last is %s", got)
+			}
+			services := processesWhere(func(pid, _, uid int) bool {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				return uid == b.UID() && bytes.Contains(line, []byte("storage.mojom.StorageService"))
+			})
+			if len(services) != 1 {
+				t.Fatalf("%d processes write the storage, want 1", len(services))
+			}
+			if err := syscall.Kill(services[0], syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(700*time.Millisecond, func() { _ = syscall.Kill(services[0], syscall.SIGCONT) })
+			if err := b.Kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 }
 

@@ -1,0 +1,91 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	flushTimeout    = 2 * time.Second
+	rendererTimeout = 500 * time.Millisecond // for the end of renderers after the end of their pages
+)
+
+// flushLocalStorage makes the browser write the local storage of its pages. Chromium writes it
+// up to five seconds late, but at once when the renderers of its pages have ended. The process
+// that writes it ends with the browser, even if it has not written it yet.
+func (b *Browser) flushLocalStorage(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	renderers := b.renderers()
+	var blank struct{ TargetID string } // without a page, the browser would end
+	if err := b.conn.Call(ctx, "", "Target.createTarget", object{"url": "about:blank"}, &blank); err != nil {
+		return fmt.Errorf("open a page: %w", err)
+	}
+	var list struct {
+		TargetInfos []struct{ TargetID, Type string }
+	}
+	if err := b.conn.Call(ctx, "", "Target.getTargets", nil, &list); err != nil {
+		return fmt.Errorf("list targets: %w", err)
+	}
+	for _, target := range list.TargetInfos {
+		if target.TargetID == blank.TargetID || !slices.Contains([]string{"page", "service_worker", "shared_worker"}, target.Type) {
+			continue
+		}
+		reply, err := b.conn.Send(ctx, "", "Target.closeTarget", object{"targetId": target.TargetID})
+		if err != nil {
+			return fmt.Errorf("close a target: %w", err)
+		}
+		reply.Discard() // it may be gone already
+	}
+	if err := b.endRenderers(ctx, renderers); err != nil {
+		return err
+	}
+	// The answer follows all writes, because they are done in order. No site has this origin.
+	var page struct{ SessionID string }
+	if err := b.conn.Call(ctx, "", "Target.attachToTarget", object{"targetId": blank.TargetID, "flatten": true}, &page); err != nil {
+		return fmt.Errorf("attach to a page: %w", err)
+	}
+	nothing := object{"origin": "https://flush.invalid", "storageTypes": "local_storage"}
+	if err := b.conn.Call(ctx, page.SessionID, "Storage.clearDataForOrigin", nothing, nil); err != nil {
+		return fmt.Errorf("wait for the local storage: %w", err)
+	}
+	return nil
+}
+
+// renderers returns the processes that run pages and workers.
+func (b *Browser) renderers() (pids []int) {
+	for _, p := range processes(b.matchProcesses()) {
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)); err == nil && bytes.Contains(line, []byte("--type=renderer")) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// endRenderers waits until renderers have ended, and kills them after rendererTimeout.
+func (b *Browser) endRenderers(ctx context.Context, pids []int) error {
+	kill := time.Now().Add(rendererTimeout)
+	for {
+		pids = slices.DeleteFunc(pids, func(pid int) bool { _, alive := readProc(pid); return !alive })
+		if len(pids) == 0 {
+			return nil
+		}
+		if time.Now().After(kill) {
+			for _, pid := range b.renderers() {
+				if slices.Contains(pids, pid) {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
