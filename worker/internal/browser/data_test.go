@@ -93,6 +93,18 @@ func newIsolatedFixture(t *testing.T, without ...string) *fixture {
 	})
 }
 
+// openLoaded opens a page and waits until it is loaded.
+func (c client) openLoaded(t *testing.T, url string) (session string) {
+	t.Helper()
+	session = c.open(t, url)
+	eventually(t, 5*time.Second, "the page", func() bool {
+		var at string
+		c.eval(t, session, `location.href + document.readyState`, &at)
+		return at == url+"complete"
+	})
+	return session
+}
+
 func TestData_OutlivesBrowser(t *testing.T) {
 	withAndWithoutIsolation(t, func(t *testing.T, r *fixture) {
 		site, data := newSite(t), newDirectoryData(t)
@@ -101,13 +113,8 @@ func TestData_OutlivesBrowser(t *testing.T) {
 			spec.Data = data
 			b := r.launch(t, spec)
 			c := dial(t, b)
-			page := c.open(t, site.URL+"/")
+			page := c.openLoaded(t, site.URL+"/")
 			var cookie string
-			eventually(t, 5*time.Second, "the page", func() bool {
-				var at string
-				c.eval(t, page, `location.href + document.readyState`, &at)
-				return at == site.URL+"/complete"
-			})
 			c.eval(t, page, script, &cookie)
 			if !strings.Contains(cookie, "k=v") {
 				t.Errorf("launch %d: cookie %q", i, cookie)
@@ -136,12 +143,7 @@ func TestData_KeepsLastLocalStorage(t *testing.T) {
 			spec.Data = data
 			b := r.launch(t, spec)
 			c := dial(t, b)
-			page := c.open(t, site.URL+"/")
-			eventually(t, 10*time.Second, "the page", func() bool {
-				var at string
-				c.eval(t, page, `location.href + document.readyState`, &at)
-				return at == site.URL+"/complete"
-			})
+			page := c.openLoaded(t, site.URL+"/")
 			var got string
 			c.eval(t, page, script, &got)
 			if got != "kept" {

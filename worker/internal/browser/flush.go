@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -42,7 +41,7 @@ func (b *Browser) flushLocalStorage(ctx context.Context) error {
 		}
 		reply.Discard() // it may be gone already
 	}
-	if err := b.endRenderers(ctx, renderers); err != nil {
+	if err := endRenderers(ctx, renderers); err != nil {
 		return err
 	}
 	// The answer follows all writes, because they are done in order. No site has this origin.
@@ -58,29 +57,22 @@ func (b *Browser) flushLocalStorage(ctx context.Context) error {
 }
 
 // renderers returns the processes that run pages and workers.
-func (b *Browser) renderers() (pids []int) {
-	for _, p := range processes(b.matchProcesses()) {
-		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)); err == nil && bytes.Contains(line, []byte("--type=renderer")) {
-			pids = append(pids, p.pid)
+func (b *Browser) renderers() []procInfo {
+	ofBrowser := b.matchProcesses()
+	return processes(func(p procInfo) bool {
+		if !ofBrowser(p) {
+			return false
 		}
-	}
-	return pids
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		return err == nil && bytes.Contains(line, []byte("--type=renderer"))
+	})
 }
 
 // endRenderers waits until renderers have ended, and kills them after rendererTimeout.
-func (b *Browser) endRenderers(ctx context.Context, pids []int) error {
-	kill := time.Now().Add(rendererTimeout)
-	for {
-		pids = slices.DeleteFunc(pids, func(pid int) bool { _, alive := readProc(pid); return !alive })
-		if len(pids) == 0 {
+func endRenderers(ctx context.Context, renderers []procInfo) error {
+	for deadline := time.Now().Add(rendererTimeout); time.Now().Before(deadline); {
+		if !slices.ContainsFunc(renderers, isAlive) {
 			return nil
-		}
-		if time.Now().After(kill) {
-			for _, pid := range b.renderers() {
-				if slices.Contains(pids, pid) {
-					_ = syscall.Kill(pid, syscall.SIGKILL)
-				}
-			}
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):
@@ -88,4 +80,10 @@ func (b *Browser) endRenderers(ctx context.Context, pids []int) error {
 			return context.Cause(ctx)
 		}
 	}
+	return killAll(func(p procInfo) bool { return slices.Contains(renderers, p) })
+}
+
+func isAlive(p procInfo) bool {
+	_, alive := readProc(p.pid)
+	return alive
 }

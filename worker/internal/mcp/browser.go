@@ -276,7 +276,12 @@ func (b *browser) settle(ctx context.Context, t *tab) error {
 func (b *browser) awaitTasks(ctx context.Context, t *tab) {
 	limited, cancel := context.WithTimeout(ctx, settleTasks)
 	defer cancel()
-	_ = b.call(limited, t, "Runtime.evaluate", map[string]any{"expression": afterTasks, "awaitPromise": true, "returnByValue": true}, nil)
+	_ = b.awaitPromise(limited, t, afterTasks)
+}
+
+// awaitPromise evaluates a promise in the page and waits until it is settled.
+func (b *browser) awaitPromise(ctx context.Context, t *tab, promise string) error {
+	return b.call(ctx, t, "Runtime.evaluate", map[string]any{"expression": promise, "awaitPromise": true, "returnByValue": true}, nil)
 }
 
 // afterTasks is fulfilled after the tasks that are queued now. Unlike a timer, a message is

@@ -110,7 +110,7 @@ func (b *browser) awaitFirstPage(ctx context.Context, t *tab) error {
 		return err != nil || of.TargetInfo.URL != "" && !t.loading
 	})
 	// Loading that began before the tab was attached was not reported.
-	_ = b.call(limited, t, "Runtime.evaluate", map[string]any{"expression": whenLoaded, "awaitPromise": true, "returnByValue": true}, nil)
+	_ = b.awaitPromise(limited, t, whenLoaded)
 	return ctx.Err()
 }
 

@@ -69,8 +69,8 @@ func (r *recorder) run(ctx context.Context) {
 	if r.subject.Events != nil {
 		parts.Go(func() { eventsFailed = r.recordEvents(ctx) })
 	}
-	waiting := 1
-	if r.info.Video { // frames need only the latest picture
+	waiting := 1 // frames need only the latest picture
+	if r.info.Video {
 		waiting = maxWaiting
 	}
 	s := newScreen(waiting)
