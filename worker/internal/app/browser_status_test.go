@@ -18,8 +18,7 @@ import (
 // except those of wrong credentials. The order matters: the first requests find no
 // tab, the last find no browser.
 func TestBrowserRoutes_Statuses(t *testing.T) {
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	t.Cleanup(silent.CloseClientConnections)
+	silent := testenv.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	r := startTestWorker(t, cloudtest.New(t), withCompleteBrowsers, func(c *app.Config) { c.DeniedHosts = "" })
 	s := r.launch(t)
 	base, control := "/browsers/"+s.LaunchId.String(), token(*s.ViewUrl)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contracttest"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/ticket"
@@ -33,7 +34,7 @@ type fileSite struct {
 func newFileSite(t *testing.T) *fileSite {
 	t.Helper()
 	s := &fileSite{release: make(chan struct{})}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = testenv.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, name, _ := strings.Cut(r.URL.Path[1:], "/")
 		size, err := strconv.Atoi(text)
 		if err != nil {
@@ -53,10 +54,6 @@ func newFileSite(t *testing.T) *fileSite {
 		}
 		_, _ = w.Write(content(size))
 	}))
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
 	return s
 }
 

@@ -86,11 +86,7 @@ func newRecordedSite(t *testing.T) *recordedSite {
 		_ = json.NewDecoder(r.Body).Decode(&text)
 		s.reports <- string(text)
 	})
-	s.Server = httptest.NewServer(mux)
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
+	s.Server = testenv.Serve(t, mux)
 	return s
 }
 

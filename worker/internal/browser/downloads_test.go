@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
@@ -25,7 +25,7 @@ import (
 // minus stays incomplete until the test ends.
 func newDownloadSite(t *testing.T) string {
 	t.Helper()
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	site := testenv.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, name, _ := strings.Cut(r.URL.Path[1:], "/")
 		size, err := strconv.Atoi(text)
 		if err != nil {
@@ -40,10 +40,6 @@ func newDownloadSite(t *testing.T) string {
 			<-r.Context().Done()
 		}
 	}))
-	t.Cleanup(func() {
-		site.CloseClientConnections()
-		site.Close()
-	})
 	return site.URL
 }
 

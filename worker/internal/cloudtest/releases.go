@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // Catalog is the catalog of a cloud, with archives in memory. It is safe for
@@ -59,11 +59,7 @@ func NewCatalog(t testing.TB) *Catalog {
 	e.Use(guard.Middleware())
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(c, nil))
 	e.GET("/v1/chromium/releases/:version/download", c.download)
-	server := httptest.NewServer(e)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
+	server := testenv.Serve(t, e)
 	c.URL = server.URL
 	return c
 }

@@ -8,7 +8,6 @@ import (
 	_ "image/jpeg"
 	_ "image/png"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
 // newSite serves the pages that the browsers of tests visit.
 func newSite(t testing.TB) string {
 	t.Helper()
-	stop := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := testenv.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		switch r.URL.Path {
 		case "/red":
@@ -43,20 +42,16 @@ func newSite(t testing.TB) string {
 		case "/late": // longer than dialogTimeout
 			select {
 			case <-time.After(3 * time.Second):
-			case <-stop:
-			}
-		case "/silent", "/never":
-			select {
-			case <-stop:
 			case <-r.Context().Done():
 			}
+		case "/silent", "/never":
+			<-r.Context().Done()
 		case "/nothing":
 			w.WriteHeader(http.StatusNoContent)
 		default:
 			http.NotFound(w, r)
 		}
 	}))
-	t.Cleanup(func() { close(stop); server.CloseClientConnections(); server.Close() })
 	return server.URL
 }
 

@@ -3,11 +3,11 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
@@ -18,7 +18,7 @@ import (
 func TestChromium_ConnectionLimitIsUnchanged(t *testing.T) {
 	const many = 255 // the maximum number of WebSockets of a page
 	lasting := make(chan struct{}, many)
-	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	origin := testenv.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/socket":
 			c, err := ws.Accept(w, r, ws.Options{Origins: []string{"*"}})
@@ -38,10 +38,6 @@ func TestChromium_ConnectionLimitIsUnchanged(t *testing.T) {
 			fmt.Fprint(w, "<body>")
 		}
 	}))
-	t.Cleanup(func() {
-		origin.CloseClientConnections() // including WebSockets
-		origin.Close()
-	})
 	f, _ := startForwarder(t, newPolicy(t, proxy.DefaultDenylist))
 	b := launch(t, "many", f.Address())
 	page := attach(t, b, origin.URL+"/")
