@@ -24,7 +24,7 @@ const (
 
 // Exit describes how a browser ended.
 type Exit struct {
-	Code   int            // exit code; -1 when a signal ended it
+	Code   int            // exit code; -1 when a signal ended it; 0 after endClosed
 	Signal syscall.Signal // 0 when it exited
 	Killed bool           // by the worker
 	At     time.Time
@@ -89,6 +89,7 @@ type Browser struct {
 	ready      bool        // guarded by the launcher
 	configured atomic.Bool // a warm browser was configured
 	killed     atomic.Bool
+	closed     atomic.Bool // by a client
 
 	unresponsive atomic.Bool // why it was killed
 
@@ -121,6 +122,9 @@ func (b *Browser) interception() intercept.Options {
 	if b.l.opts.Files != nil {
 		b.dirs.files = b.l.opts.Files.SharedDir(b.LaunchID)
 		options.CaptureDownloads, options.DownloadPath = b.captureDownloads, b.downloadPath()
+	}
+	if b.spec.Build.Engine == HeadlessShell {
+		options.End = b.endClosed
 	}
 	return options
 }
@@ -213,6 +217,13 @@ func (b *Browser) closeGracefully(ctx context.Context) {
 	}
 }
 
+// endClosed ends a browser that a client has closed. A headless shell whose GPU process is a
+// thread sometimes crashes while it ends by itself. Its pages do not notice the end anyway.
+func (b *Browser) endClosed() {
+	b.closed.Store(true)
+	b.proc.kill()
+}
+
 // killNow kills the main process without waiting.
 func (b *Browser) killNow() {
 	if b.proc == nil {
@@ -232,7 +243,9 @@ func (b *Browser) supervise() {
 	b.awaitExit()
 	b.freezer.close()
 	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.diedAt}
-	if ws := b.proc.status(); ws.Signaled() {
+	if ws := b.proc.status(); b.closed.Load() {
+		b.exit.Code = 0
+	} else if ws.Signaled() {
 		b.exit.Signal = ws.Signal()
 	} else {
 		b.exit.Code = ws.ExitStatus()

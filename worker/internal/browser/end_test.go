@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
 // displaySocket returns the socket of a browser's display.
@@ -93,19 +97,26 @@ func TestCrash_DetectedAndCleanedUp(t *testing.T) {
 	}
 }
 
+// TestExit_AfterClientClose closes both engines, shells several times: of those that ended by
+// themselves, 3 of 100 crashed meanwhile.
 func TestExit_AfterClientClose(t *testing.T) {
-	r := newFixture(t).withShell(t)
-	b := r.launch(t, r.spec("closed"))
-	dial(t, b).call(t, "", "Browser.close", nil)
-	select {
-	case <-b.Done():
-	case <-time.After(5 * time.Second):
-		t.Fatal("the browser did not exit")
+	r := newFixture(t)
+	complete, shell := r.build, headlessShell(t)
+	for i, build := range append(slices.Repeat([]browser.Build{shell}, testenv.Depth(5, 200)), complete) {
+		spec := r.spec(fmt.Sprintf("closed-%d", i))
+		spec.Build = build
+		b := r.launch(t, spec)
+		dialWorker(t, b).call(t, "", "Browser.close", nil)
+		select {
+		case <-b.Done():
+		case <-time.After(5 * time.Second):
+			t.Fatal("the browser did not exit")
+		}
+		if e := b.Exit(); e.Killed || e.Signal != 0 || e.Code != 0 {
+			t.Errorf("exit of %s %+v, want code 0", build.Engine, e)
+		}
+		eventually(t, 5*time.Second, "the connection's end", func() bool { return b.CDP().Err() != nil })
 	}
-	if e := b.Exit(); e.Killed || e.Signal != 0 || e.Code != 0 {
-		t.Errorf("exit %+v, want code 0", e)
-	}
-	eventually(t, 5*time.Second, "the connection's end", func() bool { return b.CDP().Err() != nil })
 }
 
 func TestKill_EndsStoppedBrowser(t *testing.T) {

@@ -18,6 +18,7 @@ const (
 	setDownloads     = "Browser.setDownloadBehavior"
 	setPageDownloads = "Page.setDownloadBehavior"
 	loadExtension    = "Extensions.loadUnpacked"
+	closeBrowser     = "Browser.close"
 
 	requestHuman = MethodPrefix + "requestHuman"
 	cancelHuman  = MethodPrefix + "cancelHuman"
@@ -145,7 +146,7 @@ func (s *scanner) classifyMethod() recipient {
 	if !s.truncated {
 		return forBrowser
 	}
-	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, createTarget, setFiles, setDownloads, setPageDownloads, loadExtension} {
+	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, createTarget, setFiles, setDownloads, setPageDownloads, loadExtension, closeBrowser} {
 		if n := min(len(begun), len(name)); string(begun[:n]) == name[:n] {
 			return undecided
 		}
@@ -159,7 +160,7 @@ func (s *scanner) classifyMethod() recipient {
 func recipientOf(method string) recipient {
 	switch {
 	case method == createContext, method == disposeContext, method == createTarget, method == setFiles, method == setDownloads,
-		method == setPageDownloads, method == loadExtension:
+		method == setPageDownloads, method == loadExtension, method == closeBrowser:
 		return intercepted
 	case method == requestHuman, method == cancelHuman:
 		return aboutHandover

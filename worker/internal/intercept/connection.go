@@ -50,6 +50,7 @@ type awaitedCall struct {
 	closeProxy func() // of the new context; nil without a proxy
 	temporary  bool   // the new context ends with the connection
 	url        string // of a new page; "" for other calls
+	closes     bool   // it closes the browser
 }
 
 // Streams returns the streams of a relay: what the client sends, and what the browser
@@ -189,6 +190,10 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		return n.setDownloads(m, params), nil
 	case setPageDownloads:
 		return nil, n.setPageDownloads(m, params)
+	case closeBrowser:
+		if n.calls.End != nil {
+			n.await(key, awaitedCall{closes: true})
+		}
 	}
 	return nil, nil
 }
@@ -274,6 +279,10 @@ func (n *Connection) observe(raw []byte) {
 	case call.url != "":
 		if target := result.text("targetId"); target != "" {
 			n.calls.Navigate(target, call.url)
+		}
+	case call.closes:
+		if succeeded {
+			n.calls.End()
 		}
 	case call.disposes != "" && succeeded:
 		n.calls.closeProxy(call.disposes)

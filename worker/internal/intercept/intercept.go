@@ -14,6 +14,7 @@
 //     directory of the launch instead, each with its guid as its name.
 //   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
 //     handover). Until the person is done, messages of all clients are held.
+//   - Browser.close, if the worker ends the browser: when the browser has answered.
 //   - Extensions.loadUnpacked. The worker checks extensions before it stores them, and
 //     loads them at the launch.
 //
@@ -50,6 +51,9 @@ type Options struct {
 	// where downloads are stored.
 	CaptureDownloads func(contexts ...string)
 	DownloadPath     string
+	// End ends the browser after it has accepted Browser.close, and returns at once. Nil:
+	// the browser ends by itself.
+	End func()
 }
 
 // Calls handles the intercepted calls of one browser. Nil intercepts nothing. It is
