@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -28,12 +29,19 @@ func runScript(t *testing.T, script string, input, into any) {
 	}
 }
 
-// runClient runs a client with JSON input and decodes its output.
+// runClient runs a client with JSON input and decodes its output. Temporary files of the
+// client are removed.
 func runClient(cmd *exec.Cmd, input, into any) error {
 	text, err := json.Marshal(input)
 	if err != nil {
 		return err
 	}
+	dir, err := os.MkdirTemp("", "svc-e2e-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	cmd.Env = append(cmd.Environ(), "TMPDIR="+dir)
 	var pageError bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &pageError
 	cmd.WaitDelay = time.Second

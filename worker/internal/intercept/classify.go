@@ -3,6 +3,7 @@ package intercept
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,10 @@ const (
 	requestHuman = MethodPrefix + "requestHuman"
 	cancelHuman  = MethodPrefix + "cancelHuman"
 )
+
+var interceptedMethods = []string{
+	createContext, disposeContext, createTarget, setFiles, setDownloads, setPageDownloads, loadExtension, closeBrowser,
+}
 
 // recipient is the recipient of a message.
 type recipient int
@@ -146,10 +151,12 @@ func (s *scanner) classifyMethod() recipient {
 	if !s.truncated {
 		return forBrowser
 	}
-	for _, name := range [...]string{MethodPrefix, createContext, disposeContext, createTarget, setFiles, setDownloads, setPageDownloads, loadExtension, closeBrowser} {
-		if n := min(len(begun), len(name)); string(begun[:n]) == name[:n] {
-			return undecided
-		}
+	mayBe := func(name string) bool {
+		n := min(len(begun), len(name))
+		return string(begun[:n]) == name[:n]
+	}
+	if mayBe(MethodPrefix) || slices.ContainsFunc(interceptedMethods, mayBe) {
+		return undecided
 	}
 	if bytes.IndexByte(begun, '\\') >= 0 {
 		return undecided
@@ -159,8 +166,7 @@ func (s *scanner) classifyMethod() recipient {
 
 func recipientOf(method string) recipient {
 	switch {
-	case method == createContext, method == disposeContext, method == createTarget, method == setFiles, method == setDownloads,
-		method == setPageDownloads, method == loadExtension, method == closeBrowser:
+	case slices.Contains(interceptedMethods, method):
 		return intercepted
 	case method == requestHuman, method == cancelHuman:
 		return aboutHandover
