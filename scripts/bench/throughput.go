@@ -197,7 +197,8 @@ func throughputNotes(o options) string {
 Chromium, the default of playwright run-server. The client is Playwright in one Node.js process for run-server and the
 worker, which it uses over CDP. puppeteer launches its browsers in the process of the client. CPU is that of all processes:
 client, tool or worker with svc-cloud and PostgreSQL, and browsers. "warm" is a worker with the default pool, "cold" one
-without a pool. Times count from the request, or from when a steady arrival was due.
+without a pool. Times count from the request, or from when a steady arrival was due. The other tools run a copy of the
+program, which the kernel reads into the page cache while they start it; the worker loads the program in huge pages.
 `, o.seconds, o.steadySeconds)
 	if os.Geteuid() == 0 {
 		text += "This run was as root: the other tools start Chromium without its sandbox; the worker starts it with the sandbox.\n"

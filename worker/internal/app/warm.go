@@ -42,12 +42,14 @@ func (w *worker) warmPoolLoad() warm.Load {
 // cpus returns the number of processors that this worker may use.
 func (w *worker) cpus() int { return max(int(math.Ceil(w.host.Facts().CPUs)), 1) }
 
-// startWarmPool keeps browsers ready until the returned function is called.
+// startWarmPool loads the programs of browsers and keeps browsers ready until the returned
+// function is called.
 func (w *worker) startWarmPool(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		w.loadPrograms(ctx)
 		w.warmPool.Run(ctx)
 	}()
 	return func() { cancel(); <-done }

@@ -1,0 +1,35 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/pagecache"
+)
+
+// loadPrograms loads the newest program of each engine into the page cache, so that browsers
+// start faster and with less processor time.
+func (w *worker) loadPrograms(ctx context.Context) {
+	builds, err := w.builds.Find(ctx)
+	if err != nil {
+		return // launches report it
+	}
+	for _, engine := range []browser.Engine{browser.Chromium, browser.HeadlessShell} {
+		build, ok := browser.Choose(builds, 0, browser.Needs{Engine: engine})
+		if !ok {
+			continue
+		}
+		began := time.Now()
+		loaded, err := pagecache.Load(ctx, build.Path)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			w.logger.WarnContext(ctx, "failed to load a browser into the page cache", "path", build.Path, "error", err)
+		default:
+			w.logger.InfoContext(ctx, "browser loaded into the page cache", "path", build.Path, "bytes", loaded.Size, "hugeBytes", loaded.Huge,
+				"took", time.Since(began).Round(time.Millisecond))
+		}
+	}
+}
