@@ -63,11 +63,16 @@ func (t *throughputBench) copyBrowser(ctx context.Context) (dir string, err erro
 	if out, err := exec.CommandContext(ctx, "cp", "-a", filepath.Dir(t.build.path), dir).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("copy the browser: %w\n%s", err, out)
 	}
-	return dir, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = root.Close() }()
+	return dir, fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		f, err := os.Open(path)
+		f, err := root.Open(path)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -23,7 +24,7 @@ func (w *worker) loadPrograms(ctx context.Context) {
 		began := time.Now()
 		loaded, err := pagecache.Load(ctx, build.Path)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, errors.Is(err, pagecache.ErrUnsupported):
 			return
 		case err != nil:
 			w.logger.WarnContext(ctx, "failed to load a browser into the page cache", "path", build.Path, "error", err)

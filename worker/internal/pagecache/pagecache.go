@@ -16,13 +16,16 @@ import (
 
 const hugePage = 2 << 20
 
+// ErrUnsupported is returned before Linux 5.14.
+var ErrUnsupported = errors.New("the kernel cannot load files")
+
 // Result describes a file in the page cache.
 type Result struct {
 	Size int64 // of the file, in bytes
 	Huge int64 // bytes in huge pages; 0 if the file system or the kernel has none for files
 }
 
-// isHuge reports whether most of the file is in huge pages. The end of a file never is.
+// isHuge reports whether most of the file is in huge pages, except its end, which never is.
 func (r Result) isHuge() bool { return r.Huge >= (r.Size-hugePage)*9/10 }
 
 // Load reads a file into the page cache, in huge pages if that is possible. If the file is in
@@ -38,49 +41,48 @@ func Load(ctx context.Context, path string) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	l := loader{ctx: ctx, file: f, result: Result{Size: info.Size()}}
+	l := loader{file: f, result: Result{Size: info.Size()}}
 	if l.result.Size == 0 {
 		return l.result, nil
 	}
-	if err := l.load(); err != nil {
+	if err := l.load(ctx); err != nil {
 		return l.result, fmt.Errorf("load %s: %w", path, err)
 	}
 	return l.result, nil
 }
 
 type loader struct {
-	ctx    context.Context //nolint:containedctx // of one call
 	file   *os.File
 	result Result
 }
 
-func (l *loader) load() error {
-	if err := l.read(l.result.Size, os.Getpagesize()); err != nil || l.result.isHuge() {
+func (l *loader) load(ctx context.Context) error {
+	if err := l.read(ctx, l.result.Size, os.Getpagesize()); err != nil {
 		return err
 	}
-	if l.result.Size >= hugePage {
-		if err := l.reread(hugePage); err != nil {
+	if !l.result.isHuge() {
+		if err := l.reread(ctx, hugePage); err != nil {
 			return err
 		}
 		if l.result.Huge > 0 {
-			return l.reread(l.result.Size)
+			return l.reread(ctx, l.result.Size)
 		}
 	}
-	return l.read(l.result.Size, hugePage)
+	return l.read(ctx, l.result.Size, hugePage)
 }
 
 // reread removes the beginning of the file from the page cache, as far as it is not in use, and
 // reads it again.
-func (l *loader) reread(size int64) error {
+func (l *loader) reread(ctx context.Context, size int64) error {
 	if err := unix.Fadvise(int(l.file.Fd()), 0, size, unix.FADV_DONTNEED); err != nil {
 		return os.NewSyscallError("fadvise", err)
 	}
-	return l.read(size, hugePage)
+	return l.read(ctx, size, hugePage)
 }
 
 // read reads the beginning of the file, of each huge page the first bytes. If these are not in
 // the page cache, the kernel reads the whole huge page.
-func (l *loader) read(size int64, bytes int) error {
+func (l *loader) read(ctx context.Context, size int64, bytes int) error {
 	mapped, err := unix.Mmap(int(l.file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
@@ -90,11 +92,15 @@ func (l *loader) read(size int64, bytes int) error {
 		return os.NewSyscallError("madvise", err) // EINVAL: the kernel has no huge pages
 	}
 	for at := 0; at < len(mapped); at += hugePage {
-		if err := l.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		// Unlike a read of the memory, this returns the error of a damaged disk.
-		if err := unix.Madvise(mapped[at:min(at+bytes, len(mapped))], unix.MADV_POPULATE_READ); err != nil {
+		err := unix.Madvise(mapped[at:min(at+bytes, len(mapped))], unix.MADV_POPULATE_READ)
+		if errors.Is(err, unix.EINVAL) {
+			return ErrUnsupported
+		}
+		if err != nil {
 			return os.NewSyscallError("madvise", err)
 		}
 	}
