@@ -184,16 +184,12 @@ func TestFreeze_FrozenBrowserEnds(t *testing.T) {
 				spec.Headless = headless
 				b := r.launch(t, spec)
 				awaitFrozen(t, b)
-				began := time.Now()
 				end(t, b)
 				if e := awaitExit(t, b, 10*time.Second); e.Killed != (name == "killed") || e.Unresponsive {
 					t.Errorf("exit %+v", e)
 				}
 				if err := b.Kill(context.Background()); err != nil {
 					t.Fatal(err)
-				}
-				if took := time.Since(began); took > 3*time.Second {
-					t.Errorf("the end took %s", took)
 				}
 				r.assertNoLeaks(t)
 			})
