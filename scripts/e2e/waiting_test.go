@@ -35,7 +35,7 @@ type waitingTest struct {
 }
 
 // TestWaiting_AllAreServedInOrder has launches wait for 5 slots at 3 replicas, one of
-// which is killed twice. All are served, in the order of their arrival, and never more
+// which is killed twice while others wait. All are served, in the order of their arrival, and never more
 // than 5 at once.
 func TestWaiting_AllAreServedInOrder(t *testing.T) {
 	t.Parallel()
@@ -52,13 +52,22 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 		held = append(held, w.authorize(t, 0))
 	}
 	var launching sync.WaitGroup
+	killed := [...]chan struct{}{make(chan struct{}), make(chan struct{})}
 	for i := range launches {
 		launching.Go(func() {
 			session := w.authorize(t, i)
 			if session == uuid.Nil {
 				return
 			}
-			w.served.Add(1)
+			served := int(w.served.Add(1))
+			for death, done := range killed { // otherwise all may be served before
+				if served > (death+1)*launches/3 {
+					select {
+					case <-done:
+					case <-t.Context().Done():
+					}
+				}
+			}
 			time.Sleep(rand.N(20 * time.Millisecond))
 			w.end(t, i, session)
 		})
@@ -76,7 +85,7 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 		w.end(t, i, session)
 	}
 	victim := fleet.clouds[1]
-	for death := range 2 {
+	for death, done := range killed {
 		eventually(t, time.Minute, "some launches are served", func() error {
 			if n := int(w.served.Load()); n < (death+1)*launches/3 {
 				return fmt.Errorf("%d of %d", n, launches)
@@ -84,6 +93,7 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 			return nil
 		})
 		victim.kill()
+		close(done)
 		victim.start(t)
 	}
 	launching.Wait()
