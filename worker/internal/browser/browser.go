@@ -243,11 +243,12 @@ func (b *Browser) supervise() {
 	b.awaitExit()
 	b.freezer.close()
 	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.diedAt}
-	if ws := b.proc.status(); b.closed.Load() {
+	switch ws := b.proc.status(); {
+	case b.closed.Load():
 		b.exit.Code = 0
-	} else if ws.Signaled() {
+	case ws.Signaled():
 		b.exit.Signal = ws.Signal()
-	} else {
+	default:
 		b.exit.Code = ws.ExitStatus()
 	}
 	b.exit.DisplayLost = b.displayLost()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -25,9 +26,6 @@ type Result struct {
 	Huge int64 // bytes in huge pages; 0 if the file system or the kernel has none for files
 }
 
-// isHuge reports whether most of the file is in huge pages, except its end, which never is.
-func (r Result) isHuge() bool { return r.Huge >= (r.Size-hugePage)*9/10 }
-
 // Load reads a file into the page cache, in huge pages if that is possible. If the file is in
 // small pages, it is removed from the page cache first, unless a program runs from it: its pages
 // cannot be removed. The first page is always in use by such a program.
@@ -41,71 +39,63 @@ func Load(ctx context.Context, path string) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	l := loader{file: f, result: Result{Size: info.Size()}}
-	if l.result.Size == 0 {
-		return l.result, nil
+	size := info.Size()
+	if size == 0 {
+		return Result{}, nil
 	}
-	if err := l.load(ctx); err != nil {
-		return l.result, fmt.Errorf("load %s: %w", path, err)
-	}
-	return l.result, nil
-}
-
-type loader struct {
-	file   *os.File
-	result Result
-}
-
-func (l *loader) load(ctx context.Context) error {
-	if err := l.read(ctx, l.result.Size, os.Getpagesize()); err != nil {
-		return err
-	}
-	if !l.result.isHuge() {
-		if err := l.reread(ctx, hugePage); err != nil {
-			return err
-		}
-		if l.result.Huge > 0 {
-			return l.reread(ctx, l.result.Size)
-		}
-	}
-	return l.read(ctx, l.result.Size, hugePage)
-}
-
-// reread removes the beginning of the file from the page cache, as far as it is not in use, and
-// reads it again.
-func (l *loader) reread(ctx context.Context, size int64) error {
-	if err := unix.Fadvise(int(l.file.Fd()), 0, size, unix.FADV_DONTNEED); err != nil {
-		return os.NewSyscallError("fadvise", err)
-	}
-	return l.read(ctx, size, hugePage)
-}
-
-// read reads the beginning of the file, of each huge page the first bytes. If these are not in
-// the page cache, the kernel reads the whole huge page.
-func (l *loader) read(ctx context.Context, size int64, bytes int) error {
-	mapped, err := unix.Mmap(int(l.file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	huge, err := load(ctx, f, size)
 	if err != nil {
-		return os.NewSyscallError("mmap", err)
+		return Result{}, fmt.Errorf("load %s: %w", path, err)
+	}
+	return Result{Size: size, Huge: huge}, nil
+}
+
+// load returns how many bytes are in huge pages.
+func load(ctx context.Context, f *os.File, size int64) (huge int64, err error) {
+	huge, err = read(ctx, f, size)
+	if err != nil || huge >= (size-hugePage)*9/10 { // the end of a file never is in a huge page
+		return huge, err
+	}
+	if first, err := reread(ctx, f, hugePage); err != nil || first == 0 {
+		return huge, err
+	}
+	return reread(ctx, f, size)
+}
+
+// reread removes the beginning of a file from the page cache, as far as it is not in use, and
+// reads it again.
+func reread(ctx context.Context, f *os.File, size int64) (huge int64, err error) {
+	if err := unix.Fadvise(int(f.Fd()), 0, size, unix.FADV_DONTNEED); err != nil {
+		return 0, os.NewSyscallError("fadvise", err)
+	}
+	return read(ctx, f, size)
+}
+
+// read reads the beginning of a file, and returns how much of it is in huge pages. The kernel
+// reads in huge pages what is not in the page cache.
+func read(ctx context.Context, f *os.File, size int64) (huge int64, err error) {
+	mapped, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return 0, os.NewSyscallError("mmap", err)
 	}
 	defer func() { _ = unix.Munmap(mapped) }()
 	if err := unix.Madvise(mapped, unix.MADV_HUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
-		return os.NewSyscallError("madvise", err) // EINVAL: the kernel has no huge pages
+		return 0, os.NewSyscallError("madvise", err) // EINVAL: the kernel has no huge pages
 	}
-	for at := 0; at < len(mapped); at += hugePage {
+	for part := range slices.Chunk(mapped, hugePage) {
 		if err := ctx.Err(); err != nil {
-			return err
+			return 0, err
 		}
 		// Unlike a read of the memory, this returns the error of a damaged disk.
-		err := unix.Madvise(mapped[at:min(at+bytes, len(mapped))], unix.MADV_POPULATE_READ)
+		err := unix.Madvise(part, unix.MADV_POPULATE_READ)
 		if errors.Is(err, unix.EINVAL) {
-			return ErrUnsupported
+			return 0, ErrUnsupported
 		}
 		if err != nil {
-			return os.NewSyscallError("madvise", err)
+			return 0, os.NewSyscallError("madvise", err)
 		}
 	}
-	l.result.Huge, err = hugeBytes(mapped)
-	return err
+	return hugeBytes(mapped)
 }
 
 // hugeBytes returns how much of a mapped file is mapped in huge pages.
