@@ -105,17 +105,22 @@ func (c client) openLoaded(t *testing.T, url string) (session string) {
 	return session
 }
 
+// evalWithData launches a browser with persistent data and returns it, with the result of a script in a page.
+func (r *fixture) evalWithData(t *testing.T, id string, data browser.Data, url, script string) (b *browser.Browser, result string) {
+	t.Helper()
+	spec := r.spec(id)
+	spec.Data = data
+	b = r.launch(t, spec)
+	c := dial(t, b)
+	c.eval(t, c.openLoaded(t, url), script, &result)
+	return b, result
+}
+
 func TestData_OutlivesBrowser(t *testing.T) {
 	withAndWithoutIsolation(t, func(t *testing.T, r *fixture) {
 		site, data := newSite(t), newDirectoryData(t)
 		for i, script := range []string{`document.cookie = "k=v; max-age=3600"`, `document.cookie`} {
-			spec := r.spec([]string{"first", "second"}[i])
-			spec.Data = data
-			b := r.launch(t, spec)
-			c := dial(t, b)
-			page := c.openLoaded(t, site.URL+"/")
-			var cookie string
-			c.eval(t, page, script, &cookie)
+			b, cookie := r.evalWithData(t, []string{"first", "second"}[i], data, site.URL+"/", script)
 			if !strings.Contains(cookie, "k=v") {
 				t.Errorf("launch %d: cookie %q", i, cookie)
 			}
@@ -139,13 +144,7 @@ func TestData_KeepsLastLocalStorage(t *testing.T) {
 	withAndWithoutIsolation(t, func(t *testing.T, r *fixture) {
 		site, data := newSite(t), newDirectoryData(t)
 		for i, script := range []string{`localStorage.last = 'kept'`, `localStorage.last ?? 'lost'`} {
-			spec := r.spec([]string{"first", "second"}[i])
-			spec.Data = data
-			b := r.launch(t, spec)
-			c := dial(t, b)
-			page := c.openLoaded(t, site.URL+"/")
-			var got string
-			c.eval(t, page, script, &got)
+			b, got := r.evalWithData(t, []string{"first", "second"}[i], data, site.URL+"/", script)
 			if got != "kept" {
 				t.Errorf("what the page stored last is %s", got)
 			}

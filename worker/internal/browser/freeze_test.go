@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
@@ -134,17 +134,19 @@ func TestFreeze_CallsAndPassiveConnectionsDoNotKeepBrowserAwake(t *testing.T) {
 func TestFreeze_WaitsForDownload(t *testing.T) {
 	r := newFreezingFixture(t).withShell(t)
 	finish := make(chan struct{})
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	site := testenv.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path != "/file" {
 			return
 		}
 		w.Header().Set("Content-Disposition", `attachment; filename="slow.bin"`)
 		_, _ = w.Write(make([]byte, 100_000))
 		_ = http.NewResponseController(w).Flush()
-		<-finish
+		select {
+		case <-finish:
+		case <-q.Context().Done():
+		}
 		_, _ = w.Write(make([]byte, 100_000))
 	}))
-	t.Cleanup(site.Close)
 	b := r.launch(t, r.spec("download"))
 	c := dial(t, b)
 	page := c.visit(t, site.URL)
