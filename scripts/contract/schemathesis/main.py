@@ -26,7 +26,10 @@ KEPT = Path(os.environ.get("CONTRACT_KEPT") or HERE.parents[2] / "bin" / "contra
 SURFACES = ("cloud", "worker")
 OTHERS = 900.0  # seconds that the phases may take that the number of examples makes no longer
 LONGEST = 6.0  # seconds that one example of all operations may take, besides the other phases
-TELLING = re.compile(r"_+ .+ _+$|- |\[\d{3}\]|    [`{]|\w*(Error|Exception|Timeout)\b")  # lines of a finding
+# The lines of a finding that say what is wrong.
+TELLING = re.compile(
+    r"_+ .+ _+$|- |\[\d{3}\]|    [`{]|\w*(Error|Exception|Timeout)\b|Network Error$|Read timed out "
+)
 MOST, WIDEST = 10, 400  # of them that are told again at the end, and their characters
 
 

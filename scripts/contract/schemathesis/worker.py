@@ -42,6 +42,7 @@ _INITIALIZE = {
 }
 _MAX_EXTENSIONS = 20  # of a launch
 _ROOM_TIME = 20.0  # seconds until a full worker must have room again
+_MAX_HANDOVER_WAIT = 60  # seconds
 _PICTURE_TIME = 2  # seconds until a browser has surely shown a picture
 
 
@@ -408,8 +409,10 @@ class Worker(Surface):
 
     def _get_handover(self, call: Call) -> None:
         self._open_handover(call)
-        if call.works and isinstance(call.case.query.get("waitSeconds"), int):  # must not hold the run up
-            call.ask(waitSeconds=1)
+        # A valid wait gets short: a minute is as long as the timeout of a request. It is a number or the text of one.
+        wait = str(call.case.query.get("waitSeconds", ""))
+        if re.fullmatch(r"[0-9]{1,2}", wait) and 1 < int(wait) <= _MAX_HANDOVER_WAIT:
+            call.ask(waitSeconds="1")
 
     def _page_query(self, call: Call) -> None:
         if "targetId" in call.case.query and call.works and call.odds(0.8):
