@@ -1,4 +1,4 @@
-"""The calls that the stage makes on its own account: to prepare what a generated request needs, and to clean up."""
+"""An HTTP client for the requests that the tests send themselves: to prepare generated requests, and to clean up."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import requests
 
 TIMEOUT = 60.0  # seconds; a launch may take half of it
 
-_addresses = count()
+_address_numbers = count()
 
 
-def address() -> str:
-    """An address that nobody else calls from: the limits count by address, and these calls must not meet them."""
-    number = next(_addresses)
+def unique_client_address() -> str:
+    """An IP address that no other request has. The rate limits count by address, so they never refuse the request."""
+    number = next(_address_numbers)
     return f"203.{number >> 16 & 0xFF}.{number >> 8 & 0xFF}.{number & 0xFF}"
 
 
-class Refused(RuntimeError):
-    """A call of the stage's own was not answered with success."""
+class ApiError(RuntimeError):
+    """The response to a request of ApiClient has an error status."""
 
     def __init__(self, response: requests.Response) -> None:
         request = response.request
@@ -32,43 +32,43 @@ class Refused(RuntimeError):
 
 
 @dataclass
-class Api:
-    """One surface, called with fixed headers."""
+class ApiClient:
+    """A client of one API, which sends the same headers with each request."""
 
     base: str
     headers: dict[str, str]
     session: requests.Session
 
     @classmethod
-    def at(cls, base: str, **headers: str) -> Api:
+    def new(cls, base: str, **headers: str) -> ApiClient:
         return cls(base, headers, requests.Session())
 
-    def bearing(self, token: str) -> Api:
-        """The same surface for the holder of a dashboard session."""
-        return Api(self.base, {"Authorization": f"Bearer {token}"}, self.session)
+    def with_token(self, token: str) -> ApiClient:
+        """A client of the same API with the token of a dashboard session."""
+        return ApiClient(self.base, {"Authorization": f"Bearer {token}"}, self.session)
 
-    def keyed(self, key: str) -> Api:
-        """The same surface for the holder of a key."""
-        return Api(self.base, {"X-API-Key": key}, self.session)
+    def with_key(self, key: str) -> ApiClient:
+        """A client of the same API with an organization key or a worker key."""
+        return ApiClient(self.base, {"X-API-Key": key}, self.session)
 
     def call(self, method: str, path: str, body: object = None, **query: Any) -> Any:
-        """The `data` of a success; anything else is Refused."""
+        """Sends a request and returns `data` of the response. Raises ApiError if the response is an error."""
         response = self.session.request(
             method,
             self.base + path,
             json=body,
             params=query,
-            headers={"X-Forwarded-For": address(), **self.headers},
+            headers={"X-Forwarded-For": unique_client_address(), **self.headers},
             cookies={},
             timeout=TIMEOUT,
         )
-        self.session.cookies.clear()  # every call says itself who makes it
+        self.session.cookies.clear()  # the next request must have no other credential than its headers
         if not response.ok:
-            raise Refused(response)
+            raise ApiError(response)
         return response.json()["data"]
 
 
 def read_seed() -> dict[str, Any]:
-    """What the house has made: addresses, users, keys and ids."""
+    """The seed file: URLs of the servers, and ids and credentials of the seeded data (see seed.go)."""
     seed: dict[str, Any] = json.loads(Path(os.environ["SEED"]).read_text())
     return seed

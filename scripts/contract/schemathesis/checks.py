@@ -1,4 +1,4 @@
-"""What we hold a surface to beyond schemathesis' own checks."""
+"""Checks of responses in addition to those of schemathesis."""
 
 from __future__ import annotations
 
@@ -6,49 +6,56 @@ from typing import Any
 
 import schemathesis
 
-from identities import MARK, Identity, roles, security
-from surface import Surface
+from fixture import Fixture
+from identities import IDENTITY_HEADER, Identity, allowed_roles, security_schemes
 
-_PROBES = {"unspecified_http_method", "unsupported_content_type", "malformed_content_type"}
+# The scenarios of schemathesis with a request that the document does not describe.
+_UNDESCRIBED_SCENARIOS = {"unspecified_http_method", "unsupported_content_type", "malformed_content_type"}
 
 
-def register(surface: Surface) -> None:
-    """Adds the checks of a surface to those of schemathesis."""
+def register(fixture: Fixture) -> None:
+    """Registers the checks for one API with schemathesis."""
 
     def credentials(_: Any, response: Any, case: Any) -> None:
-        who = _sender(surface, case)
-        if who is not None and not _probe(case):
-            _hold_credential(who, response.status_code, case.operation)
+        identity = _identity(fixture, case)
+        if identity is not None and not _undescribed(case):
+            _check_authorization(identity, response.status_code, case.operation)
 
     def documented_status(_: Any, response: Any, case: Any) -> None:
-        if _probe(case):
+        if _undescribed(case):
             return
         documented = case.operation.definition.raw["responses"]
         assert str(response.status_code) in documented, (
-            f"{response.status_code} is not documented but by `default`; documented: {', '.join(documented)}"
+            f"{response.status_code} is documented only by `default`; documented statuses: {', '.join(documented)}"
         )
 
     for check in (credentials, documented_status):
         schemathesis.check(check)
 
 
-def _sender(surface: Surface, case: Any) -> Identity | None:
-    """Who sent it; None for accounts of the stage's own, which are let in on purpose."""
-    name = case.headers.get(MARK)
-    return next((one for one in surface.identities() if one.name == name), None)
+def _identity(fixture: Fixture, case: Any) -> Identity | None:
+    """The identity of a request; None for disposable accounts, which are always authorized."""
+    name = case.headers.get(IDENTITY_HEADER)
+    return next((identity for identity in fixture.identities() if identity.name == name), None)
 
 
-def _probe(case: Any) -> bool:
-    """Whether the request is none of the operation's: another method, or another kind of body."""
+def _undescribed(case: Any) -> bool:
+    """Whether the request has a method or content type that the operation does not have."""
     scenario = getattr(case.meta.phase.data, "scenario", None) if case.meta is not None else None
-    return scenario is not None and scenario.value in _PROBES
+    return scenario is not None and scenario.value in _UNDESCRIBED_SCENARIOS
 
 
-def _hold_credential(who: Identity, status: int, operation: Any) -> None:
-    served, schemes = status < 400, security(operation)
-    if served and not who.accepted(operation):
-        raise AssertionError(f"{status} for {who.name}, but it takes one of: {', '.join(sorted(schemes))}")
-    if served and not who.allowed(operation):
-        raise AssertionError(f"{status} for {who.name}, but it takes one of: {', '.join(sorted(roles(operation)))}")
-    if status == 401 and schemes and who.accepted(operation):
-        raise AssertionError(f"401 for {who.name}, whose credential is good: {', '.join(sorted(schemes))}")
+def _check_authorization(identity: Identity, status: int, operation: Any) -> None:
+    """Fails if an unauthorized request succeeds, or if a valid credential gets 401."""
+    succeeded, schemes = status < 400, security_schemes(operation)
+    if succeeded and not identity.authenticated(operation):
+        raise AssertionError(f"{status} for {identity.name}, but the operation requires {_one_of(schemes)}")
+    if succeeded and not identity.authorized(operation):
+        roles = _one_of(allowed_roles(operation))
+        raise AssertionError(f"{status} for {identity.name}, but the operation requires {roles}")
+    if status == 401 and schemes and identity.authenticated(operation):
+        raise AssertionError(f"401 for {identity.name}, but the operation accepts {_one_of(schemes)}")
+
+
+def _one_of(names: frozenset[str]) -> str:
+    return "one of: " + ", ".join(sorted(names))

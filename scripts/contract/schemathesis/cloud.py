@@ -1,52 +1,54 @@
-"""What requests to the cloud need: the ids of real things, and something of their own wherever they do harm."""
+"""The fixture of the cloud. Requests that would damage seeded data get disposable data."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import uuid4
 
-from api import Refused
-from cloud_people import People
-from cloud_usage import MACHINES, Usage
-from surface import operation_id
+from api import ApiError
+from cloud_accounts import AccountRequests
+from cloud_resources import MACHINES, ResourceRequests
+from fixture import operation_id
+from identities import DISPOSABLE, IDENTITY_HEADER
 
 
-class Cloud(People, Usage):
-    """The cloud API."""
+class CloudFixture(AccountRequests, ResourceRequests):
+    """Prepares the requests to the cloud."""
 
     def __init__(self, seed: dict[str, Any]) -> None:
         super().__init__(seed)
-        self.preparations = self.people() | self.usage()
+        self.preparations = self.account_preparations() | self.resource_preparations()
 
-    def settle(self, case: Any, response: Any) -> None:
+    def restore(self, case: Any, response: Any) -> None:
         operation, status = operation_id(case), response.status_code
-        sacrificed = case.headers.get("X-Contract-As") == "sacrifice"
-        if operation == "createOrganization" and status == 201 and sacrificed:
-            made = response.json()["data"]
-            self._victim.organizations[made["id"]] = made["slug"]
-            self._activate_home()
-        elif operation == "changePassword" and sacrificed and status in (200, 429):
-            self._changer = self._accounts.new()
-        elif operation in ("updateMember", "deleteMember") and sacrificed and status == 200:
-            named = case.path_parameters["memberId"]
-            if named != self._host.user or case.method == "DELETE":
-                self._found_club()
+        disposable = case.headers.get(IDENTITY_HEADER) == DISPOSABLE
+        if operation == "createOrganization" and status == 201 and disposable:
+            created = response.json()["data"]
+            self._disposable_account.slugs[created["id"]] = created["slug"]
+            self._activate_disposable_organization()
+        elif operation == "changePassword" and disposable and status in (200, 429):
+            self._password_account = self._accounts.sign_up()
+        elif operation in ("updateMember", "deleteMember") and disposable and status == 200:
+            member_id = case.path_parameters["memberId"]
+            if member_id != self._inviter.user_id or case.method == "DELETE":
+                self._create_inviter()
 
-    def finish(self) -> None:
-        """Removes the profiles that were made: whoever pages through the list next would have thousands of pages."""
-        for number in range(MACHINES):  # live sessions would keep their profiles
+    def clean_up(self) -> None:
+        """Deletes the created profiles. With thousands of profiles, later clients of the list would read many pages."""
+        for number in range(MACHINES):  # profiles with running sessions cannot be deleted
             report = {"machineId": f"contract-{number}", "bootId": str(uuid4()), "seq": 0, "sessions": []}
-            self._workers.call("POST", "/v1/license/sessions/heartbeat", report)
+            self._worker_client.call("POST", "/v1/license/sessions/heartbeat", report)
         page = 1
-        while listed := self._owner.call("GET", "/v1/profiles", limit=100, page=page)["items"]:
-            kept = [profile for profile in listed if not self._removed(profile["id"])]
-            page += len(kept) == len(listed)
+        while profiles := self._owner_client.call("GET", "/v1/profiles", limit=100, page=page)["items"]:
+            remaining = [profile for profile in profiles if not self._delete_unless_seeded(profile["id"])]
+            page += len(remaining) == len(profiles)
 
-    def _removed(self, profile: str) -> bool:
-        if profile in self._seeded_profiles:
+    def _delete_unless_seeded(self, profile_id: str) -> bool:
+        """Deletes a profile that is not seeded. Returns whether the profile was deleted."""
+        if profile_id in self._seeded_profiles:
             return False
         try:
-            self._owner.call("DELETE", f"/v1/profiles/{profile}")
-        except Refused:
+            self._owner_client.call("DELETE", f"/v1/profiles/{profile_id}")
+        except ApiError:
             return False
         return True

@@ -1,4 +1,4 @@
-"""What all requests to the cloud share: who sends them, and what is there for them."""
+"""The data, the identities and the common preparation of all requests to the cloud."""
 
 from __future__ import annotations
 
@@ -8,132 +8,139 @@ from pathlib import Path
 from typing import Any
 
 from accounts import Accounts
-from api import Api, Refused
-from identities import Identity, bearer, cookie, key, metrics
-from surface import Call, Surface
+from api import ApiClient, ApiError
+from fixture import Fixture, GeneratedRequest
+from identities import Identity, api_key, bearer_token, metrics_token, session_cookie
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}")
 
 
-class CloudBase(Surface):
-    """Seeded users act on the seeded organization; `sacrifice` on organizations of its own."""
+class CloudBase(Fixture):
+    """Seeded users send requests for the seeded organization, disposable accounts for their own organizations."""
 
     def __init__(self, seed: dict[str, Any]) -> None:
         super().__init__()
         self._seed = seed
         self._scenario_keys = 0
-        self._api = Api.at(seed["cloudUrl"])
-        self._owner = self._api.bearing(seed["owner"]["token"])
-        self._workers = self._api.keyed(seed["organizationKey"])
-        self._accounts = Accounts(self._api, Path(seed["mailDir"]))
-        self._organization: str = seed["organizationId"]
-        self._users = {seed[name]["email"] for name in ("owner", "admin", "member", "otherUser")}
-        self._victim = self._accounts.verified()
-        self._home = self._victim.organization()
-        self._found_club()
-        self._leaver = self._accounts.new()  # whose sessions are ended
-        self._changer = self._accounts.new()  # whose password is changed
-        other = self._api.bearing(seed["otherUser"]["token"])
-        tenants = [(self._owner, self._organization), (other, seed["otherUser"]["organizationId"])]
+        self._client = ApiClient.new(seed["cloudUrl"])
+        self._owner_client = self._client.with_token(seed["owner"]["token"])
+        self._worker_client = self._client.with_key(seed["organizationKey"])
+        self._accounts = Accounts(self._client, Path(seed["mailDir"]))
+        self._organization_id: str = seed["organizationId"]
+        self._seeded_emails = {seed[name]["email"] for name in ("owner", "admin", "member", "otherUser")}
+        self._disposable_account = self._accounts.verified()
+        self._disposable_organization = self._disposable_account.create_organization()
+        self._create_inviter()
+        self._sign_out_account = self._accounts.sign_up()  # requests end its sessions
+        self._password_account = self._accounts.sign_up()  # requests change its password
+        other = self._client.with_token(seed["otherUser"]["token"])
+        tenants = [(self._owner_client, self._organization_id), (other, seed["otherUser"]["organizationId"])]
         self._seeded_profiles = {
-            one["id"] for user, _ in tenants for one in user.call("GET", "/v1/profiles", limit=100)["items"]
+            profile["id"] for client, _ in tenants for profile in client.call("GET", "/v1/profiles", limit=100)["items"]
         }
-        self._kept_profile = self._profile()
+        self._shared_profile = self._create_profile()
         self._seeded_keys = {
-            one["id"]
-            for user, organization in tenants
-            for one in user.call("GET", f"/v1/organizations/{organization}/api-keys", limit=100)["items"]
+            key["id"]
+            for client, organization in tenants
+            for key in client.call("GET", f"/v1/organizations/{organization}/api-keys", limit=100)["items"]
         }
-        self._kept_key = self._key()
-        self._releases = self._workers.call("GET", "/v1/chromium/releases")["items"]
-        self._identities = self._all_identities()
+        self._shared_key = self._create_key()
+        self._releases = self._worker_client.call("GET", "/v1/chromium/releases")["items"]
+        self._identities = self._create_identities()
 
-    def _all_identities(self) -> list[Identity]:
+    def _create_identities(self) -> list[Identity]:
         seed, wrong = self._seed, "x" * 43
         users = [(name, name) for name in ("owner", "admin", "member")] + [("otherUser", None)]
         return [
-            Identity("nobody"),
+            Identity("anonymous"),
             Identity("wrong token", headers={"Authorization": f"Bearer {wrong}"}),
             Identity("wrong cookie", cookies={"svc_session": wrong}),
-            key("wrong key", "svc_" + "a" * 32),
-            key("revoked key", seed["revokedKey"]),
-            key("worker key", seed["workerKey"]),
-            key("organization key", seed["organizationKey"], "organizationKey"),
-            key("otherUser's key", seed["otherUser"]["organizationKey"], "organizationKey"),
-            metrics(seed["metricsToken"]),
-            *[bearer(name, seed[name]["token"], role) for name, role in users],
-            *[cookie(f"{name}'s cookie", seed[name]["token"], role) for name, role in users],
-            *[key("full key", seed[name]["organizationKey"], "organizationKey") for name in ("full",) if name in seed],
+            api_key("wrong key", "svc_" + "a" * 32),
+            api_key("revoked key", seed["revokedKey"]),
+            api_key("worker key", seed["workerKey"]),
+            api_key("organization key", seed["organizationKey"], "organizationKey"),
+            api_key("otherUser's key", seed["otherUser"]["organizationKey"], "organizationKey"),
+            metrics_token(seed["metricsToken"]),
+            *[bearer_token(name, seed[name]["token"], role) for name, role in users],
+            *[session_cookie(f"{name}'s cookie", seed[name]["token"], role) for name, role in users],
+            api_key("full organization's key", seed["full"]["organizationKey"], "organizationKey"),
         ]
 
     def identities(self) -> list[Identity]:
         return self._identities
 
-    def steady(self, case: Any) -> Identity:
-        named = (case.path_parameters or {}).get("organizationId")
-        if named in self._victim.organizations:
-            return self._victim.identity()
-        wanted = [one for one in self._identities if one.name in ("owner", "organization key", "metrics token")]
-        return next((one for one in wanted if one.allowed(case.operation)), self._identities[0])
+    def scenario_identity(self, case: Any) -> Identity:
+        organization_id = (case.path_parameters or {}).get("organizationId")
+        if organization_id in self._disposable_account.slugs:
+            return self._disposable_account.identity()
+        preferred = [
+            identity for identity in self._identities if identity.name in ("owner", "organization key", "metrics token")
+        ]
+        return next((identity for identity in preferred if identity.authorized(case.operation)), self._identities[0])
 
-    def before_all(self, call: Call) -> None:
-        # The limits by address are met now and then, and otherwise stay out of the way.
-        if call.odds(0.97):
-            call.case.headers["X-Forwarded-For"] = f"198.18.{call.chance.randrange(256)}.{call.chance.randrange(256)}"
-        if call.case.method != "GET":
-            self._shield(call)
-        if call.linked:
-            self._own_key(call)
-            self._activate_own(call)
+    def prepare_common(self, request: GeneratedRequest) -> None:
+        # Few requests have the same client address, so that the rate limits per address refuse only few requests.
+        if request.random_bool(0.97):
+            client_address = f"198.18.{request.rng.randrange(256)}.{request.rng.randrange(256)}"
+            request.case.headers["X-Forwarded-For"] = client_address
+        if request.case.method != "GET":
+            self._protect_seeded_data(request)
+        if request.in_scenario:
+            self._set_unique_idempotency_key(request)
+            self._activate_scenario_organization(request)
             return
-        if call.odds(0.9):
-            other = call.identity.name.startswith("otherUser") and call.odds(0.5)
-            own = self._seed["otherUser"] if other else self._seed
-            call.aim(organizationId=own["organizationId"])
-            call.aim(profileId=own["profileId"] if call.case.method == "GET" else self._kept_profile)
+        if request.random_bool(0.9):
+            other = request.identity.name.startswith("otherUser") and request.random_bool(0.5)
+            tenant = self._seed["otherUser"] if other else self._seed
+            request.set_path_parameters(organizationId=tenant["organizationId"])
+            profile_id = tenant["profileId"] if request.case.method == "GET" else self._shared_profile
+            request.set_path_parameters(profileId=profile_id)
 
-    def _own_key(self, call: Call) -> None:
-        """Keeps what a scenario makes its own: by the key of one before, it would get that one's answer again."""
-        if _IDEMPOTENCY_KEY.fullmatch(str(call.case.headers.get("Idempotency-Key", ""))):
+    def _set_unique_idempotency_key(self, request: GeneratedRequest) -> None:
+        """Sets a new key in a scenario, because the key of an earlier scenario would repeat the earlier response."""
+        if _IDEMPOTENCY_KEY.fullmatch(str(request.case.headers.get("Idempotency-Key", ""))):
             self._scenario_keys += 1
-            call.case.headers["Idempotency-Key"] = f"scenario {self._scenario_keys}"
+            request.case.headers["Idempotency-Key"] = f"scenario {self._scenario_keys}"
 
-    def _shield(self, call: Call) -> None:
-        """Turns away from the seeded things what came by their ids, from a list or an earlier answer."""
-        parameters = call.case.path_parameters or {}
+    def _protect_seeded_data(self, request: GeneratedRequest) -> None:
+        """Replaces the ids of seeded data, which a scenario can get from a list or an earlier response."""
+        parameters = request.case.path_parameters or {}
         if parameters.get("profileId") in self._seeded_profiles:
-            call.aim(profileId=self._kept_profile)
+            request.set_path_parameters(profileId=self._shared_profile)
         if parameters.get("keyId") in self._seeded_keys:
-            call.aim(keyId=self._kept_key)
+            request.set_path_parameters(keyId=self._shared_key)
 
-    def _activate_own(self, call: Call) -> None:
-        """Activates what a scenario created: the operations on an organization act on the active one."""
-        named = (call.case.path_parameters or {}).get("organizationId")
-        if named in self._victim.organizations:
-            with suppress(Refused):  # deleted already
-                self._victim.api.call("POST", f"/v1/organizations/{named}/activate")
+    def _activate_scenario_organization(self, request: GeneratedRequest) -> None:
+        """Activates the organization of a scenario, because operations on an organization require the active one."""
+        organization_id = (request.case.path_parameters or {}).get("organizationId")
+        if organization_id in self._disposable_account.slugs:
+            with suppress(ApiError):  # the scenario may have deleted it
+                self._disposable_account.client.call("POST", f"/v1/organizations/{organization_id}/activate")
 
-    def _activate_home(self) -> None:
-        self._victim.api.call("POST", f"/v1/organizations/{self._home}/activate")
+    def _activate_disposable_organization(self) -> None:
+        path = f"/v1/organizations/{self._disposable_organization}/activate"
+        self._disposable_account.client.call("POST", path)
 
-    def _found_club(self) -> None:
-        """A new host with an organization that others may join; what its members have done to the last is over."""
-        self._host = self._accounts.new()
-        self._club = self._host.organization()
-        self._host.api.call("POST", "/v1/billing/change-plan", {"plan": "enterprise"})  # the one without limits
+    def _create_inviter(self) -> None:
+        """Creates an account with an organization that can invite members. It replaces the previous one, which requests
+        have changed."""
+        self._inviter = self._accounts.sign_up()
+        self._inviter_organization = self._inviter.create_organization()
+        self._inviter.client.call("POST", "/v1/billing/change-plan", {"plan": "enterprise"})  # the plan without limits
 
-    def _try(self, step: str, body: object = None) -> None:
-        """A step towards what a request needs, which may have been taken already."""
+    def _ensure_billing(self, step: str, body: object = None) -> None:
+        """Sends a billing request of the disposable account. A conflict means that its result exists already."""
         try:
-            self._victim.api.call("POST", f"/v1/billing/{step}", body)
-        except Refused as refusal:
-            if refusal.status != 409:
+            self._disposable_account.client.call("POST", f"/v1/billing/{step}", body)
+        except ApiError as error:
+            if error.status != 409:
                 raise
 
-    def _profile(self) -> str:
-        body = {"name": "Sacrifice", "browserVersion": self._seed["browserVersion"]}
-        return str(self._owner.call("POST", "/v1/profiles", body)["id"])
+    def _create_profile(self) -> str:
+        body = {"name": "Disposable", "browserVersion": self._seed["browserVersion"]}
+        return str(self._owner_client.call("POST", "/v1/profiles", body)["id"])
 
-    def _key(self) -> str:
-        made = self._owner.call("POST", f"/v1/organizations/{self._organization}/api-keys", {"name": "sacrifice"})
-        return str(made["apiKey"]["id"])
+    def _create_key(self) -> str:
+        path = f"/v1/organizations/{self._organization_id}/api-keys"
+        created = self._owner_client.call("POST", path, {"name": "disposable"})
+        return str(created["apiKey"]["id"])

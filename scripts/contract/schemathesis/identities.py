@@ -1,4 +1,4 @@
-"""Who a generated request claims to be."""
+"""The identities with which generated requests are sent: valid and invalid credentials."""
 
 from __future__ import annotations
 
@@ -7,62 +7,66 @@ from typing import Any
 
 from requests.structures import CaseInsensitiveDict
 
-# What a request carries to tell who sent it, for the checks and for whoever reads a failure.
-MARK = "X-Contract-As"
+# The request header with the name of the identity. The checks read it, and it is in the reported requests.
+IDENTITY_HEADER = "X-Contract-As"
+
+# The name of the identities of disposable accounts.
+DISPOSABLE = "disposable account"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A credential. `opens` are the document's security schemes that it satisfies; none when it is worthless."""
+    """A credential. `schemes` are the security schemes that it satisfies; none if the credential is invalid."""
 
     name: str
-    opens: frozenset[str] = frozenset()
+    schemes: frozenset[str] = frozenset()
     role: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
     cookies: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
 
-    def accepted(self, operation: Any) -> bool:
-        """Whether the document lets this credential in, whatever its role."""
-        alternatives = security(operation)
-        return not alternatives or bool(self.opens & alternatives)
+    def authenticated(self, operation: Any) -> bool:
+        """Whether the operation accepts the credential, regardless of the role."""
+        alternatives = security_schemes(operation)
+        return not alternatives or bool(self.schemes & alternatives)
 
-    def allowed(self, operation: Any) -> bool:
-        """Whether the document lets this credential do it."""
-        return self.accepted(operation) and (self.role is None or self.role in roles(operation))
+    def authorized(self, operation: Any) -> bool:
+        """Whether the operation accepts the credential and the role."""
+        return self.authenticated(operation) and (self.role is None or self.role in allowed_roles(operation))
 
-    def put_on(self, case: Any) -> None:
-        """Makes a generated request this one's."""
-        case._has_explicit_auth = bool(self.opens)  # for ignored_auth: it was not generated, so it must be good
-        case.headers = CaseInsensitiveDict({**case.headers, **self.headers, MARK: self.name})
+    def apply_to(self, case: Any) -> None:
+        """Adds the credential to a generated request."""
+        # The check ignored_auth assumes that a generated credential is invalid.
+        case._has_explicit_auth = bool(self.schemes)
+        case.headers = CaseInsensitiveDict({**case.headers, **self.headers, IDENTITY_HEADER: self.name})
         if self.cookies:
             case.cookies = {**case.cookies, **self.cookies}
         if self.query:
             case.query = {**case.query, **self.query}
 
 
-def security(operation: Any) -> frozenset[str]:
-    """The names of the security schemes of which one is needed; none for a public operation."""
-    everywhere = operation.schema.raw_schema.get("security", [])
-    return frozenset(name for scheme in operation.definition.raw.get("security", everywhere) for name in scheme)
+def security_schemes(operation: Any) -> frozenset[str]:
+    """The names of the security schemes of which a request needs one; none for a public operation."""
+    default = operation.schema.raw_schema.get("security", [])
+    return frozenset(name for scheme in operation.definition.raw.get("security", default) for name in scheme)
 
 
-def roles(operation: Any) -> frozenset[str]:
-    """The roles of which one is needed; all of them where the document names none."""
+def allowed_roles(operation: Any) -> frozenset[str]:
+    """The roles of which a user needs one; all roles if the document lists none."""
     return frozenset(operation.definition.raw.get("x-roles", ["owner", "admin", "member"]))
 
 
-def bearer(name: str, token: str, role: str | None) -> Identity:
+def bearer_token(name: str, token: str, role: str | None) -> Identity:
     return Identity(name, frozenset({"dashboardBearer"}), role, headers={"Authorization": f"Bearer {token}"})
 
 
-def cookie(name: str, token: str, role: str | None) -> Identity:
+def session_cookie(name: str, token: str, role: str | None) -> Identity:
     return Identity(name, frozenset({"dashboardSession"}), role, cookies={"svc_session": token})
 
 
-def metrics(token: str) -> Identity:
+def metrics_token(token: str) -> Identity:
     return Identity("metrics token", frozenset({"metricsToken"}), headers={"Authorization": f"Bearer {token}"})
 
 
-def key(name: str, secret: str, *opens: str) -> Identity:
-    return Identity(name, frozenset(opens), headers={"X-API-Key": secret})
+def api_key(name: str, secret: str, *schemes: str) -> Identity:
+    return Identity(name, frozenset(schemes), headers={"X-API-Key": secret})

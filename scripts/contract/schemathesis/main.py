@@ -1,8 +1,10 @@
-"""Makes requests up from the documents of both surfaces at the same time, and tells what came of it.
+"""Tests the cloud and the worker concurrently with requests that schemathesis generates, and prints a report.
 
-Environment: SEED, from the house; CONTRACT_EXAMPLES, how many examples an operation gets at least (300);
-CONTRACT_SEED, which makes a run the same again (1, so that a change fails for what it changes); CONTRACT_KEPT, where
-logs and tallies go.
+Environment variables:
+SEED               the seed file
+CONTRACT_EXAMPLES  the minimum number of examples for each operation (default 300)
+CONTRACT_SEED      the random seed (default 1); runs with the same seed generate the same requests
+CONTRACT_OUTPUT    the directory for logs and statistics (default bin/contract)
 """
 
 from __future__ import annotations
@@ -18,55 +20,55 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import exceptions
+import allowed_findings
 from api import read_seed
 
 HERE = Path(__file__).parent
-KEPT = Path(os.environ.get("CONTRACT_KEPT") or HERE.parents[2] / "bin" / "contract")
+OUTPUT = Path(os.environ.get("CONTRACT_OUTPUT") or HERE.parents[2] / "bin" / "contract")
 SURFACES = ("cloud", "worker")
-OTHERS = 900.0  # seconds that the phases may take that the number of examples makes no longer
-LONGEST = 6.0  # seconds that one example of all operations may take, besides the other phases
-# The lines of a finding that say what is wrong.
-TELLING = re.compile(
+SECONDS_PER_EXAMPLE = 6.0  # the time limit of one example of each operation
+FIXED_SECONDS = 900.0  # the time limit of the phases that do not depend on the number of examples
+# The lines of a finding that name the operation, the problem and the response.
+DIGEST_LINE = re.compile(
     r"_+ .+ _+$|- |\[\d{3}\]|    [`{]|\w*(Error|Exception|Timeout)\b|Network Error$|Read timed out "
 )
-MOST, WIDEST = 10, 400  # of them that are told again at the end, and their characters
+DIGEST_LINES, DIGEST_WIDTH = 10, 400
 
 
 @dataclass
-class Run:
-    """One surface being tested."""
+class SurfaceRun:
+    """The test of one API."""
 
     surface: str
     process: subprocess.Popen[bytes]
 
     @property
     def log(self) -> Path:
-        return KEPT / f"schemathesis-{self.surface}.log"
+        return OUTPUT / f"schemathesis-{self.surface}.log"
 
     def findings(self) -> str:
-        """What schemathesis says, from the errors and failures on."""
+        """The part of the log with the errors and failures."""
         text = self.log.read_text(errors="replace")
-        starts = [at for mark in ("= ERRORS =", "= FAILURES =") if (at := text.find(mark)) >= 0]
+        starts = [start for mark in ("= ERRORS =", "= FAILURES =") if (start := text.find(mark)) >= 0]
         return text[text.rfind("\n", 0, min(starts)) + 1 :] if starts else text[-8000:]
 
     def digest(self) -> list[str]:
-        """The findings by operation, what is wrong and the answer, as far as they fit the end of a longer log."""
+        """The most important lines of the findings. The list is short enough for the end of a longer log."""
         lines = [line.rstrip() for line in self.findings().splitlines()]
-        return [line[:WIDEST] for line in lines if TELLING.match(line)][:MOST]
+        return [line[:DIGEST_WIDTH] for line in lines if DIGEST_LINE.match(line)][:DIGEST_LINES]
 
 
-def start(surface: str, environment: dict[str, str]) -> Run:
-    with (KEPT / f"schemathesis-{surface}.log").open("wb") as log:
-        command = [sys.executable, str(HERE / "one.py"), surface, str(KEPT), *sys.argv[1:]]
+def start(surface: str, environment: dict[str, str]) -> SurfaceRun:
+    with (OUTPUT / f"schemathesis-{surface}.log").open("wb") as log:
+        command = [sys.executable, str(HERE / "run_surface.py"), surface, str(OUTPUT), *sys.argv[1:]]
         process = subprocess.Popen(
-            command, env=os.environ | environment, stdout=log, stderr=subprocess.STDOUT, cwd=KEPT
+            command, env=os.environ | environment, stdout=log, stderr=subprocess.STDOUT, cwd=OUTPUT
         )
-    return Run(surface, process)
+    return SurfaceRun(surface, process)
 
 
-def end(process: subprocess.Popen[bytes]) -> int:
-    """Interrupts it, so that it tells what it has found; if it doesn't, kills it."""
+def interrupt(process: subprocess.Popen[bytes]) -> int:
+    """Interrupts schemathesis, so that it prints its findings. Kills it if it does not exit within a minute."""
     process.send_signal(signal.SIGINT)
     try:
         return process.wait(timeout=60)
@@ -75,71 +77,73 @@ def end(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
 
 
-def outcome(run: Run, until: float) -> tuple[list[str], dict[str, Any]]:
-    """The complaints about a surface, and its tally."""
-    complaints = []
+def wait(run: SurfaceRun, deadline: float) -> tuple[list[str], dict[str, Any]]:
+    """Waits for the test of an API. Returns the problems and the statistics."""
+    problems = []
     try:
-        status = run.process.wait(timeout=max(1.0, until - time.monotonic()))
+        status = run.process.wait(timeout=max(1.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        complaints.append(f"{run.surface}: it took too long, and was ended")
-        status = end(run.process)
+        problems.append(f"{run.surface}: the time limit is exceeded; schemathesis was interrupted")
+        status = interrupt(run.process)
     if status != 0:
         print(f"\n=== {run.surface}: {run.log}\n{run.findings()}")
-        complaints.append("\n  ".join([f"{run.surface}: findings", *run.digest()]))
-    kept = KEPT / f"{run.surface}.json"
-    tally: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"statuses": {}, "uses": []}
-    return complaints, tally
+        problems.append("\n  ".join([f"{run.surface}: findings", *run.digest()]))
+    file = OUTPUT / f"{run.surface}.json"
+    statistics: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"statuses": {}, "matched": []}
+    return problems, statistics
 
 
-def report(surface: str, tally: dict[str, Any], examples: int) -> list[str]:
-    """Prints what every operation was answered, and which exceptions were made. What does not fit is a complaint, and so
-    is an operation that got fewer requests than asked for."""
-    exemptions, unreached = exceptions.read(surface)
-    complaints = []
-    print(f"\n{surface}: operation, requests, answered 2xx (or 101, 3xx), by status")
-    for operation, statuses in sorted(tally["statuses"].items()):
-        good = sum(count for status, count in statuses.items() if int(status) < 400)
+def report(surface: str, statistics: dict[str, Any], examples: int) -> list[str]:
+    """Prints the statuses of each operation and the allowed findings. Returns the problems: an operation got too few
+    requests, never succeeded, or succeeded although it is listed as never successful."""
+    allowed, never_successful = allowed_findings.read(surface)
+    problems = []
+    print(f"\n{surface}: operation, requests, successful requests (2xx, 101, 3xx), requests by status")
+    for operation, statuses in sorted(statistics["statuses"].items()):
+        successful = sum(count for status, count in statuses.items() if int(status) < 400)
         line = " ".join(f"{status}:{count}" for status, count in sorted(statuses.items()))
         requests = sum(statuses.values())
-        print(f"  {operation:28} {requests:6} {good:6}  {line}")
+        print(f"  {operation:28} {requests:6} {successful:6}  {line}")
         if requests < examples:
-            complaints.append(f"{surface}: {operation} got {requests} requests")
-        if good == 0 and operation not in unreached:
-            complaints.append(
-                f"{surface}: {operation} was never answered with success; give it what it needs, or list why"
+            problems.append(f"{surface}: {operation} got {requests} requests, fewer than {examples}")
+        if successful == 0 and operation not in never_successful:
+            problems.append(
+                f"{surface}: {operation} never succeeded; prepare its requests in cloud*.py or worker.py, "
+                f"or list it with a reason in {allowed_findings.FILE.name}"
             )
-        if good > 0 and operation in unreached:
-            complaints.append(f"{surface}: {operation} succeeds, but is listed as one that never does")
-    print(f"\n{surface}: exceptions")
-    for exemption, uses in zip(exemptions, tally["uses"], strict=False):
-        print(f"  {uses:6} x {exemption}{'' if uses else '  <- not needed in this run'}")
-    for operation, reason in sorted(unreached.items()):
+        if successful > 0 and operation in never_successful:
+            problems.append(f"{surface}: {operation} succeeded; remove it from {allowed_findings.FILE.name}")
+    print(f"\n{surface}: allowed findings")
+    for entry, matched in zip(allowed, statistics["matched"], strict=False):
+        print(f"  {matched:6} x {entry}{'' if matched else '  <- not needed in this run'}")
+    for operation, reason in sorted(never_successful.items()):
         print(f"  never succeeds: {operation}: {reason}")
-    return complaints
+    return problems
 
 
 def main() -> int:
     os.environ["CLOUD_URL"], os.environ["WORKER_URL"] = (read_seed()[f"{surface}Url"] for surface in SURFACES)
     examples = int(os.environ.get("CONTRACT_EXAMPLES") or 300)
-    number = int(os.environ.get("CONTRACT_SEED") or 1)
-    print(f"CONTRACT_SEED={number} CONTRACT_EXAMPLES={examples}", flush=True)
-    KEPT.mkdir(parents=True, exist_ok=True)
+    random_seed = int(os.environ.get("CONTRACT_SEED") or 1)
+    print(f"CONTRACT_SEED={random_seed} CONTRACT_EXAMPLES={examples}", flush=True)
+    OUTPUT.mkdir(parents=True, exist_ok=True)
     for surface in SURFACES:
-        (KEPT / f"{surface}.json").unlink(missing_ok=True)
-    begun = time.monotonic()
-    runs = [start(surface, {"CONTRACT_EXAMPLES": str(examples), "CONTRACT_SEED": str(number)}) for surface in SURFACES]
-    complaints, operations, requests = [], 0, 0
+        (OUTPUT / f"{surface}.json").unlink(missing_ok=True)
+    started = time.monotonic()
+    environment = {"CONTRACT_EXAMPLES": str(examples), "CONTRACT_SEED": str(random_seed)}
+    runs = [start(surface, environment) for surface in SURFACES]
+    problems, operations, requests = [], 0, 0
     for run in runs:
-        found, tally = outcome(run, begun + LONGEST * examples + OTHERS)
-        complaints += found
-        complaints += report(run.surface, tally, examples)
-        operations += len(tally["statuses"])
-        requests += sum(sum(statuses.values()) for statuses in tally["statuses"].values())
-    for complaint in complaints:
-        print(f"FAILED  {complaint}")
-    seconds = time.monotonic() - begun
-    print(f"summary: {operations} operations, {requests} requests in {seconds:.0f} s, seed {number}")
-    return 1 if complaints else 0
+        run_problems, statistics = wait(run, started + SECONDS_PER_EXAMPLE * examples + FIXED_SECONDS)
+        problems += run_problems
+        problems += report(run.surface, statistics, examples)
+        operations += len(statistics["statuses"])
+        requests += sum(sum(statuses.values()) for statuses in statistics["statuses"].values())
+    for problem in problems:
+        print(f"FAILED  {problem}")
+    seconds = time.monotonic() - started
+    print(f"summary: {operations} operations, {requests} requests in {seconds:.0f} s, seed {random_seed}")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What requests to the worker need: a browser that runs, one to end, tabs, and sockets."""
+"""The fixture of the worker. Requests share one browser; requests that would end it get their own browser."""
 
 from __future__ import annotations
 
@@ -14,22 +14,13 @@ from urllib.parse import parse_qs, urlparse
 
 import requests
 
-from api import Api, Refused
-from identities import Identity, bearer, cookie, key, metrics
-from surface import Call, Surface, operation_id
+from api import ApiClient, ApiError
+from fixture import Fixture, GeneratedRequest, operation_id
+from identities import Identity, api_key, bearer_token, metrics_token, session_cookie
 
-_UPGRADES = {
-    "connectBrowser",
-    "connectPage",
-    "connectRootBrowser",
-    "connectRootPage",
-    "connectDesktop",
-    "launchBrowser",
-    "connectWebDriver",
-}
-_COMMANDS = {"getWebDriverState": "title", "sendWebDriverCommand": "url", "deleteWebDriverState": "cookie"}
+_WEBDRIVER_COMMANDS = {"getWebDriverState": "title", "sendWebDriverCommand": "url", "deleteWebDriverState": "cookie"}
 _LAUNCHES = {"launchProfile", "launchBrowser"}
-_PAGES = {"openDevtools", "openBrowser", "viewBrowser"}  # each accepts a token from the address once
+_PAGES = {"openDevtools", "openBrowser", "viewBrowser"}  # each accepts a token in the URL only once
 _INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -41,300 +32,306 @@ _INITIALIZE = {
     },
 }
 _MAX_EXTENSIONS = 20  # of a launch
-_ROOM_TIME = 20.0  # seconds until a full worker must have room again
+_STATE_TIMEOUT = 20.0  # seconds until the worker has a free slot, or has completed a recording
 _MAX_HANDOVER_WAIT = 60  # seconds
-_PICTURE_TIME = 2  # seconds until a browser has surely shown a picture
+_RECORDING_TIME = 2  # seconds; the browser has drawn a frame by then
 
 
 _FILE_NAME = re.compile(r"[^/\\\x00-\x1f\x7f-\x9f]{1,255}")
 
 
-def _is_extension(value: object) -> bool:
+def _is_extension_id(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
 
 
 class Browser:
-    """A running session, with what opens it."""
+    """A session, with the ids and tokens of its browser."""
 
     def __init__(self, session: dict[str, Any]) -> None:
-        address = urlparse(session["webSocketDebuggerUrl"])
-        self.id: str = session["id"]
-        self.launch: str = session["launchId"]
-        self.guid = address.path.rsplit("/", 1)[-1]
-        self.token = parse_qs(address.query)["ct"][0]
-        self.ticket = ""
-        self.page = ""
+        url = urlparse(session["webSocketDebuggerUrl"])
+        self.session_id: str = session["id"]
+        self.launch_id: str = session["launchId"]
+        self.guid = url.path.rsplit("/", 1)[-1]
+        self.control_token = parse_qs(url.query)["ct"][0]
+        self.view_ticket = ""
 
 
-class Worker(Surface):
-    """The worker API. One browser stays for all requests; what ends browsers gets one of its own now and then."""
+class WorkerFixture(Fixture):
+    """Prepares the requests to the worker."""
 
     def __init__(self, seed: dict[str, Any]) -> None:
         super().__init__()
         self._seed = seed
-        self._api = Api.at(seed["workerUrl"]).keyed(seed["workerKey"])
-        self._console = self._sign_in()
-        self._standing = self._begin()
-        self._recorded = self._record()
-        self._recording_cookie = self._open_recording()
-        self._ended = self._end(self._launch())
+        self._client = ApiClient.new(seed["workerUrl"]).with_key(seed["workerKey"])
+        self._console_token = self._sign_in_to_console()
+        self._shared_browser = self._launch_with_view_ticket()
+        self._recorded_session = self._record_session()
+        self._recording_token = self._open_recording()
+        self._ended_browser = self._end(self._launch())
         self.preparations = {
-            "listAndroidModels": self._version,
-            "launchProfile": self._launch_profile,
-            "launchBrowser": self._launch_browser,
-            "createExtension": self._create_extension,
-            "getExtension": self._extension,
-            "deleteExtension": self._extension,
-            "getBrowserSession": self._session,
-            "killBrowserSession": self._kill,
-            "closeBrowser": self._close,
-            "navigatePage": self._navigate,
-            "startHandover": self._start_handover,
-            "cancelHandover": self._open_handover,
-            "completeHandover": self._open_handover,
-            "getHandover": self._get_handover,
-            "captureScreenshot": self._page_query,
-            "capturePdf": self._page_query,
-            "connectBrowser": self._connect,
-            "connectPage": self._connect,
-            "connectRootBrowser": self._connect,
-            "connectRootPage": self._connect,
-            "connectDesktop": self._connect,
-            "sendMcpMessage": self._send_mcp,
-            "openMcpStream": self._without_mcp_session,
-            "endMcpSession": self._end_mcp,
-            "activateTarget": self._tab,
-            "activateRootTarget": self._tab,
-            "closeTarget": self._tab,
-            "closeRootTarget": self._tab,
-            "createWebDriverSession": self._create_driven,
-            "connectWebDriver": self._command,
-            "endWebDriverSession": self._end_driven,
-            "createFile": self._create_file,
-            "downloadFile": self._file,
-            "deleteFile": self._file,
-            "listSessionFiles": self._session_file,
-            "downloadSessionFile": self._session_file,
-            "deleteSessionFile": self._session_file,
-            "downloadSessionFiles": self._session_file,
-            "downloadRecording": self._recording,
-            "getRecordingEvents": self._recording,
-            "downloadRecordingFrames": self._recording,
-            "openRecordingPlayer": self._recording,
-            "createRecordingTicket": self._recording,
-        } | dict.fromkeys(_COMMANDS, self._command)
+            "listAndroidModels": self._prepare_android_models,
+            "launchProfile": self._prepare_profile_launch,
+            "launchBrowser": self._prepare_browser_launch,
+            "createExtension": self._prepare_extension_upload,
+            "getExtension": self._prepare_extension,
+            "deleteExtension": self._prepare_extension,
+            "getBrowserSession": self._prepare_session,
+            "killBrowserSession": self._prepare_kill,
+            "closeBrowser": self._prepare_close,
+            "navigatePage": self._prepare_navigation,
+            "startHandover": self._ensure_no_handover,
+            "cancelHandover": self._ensure_handover,
+            "completeHandover": self._ensure_handover,
+            "getHandover": self._prepare_handover,
+            "captureScreenshot": self._prepare_capture,
+            "capturePdf": self._prepare_capture,
+            "connectBrowser": self._prepare_connection,
+            "connectPage": self._prepare_connection,
+            "connectRootBrowser": self._prepare_connection,
+            "connectRootPage": self._prepare_connection,
+            "connectDesktop": self._prepare_connection,
+            "sendMcpMessage": self._prepare_mcp_message,
+            "openMcpStream": self._remove_mcp_session,
+            "endMcpSession": self._prepare_mcp_end,
+            "activateTarget": self._prepare_target,
+            "activateRootTarget": self._prepare_target,
+            "closeTarget": self._prepare_target,
+            "closeRootTarget": self._prepare_target,
+            "createWebDriverSession": self._prepare_webdriver_session,
+            "connectWebDriver": self._prepare_webdriver_command,
+            "endWebDriverSession": self._prepare_webdriver_end,
+            "createFile": self._prepare_file_upload,
+            "downloadFile": self._prepare_file,
+            "deleteFile": self._prepare_file,
+            "listSessionFiles": self._prepare_session_file,
+            "downloadSessionFile": self._prepare_session_file,
+            "deleteSessionFile": self._prepare_session_file,
+            "downloadSessionFiles": self._prepare_session_file,
+            "downloadRecording": self._prepare_recording,
+            "getRecordingEvents": self._prepare_recording,
+            "downloadRecordingFrames": self._prepare_recording,
+            "openRecordingPlayer": self._prepare_recording,
+            "createRecordingTicket": self._prepare_recording,
+            **dict.fromkeys(_WEBDRIVER_COMMANDS, self._prepare_webdriver_command),
+        }
 
     def identities(self) -> list[Identity]:
-        seed, browser = self._seed, self._standing
-        plain = browser.launch.replace("-", "")
-        organization = seed["organizationKey"]
+        seed, browser = self._seed, self._shared_browser
+        launch = browser.launch_id.replace("-", "")  # as in the names of the cookies of a launch
+        organization_key = seed["organizationKey"]
         return [
-            Identity("nobody"),
-            key("wrong key", "wrk_wrong"),
-            key("worker key", seed["workerKey"], "workerKey"),
-            Identity("console cookie", frozenset({"consoleCookie"}), cookies={"svc_console": self._console}),
+            Identity("anonymous"),
+            api_key("wrong key", "wrk_wrong"),
+            api_key("worker key", seed["workerKey"], "workerKey"),
+            Identity("console cookie", frozenset({"consoleCookie"}), cookies={"svc_console": self._console_token}),
             Identity("wrong console cookie", cookies={"svc_console": "wrong"}),
-            Identity("console token as token", headers={"X-Svc-Token": self._console}),
+            Identity("console token as token", headers={"X-Svc-Token": self._console_token}),
             Identity(
                 "recording cookie",
                 frozenset({"recordingCookie"}),
-                cookies={"svc_recording": self._recording_cookie},
+                cookies={"svc_recording": self._recording_token},
             ),
-            Identity("recording cookie as console cookie", cookies={"svc_console": self._recording_cookie}),
-            key("organization key", organization, "organizationKey"),
-            metrics(seed["metricsToken"]),
+            Identity("recording cookie as console cookie", cookies={"svc_console": self._recording_token}),
+            api_key("organization key", organization_key, "organizationKey"),
+            metrics_token(seed["metricsToken"]),
             Identity(
                 "organization bearer",
                 frozenset({"organizationBearer"}),
-                headers={"Authorization": f"Bearer {organization}"},
+                headers={"Authorization": f"Bearer {organization_key}"},
             ),
             Identity(
                 "WebDriver basic",
                 frozenset({"webDriverBasic"}),
-                headers={"Authorization": "Basic " + base64.b64encode(f"user:{organization}".encode()).decode()},
+                headers={"Authorization": "Basic " + base64.b64encode(f"user:{organization_key}".encode()).decode()},
             ),
-            Identity("organization env", frozenset({"organizationEnv"})),  # the environment of /launch carries it
-            key("revoked key", seed["revokedKey"]),
-            bearer("owner", seed["owner"]["token"], None),
-            cookie("owner's cookie", seed["owner"]["token"], None),
+            Identity("organization env", frozenset({"organizationEnv"})),  # /launch gets the key in the parameter env
+            api_key("revoked key", seed["revokedKey"]),
+            bearer_token("owner", seed["owner"]["token"], None),
+            session_cookie("owner's cookie", seed["owner"]["token"], None),
             Identity("wrong token", headers={"X-Svc-Token": "wrong"}),
-            Identity("control token", frozenset({"controlToken"}), headers={"X-Svc-Token": browser.token}),
+            Identity("control token", frozenset({"controlToken"}), headers={"X-Svc-Token": browser.control_token}),
             Identity(
                 "control bearer",
                 frozenset({"controlBearer"}),
-                headers={"Authorization": f"Bearer {browser.token}"},
+                headers={"Authorization": f"Bearer {browser.control_token}"},
             ),
             Identity(
                 "control basic",
                 frozenset({"controlBasic"}),
-                headers={"Authorization": "Basic " + base64.b64encode(f"user:{browser.token}".encode()).decode()},
+                headers={
+                    "Authorization": "Basic " + base64.b64encode(f"user:{browser.control_token}".encode()).decode()
+                },
             ),
-            Identity("control cookie", frozenset({"controlCookie"}), cookies={f"svc_ctl_{plain}": browser.token}),
-            Identity("control query", frozenset({"controlQuery"}), query={"ct": browser.token}),
-            Identity("view ticket", frozenset({"viewCookie"}), cookies={f"svc_view_{plain}": browser.ticket}),
-            Identity("view ticket query", frozenset({"viewQuery"}), query={"t": browser.ticket}),
-            Identity("ticket as token", headers={"X-Svc-Token": browser.ticket}),
+            Identity(
+                "control cookie", frozenset({"controlCookie"}), cookies={f"svc_ctl_{launch}": browser.control_token}
+            ),
+            Identity("control query", frozenset({"controlQuery"}), query={"ct": browser.control_token}),
+            Identity("view ticket", frozenset({"viewCookie"}), cookies={f"svc_view_{launch}": browser.view_ticket}),
+            Identity("view ticket query", frozenset({"viewQuery"}), query={"t": browser.view_ticket}),
+            Identity("ticket as token", headers={"X-Svc-Token": browser.view_ticket}),
         ]
 
-    def steady(self, case: Any) -> Identity:
-        wanted = [one for one in self.identities() if one.name in ("worker key", "organization key")]
-        return next((one for one in wanted if one.accepted(case.operation)), wanted[0])
+    def scenario_identity(self, case: Any) -> Identity:
+        preferred = [identity for identity in self.identities() if identity.name in ("worker key", "organization key")]
+        return next((identity for identity in preferred if identity.authenticated(case.operation)), preferred[0])
 
-    def choose(self, case: Any, chance: Any) -> Identity:
-        self._stand()
-        return super().choose(case, chance)
+    def choose_identity(self, case: Any, rng: Any) -> Identity:
+        self._ensure_shared_browser()
+        return super().choose_identity(case, rng)
 
-    def before_all(self, call: Call) -> None:
-        if call.linked:
+    def prepare_common(self, request: GeneratedRequest) -> None:
+        if request.in_scenario:
             return
-        if call.odds(0.9):
-            call.aim(launchId=self._standing.launch)
-        # The tokens are the credential's to send; made up ones would only be sent along with it.
-        if call.identity.accepted(call.case.operation) and not call.identity.query:
-            call.case.query = {name: value for name, value in call.case.query.items() if name not in ("ct", "t")}
-        if call.identity.query and operation_id(call.case) in _PAGES and call.odds(0.7):
-            call.identity = self._unused(call.identity)
+        if request.random_bool(0.9):
+            request.set_path_parameters(launchId=self._shared_browser.launch_id)
+        # Only an identity sets tokens in the query. Generated tokens would be sent in addition to a valid credential.
+        if request.identity.authenticated(request.case.operation) and not request.identity.query:
+            request.case.query = {name: value for name, value in request.case.query.items() if name not in ("ct", "t")}
+        if request.identity.query and operation_id(request.case) in _PAGES and request.random_bool(0.7):
+            request.identity = self._with_new_tokens(request.identity)
 
-    def _unused(self, identity: Identity) -> Identity:
-        """The same credential, which has opened no page yet."""
-        made = self._api.call("POST", f"/browsers/{self._standing.launch}/view-ticket")
-        fresh = {"ct": made["controlToken"], "t": made["viewTicket"]}
-        return replace(identity, query={name: fresh[name] for name in identity.query})
+    def _with_new_tokens(self, identity: Identity) -> Identity:
+        """The identity with tokens that have not opened a page."""
+        created = self._client.call("POST", f"/browsers/{self._shared_browser.launch_id}/view-ticket")
+        tokens = {"ct": created["controlToken"], "t": created["viewTicket"]}
+        return replace(identity, query={name: tokens[name] for name in identity.query})
 
-    def _sign_in(self) -> str:
+    def _sign_in_to_console(self) -> str:
         """The token of a new console cookie."""
-        address = f"{self._api.base}/console/session"
-        response = self._api.session.post(address, headers=self._api.headers, timeout=30)
+        url = f"{self._client.base}/console/session"
+        response = self._client.session.post(url, headers=self._client.headers, timeout=30)
         response.raise_for_status()
         token = response.cookies["svc_console"]
-        self._api.session.cookies.clear()  # the other requests have the worker key only
+        self._client.session.cookies.clear()  # later requests must have only the worker key
         return str(token)
 
-    # Browsers of the stage's own
+    # Browsers
 
     def _launch(self) -> Browser:
-        """A browser, once the worker has room for it: those of before may still be ending."""
-        end = time.monotonic() + _ROOM_TIME
+        """Launches a browser. Waits while the worker is full, because earlier browsers may still be ending."""
+        deadline = time.monotonic() + _STATE_TIMEOUT
         while True:
             try:
-                return Browser(self._api.call("POST", "/sessions/profile", {"profileId": self._seed["profileId"]}))
-            except Refused as refusal:
-                if refusal.status != requests.codes.service_unavailable or time.monotonic() > end:
+                return Browser(self._client.call("POST", "/sessions/profile", {"profileId": self._seed["profileId"]}))
+            except ApiError as error:
+                if error.status != requests.codes.service_unavailable or time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
 
-    def _begin(self) -> Browser:
+    def _launch_with_view_ticket(self) -> Browser:
         browser = self._launch()
-        made = self._api.call("POST", f"/browsers/{browser.launch}/view-ticket")
-        browser.ticket = made["viewTicket"]
+        created = self._client.call("POST", f"/browsers/{browser.launch_id}/view-ticket")
+        browser.view_ticket = created["viewTicket"]
         return browser
 
     def _end(self, browser: Browser) -> Browser:
-        self._api.call("DELETE", f"/sessions/{browser.id}")
+        self._client.call("DELETE", f"/sessions/{browser.session_id}")
         return browser
 
-    def _stand(self) -> None:
-        """Sees to it that the browser for all requests is there: one of them may have ended it."""
-        if self._api.call("GET", f"/sessions/{self._standing.id}")["status"] != "running":
-            self._standing = self._begin()
+    def _ensure_shared_browser(self) -> None:
+        """Launches the shared browser again if a request has ended it."""
+        if self._client.call("GET", f"/sessions/{self._shared_browser.session_id}")["status"] != "running":
+            self._shared_browser = self._launch_with_view_ticket()
 
-    def _target(self, path: str = "list") -> str:
+    def _target_id(self, path: str = "list") -> str:
+        """The id of a page of the shared browser; of a new page if path is "new"."""
         method = "PUT" if path == "new" else "GET"
-        address = f"{self._api.base}/browsers/{self._standing.launch}/json/{path}"
-        response = self._api.session.request(method, address, headers=self._api.headers, timeout=30)
-        if not response.ok:  # it is about to end: the next request finds another
+        url = f"{self._client.base}/browsers/{self._shared_browser.launch_id}/json/{path}"
+        response = self._client.session.request(method, url, headers=self._client.headers, timeout=30)
+        if not response.ok:  # the browser is ending; the next request gets another one
             return "gone"
-        found = response.json()
-        pages = [found] if path == "new" else [one for one in found if one["type"] == "page"]
-        return str(pages[0]["id"]) if pages else self._target("new")
+        targets = response.json()
+        pages = [targets] if path == "new" else [target for target in targets if target["type"] == "page"]
+        return str(pages[0]["id"]) if pages else self._target_id("new")
 
     # Preparations
 
-    def _version(self, call: Call) -> None:
-        if isinstance(call.case.query.get("browserVersion"), int) and call.odds(0.8):
-            call.ask(browserVersion=self._seed["browserVersion"])
+    def _prepare_android_models(self, request: GeneratedRequest) -> None:
+        if isinstance(request.case.query.get("browserVersion"), int) and request.random_bool(0.8):
+            request.set_query_parameters(browserVersion=self._seed["browserVersion"])
 
-    def _launch_profile(self, call: Call) -> None:
-        body = call.case.body
+    def _prepare_profile_launch(self, request: GeneratedRequest) -> None:
+        body = request.case.body
         if not isinstance(body, dict):
             return
-        # Each browser takes half a second of a processor; most requests stop short of one, at a profile or a version that
-        # is not there.
-        if "profileId" in body and call.odds(0.3):
-            call.fill(profileId=self._seed["profileId"])
-        # Most generated states are refused by the browser, at the cost of one: a cookie of no domain, an unknown origin.
+        # A browser takes half a second of processor time. So most requests keep a profile or version that does not
+        # exist, and start no browser.
+        if "profileId" in body and request.random_bool(0.3):
+            request.set_body_fields(profileId=self._seed["profileId"])
+        # A browser refuses most generated states only after its start, for example a cookie without a domain or an
+        # unknown origin.
         settings = body.get("browser")
         if isinstance(settings, dict) and isinstance(settings.get("state"), dict):
             state = {"cookies": [{"name": "a", "value": "b", "domain": "example.com", "path": "/"}], "origins": []}
-            call.fill(browser={**settings, "state": state})
+            request.set_body_fields(browser={**settings, "state": state})
         spec = body.get("spec")
-        if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and call.odds(0.3):
-            call.fill(spec={**spec, "browserVersion": self._seed["browserVersion"]})
+        if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and request.random_bool(0.3):
+            request.set_body_fields(spec={**spec, "browserVersion": self._seed["browserVersion"]})
 
-        self._known_extensions(call)
+        self._set_stored_extensions(request)
 
-    def _known_extensions(self, call: Call) -> None:
-        """A valid list of made up extensions becomes one that the worker has."""
-        settings = call.case.body.get("browser")
-        wanted = settings.get("extensions") if isinstance(settings, dict) else None
-        if isinstance(wanted, list) and all(_is_extension(one) for one in wanted) and len(wanted) <= _MAX_EXTENSIONS:
-            call.fill(browser={**settings, "extensions": [self._stored()][: len(wanted)]})
+    def _set_stored_extensions(self, request: GeneratedRequest) -> None:
+        """Replaces a valid list of generated extension ids by an extension that the worker has."""
+        settings = request.case.body.get("browser")
+        ids = settings.get("extensions") if isinstance(settings, dict) else None
+        if isinstance(ids, list) and all(_is_extension_id(value) for value in ids) and len(ids) <= _MAX_EXTENSIONS:
+            request.set_body_fields(browser={**settings, "extensions": [self._store_extension()][: len(ids)]})
 
     @staticmethod
-    def _packed(name: str) -> bytes:
-        """The package of an extension."""
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as archive:
+    def _extension_package(name: str) -> bytes:
+        """The ZIP archive of an extension."""
+        package = io.BytesIO()
+        with zipfile.ZipFile(package, "w") as archive:
             manifest = {"manifest_version": 3, "name": name, "version": "1.0"}
             archive.writestr(zipfile.ZipInfo("manifest.json"), json.dumps(manifest))
-        return packed.getvalue()
+        return package.getvalue()
 
-    def _stored(self) -> str:
-        """The id of an extension that the worker has."""
-        response = self._api.session.post(
-            f"{self._api.base}/extensions",
-            data=self._packed("standing"),
-            headers={**self._api.headers, "Content-Type": "application/octet-stream"},
+    def _store_extension(self) -> str:
+        """Uploads an extension and returns its id. A second upload of the same extension changes nothing."""
+        response = self._client.session.post(
+            f"{self._client.base}/extensions",
+            data=self._extension_package("shared"),
+            headers={**self._client.headers, "Content-Type": "application/octet-stream"},
             timeout=30,
         )
         response.raise_for_status()
         return str(response.json()["data"]["id"])
 
-    def _create_extension(self, call: Call) -> None:
-        if call.works:  # the document cannot say what a package is
-            call.case.body = self._packed(f"made {call.chance.getrandbits(32)}")
+    def _prepare_extension_upload(self, request: GeneratedRequest) -> None:
+        if request.authorized:  # the document cannot describe the contents of a package
+            request.case.body = self._extension_package(f"generated {request.rng.getrandbits(32)}")
 
-    def _extension(self, call: Call) -> None:
-        if not call.linked and call.odds(0.7):
-            call.aim(extensionId=self._stored())
+    def _prepare_extension(self, request: GeneratedRequest) -> None:
+        if not request.in_scenario and request.random_bool(0.7):
+            request.set_path_parameters(extensionId=self._store_extension())
 
-    def _launch_browser(self, call: Call) -> None:
-        if call.identity.name == "organization env" or call.odds(0.6):
-            call.case.query = {"env": self._environment(call)}
-        elif "profileId" in call.case.query and call.odds(0.8):
-            call.ask(profileId=self._seed["profileId"])
-        self._upgrade(call)
+    def _prepare_browser_launch(self, request: GeneratedRequest) -> None:
+        if request.identity.name == "organization env" or request.random_bool(0.6):
+            request.case.query = {"env": self._environment(request)}
+        elif "profileId" in request.case.query and request.random_bool(0.8):
+            request.set_query_parameters(profileId=self._seed["profileId"])
+        self._set_upgrade_headers(request)
 
-    def _environment(self, call: Call) -> str:
+    def _environment(self, request: GeneratedRequest) -> str:
         content: dict[str, Any] = {"profileId": self._seed["profileId"]}
-        if call.identity.name == "organization env":
+        if request.identity.name == "organization env":
             content["SVC_KEY"] = self._seed["organizationKey"]
         text = json.dumps(content)
-        return text if call.odds(0.5) else base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return text if request.random_bool(0.5) else base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
-    def _connect(self, call: Call) -> None:
-        parameters = call.case.path_parameters or {}
-        if "browserGuid" in parameters and call.odds(0.7):
-            call.aim(browserGuid=self._standing.guid)
-        if "targetId" in parameters and call.odds(0.7):
-            call.aim(targetId=self._target())
-        self._upgrade(call)
+    def _prepare_connection(self, request: GeneratedRequest) -> None:
+        parameters = request.case.path_parameters or {}
+        if "browserGuid" in parameters and request.random_bool(0.7):
+            request.set_path_parameters(browserGuid=self._shared_browser.guid)
+        if "targetId" in parameters and request.random_bool(0.7):
+            request.set_path_parameters(targetId=self._target_id())
+        self._set_upgrade_headers(request)
 
     @staticmethod
-    def _upgrade(call: Call) -> None:
-        if call.odds(0.7):
-            nonce = base64.b64encode(call.chance.randbytes(16)).decode()
-            call.case.headers.update(
+    def _set_upgrade_headers(request: GeneratedRequest) -> None:
+        if request.random_bool(0.7):
+            nonce = base64.b64encode(request.rng.randbytes(16)).decode()
+            request.case.headers.update(
                 {
                     "Connection": "Upgrade",
                     "Upgrade": "websocket",
@@ -343,206 +340,210 @@ class Worker(Surface):
                 }
             )
 
-    def _send_mcp(self, call: Call) -> None:
-        self._without_mcp_session(call)
-        if isinstance(call.case.body, dict) and call.odds(0.8):
-            call.case.body = _INITIALIZE
+    def _prepare_mcp_message(self, request: GeneratedRequest) -> None:
+        self._remove_mcp_session(request)
+        if isinstance(request.case.body, dict) and request.random_bool(0.8):
+            request.case.body = _INITIALIZE
 
     @staticmethod
-    def _without_mcp_session(call: Call) -> None:
-        """A stream of a session would not end."""
-        if call.odds(0.7):
-            call.case.headers.pop("Mcp-Session-Id", None)
+    def _remove_mcp_session(request: GeneratedRequest) -> None:
+        """Removes the session from most requests. The stream of a session would not end."""
+        if request.random_bool(0.7):
+            request.case.headers.pop("Mcp-Session-Id", None)
 
-    def _end_mcp(self, call: Call) -> None:
-        if not call.works or not call.odds(0.7):
+    def _prepare_mcp_end(self, request: GeneratedRequest) -> None:
+        if not request.authorized or not request.random_bool(0.7):
             return
-        credential = call.identity.headers
-        response = self._api.session.post(f"{self._api.base}/mcp", json=_INITIALIZE, headers=credential, timeout=30)
-        call.case.headers["Mcp-Session-Id"] = response.headers.get("Mcp-Session-Id", "none")
+        headers = request.identity.headers
+        response = self._client.session.post(f"{self._client.base}/mcp", json=_INITIALIZE, headers=headers, timeout=30)
+        request.case.headers["Mcp-Session-Id"] = response.headers.get("Mcp-Session-Id", "none")
 
-    def _session(self, call: Call) -> None:
-        if not call.linked and call.odds(0.9):
-            call.aim(sessionId=(self._standing if call.odds(0.5) else self._ended).id)
+    def _prepare_session(self, request: GeneratedRequest) -> None:
+        if not request.in_scenario and request.random_bool(0.9):
+            browser = self._shared_browser if request.random_bool(0.5) else self._ended_browser
+            request.set_path_parameters(sessionId=browser.session_id)
 
-    def _kill(self, call: Call) -> None:
-        if not call.linked:
-            call.aim(sessionId=(self._launch() if call.works and call.odds(0.1) else self._ended).id)
+    def _prepare_kill(self, request: GeneratedRequest) -> None:
+        if not request.in_scenario:
+            browser = self._launch() if request.authorized and request.random_bool(0.1) else self._ended_browser
+            request.set_path_parameters(sessionId=browser.session_id)
 
-    def _close(self, call: Call) -> None:
-        if not call.works or call.linked:
+    def _prepare_close(self, request: GeneratedRequest) -> None:
+        if not request.authorized or request.in_scenario:
             return
-        if call.odds(0.5):
-            call.fill(targetId=self._target("new"))
-        elif call.identity.name == "worker key":
-            call.aim(launchId=(self._launch() if call.odds(0.2) else self._ended).launch)
+        if request.random_bool(0.5):
+            request.set_body_fields(targetId=self._target_id("new"))
+        elif request.identity.name == "worker key":
+            browser = self._launch() if request.random_bool(0.2) else self._ended_browser
+            request.set_path_parameters(launchId=browser.launch_id)
 
-    def _navigate(self, call: Call) -> None:
-        if not isinstance(call.case.body, dict):
+    def _prepare_navigation(self, request: GeneratedRequest) -> None:
+        body = request.case.body
+        if not isinstance(body, dict):
             return
         values: dict[str, object] = {}
-        if call.odds(0.7) and "url" in call.case.body:
+        if request.random_bool(0.7) and "url" in body:
             values["url"] = "about:blank"
-        # What never answers must not hold the run up.
-        if isinstance(call.case.body.get("timeoutMs", 0), int) and call.case.body.get("timeoutMs", 30000) > 2000:
+        # A page that never responds must not delay the run.
+        if isinstance(body.get("timeoutMs", 0), int) and body.get("timeoutMs", 30000) > 2000:
             values["timeoutMs"] = 2000
-        if "targetId" in call.case.body and call.odds(0.8):
-            values["targetId"] = self._target()
-        if call.works:
-            call.fill(**values)
+        if "targetId" in body and request.random_bool(0.8):
+            values["targetId"] = self._target_id()
+        if request.authorized:
+            request.set_body_fields(**values)
 
-    def _handover(self, method: str, body: dict[str, Any] | None = None) -> None:
-        """Begins or cancels a handover, unless there is one already or none."""
+    def _request_handover(self, method: str, body: dict[str, Any] | None = None) -> None:
+        """Starts or cancels a handover. A conflict means that there is one already, or none."""
         try:
-            self._api.call(method, f"/browsers/{self._standing.launch}/handover", body)
-        except Refused as refusal:
-            if refusal.status != requests.codes.conflict:
+            self._client.call(method, f"/browsers/{self._shared_browser.launch_id}/handover", body)
+        except ApiError as error:
+            if error.status != requests.codes.conflict:
                 raise
 
-    def _start_handover(self, call: Call) -> None:
-        if call.odds(0.8):
-            self._handover("DELETE")
+    def _ensure_no_handover(self, request: GeneratedRequest) -> None:
+        if request.random_bool(0.8):
+            self._request_handover("DELETE")
 
-    def _open_handover(self, call: Call) -> None:
-        if call.odds(0.6):
-            self._handover("POST", {"reason": "Solve the captcha."})
+    def _ensure_handover(self, request: GeneratedRequest) -> None:
+        if request.random_bool(0.6):
+            self._request_handover("POST", {"reason": "Solve the captcha."})
 
-    def _get_handover(self, call: Call) -> None:
-        self._open_handover(call)
-        # A valid wait gets short: a minute is as long as the timeout of a request. It is a number or the text of one.
-        wait = str(call.case.query.get("waitSeconds", ""))
+    def _prepare_handover(self, request: GeneratedRequest) -> None:
+        self._ensure_handover(request)
+        # The maximum wait is as long as the timeout of a request, so a valid wait is replaced by a short one. The wait
+        # can be a number or a string.
+        wait = str(request.case.query.get("waitSeconds", ""))
         if re.fullmatch(r"[0-9]{1,2}", wait) and 1 < int(wait) <= _MAX_HANDOVER_WAIT:
-            call.ask(waitSeconds="1")
+            request.set_query_parameters(waitSeconds="1")
 
-    def _page_query(self, call: Call) -> None:
-        if "targetId" in call.case.query and call.works and call.odds(0.8):
-            call.ask(targetId=self._target())
+    def _prepare_capture(self, request: GeneratedRequest) -> None:
+        if "targetId" in request.case.query and request.authorized and request.random_bool(0.8):
+            request.set_query_parameters(targetId=self._target_id())
 
-    def _tab(self, call: Call) -> None:
-        if call.works and call.odds(0.8):
-            closing = operation_id(call.case) in ("closeTarget", "closeRootTarget")
-            call.aim(targetId=self._target("new" if closing else "list"))
+    def _prepare_target(self, request: GeneratedRequest) -> None:
+        if request.authorized and request.random_bool(0.8):
+            closes = operation_id(request.case) in ("closeTarget", "closeRootTarget")
+            request.set_path_parameters(targetId=self._target_id("new" if closes else "list"))
 
-    def _new_file(self) -> str:
-        """The id of a file of the standing browser."""
-        made = self._api.session.put(
-            f"{self._api.base}/browsers/{self._standing.launch}/files/file.txt",
+    def _create_file(self) -> str:
+        """Creates a file of the shared browser and returns its id."""
+        response = self._client.session.put(
+            f"{self._client.base}/browsers/{self._shared_browser.launch_id}/files/file.txt",
             data=b"content",
-            headers=self._api.headers,
+            headers=self._client.headers,
             timeout=30,
         )
-        return str(made.json()["data"]["id"]) if made.ok else "gone"
+        return str(response.json()["data"]["id"]) if response.ok else "gone"
 
     @staticmethod
-    def _create_file(call: Call) -> None:
-        parameters = dict(call.case.path_parameters or {})
-        if call.works and _FILE_NAME.fullmatch(str(parameters.get("file", ""))):
-            call.case.path_parameters = parameters | {"file": "file.txt"}
+    def _prepare_file_upload(request: GeneratedRequest) -> None:
+        parameters = dict(request.case.path_parameters or {})
+        if request.authorized and _FILE_NAME.fullmatch(str(parameters.get("file", ""))):
+            request.case.path_parameters = parameters | {"file": "file.txt"}
 
-    def _file(self, call: Call) -> None:
-        if call.works and not call.linked and call.odds(0.6):
-            call.aim(file=self._new_file())
-            call.case.query = {name: value for name, value in call.case.query.items() if name != "name"}
+    def _prepare_file(self, request: GeneratedRequest) -> None:
+        if request.authorized and not request.in_scenario and request.random_bool(0.6):
+            request.set_path_parameters(file=self._create_file())
+            request.case.query = {name: value for name, value in request.case.query.items() if name != "name"}
 
-    def _session_file(self, call: Call) -> None:
-        if call.linked:
+    def _prepare_session_file(self, request: GeneratedRequest) -> None:
+        if request.in_scenario:
             return
-        if call.odds(0.9):
-            call.aim(sessionId=self._standing.id)
-        if "file" in (call.case.path_parameters or {}):
-            self._file(call)
+        if request.random_bool(0.9):
+            request.set_path_parameters(sessionId=self._shared_browser.session_id)
+        if "file" in (request.case.path_parameters or {}):
+            self._prepare_file(request)
 
-    def _record(self) -> str:
-        """The id of an ended session with a recording."""
+    def _record_session(self) -> str:
+        """Creates an ended session with a complete recording and returns its id."""
         settings = {"record": ["video", "events", "frames"], "startUrls": ["about:blank"]}
         body = {"profileId": self._seed["profileId"], "browser": settings}
-        recorded = str(self._api.call("POST", "/sessions/profile", body)["id"])
-        time.sleep(_PICTURE_TIME)
-        self._api.call("DELETE", f"/sessions/{recorded}")
-        end = time.monotonic() + _ROOM_TIME
-        while time.monotonic() < end:
-            if self._api.call("GET", f"/sessions/{recorded}")["recording"]["state"] != "recording":
+        session_id = str(self._client.call("POST", "/sessions/profile", body)["id"])
+        time.sleep(_RECORDING_TIME)
+        self._client.call("DELETE", f"/sessions/{session_id}")
+        deadline = time.monotonic() + _STATE_TIMEOUT
+        while time.monotonic() < deadline:
+            if self._client.call("GET", f"/sessions/{session_id}")["recording"]["state"] != "recording":
                 break
             time.sleep(0.2)
-        return recorded
+        return session_id
 
     def _open_recording(self) -> str:
-        """The cookie that replaces a recording ticket."""
-        made = self._api.call("POST", f"/sessions/{self._recorded}/recording/ticket")
-        address = urlparse(str(made["url"]))
-        path = f"/sessions/{self._recorded}/recording/player?{address.query}"
-        opened = self._api.session.get(self._api.base + path, allow_redirects=False, timeout=30)
-        token = opened.cookies["svc_recording"]
-        self._api.session.cookies.clear()
+        """Exchanges a recording ticket for the recording cookie, and returns the value of the cookie."""
+        created = self._client.call("POST", f"/sessions/{self._recorded_session}/recording/ticket")
+        url = urlparse(str(created["url"]))
+        path = f"/sessions/{self._recorded_session}/recording/player?{url.query}"
+        response = self._client.session.get(self._client.base + path, allow_redirects=False, timeout=30)
+        token = response.cookies["svc_recording"]
+        self._client.session.cookies.clear()
         return str(token)
 
-    def _recording(self, call: Call) -> None:
-        only = "recordingCookie" in call.identity.opens  # which is valid for this recording only
-        if not call.linked and (only or call.odds(0.9)):
-            call.aim(sessionId=self._recorded)
+    def _prepare_recording(self, request: GeneratedRequest) -> None:
+        has_cookie = "recordingCookie" in request.identity.schemes  # it is valid for this recording only
+        if not request.in_scenario and (has_cookie or request.random_bool(0.9)):
+            request.set_path_parameters(sessionId=self._recorded_session)
 
-    def _drive(self) -> str:
-        """The id of a new WebDriver session."""
-        made = self._api.session.post(
-            f"{self._api.base}/wd/hub/session",
+    def _create_webdriver_session(self) -> str:
+        """Creates a WebDriver session and returns its id."""
+        response = self._client.session.post(
+            f"{self._client.base}/wd/hub/session",
             json={"capabilities": {"alwaysMatch": {"webSocketUrl": True}}},
-            headers=self._api.headers,
+            headers=self._client.headers,
             timeout=60,
         )
-        return str(made.json()["value"]["sessionId"]) if made.ok else "gone"  # the worker is full for a moment
+        return str(response.json()["value"]["sessionId"]) if response.ok else "gone"  # the worker can be full
 
-    def _create_driven(self, call: Call) -> None:
-        if isinstance(call.case.body, dict) and call.works and call.odds(0.3):
-            call.case.body = {"capabilities": {"alwaysMatch": {"browserName": "chrome"}}}
+    def _prepare_webdriver_session(self, request: GeneratedRequest) -> None:
+        if isinstance(request.case.body, dict) and request.authorized and request.random_bool(0.3):
+            request.case.body = {"capabilities": {"alwaysMatch": {"browserName": "chrome"}}}
 
-    def _command(self, call: Call) -> None:
-        name = operation_id(call.case)
-        if not call.works or not call.odds(0.5):
+    def _prepare_webdriver_command(self, request: GeneratedRequest) -> None:
+        name = operation_id(request.case)
+        if not request.authorized or not request.random_bool(0.5):
             return
-        call.aim(webDriverSessionId=self._drive())
-        if name in _COMMANDS:
-            call.aim(webDriverCommand=_COMMANDS[name])
-            if isinstance(call.case.body, dict):
-                call.case.body = {"url": "about:blank"}
+        request.set_path_parameters(webDriverSessionId=self._create_webdriver_session())
+        if name in _WEBDRIVER_COMMANDS:
+            request.set_path_parameters(webDriverCommand=_WEBDRIVER_COMMANDS[name])
+            if isinstance(request.case.body, dict):
+                request.case.body = {"url": "about:blank"}
         else:
-            self._upgrade(call)
+            self._set_upgrade_headers(request)
 
-    def _end_driven(self, call: Call) -> None:
-        if call.works and call.odds(0.3):
-            call.aim(webDriverSessionId=self._drive())
+    def _prepare_webdriver_end(self, request: GeneratedRequest) -> None:
+        if request.authorized and request.random_bool(0.3):
+            request.set_path_parameters(webDriverSessionId=self._create_webdriver_session())
 
-    # Afterwards
+    # After a request
 
-    def settle(self, case: Any, response: Any) -> None:
+    def restore(self, case: Any, response: Any) -> None:
         operation, status = operation_id(case), response.status_code
         meta = case.meta
         if operation == "drainWorker" and status == 200:
-            self._api.call("DELETE", "/fleet/drain")
+            self._client.call("DELETE", "/fleet/drain")
         elif operation in ("createTarget", "createRootTarget") and status == 200:
-            self._try("GET", f"/browsers/{self._standing.launch}/json/close/{response.json()['id']}")
+            self._try("GET", f"/browsers/{self._shared_browser.launch_id}/json/close/{response.json()['id']}")
         elif operation == "sendMcpMessage" and "mcp-session-id" in response.headers:
             sent = response.request.headers
             headers = {name: sent[name] for name in ("X-API-Key", "Authorization") if name in sent}
             headers["Mcp-Session-Id"] = response.headers["mcp-session-id"][0]
-            self._api.session.delete(f"{self._api.base}/mcp", headers=headers, timeout=30)
+            self._client.session.delete(f"{self._client.base}/mcp", headers=headers, timeout=30)
         elif "WebDriver" in operation and status in (101, 200):
-            self._sweep()
+            self._end_other_browsers()
         elif operation in _LAUNCHES and status in (101, 201):
-            # In a scenario what was launched is still asked for; there the sweep comes with the next launch.
-            keep = (
-                response.json()["data"]["id"] if status == 201 and meta and meta.phase.name.value == "stateful" else ""
-            )
-            self._sweep(keep)
+            # The next steps of a scenario use its browser. The next launch ends it.
+            in_scenario = status == 201 and meta and meta.phase.name.value == "stateful"
+            self._end_other_browsers(keep=response.json()["data"]["id"] if in_scenario else "")
 
-    def _sweep(self, keep: str = "") -> None:
-        """Ends all browsers but the standing one."""
-        for session in self._api.call("GET", "/sessions", status="running", limit=100)["items"]:
-            if session["id"] not in (self._standing.id, keep):
+    def _end_other_browsers(self, keep: str = "") -> None:
+        """Ends all browsers except the shared browser and the one of the session `keep`."""
+        for session in self._client.call("GET", "/sessions", status="running", limit=100)["items"]:
+            if session["id"] not in (self._shared_browser.session_id, keep):
                 self._try("DELETE", f"/sessions/{session['id']}")
 
     def _try(self, method: str, path: str) -> None:
-        self._api.session.request(method, self._api.base + path, headers=self._api.headers, timeout=60)
+        """Sends a request and ignores an error response."""
+        self._client.session.request(method, self._client.base + path, headers=self._client.headers, timeout=60)
 
-    def finish(self) -> None:
-        self._sweep()
-        self._end(self._standing)
+    def clean_up(self) -> None:
+        self._end_other_browsers()
+        self._end(self._shared_browser)

@@ -1,4 +1,4 @@
-"""What happened, for the table at the end."""
+"""The numbers for the report at the end of a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 
-class Tally:
-    """Counts requests by operation, status and credential."""
+class RequestStatistics:
+    """Counts requests by operation, and by status, identity and phase."""
 
     def __init__(self) -> None:
         self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
@@ -21,7 +21,7 @@ class Tally:
         self.identities[operation][identity] += 1
         self.phases[operation][phase] += 1
 
-    def write(self, path: Path, **more: Any) -> None:
+    def write(self, path: Path, **values: Any) -> None:
         path.write_text(
-            json.dumps({"statuses": self.statuses, "identities": self.identities, "phases": self.phases, **more})
+            json.dumps({"statuses": self.statuses, "identities": self.identities, "phases": self.phases, **values})
         )
